@@ -11,11 +11,12 @@ import difflib
 import importlib
 import numbers
 import pkgutil
+import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, UnknownKey
 
 Value = TypeVar("Value")
 
@@ -100,7 +101,7 @@ def build(package: str, spec: Mapping[str, Any], location: str | None = None) ->
         for key in options:
             if key not in allowed_options:
                 takes = ", ".join(allowed_options) or "no keys"
-                raise ConfigError(f"{place}.{kind}: unknown key '{key}'.{hint(key, allowed_options)} It takes: {takes}")
+                raise UnknownKey(key, f"{hint(key, allowed_options)} It takes: {takes}", f"{place}.{kind}")
         for key in mandatory:
             if key not in options:
                 raise ConfigError(f"{place}.{kind} needs the key '{key}'")
@@ -194,8 +195,20 @@ def foreign(name: str, location: str = "") -> Any:
         at = fault(error)
         reason = f"{at}: {type(error).__name__}: {error}" if at else f"{error}"
         raise ConfigError(
-            f"{place}cannot load '{name}': {reason}; expected 'package.module:object' on the import path"
+            f"{place}cannot load '{name}': {reason}; expected 'package.module:object' on the import path."
+            f"{_near_name(error, module, attribute)}"
         ) from error
+
+
+def _near_name(error: Exception, module: str, attribute: str) -> str:
+    """Return a sentence with the module or object that was probably meant, where a word of the name itself is not there."""
+    if isinstance(error, AttributeError) and getattr(error, "obj", None) is sys.modules.get(module):
+        return hint(attribute, [word for word in dir(sys.modules[module]) if not word.startswith("_")])
+    if isinstance(error, ModuleNotFoundError) and error.name is not None and f"{module}.".startswith(f"{error.name}."):
+        package, _, word = error.name.rpartition(".")
+        folders = getattr(sys.modules.get(package), "__path__", None) if package else None
+        return hint(word, [info.name for info in pkgutil.iter_modules(folders) if not info.name.startswith("_")])
+    return ""
 
 
 _FURTHER: set[str] = set()  # top-level modules that `foreign` was asked for

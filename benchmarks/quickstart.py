@@ -38,7 +38,7 @@ def audited(seed: int) -> tuple[MechanismResult, ...]:
     resolved = load("quickstart", [f"seed={seed}"])
     with tempfile.TemporaryDirectory() as folder:
         store = Store.start(Path(folder) / "run", resolved.sha256)
-        results, _ = run.run(assemble.assemble(resolved.config), store, lambda steps: None)
+        results, _ = run.run(assemble.assemble(resolved.config), store)
     return results
 
 

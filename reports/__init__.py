@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit import plugins
+from audit.core import stages
 from audit.core.errors import ConfigError, OutputError
 from audit.core.plans import RunPlan
 from audit.core.protocols import Renderer
@@ -71,6 +72,7 @@ def attempt(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS) -> tupl
     files: dict[str, bytes] = {}
     failures = []
     for name in sorted(formats, key=lambda name: name != "json"):
+        stages.LOG.info("rendering %s", name)
         try:
             files.update(renderer(name).render(report))
         except ConfigError:

@@ -87,8 +87,8 @@ def _tags(report: AuditReport) -> dict[str, str]:
     return {_FOREIGN.sub("_", key): value for key, value in tags.items()}
 
 
-def _milliseconds(created: str) -> int:
-    return int(1000 * datetime.fromisoformat(created).timestamp())
+def _milliseconds(date: str) -> int:
+    return int(1000 * datetime.fromisoformat(date).timestamp())
 
 
 def _artifacts(client: Any, run: str, files: Mapping[str, bytes]) -> None:

@@ -77,12 +77,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
     [0.03, 0.5, 0.04]
     """
     order = sorted(range(len(p_values)), key=lambda place: p_values[place])
-    adjusted = [1.0] * len(p_values)
+    corrections = [1.0] * len(p_values)
     largest = 0.0
     for rank, place in enumerate(order):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = largest
-    return adjusted
+        corrections[place] = largest
+    return corrections
 
 
 def _width(confidence: float) -> float:

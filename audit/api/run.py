@@ -18,7 +18,7 @@ from audit.core.version import __version__
 if TYPE_CHECKING:
     from audit.config import Resolution
     from audit.core.results import AuditReport
-    from audit.core.training import Progress
+    from audit.core.training import Progress, Watcher
     from audit.execution.store import Store
     from audit.experiment.game import GameOutcome
     from audit.experiment.ledger_entry import LedgerEntry
@@ -49,7 +49,7 @@ def run(
         ledger: budget ledger of the data, shown in the report.
         record: training of the audit to record in that ledger.
         record_key: file with the key of the records' names; None draws one.
-        progress: hears of model-steps done.
+        progress: hears of model-steps done, also of those that an earlier part of the run had done.
 
     Raises:
         ConfigError: the config, or a combination of arguments, cannot be used.
@@ -73,7 +73,7 @@ def run(
             key=None if record_key is None else naming.read_key(Path(record_key)),
             entry=LedgerEntry(file=ledger, training=record),
             formats=resolution.config.output.formats if output is not None else (),
-            watching=lambda experiment: nullcontext(progress or _quiet),
+            watching=lambda experiment: nullcontext(_watcher(progress)),
         )
         outcome = launch.go()
     outcome.refuse_incomplete()
@@ -100,8 +100,11 @@ class RunOutcome:
         reports.refuse_incomplete(self.failures, self.folder)
 
 
-def _quiet(steps: int) -> None:
-    """Hear of progress and say nothing."""
+def _watcher(progress: Progress | None) -> Watcher:
+    """Return what passes all model-steps that are done with on to one function, or to nobody."""
+    from audit.core.training import Watcher
+
+    return Watcher() if progress is None else Watcher(advance=progress, skip=progress)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +116,7 @@ class Launch:
         key: of the records' names; None draws one.
         entry: what it has to do with a budget ledger.
         formats: to render, besides report.json.
-        watching: called with the experiment before anything is trained; gives what hears of model-steps done.
+        watching: called with the experiment before anything is trained; gives what hears of model-steps.
     """
 
     resolved: Resolution
@@ -122,7 +125,9 @@ class Launch:
     key: bytes | None
     entry: LedgerEntry
     formats: Sequence[str]
-    watching: Callable[[Experiment], AbstractContextManager[Progress]] = field(default=lambda experiment: nullcontext(_quiet))
+    watching: Callable[[Experiment], AbstractContextManager[Watcher]] = field(
+        default=lambda experiment: nullcontext(_watcher(None))
+    )
 
     def go(self) -> RunOutcome:
         """Run it.
@@ -162,8 +167,8 @@ class Launch:
         self.entry.check(design)
         store.ensure_space(bytes_needed(design, experiment.material))
         LOG.info("%d models at most, %d model-steps", design.models, design.model_steps)
-        with self.watching(experiment) as progress:
-            results, outcomes = line.run(experiment, store, progress)
+        with self.watching(experiment) as watcher:
+            results, outcomes = line.run(experiment, store, watcher)
         LOG.info("all games played after %.0f s", time.monotonic() - start)
         report = summary.report(results, _frame(self.resolved, experiment, store.created))
         return self.entry.settled(report, design), outcomes, time.monotonic() - start

@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import re
+import shlex
 import signal
 import sys
 import traceback
@@ -136,7 +137,7 @@ def answer(arguments: Sequence[str]) -> int:
         usage.show()
         return int(usage.exit_code)
     except (typer.Abort, StopSignal) as stop:
-        return _interrupt(arguments, stop.number if isinstance(stop, StopSignal) else signal.SIGINT)
+        return _interrupt(arguments, stop.number if isinstance(stop, StopSignal) else signal.SIGINT, stop)
     except BaseException as error:  # sys.exit and panics of Rust are no `Exception`; their exit codes would say something
         if isinstance(error, SystemExit) and any(re.fullmatch("_.+_COMPLETE", name) for name in os.environ):
             raise  # how the completion of a shell ends
@@ -147,7 +148,7 @@ def answer(arguments: Sequence[str]) -> int:
 def _fail(error: BaseException, arguments: Sequence[str]) -> int:
     """The exit code of an error, after its message; one that took the place of a stop is that stop."""
     if StopSignal.received is not None:
-        return _interrupt(arguments, StopSignal.received)
+        return _interrupt(arguments, StopSignal.received, error)
     if isinstance(error, AuditError):
         print_error(error)
         return error.exit_code
@@ -174,7 +175,11 @@ def _report_bug(error: BaseException) -> int:
     return INTERNAL
 
 
-def _interrupt(arguments: Sequence[str], number: int) -> int:
-    remark = "; finished models are kept, continue with --resume" if arguments[:1] == ["run"] else ""
-    print(f"stopped by {signal.Signals(number).name}{remark}", file=sys.stderr)
+def _interrupt(arguments: Sequence[str], number: int, stop: BaseException) -> int:
+    """Say what ended the program, what of a run is kept, and by which command it goes on."""
+    notes = [f"; {note}" for note in getattr(stop, "__notes__", ())]
+    if arguments[:1] == ["run"]:
+        again = [word for word in arguments if word != "--resume"]
+        notes.append(f"; continue with: {shlex.join(['audit', *again, '--resume'])}")
+    print_plain(f"stopped by {signal.Signals(number).name}{''.join(notes)}", file=sys.stderr)
     return STOPPED_BY + number

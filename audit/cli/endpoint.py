@@ -50,11 +50,11 @@ def endpoint(
         deliver.demand_new(output)
     texts = canary_files.read(canaries)
     client = Client(ServerSettings(url=url, key_variable=key_variable, in_flight=in_flight, most_tokens=most_tokens), cache)
-    with bar("scoring (canaries)", len(texts) * (2 if reference else 1), quiet=as_json) as progress:
+    with bar("scoring (canaries)", len(texts) * (2 if reference else 1), quiet=as_json) as watcher:
         if score == scoring.GENERATIONS:
-            server = scoring.generation_scores(client, model, texts, progress)
+            server = scoring.generation_scores(client, model, texts, watcher.advance)
         else:
-            server = scoring.log_probability_scores(client, model, texts, progress, reference)
+            server = scoring.log_probability_scores(client, model, texts, watcher.advance, reference)
     settings = Settings(
         delta=delta,
         confidence=confidence,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from audit.cli import own_code, plan_power
+from audit.cli import own_code, plan_claims, plan_power
 from audit.cli.printing import AsJson, print_json, print_plain, stdout_console
 from audit.core.errors import ConfigError
 from audit.core.rounding import down, up
@@ -92,6 +92,7 @@ def _print(plan: RunPlan) -> None:
     for row in plan.ceilings:
         table.add_row(row.mechanism, row.game, row.estimator, row.family or "any", f"{row.scores:,}", down(row.ceiling))
     console.print(table)
+    print_plain(*plan_claims.lines(plan))
     for stop in plan.stopping:
         console.print(f"{stop.mechanism}, {stop.game}: at most {stop.most_runs} runs; training stops at the first proof")
     print_plain(*plan.left_out)
@@ -112,7 +113,10 @@ def _show_timing(rows: Sequence[Timing], console: Any) -> None:
     for row in rows:
         table.add_row(row.mechanism, row.game, str(row.models), f"{row.steps} steps x {row.together}", _duration(row.seconds))
     console.print(table)
-    console.print(f"training: {_duration(sum(row.seconds for row in rows))} on this machine, one job after another")
+    console.print(
+        f"training: {_duration(sum(row.seconds for row in rows))} on this machine, one job after another; "
+        "statistics and report come on top (certificates: 0 leaves out the simulated error rates, most of that)"
+    )
 
 
 def _duration(seconds: float) -> str:

@@ -1,46 +1,47 @@
-"""Progress on stderr: a bar with time left on a terminal, a plain line now and then elsewhere."""
+"""Progress on stderr: a bar with time left on a terminal, a plain line now and then elsewhere, and what stage has begun."""
 
 from __future__ import annotations
 
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
-from audit.core.training import Progress
+from audit.cli.printing import print_plain
+from audit.core import stages
+from audit.core.training import Watcher
 
 SECONDS_BETWEEN_LINES = 30.0
 
 
 @contextmanager
-def bar(text: str, total: int, *, quiet: bool = False) -> Iterator[Progress]:
-    """A function to call with the number of model-steps done; closes the bar at the end."""
+def bar(text: str, total: int, *, quiet: bool = False) -> Iterator[Watcher]:
+    """Show how many steps are done, of `total` at most, to whoever is given the watcher; the bar is closed at the end."""
     if quiet or total == 0:
-        yield lambda steps: None
+        yield Watcher()
     elif sys.stderr.isatty():
-        with _terminal(text, total) as advance:
-            yield advance
+        with _terminal(text, total) as watcher:
+            yield watcher
     else:
-        with _log_listener(lambda message: print(message, file=sys.stderr)):
-            yield _Lines(text, total)
+        lines = _Lines(text, total)
+        yield Watcher(advance=lines.add, skip=lines.spare)
 
 
 @contextmanager
-def _log_listener(say: Callable[[str], None]) -> Iterator[None]:
-    """While it is open, what games say about stopping early is passed on."""
-    logger = logging.getLogger("audit.experiment.stopping")
-    listener = logging.Handler()
-    listener.emit = lambda record: say(record.getMessage())  # type: ignore[method-assign]
-    logger.addHandler(listener)
+def stage_lines() -> Iterator[None]:
+    """While it is open, each stage of an audit that begins is a line on stderr; a bar stays below it."""
+    listener = logging.Handler(logging.INFO)
+    listener.emit = lambda record: print_plain(record.getMessage(), file=sys.stderr)  # type: ignore[method-assign]
+    stages.LOG.addHandler(listener)
     try:
         yield
     finally:
-        logger.removeHandler(listener)
+        stages.LOG.removeHandler(listener)
 
 
 @contextmanager
-def _terminal(text: str, total: int) -> Iterator[Progress]:
+def _terminal(text: str, total: int) -> Iterator[Watcher]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -48,8 +49,11 @@ def _terminal(text: str, total: int) -> Iterator[Progress]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(text, total=total)
-        with _log_listener(bar.console.print):
-            yield lambda steps: bar.advance(task, steps)
+
+        def spare(steps: int) -> None:
+            bar.update(task, total=(bar.tasks[0].total or 0) - steps)
+
+        yield Watcher(advance=lambda steps: bar.advance(task, steps), skip=spare)
 
 
 class _Lines:
@@ -59,12 +63,17 @@ class _Lines:
         self.text, self.total, self.done = text, total, 0
         self.start = self.last = time.monotonic()
 
-    def __call__(self, steps: int) -> None:
+    def add(self, steps: int) -> None:
+        """Count steps that were done, and say so where it is time."""
         self.done += steps
         clock = time.monotonic()
         if self.done >= self.total > self.done - steps:
-            print(f"{self.text}: 100% of {self.total:,} after {clock - self.start:.0f} s; statistics follow", file=sys.stderr)
+            print(f"{self.text}: 100% of {self.total:,} after {clock - self.start:.0f} s", file=sys.stderr)
         elif clock - self.last >= SECONDS_BETWEEN_LINES and self.done:
             self.last = clock
             seconds = (clock - self.start) / self.done * (self.total - self.done)
             print(f"{self.text}: {self.done / self.total:.0%} of {self.total:,}, about {seconds:.0f} s left", file=sys.stderr)
+
+    def spare(self, steps: int) -> None:
+        """Leave out steps that need not be done."""
+        self.total -= steps

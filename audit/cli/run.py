@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,9 @@ from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from audit.api.run import RunOutcome
+    from audit.api.run import Launch, RunOutcome
     from audit.config import Resolution
-    from audit.core.training import Progress
+    from audit.core.training import Watcher
     from audit.experiment.spec import Experiment
 
 
@@ -35,6 +35,7 @@ def run(
     """Run the audit that a config describes. A config is code: it may name modules and functions that are executed."""
     from audit import config as configs
     from audit.api.run import Launch
+    from audit.cli.progress import stage_lines
     from audit.experiment import naming
     from audit.experiment.ledger_entry import LedgerEntry
 
@@ -50,9 +51,21 @@ def run(
         formats=resolution.config.output.formats,
         watching=_silent if quiet or as_json else _watching,
     )
-    with own_code.prints_aside():
+    with own_code.prints_aside(), _kept_in(launch), nullcontext() if quiet or as_json else stage_lines():
         outcome = launch.go()
     return _conclude(outcome, as_json)
+
+
+@contextmanager
+def _kept_in(launch: Launch) -> Iterator[None]:
+    """A scope that, where a signal ends it, leaves word of the folder with the models that are finished."""
+    from audit.execution.run_folder import PARTIAL
+
+    try:
+        yield
+    except BaseException as stop:
+        stop.add_note(f"finished models are kept in '{launch.folder}{PARTIAL}'")
+        raise
 
 
 def _folder(resolution: Resolution, resume: bool) -> Path:
@@ -69,7 +82,7 @@ def _folder(resolution: Resolution, resume: bool) -> Path:
 
 
 @contextmanager
-def _watching(experiment: Experiment) -> Iterator[Progress]:
+def _watching(experiment: Experiment) -> Iterator[Watcher]:
     """Say on stderr what will be trained, and show how far it is."""
     from audit.cli.progress import bar
 
@@ -80,13 +93,15 @@ def _watching(experiment: Experiment) -> Iterator[Progress]:
         f"{experiment.budget.comparisons} bounds that hold together with {experiment.budget.confidence:.0%} confidence",
         file=sys.stderr,
     )
-    with bar("training (model-steps)", design.reported_steps) as progress:
-        yield progress
+    with bar("training (model-steps)", design.reported_steps) as watcher:
+        yield watcher
 
 
 @contextmanager
-def _silent(experiment: Experiment) -> Iterator[Progress]:
-    yield lambda steps: None
+def _silent(experiment: Experiment) -> Iterator[Watcher]:
+    from audit.core.training import Watcher
+
+    yield Watcher()
 
 
 def _conclude(outcome: RunOutcome, as_json: bool) -> int:

@@ -7,11 +7,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from audit import plugins
-from audit.config.section import ConfigSection, Positive, Share, Spec, named_in, with_line
+from audit.config.section import ConfigSection, Positive, Share, Spec, named_in, takes_keys, with_line
 from audit.config.training import TrainingOverride, TrainingSection
 from audit.core.access import ACCESS_BY_NAME, Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import MOST_CERTIFICATES
+from audit.core.data import SPLIT
 from audit.core.errors import ConfigError
 from audit.core.protocols import Gate
 from audit.core.results import USUAL_FORMATS
@@ -85,10 +86,10 @@ class GameSpec(ConfigSection):
     references: Annotated[int, Field(ge=0)] = 0
     inclusion_probability: Share = 0.5
     prior: Share = 0.01
-    canaries: Spec
+    canaries: Annotated[Spec, takes_keys("canaries")]
     count: Annotated[int, Field(ge=1)]
-    scorers: Annotated[list[Spec], Field(min_length=1)]
-    estimators: Annotated[list[Spec], Field(min_length=1)]
+    scorers: Annotated[list[Annotated[Spec, takes_keys("scorers")]], Field(min_length=1)]
+    estimators: Annotated[list[Annotated[Spec, takes_keys("estimators")]], Field(min_length=1)]
     mechanisms: list[str] | None = None
     stopping: Literal["never", "first_proof"] = "never"
 
@@ -173,12 +174,14 @@ class Config(ConfigSection):
     delta: Share = 1e-5
     confidence: Share = 0.95
     device: str = "cpu"
-    data: Spec
-    model: Spec
+    data: Annotated[Spec, takes_keys("readers", "name", *SPLIT)]
+    model: Annotated[Spec, takes_keys("models")]
     training: TrainingSection = TrainingSection()
     mechanisms: Annotated[list[MechanismSpec], Field(min_length=1)]
     games: Annotated[list[GameSpec], Field(min_length=1)]
-    accountants: list[Spec] = Field(default=[{"kind": "pld"}, {"kind": "rdp"}, {"kind": "rdp_classic"}])
+    accountants: list[Annotated[Spec, takes_keys("accountants")]] = Field(
+        default=[{"kind": "pld"}, {"kind": "rdp"}, {"kind": "rdp_classic"}]
+    )
     policy: Policy = Policy()
     about: About = About()
     execution: ExecutionSection = ExecutionSection()

@@ -229,7 +229,8 @@ def _problem(error: Any, lines: Mapping[str, int], origins: Mapping[str, str], l
 
 def _place(path: str, lines: Mapping[str, int], origins: Mapping[str, str], location: str) -> str:
     """Return where a value was given: `file:line`, or the override or environment variable it came from."""
-    origin = _origin(path, origins)
+    origins_below = {origin for name, origin in origins.items() if name.startswith(f"{path}.")}
+    origin = origins_below.pop() if len(origins_below) == 1 else _origin(path, origins)  # all of a section from one place
     if origin not in (DEFAULT, location):
         return origin
     parts = path.split(".")

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import PydanticCustomError
 
 from audit import plugins
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, UnknownKey
 
 Result = TypeVar("Result")
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -31,14 +31,6 @@ Spec = Annotated[dict[str, Any], BeforeValidator(_spec)]
 """A plug-in: its name alone, or a mapping with `kind` and the plug-in's own keys."""
 
 
-class UnknownKey(ConfigError):
-    """A key that its section does not take; `advice` names the nearest and all that are allowed."""
-
-    def __init__(self, key: str, advice: str) -> None:
-        super().__init__(f"unknown key '{key}'.{advice}")
-        self.key, self.advice = key, advice
-
-
 def with_line(check: Callable[[], Result]) -> Result:
     """Return what `check` returns; its refusal becomes one that names the line of the file."""
     try:
@@ -47,6 +39,24 @@ def with_line(check: Callable[[], Result]) -> Result:
         raise PydanticCustomError("unknown_key", "{advice}", {"key": error.key, "advice": error.advice}) from error
     except ConfigError as error:
         raise ValueError(str(error)) from error
+
+
+def takes_keys(folder: str, *common: str) -> AfterValidator:
+    """Return a check that a plug-in takes the keys it is given; `common` ones are read by whoever asks for the plug-in."""
+    return AfterValidator(lambda spec: with_line(lambda: _refuse_unknown_keys(spec, folder, common)))
+
+
+def _refuse_unknown_keys(spec: dict[str, Any], folder: str, common: tuple[str, ...]) -> dict[str, Any]:
+    """Return `spec` itself. A kind that is not there, and a third party's, is told of where the plug-in is built."""
+    package, kind = plugins.FOLDERS[folder], spec.get("kind")
+    if kind not in plugins.names(package):
+        return spec
+    takes = ("kind", *common, *plugins.keys(plugins.find(package, kind))[0])
+    for key in spec:
+        if key not in takes:
+            advice = f"{plugins.hint(key, takes)} '{kind}' takes: {', '.join(takes[1:]) or 'no keys'}"
+            raise UnknownKey(key, advice)
+    return spec
 
 
 def named_in(folder: str) -> AfterValidator:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, model_validator
 
 from audit import plugins
-from audit.config.section import ConfigSection, Positive, Rate, Spec, UnknownKey, with_line
+from audit.config.section import ConfigSection, Positive, Rate, Spec, takes_keys, with_line
+from audit.core.errors import UnknownKey
 
 _OPTIMIZERS = plugins.FOLDERS["optimizers"]
 _PAIRS = (("batch_size", "sample_rate"), ("steps", "epochs"))
@@ -28,7 +29,7 @@ class TrainingOverride(ConfigSection):
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
-    optimizer: Spec | None = None
+    optimizer: Annotated[Spec, takes_keys("optimizers")] | None = None
     batch_size: Annotated[int, Field(gt=0)] | None = None
     sample_rate: Rate | None = None
     steps: Annotated[int, Field(gt=0)] | None = None
@@ -55,6 +56,8 @@ class TrainingOverride(ConfigSection):
         """Raise `ConfigError` where a key is neither one of a training nor an option of this optimiser."""
         takes, _ = optimizer_keys(optimizer)
         fields = list(TrainingOverride.model_fields)
+        for key in sorted((self.optimizer or {}).keys() - {"kind", *takes}):
+            raise UnknownKey(f"optimizer.{key}", f"{plugins.hint(key, takes)} It takes: {', '.join(takes) or 'no keys'}")
         for key in self.options:
             if key not in takes:
                 raise UnknownKey(
@@ -67,7 +70,7 @@ class TrainingOverride(ConfigSection):
 class TrainingSection(TrainingOverride):
     """How models are trained; a mechanism can override single keys."""
 
-    optimizer: Spec = Field(default={"kind": "sgd"})
+    optimizer: Annotated[Spec, takes_keys("optimizers")] = Field(default={"kind": "sgd"})
 
     def overridden(self, own: TrainingOverride) -> TrainingSection:
         """Return this training with a mechanism's own keys on top; giving one of a pair replaces the other.

@@ -13,6 +13,8 @@ from audit.core import checks
 from audit.core.errors import DataError
 
 Array = NDArray[Any]
+SPLIT = ("train", "pool", "test")
+"""The parts of a data set: keys of every kind of data, numbers of records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

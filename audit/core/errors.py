@@ -21,6 +21,14 @@ class ConfigError(AuditError):
     exit_code = 2
 
 
+class UnknownKey(ConfigError):
+    """A key that its section does not take; `advice` names the nearest and all that are allowed."""
+
+    def __init__(self, key: str, advice: str, place: str = "") -> None:
+        super().__init__(f"{place}{': ' if place else ''}unknown key '{key}'.{advice}")
+        self.key, self.advice = key, advice
+
+
 class DataError(AuditError):
     """An input file or array that cannot be used: missing, malformed, hostile, inconsistent."""
 

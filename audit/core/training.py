@@ -74,6 +74,23 @@ Progress = Callable[[int], None]
 """Called with the number of model-steps done since the last call."""
 
 
+def ignore(steps: int) -> None:
+    """Hear of progress and say nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watcher:
+    """Who hears how far an audit is.
+
+    Attributes:
+        advance: hears of model-steps that were trained.
+        skip: hears of those that need no training, because an earlier part of the run did it or the game was decided.
+    """
+
+    advance: Progress = ignore
+    skip: Progress = ignore
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Executed:
     """What a trainer really did, for N models: compared with the mechanism before any statistic is believed.

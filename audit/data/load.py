@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from audit import plugins
-from audit.core.data import Array, Dataset, Records
+from audit.core.data import SPLIT, Array, Dataset, Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
 from audit.data import typed
@@ -18,8 +18,7 @@ __all__ = ["STANDARDISATION", "VOCABULARY", "load"]
 
 
 PACKAGE = "audit.data.readers"
-_SPLIT = ("train", "pool", "test")
-_COMMON = ("kind", "name", *_SPLIT)
+_COMMON = ("kind", "name", *SPLIT)
 
 
 class Reader(Protocol):
@@ -51,7 +50,7 @@ def load(spec: Mapping[str, Any], seed: Seed) -> Dataset:
     (1000, 200, 597, (1000, 1, 8, 8))
     """
     reader = _reader(spec)
-    counts = {part: typed.records(part, spec.get(part)) for part in _SPLIT}
+    counts = {part: typed.records(part, spec.get(part)) for part in SPLIT}
     source = reader.read()
     generator = seed.child("split").numpy()
     rows = _split(source, counts, generator)

@@ -139,13 +139,22 @@ def read_bytes(path: Path, purpose: str) -> bytes:
         content = files.read(path)
     except FileNotFoundError as error:
         raise DataError(
-            f"{purpose}: no file {path}; nothing is ever downloaded, so put the file there or correct 'root' and 'path'"
+            f"{purpose}: no file {path}; nothing is ever downloaded, so put the file there or correct the path that you gave"
         ) from error
     except OSError as error:
         raise DataError(f"{purpose}: cannot read {path} ({error.strerror}); expected a readable file") from error
     if not content:
         raise DataError(f"{purpose}: {path} is empty; expected data (was its download or copy cut short?)")
     return content
+
+
+def numbered(index: int, unit: str = "record") -> str:
+    """Return how messages name a record of a file: as people count, and saying so.
+
+    >>> numbered(0), numbered(10, "row")
+    ('record 1 (counted from 1)', 'row 11 (counted from 1, without a header line)')
+    """
+    return f"{unit} {index + 1} (counted from 1{', without a header line' if unit == 'row' else ''})"
 
 
 def combined_sha256(files: list[tuple[str, bytes]]) -> str:
@@ -172,7 +181,7 @@ def finite_inputs(inputs: Array, location: str) -> Array:
         if bad.any():
             row = int(np.argwhere(bad)[0][0])
             raise DataError(
-                f"{location} has {int(bad.sum())} values that are NaN or infinite, the first in record {row}; "
+                f"{location} has {int(bad.sum())} values that are NaN or infinite, the first in {numbered(row)}; "
                 "remove or repair those records"
             )
     return inputs
@@ -194,7 +203,7 @@ def class_labels(labels: Array, classes: int | None, location: str) -> Array:
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
         raise DataError(
-            f"{location}: label {labels[first]} of record {first} is not an integer; expected classes 0, 1, 2, ... "
+            f"{location}: label {labels[first]} of {numbered(first)} is not an integer; expected classes 0, 1, 2, ... "
             "(for a continuous target set 'task: regression')"
         )
     top = np.inf if classes is None else classes
@@ -202,7 +211,9 @@ def class_labels(labels: Array, classes: int | None, location: str) -> Array:
     if outside.any():
         first = int(np.flatnonzero(outside)[0])
         range_text = "0 or above" if classes is None else f"in 0 .. {classes - 1}"
-        raise DataError(f"{location}: label {labels[first]} of record {first} is out of range; expected classes {range_text}")
+        raise DataError(
+            f"{location}: label {labels[first]} of {numbered(first)} is out of range; expected classes {range_text}"
+        )
     return labels.astype(np.int64)
 
 

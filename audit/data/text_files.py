@@ -14,7 +14,7 @@ from typing import Any
 
 from audit.core import memory
 from audit.core.errors import ConfigError, DataError
-from audit.data.source import DAMAGE, read_bytes
+from audit.data.source import DAMAGE, numbered, read_bytes
 
 PLAIN = (".txt", ".text", ".md", ".tokens", ".raw", "")
 _BLOCK = 1 << 20
@@ -157,6 +157,6 @@ def _column(read: Callable[[], Any], place: Path, column: str) -> list[str]:
         raise DataError(f"{place} has no column '{column}'; it has: {', '.join(names)}; name one in data.column")
     for number, value in enumerate(values):
         if not isinstance(value, str):
-            raise DataError(f"{place}: record {number} holds {type(value).__name__} in '{column}'; expected text")
+            raise DataError(f"{place}: {numbered(number)} holds {type(value).__name__} in '{column}'; expected text")
     texts: list[str] = values
     return texts

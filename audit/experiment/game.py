@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from audit.bounds.budget import Budget, share
 from audit.checks.execution import check_executed, check_finite
+from audit.core import stages
 from audit.core.claims import LowerBound
 from audit.core.game_results import GameResult
 from audit.core.protocols import ExecutionCheck
@@ -57,7 +58,8 @@ def play(insertion: Insertion, stated_claims: StatedClaims, budget: Budget, reso
     count = train(jobs, insertion.planting.canaries, resources, looks.prove)
     if count < len(jobs):
         spared = sum(job.models for job in jobs[count:])
-        stopping.LOG.info("%s, game %s: stopped early, a claim is refuted; %d runs spared", recipe.name, game.name, spared)
+        stages.LOG.info("%s, game %s: stopped early, a claim is refuted; %d runs spared", recipe.name, game.name, spared)
+    stages.LOG.info("%s, game %s: attacks and statistics", recipe.name, game.name)
     models = models_of(looks.insertion, jobs[:count], store)
     scores, left_out = attack.attempt_whole_game(models)
     models = replace(models, insertion=models.insertion.without(left_out))

@@ -243,7 +243,7 @@ def _runs_of(games: Sequence[GameResult]) -> str:
     canaries = sum(game.game.canaries * game.game.runs for game in games)
     runs = sum(game.game.runs for game in games)
     noun = "canaries" if all(game.game.choices == 1 for game in games) else "secrets"
-    return f"{canaries:,} {noun} over {runs} training run(s), scorers {', '.join(names)}"
+    return f"{canaries:,} {noun} over {runs} training {'run' if runs == 1 else 'runs'}, scorers {', '.join(names)}"
 
 
 def gates(results: Sequence[MechanismResult], gates_by_name: Mapping[str, Gate]) -> tuple[GateResult, ...]:

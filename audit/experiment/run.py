@@ -5,8 +5,9 @@ No step knows which attack, estimator or mechanism it runs; those are values mad
 
 from __future__ import annotations
 
+from audit.core import stages
 from audit.core.results import MechanismResult
-from audit.core.training import Progress
+from audit.core.training import Watcher
 from audit.execution.store import Store
 from audit.experiment import game, hypothesis, judge
 from audit.experiment.game import GameOutcome
@@ -18,14 +19,17 @@ from audit.experiment.utility import utility
 
 
 def run(
-    experiment: Experiment, store: Store, progress: Progress
+    experiment: Experiment,
+    store: Store,
+    watcher: Watcher = Watcher(),  # noqa: B008 (it is frozen)
 ) -> tuple[tuple[MechanismResult, ...], tuple[GameOutcome, ...]]:
     """Return what the audit finds for each recipe, and the games behind it; everything costly is kept in the store."""
     design, material, budget, execution = experiment.design, experiment.material, experiment.budget, experiment.execution
     dataset, delta = material.dataset, budget.delta
     stated_claims = {recipe.name: hypothesis.state(recipe, delta) for recipe in design.recipes}
+    stages.LOG.info("rehearsing attacks on untrained models")
     games = playable(insertions(design, material, delta), dataset, execution.device)
-    resources = Resources(dataset=dataset, execution=execution, store=store, progress=progress)
+    resources = Resources(dataset=dataset, execution=execution, store=store, watcher=watcher)
     outcomes: dict[str, list[GameOutcome]] = {recipe.name: [] for recipe in design.recipes}
     for insertion in games:
         name = insertion.training.name

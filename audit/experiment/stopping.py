@@ -6,7 +6,6 @@ by estimators that say so of themselves, all its attacks bet from one fortune, a
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,8 +25,6 @@ from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.experiment.spec import Play
-
-LOG = logging.getLogger("audit.experiment.stopping")  # what a person who watches progress wants to be told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

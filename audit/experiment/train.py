@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from audit.core import stages
 from audit.core.data import Canaries, Dataset
-from audit.core.training import Progress
+from audit.core.training import Watcher
 from audit.execution.store import Store
 from audit.experiment.job import Order, fit_and_observe
 from audit.experiment.spec import Execution
@@ -20,7 +21,7 @@ class Resources:
     dataset: Dataset
     execution: Execution
     store: Store
-    progress: Progress
+    watcher: Watcher = field(default_factory=Watcher)
 
 
 def train(orders: Sequence[Order], canaries: Canaries, resources: Resources, is_enough: Callable[[int], bool]) -> int:
@@ -38,8 +39,12 @@ def train(orders: Sequence[Order], canaries: Canaries, resources: Resources, is_
     store, executor = resources.store, resources.execution.executor
     lacking = {order.key for order in orders if not store.intact(order.key)}
     missing = [order for order in orders if order.key in lacking]
-    ledger = _Steps(total=sum(order.models * order.steps for order in orders), progress=resources.progress)
-    ledger(sum(order.models * order.steps for order in orders if order.key not in lacking))
+    stored_orders = [order for order in orders if order.key not in lacking]
+    if stored_orders:
+        models = sum(order.models for order in orders)
+        stages.LOG.info("%d of %d models are there already", sum(order.models for order in stored_orders), models)
+        resources.watcher.skip(_model_steps(stored_orders))
+    ledger = _Steps(total=_model_steps(missing), watcher=resources.watcher)
     queue = _InOrder(keys=[order.key for order in orders], lacking=lacking, is_enough=is_enough)
     if queue.advance():
         ledger.close()
@@ -52,6 +57,10 @@ def train(orders: Sequence[Order], canaries: Canaries, resources: Resources, is_
                 break
     ledger.close()
     return queue.count
+
+
+def _model_steps(orders: Sequence[Order]) -> int:
+    return sum(order.models * order.steps for order in orders)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,16 +83,16 @@ class _InOrder:
 
 @dataclass(slots=True, kw_only=True)
 class _Steps:
-    """Passes progress on and says at the end that what was not needed is done with."""
+    """Passes progress on and says at the end what was not needed."""
 
     total: int
-    progress: Progress
+    watcher: Watcher
     reported_steps: int = 0
 
     def __call__(self, steps: int) -> None:
         self.reported_steps += steps
-        self.progress(steps)
+        self.watcher.advance(steps)
 
     def close(self) -> None:
         if self.reported_steps < self.total:
-            self.progress(self.total - self.reported_steps)
+            self.watcher.skip(self.total - self.reported_steps)

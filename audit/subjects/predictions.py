@@ -14,7 +14,7 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.views import View
 from audit.data.archives import read_npz
 from audit.data.frames import read_table
-from audit.data.source import class_labels, combined_sha256, finite_inputs, memberships, read_bytes
+from audit.data.source import class_labels, combined_sha256, finite_inputs, memberships, numbered, read_bytes
 
 _FORMS = ("logits", "probabilities", "losses", "errors")
 _FURTHER = ("labels", "member", "group", "x")
@@ -170,7 +170,9 @@ def _matrix(values: Array, form: str, names: str) -> Array:
     if values.min() < 0 or values.max() > 1 or off.max() > _SUM_TOLERANCE:
         row = int(np.argmax(np.maximum(off, np.maximum(-values.min(axis=1), values.max(axis=1) - 1))))
         total = values[row].sum()
-        raise DataError(f"{names}: probabilities of record {row} are not a distribution (sum {total:.6g}); expected a sum of 1")
+        raise DataError(
+            f"{names}: probabilities of {numbered(row)} are not a distribution (sum {total:.6g}); expected a sum of 1"
+        )
     return np.asarray(np.log(np.maximum(values, _FEWEST)))
 
 

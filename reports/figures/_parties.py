@@ -19,7 +19,7 @@ from reports.words.numbers import down, elide, power, up
 
 NAME = "parties"
 ROW_MM, FOOT_MM, HEAD_MM = 9.0, 9.5, 5.0
-LEFT, RIGHT, GAP = 0.17, 0.995, 0.02  # of the width: labels, end, space between panels
+LEFT_MARGIN, RIGHT, GAP = 0.17, 0.995, 0.02  # of the width: labels, end, space between panels
 MOST_LETTERS = 18
 HEADROOM = 1.25  # the axes end at so many times the largest finite claim or proof; what lies beyond is an arrow
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
@@ -64,10 +64,10 @@ def _unit(unit: str) -> str:
 def _paint(figure: Any, rows: Sequence[tuple[str, str]], results: tuple[PartyResult, ...]) -> None:
     height = HEAD_MM + FOOT_MM + ROW_MM * len(rows)
     panels = parties.accesses(results)
-    width = (RIGHT - LEFT - GAP * (len(panels) - 1)) / len(panels)
+    width = (RIGHT - LEFT_MARGIN - GAP * (len(panels) - 1)) / len(panels)
     top = HEADROOM * max([1.0, *(value for result in results for value in _finite(result))])
     for place, access in enumerate(panels):
-        box = (LEFT + place * (width + GAP), FOOT_MM / height, width, 1 - (FOOT_MM + HEAD_MM) / height)
+        box = (LEFT_MARGIN + place * (width + GAP), FOOT_MM / height, width, 1 - (FOOT_MM + HEAD_MM) / height)
         axes = figure.add_axes(box)
         _paint_panel(axes, access, rows, results, top)
         labels = [f"{elide(training, MOST_LETTERS)}\n{_unit(unit)}" for training, unit in rows] if place == 0 else []

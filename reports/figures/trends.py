@@ -10,7 +10,7 @@ from html import escape
 from reports.words.language import say
 from reports.words.numbers import down, up
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 640.0, 220.0, 50.0, 34.0, 14.0, 150.0
+WIDTH, HEIGHT, LEFT_MARGIN, BOTTOM, TOP, RIGHT = 640.0, 220.0, 50.0, 34.0, 14.0, 150.0
 CLAIMED, PROVEN, CEILING = "#1f5fa8", "#b3321f", "#5b6670"
 
 
@@ -40,8 +40,8 @@ def trend(points: Sequence[Point], alt: str) -> str:
         (PROVEN, "", say("unclaimed.proven"), [(point.date, point.proven) for point in points], down),
     )
     axes = "".join(
-        f'<path d="M{LEFT:g},{_y(value, top)}H{WIDTH - RIGHT:g}" stroke="#d9dee3"/>'
-        f'<text x="{LEFT - 6:g}" y="{_y(value, top) + 4}" text-anchor="end">{value:g}</text>'
+        f'<path d="M{LEFT_MARGIN:g},{_y(value, top)}H{WIDTH - RIGHT:g}" stroke="#d9dee3"/>'
+        f'<text x="{LEFT_MARGIN - 6:g}" y="{_y(value, top) + 4}" text-anchor="end">{value:g}</text>'
         for value in _ticks(top)
     )
     date = "".join(
@@ -77,8 +77,8 @@ def _finite(value: float | None) -> bool:
 
 
 def _x(place: int, total: int) -> float:
-    width = WIDTH - LEFT - RIGHT - 20
-    return round(LEFT + 10 + (width * place / (total - 1) if total > 1 else width / 2), 1)
+    width = WIDTH - LEFT_MARGIN - RIGHT - 20
+    return round(LEFT_MARGIN + 10 + (width * place / (total - 1) if total > 1 else width / 2), 1)
 
 
 def _y(value: float, top: float) -> float:

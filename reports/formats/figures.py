@@ -30,11 +30,11 @@ class Figures:
 
 def planned(report: AuditReport) -> Mapping[str, Plan]:
     """The figures of the report by name, with their words in the current language, before anything is drawn."""
-    return _planned(report, current().tag)
+    return _plans(report, current().tag)
 
 
 @lru_cache(maxsize=4)
-def _planned(report: AuditReport, tag: str) -> Mapping[str, Plan]:
+def _plans(report: AuditReport, tag: str) -> Mapping[str, Plan]:
     """The figures in the language of that tag, which is the current one."""
     return {plan.name: plan for plan in plans(report)}
 

@@ -26,6 +26,7 @@ from audit.core.access import Access
 from audit.core.errors import AuditError, DataError, OutputError
 from audit.core.events import Event
 from audit.core.results import SCHEMA, AuditReport
+from audit.core.version import __version__
 from reports.formats._mechanisms import WrittenForm, written_form
 
 FILE = "report.json"
@@ -59,8 +60,22 @@ def from_json(data: bytes) -> AuditReport:
         raise DataError(
             f"{FILE} has schema {plain.get('schema')!r}; this version reads {SCHEMA!r}: use the version of audit that wrote it"
         )
-    report: AuditReport = _decode(plain, AuditReport, "report")
+    try:
+        report: AuditReport = _decode(plain, AuditReport, "report")
+    except DataError as error:
+        raise DataError(f"{error}. {_writer(plain)}") from error
     return report
+
+
+def _writer(plain: Mapping[str, Any]) -> str:
+    """Return by which version the report says it was written, and what to do with one that this version cannot read."""
+    provenance = plain.get("provenance")
+    keys = provenance if isinstance(provenance, dict) else {}
+    version, commit = (keys.get(key) or "unknown" for key in ("version", "code_commit"))
+    return (
+        f"It says that audit {version}, commit {commit}, wrote it, and this is audit {__version__}: where nobody changed the "
+        "file, read it with that version, or run the audit again"
+    )
 
 
 def schema() -> dict[str, Any]:

@@ -131,7 +131,7 @@ def _always(state: Presence) -> Callable[[AuditReport], Presence]:
 def _check(code: str) -> Callable[[AuditReport], Presence]:
     """Shown where a check of that code passed, partly where it was declared or is a gap, else not shown."""
 
-    def judged(report: AuditReport) -> Presence:
+    def presence(report: AuditReport) -> Presence:
         statuses = [
             check.status for mechanism in report.mechanisms for check in mechanism.checks if check.code.startswith(code)
         ]
@@ -139,7 +139,7 @@ def _check(code: str) -> Callable[[AuditReport], Presence]:
             return Presence.NOT_SHOWN
         return Presence.SHOWN if all(status is Status.CHECKED for status in statuses) else Presence.PARTLY
 
-    return judged
+    return presence
 
 
 def _any_bound(report: AuditReport) -> bool:

@@ -60,7 +60,7 @@ def summary(report: AuditReport) -> Section:
             say(
                 "page.in",
                 many=many("noun.attack", len(attacks)),
-                examples=_examples(attacks),
+                examples=say("page.examples", examples=_examples(attacks)) if attacks else "",
                 many_2=many("noun.game", len(games)),
                 model_count=model_count,
             ),

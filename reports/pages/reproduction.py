@@ -44,7 +44,7 @@ def reproduce(report: AuditReport) -> Section:
         ),
     ]
     columns = (Column(title=say("page.item"), share=0.24), Column(title=say("page.value"), share=0.76))
-    blocks: list[Block] = [Table(caption="", columns=columns, rows=tuple(rows))]
+    blocks: list[Block] = [Table(caption="", columns=columns, rows=tuple(rows), small=True)]
     given_settings = settings(report)
     blocks += [Heading(text=say("page.configuration"))] if given_settings is not None or report.config else []
     blocks += _origins(report) if report.config else []

@@ -154,7 +154,11 @@ def _curves(report: AuditReport, mechanism: MechanismResult, game: GameResult) -
     if curve.name == picture(report):
         drawing = Paragraph(text=say("page.the_roc_of_this_game"))
     rates = game_tables.rates(game, bool(mechanism.claims))
-    return [drawing, rates, figure_block(images[_plots.file_name("scores", mechanism.name, game.name)])]
+    return [
+        drawing,
+        *([rates] if rates.rows else []),
+        figure_block(images[_plots.file_name("scores", mechanism.name, game.name)]),
+    ]
 
 
 def _records(game: GameResult) -> list[Block]:

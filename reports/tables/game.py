@@ -8,7 +8,7 @@ from audit.core.claims import LowerBound, NegativeControl
 from audit.core.evaluation import GroupSpread
 from audit.core.game_results import GameResult, GroupResult
 from reports import headline, outliers
-from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone
+from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone, name_column
 from reports.words import named
 from reports.words.language import recorded, say
 from reports.words.numbers import confidence, count, down, near, not_measured, percent, rate, target, up
@@ -42,14 +42,14 @@ def bounds(game: GameResult) -> Table:
         for bound in source.bounds
     )
     columns = (
-        Column(title=say("game_table.attack")),
+        name_column(say("game_table.attack"), [source.name for source in headline.sources(game)]),
         Column(title=say("game_table.estimator")),
         Column(title=say("unclaimed.proven"), right=True),
         Column(title=say("game_table.ceiling"), right=True),
         Column(title=say("game_table.confidence"), right=True),
         Column(title=say("game_table.searched"), right=True),
         Column(title=say("game_table.holds_for"), share=1),
-        Column(title=say("game_table.assumes"), share=1),
+        Column(title=say("game_table.assumes"), share=1.4),
         Column(title=say("game_table.ended_on"), share=1),
     )
     indices = [i for i in range(len(columns)) if i != LEVEL or len(levels) > 1]

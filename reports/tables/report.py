@@ -8,7 +8,7 @@ from audit.core.event_reading import is_non_private, noisy_steps, sample_rate, s
 from audit.core.events import Event
 from audit.core.results import AuditReport, Check, MechanismResult
 from reports import headline
-from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone
+from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone, name_column
 from reports.words import named
 from reports.words.language import recorded, say
 from reports.words.numbers import count, down, figure, not_measured, percent, power, significant, up
@@ -48,8 +48,8 @@ def overview(report: AuditReport) -> Table:
     return Table(
         caption=say("table.every_training_and_game_at", power=power(report.delta)),
         columns=(
-            Column(title=say("page.training")),
-            Column(title=say("table.game")),
+            name_column(say("page.training"), [mechanism.name for mechanism in report.mechanisms]),
+            name_column(say("table.game"), [game.name for mechanism in report.mechanisms for game in mechanism.games]),
             Column(title=say("table.claimed"), right=True),
             Column(title=say("unclaimed.proven"), right=True),
             Column(title=say("table.inside_a_family"), share=1),
@@ -127,6 +127,7 @@ def mechanism_table(mechanism: MechanismResult) -> Table | None:
         + (say("table.the_accountants_were_given_these") if mechanism.trajectories else say("separator.end")),
         columns=(Column(title=say("table.parameter"), share=0.33), Column(title=say("page.value"), share=0.67)),
         rows=parameters(mechanism.mechanism),
+        small=True,
     )
 
 
@@ -136,18 +137,19 @@ def checks(rows: Sequence[Check], has_claims: bool) -> Table:
         caption=(say("table.what_the_claim_rests_on") if has_claims else say("table.what_was_checked"))
         + say("table.checked_this_run_tested_it"),
         columns=(
-            Column(title=say("page.item"), share=0.32),
-            Column(title=say("page.value"), share=0.52),
-            Column(title=say("table.status"), share=0.16),
+            Column(title=say("page.item"), share=0.28),
+            Column(title=say("page.value"), share=0.58),
+            Column(title=say("table.status"), share=0.14),
         ),
         rows=tuple((check.item, check.value, named.status_mark(check.status)) for check in rows),
+        small=True,
     )
 
 
 def budget(mechanism: MechanismResult) -> Table:
     """Epsilon spent after each quarter of the training, by accountant."""
     stops = _quarters((mechanism,))
-    rows = [(accountant, *cells) for accountant, cells in _spent(mechanism, stops)]
+    rows = [(accountant, *cells) for accountant, cells in _costs(mechanism, stops)]
     first = (Column(title=say("table.accountant"), share=1),)
     return _budget_table(say("table.budget_of_epsilon_claimed_after", name=mechanism.name), first, stops, rows)
 
@@ -156,7 +158,7 @@ def budgets(mechanisms: Sequence[MechanismResult]) -> Table:
     """The same for several trainings in one table."""
     stops = _quarters(mechanisms)
     rows = [
-        (Mono(mechanism.name), accountant, *cells) for mechanism in mechanisms for accountant, cells in _spent(mechanism, stops)
+        (Mono(mechanism.name), accountant, *cells) for mechanism in mechanisms for accountant, cells in _costs(mechanism, stops)
     ]
     first = (Column(title=say("page.training"), share=1.2), Column(title=say("table.accountant"), share=1.2))
     return _budget_table(say("table.budgets"), first, stops, rows)
@@ -168,7 +170,7 @@ def _quarters(mechanisms: Sequence[MechanismResult]) -> list[int]:
     return sorted({max(1, round(last * part)) for part in (0.25, 0.5, 0.75, 1.0)})
 
 
-def _spent(mechanism: MechanismResult, stops: Sequence[int]) -> Iterator[tuple[str, list[Text]]]:
+def _costs(mechanism: MechanismResult, stops: Sequence[int]) -> Iterator[tuple[str, list[Text]]]:
     for trajectory in mechanism.trajectories:
         cells: list[Text] = []
         for stop in stops:

@@ -117,9 +117,9 @@ def recorded(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _translated(tag: str, text: str) -> str:
-    fixed = current().recorded.get(text)
-    if fixed is not None:
-        return fixed
+    translation = current().recorded.get(text)
+    if translation is not None:
+        return translation
     for pattern, sentence in _patterns(tag):
         if match := pattern.fullmatch(text):
             return sentence.format(**{name: recorded(value) for name, value in match.groupdict().items()})

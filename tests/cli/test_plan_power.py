@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,3 +71,19 @@ def test_a_drawing_needs_power_and_a_name_that_says_its_form(tiny: Path, capsys:
         assert app.answer(["plan", str(tiny), "--no-measure", *arguments]) == 2
     assert app.answer(["plan", str(tiny), "--no-measure", "--plot", str(tiny / "in" / "plan.svg")]) == 4
     assert "cannot write" in capsys.readouterr().err
+
+
+def test_the_plan_says_of_each_game_whether_it_can_refute_which_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    """A ceiling below a claim, one above it inside the family alone, no claim, and a claim that asserts nothing."""
+    options = ["--no-measure", "--no-power"]
+    assert app.answer(["plan", "quickstart", *options]) == 0
+    shown = capsys.readouterr().out
+    assert "without-dp, black-box: no claim to refute; could prove epsilon of up to 5.80 (one_run)\n" in shown
+    assert re.search(
+        r"dp-sgd, black-box: cannot refute 8\.00 \(.*PLD\), .*: the most that perfect scores prove is 5\.80 \(one_run\)", shown
+    )
+    assert re.search(
+        r"dp-sgd, white-box: can refute 8\.00 \(.*PLD\) by [\d.]+ \(fdp_rank inside the family dp_sgd\); cannot", shown
+    )
+    assert app.answer(["plan", "quickstart", *options, "--set", "games.0.runs=300"]) == 0
+    assert re.search(r"dp-sgd, black-box: can refute 8\.00 .* by [\d.]+ \(one_run\)", capsys.readouterr().out)

@@ -119,11 +119,17 @@ def test_npz_groups_follow_the_pool(tmp_path):
 X, Y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
 BAD_NPZ = {
     "wrong keys": ({"images": X, "labels": Y}, "lacks x, y and also has images, labels"),
-    "NaN": ({"x": np.where(X == 5, np.nan, X), "y": Y}, "x has 1 values that are NaN or infinite, the first in record 2"),
-    "label below": ({"x": X, "y": Y - 1}, "label -1 of record 0 is out of range"),
-    "label above": ({"x": X, "y": Y * 7}, r"label 7 of record 1 is out of range; expected classes in 0 \.\. 1"),
-    "label fractional": ({"x": X, "y": Y + 0.5}, "label 0.5 of record 0 is not an integer"),
-    "label NaN": ({"x": X, "y": np.where(Y == 1, np.nan, 0)}, "label nan of record 1 is not an integer"),
+    "NaN": (
+        {"x": np.where(X == 5, np.nan, X), "y": Y},
+        "x has 1 values that are NaN or infinite, the first in record 3",
+    ),
+    "label below": ({"x": X, "y": Y - 1}, "label -1 of record 1 .*is out of range"),
+    "label above": (
+        {"x": X, "y": Y * 7},
+        r"label 7 of record 2 .*is out of range; expected classes in 0 \.\. 1",
+    ),
+    "label fractional": ({"x": X, "y": Y + 0.5}, "label 0.5 of record 1 .*is not an integer"),
+    "label NaN": ({"x": X, "y": np.where(Y == 1, np.nan, 0)}, "label nan of record 2 .*is not an integer"),
     "label text": ({"x": X, "y": Y.astype(str)}, "expected integer class labels"),
     "one class": ({"x": X, "y": Y * 0}, "single class 0"),
     "unequal": ({"x": X, "y": Y[:5]}, "6 records in x but 5 in y"),
@@ -239,9 +245,12 @@ def test_integer_labels_are_ordered_as_numbers(tmp_path):
 BAD_TABLE = {
     "no such label": ({"label": "incom"}, r"no column 'incom' \(data\.label\)\. Did you mean 'income'"),
     "no such category": ({"categorical": ["jobs"]}, r"no column 'jobs' \(data\.categorical\)\. Did you mean 'job'"),
-    "text as number": ({"categorical": ["sex"]}, r"column 'job' holds 'clerk' in row 0.*'categorical' or in 'drop'"),
-    "label of the test file": ({"label_suffix": ""}, r"label '<=50K\.' in row 0 of column 'income' is none of <=50K, >50K"),
-    "class not declared": ({"classes": ["<=50K"]}, r"label '>50K' in row 1"),
+    "text as number": (
+        {"categorical": ["sex"]},
+        r"column 'job' holds 'clerk' in row 1 .*'categorical' or in 'drop'",
+    ),
+    "label of the test file": ({"label_suffix": ""}, r"label '<=50K\.' in row 1 .* of column 'income' is none of <=50K, >50K"),
+    "class not declared": ({"classes": ["<=50K"]}, r"label '>50K' in row 2"),
     "nothing to standardise from": ({"train": 0}, r"data\.train is 0; declare their public limits"),
 }
 
@@ -256,9 +265,9 @@ def test_bad_table(tmp_path, name):
 def test_missing_values_of_numeric_columns_and_labels(tmp_path):
     (tmp_path / "m.csv").write_text("a,y\n1,0\n,1\n3,0\n")
     spec = {"kind": "table", "root": str(tmp_path), "path": "m.csv", "label": "y", "train": 1, "pool": 2}
-    with pytest.raises(DataError, match="column 'a' has 1 values that are missing, NaN or infinite, the first in row 1"):
+    with pytest.raises(DataError, match="column 'a' has 1 values that are missing, NaN or infinite, the first in row 2"):
         load(spec, SEED)
-    with pytest.raises(DataError, match="label column 'a' is empty in row 1"):
+    with pytest.raises(DataError, match="label column 'a' is empty in row 2"):
         load(spec | {"label": "a"}, SEED)
 
 

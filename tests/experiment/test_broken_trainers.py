@@ -38,7 +38,7 @@ certificates: 0
 def audited(folder: Path, *overrides: str) -> MechanismResult:
     resolved = parse(CONFIG, overrides)
     store = Store.start(folder / "run", resolved.sha256)
-    results, _ = run.run(assemble.assemble(resolved.config), store, lambda steps: None)
+    results, _ = run.run(assemble.assemble(resolved.config), store)
     return results[0]
 
 

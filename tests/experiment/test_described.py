@@ -56,7 +56,7 @@ def found(tmp_path: Path, **changes: object) -> tuple[MechanismResult, ...]:
     path.write_text(yaml.safe_dump(config))
     experiment = assemble(load(str(path)).config)
     store = Store.start(tmp_path / "run", "0")
-    return run(experiment, store, lambda steps: None)[0]
+    return run(experiment, store)[0]
 
 
 def game(**changes: object) -> dict[str, object]:
@@ -317,7 +317,7 @@ def test_worst_case_initialisation_starts_every_run_from_fitted_weights(tmp_path
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump(config))
     experiment = assemble(load(str(path)).config)
-    _, played = run(experiment, Store.start(tmp_path / "run", "0"), lambda steps: None)
+    _, played = run(experiment, Store.start(tmp_path / "run", "0"))
     labels = experiment.material.dataset.test.labels
     fitted, drawn = (float(np.mean(one.observed.test_logits[0].argmax(-1) == labels)) for one in played)
     assert fitted > drawn + 0.3  # after a single tiny step

@@ -50,7 +50,7 @@ def audited(folder: Path, *overrides: str) -> dict[str, MechanismResult]:
     """The result of each party by what it sees."""
     resolved = parse(CONFIG, overrides)
     store = Store.start(folder / "run", resolved.sha256)
-    results, _ = run.run(assemble.assemble(resolved.config), store, lambda steps: None)
+    results, _ = run.run(assemble.assemble(resolved.config), store)
     return {result.name.removeprefix("fed (").removesuffix(")"): result for result in results}
 
 

@@ -352,7 +352,7 @@ def bad(x=None, y=None):
 BAD = {
     "overlap": (bad(np.concatenate([X[30:59], X[7:8]]), np.concatenate([Y[30:59], Y[7:8]])), "nonmember 29 is member 7"),
     "empty": (bad(X[:0], Y[:0]), "nonmembers: no record"),
-    "NaN": (bad(np.where(X[30:] == X[33, 2], np.nan, X[30:])), "NaN or infinite, the first in record 3"),
+    "NaN": (bad(np.where(X[30:] == X[33, 2], np.nan, X[30:])), "NaN or infinite, the first in record 4"),
     "label out of range": (bad(y=Y[30:] + 3), "is out of range: the target has 4 classes"),
     "label negative": (bad(y=Y[30:] - 9), "is out of range"),
     "label fractional": (bad(y=Y[30:] + 0.5), "for numbers y of shape .*for classes, give y as integers"),

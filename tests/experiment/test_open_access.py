@@ -73,7 +73,7 @@ def config(tmp_path: Path, **changes: object) -> str:
 
 def test_a_game_at_an_access_of_a_third_party_is_played_and_reported(tmp_path: Path) -> None:
     experiment = assemble(load(config(tmp_path)).config)
-    results, _ = run(experiment, Store.start(tmp_path / "run", "0" * 64), lambda steps: None)
+    results, _ = run(experiment, Store.start(tmp_path / "run", "0" * 64))
     (attack,) = results[0].games[0].attacks
     assert attack.access == ENDPOINT and attack.bounds[0].estimator == "one_run"
     frame = reporting.Frame(

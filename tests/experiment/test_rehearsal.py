@@ -82,7 +82,7 @@ def planted(experiment: Experiment) -> list[Insertion]:
 def scored(experiment: Experiment, insertion: Insertion, store: Store) -> dict[str, str]:
     """Which attacks cannot score trained models, and why."""
     dataset = experiment.material.dataset
-    resources = Resources(dataset=dataset, execution=experiment.execution, store=store, progress=lambda steps: None)
+    resources = Resources(dataset=dataset, execution=experiment.execution, store=store)
     jobs = orders(insertion, dataset, experiment.execution)
     train(jobs, insertion.planting.canaries, resources, lambda done: False)
     _, left_out = attempt(models_of(insertion, jobs, store))
@@ -129,7 +129,7 @@ def test_impossible_pairs_are_refused_before_training(
     changes = [f"games.outside.{key}={value}" for key, value in given.items()]
     experiment = assemble.assemble(parse(CONFIG, changes).config)
     with pytest.raises(ConfigError, match=part_of_message):
-        run.run(experiment, Store.start(tmp_path / "run", "c"), lambda steps: None)
+        run.run(experiment, Store.start(tmp_path / "run", "c"))
     assert not list((tmp_path / "run.partial" / "models").iterdir())
 
 

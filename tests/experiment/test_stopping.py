@@ -89,7 +89,7 @@ def played(one: Experiment, folder: Path, *, resume: bool = False) -> GameResult
         (game,) = insertion.insertions(one.design, one.material, one.budget.delta)
         stated = hypothesis.state(game.training, one.budget.delta)
         dataset = one.material.dataset
-        resources = Resources(dataset=dataset, execution=one.execution, store=store, progress=lambda steps: None)
+        resources = Resources(dataset=dataset, execution=one.execution, store=store)
         return rounds.play(game, stated, one.budget, resources).result
     finally:
         store._lock.close()
@@ -97,7 +97,7 @@ def played(one: Experiment, folder: Path, *, resume: bool = False) -> GameResult
 
 def audited(one: Experiment, folder: Path) -> MechanismResult:
     """The whole result of the only mechanism."""
-    results, _ = run.run(one, Store.start(folder / "run", "0" * 64), lambda steps: None)
+    results, _ = run.run(one, Store.start(folder / "run", "0" * 64))
     return results[0]
 
 
@@ -492,7 +492,7 @@ def test_the_report_says_and_draws_when_training_stopped(result: MechanismResult
     report, found = report_of(result), watched(result.games[0])
     assert report_json.from_json(report_json.to_json(report)) == report
     assert any(f"refuted after {found.proved} runs; {found.used} of at most 160" in note for note in report.notes)
-    assert f"{found.used} canaries over {found.used} training run(s)" in " ".join(row.done for row in report.coverage)
+    assert f"{found.used} canaries over {found.used} training run" in " ".join(row.done for row in report.coverage)
     said = evidence.sentence(found)
     assert f"refuted after {found.proved} runs" in said and f"{160 - found.used} spared" in said
     drawing = figures.drawings(report)["evidence.dp.one"]

@@ -221,7 +221,7 @@ def _records(seed: int, count: int = 24) -> tuple[RecordExposure, ...]:
     )
 
 
-def _groups(seed: int, names: tuple[str, ...] = DIGITS) -> tuple[GroupResult, ...]:
+def groups(seed: int, names: tuple[str, ...] = DIGITS) -> tuple[GroupResult, ...]:
     generator = np.random.default_rng(seed)
     return tuple(
         GroupResult(
@@ -301,7 +301,7 @@ def black_box(seed: int, shift: float, claimed: float, proven: float, false_alar
             ),
         ),
         records=_records(seed + 2),
-        groups=_groups(seed + 3),
+        groups=groups(seed + 3),
         models=48,
         certificates=CERTIFICATES,
         detectable=(detectable("one_run", 6.31, claimed), detectable("gaussian", 1.07, 0.0, "gdp")),
@@ -586,7 +586,7 @@ def model() -> AuditReport:
                 game=game,
                 attacks=attacks,
                 records=_records(44),
-                groups=_groups(45, ("airplane", "bird", "truck")),
+                groups=groups(45, ("airplane", "bird", "truck")),
                 note="membership was decided by a data split, so no epsilon follows",
             ),
         ),

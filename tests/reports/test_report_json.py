@@ -93,6 +93,16 @@ def test_reading_is_strict(edit: Any, message: str) -> None:
         report_json.from_json(_edited(edit))
 
 
+@pytest.mark.parametrize("edit", [lambda r: r["mechanisms"][1].pop("checks"), lambda r: r["data"].update(pixels=3)])
+def test_a_report_of_another_version_is_refused_with_who_wrote_it(edit: Any) -> None:
+    """Fields that this version lacks, or that the other one lacked: the message says which version reads them."""
+    wrote = sample.run().provenance
+    with pytest.raises(DataError) as refused:
+        report_json.from_json(_edited(edit))
+    assert f"audit {wrote.version}, commit {wrote.code_commit or 'unknown'}, wrote it" in str(refused.value)
+    assert "read it with that version, or run the audit again" in str(refused.value)
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"schema": NaN}', b"\xff\xfe"])
 def test_what_is_no_report_is_refused(data: bytes) -> None:
     with pytest.raises(DataError):

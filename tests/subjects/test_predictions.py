@@ -78,8 +78,14 @@ BAD = {
     "members only": (GOOD | {"member": MEMBER | True}, "member marks members only"),
     "nonmembers only": (GOOD | {"member": MEMBER & False}, "member marks nonmembers only"),
     "not a truth value": (GOOD | {"member": np.arange(8)}, "expected true or false"),
-    "NaN": (GOOD | {"logits": np.where(LOGITS[4, 1] == LOGITS, np.nan, LOGITS)}, "logits has 1 values that are NaN.*record 4"),
-    "label out of range": (GOOD | {"labels": LABELS + 1}, r"label 3 of record 2 is out of range; expected classes in 0 \.\. 2"),
+    "NaN": (
+        GOOD | {"logits": np.where(LOGITS[4, 1] == LOGITS, np.nan, LOGITS)},
+        "logits has 1 values that are NaN.*record 5",
+    ),
+    "label out of range": (
+        GOOD | {"labels": LABELS + 1},
+        r"label 3 of record 3 .*is out of range; expected classes in 0 \.\. 2",
+    ),
     "label fractional": (GOOD | {"labels": LABELS + 0.5}, "is not an integer"),
     "one logit": (GOOD | {"logits": LOGITS[:, :1]}, "at least two classes"),
     "unequal": (GOOD | {"labels": LABELS[:5]}, "unequal length"),

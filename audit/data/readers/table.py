@@ -24,6 +24,7 @@ from audit.data.source import (
     Source,
     combined_sha256,
     locate,
+    numbered,
     read_bytes,
     target_values,
 )
@@ -170,7 +171,9 @@ class Table:
         column = frame[self.label]
         if column.isna().any():
             row = int(np.flatnonzero(column.isna())[0])
-            raise DataError(f"{place}: label column '{self.label}' is empty in row {row}; remove or repair that row")
+            raise DataError(
+                f"{place}: label column '{self.label}' is empty in {numbered(row, 'row')}; remove or repair that row"
+            )
         if column.dtype.kind == "f" and not (column == column.round()).all():
             raise DataError(
                 f"{place}: label column '{self.label}' holds numbers that are not integers; "
@@ -187,8 +190,8 @@ class Table:
         for row, value in enumerate(text):
             if value not in position:
                 raise DataError(
-                    f"{place}: label '{value}' in row {row} of column '{self.label}' is none of {', '.join(names)}; "
-                    "correct the row, 'classes' or 'label_suffix'"
+                    f"{place}: label '{value}' in {numbered(row, 'row')} of column '{self.label}' is none of "
+                    f"{', '.join(names)}; correct the row, 'classes' or 'label_suffix'"
                 )
         return np.array([position[value] for value in text], np.int64)
 
@@ -248,7 +251,7 @@ def _numbers(column: Any, place: Path, name: str) -> Array:
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
             raise DataError(
-                f"{place}: column '{name}' holds {str(column.iloc[row])!r} in row {row}, which is not a number; "
+                f"{place}: column '{name}' holds {str(column.iloc[row])!r} in {numbered(row, 'row')}, which is not a number; "
                 "name the column in 'categorical' or in 'drop', or repair the row"
             )
         column = as_number
@@ -256,8 +259,8 @@ def _numbers(column: Any, place: Path, name: str) -> Array:
     bad = ~np.isfinite(numbers)
     if bad.any():
         raise DataError(
-            f"{place}: column '{name}' has {int(bad.sum())} values that are missing, NaN or infinite, the first in row "
-            f"{int(np.flatnonzero(bad)[0])}; repair those rows, or put the column in 'drop'"
+            f"{place}: column '{name}' has {int(bad.sum())} values that are missing, NaN or infinite, the first in "
+            f"{numbered(int(np.flatnonzero(bad)[0]), 'row')}; repair those rows, or put the column in 'drop'"
         )
     return numbers
 

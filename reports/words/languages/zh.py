@@ -264,7 +264,8 @@ SENTENCES = {
     "page.on_in_all": "，共 {many}",
     "page.claimed": "声明。",
     "page.tried": "尝试。",
-    "page.in": "{many}（{examples}），{many_2}{model_count}。",
+    "page.in": "{many}{examples}，{many_2}{model_count}。",
+    "page.examples": "（{examples}）",
     "page.error_rate": "错误率。",
     "page.not_tried": "未尝试。",
     "page.nothing_is_listed_as_left": "没有列出任何遗漏；见攻击类别表。",
@@ -758,8 +759,12 @@ RECORDED = {
     "Exfiltration": "数据外泄",
     "Regurgitation": "训练数据复述",
     "Inference from the spread of outputs": "由输出离散程度推断",
-    "{canaries} canaries over {runs} training run(s), scorers {scorers}": "{canaries} 个金丝雀样本，{runs} 次训练，评分方法 "
+    "{canaries} canaries over {runs} training run, scorers {scorers}": "{canaries} 个金丝雀样本，{runs} 次训练，评分方法 "
     "{scorers}",
+    "{canaries} canaries over {runs} training runs, scorers {scorers}": "{canaries} 个金丝雀样本，{runs} 次训练，评分方法 "
+    "{scorers}",
+    "{canaries} secrets over {runs} training run, scorers {scorers}": "{canaries} 个秘密，{runs} 次训练，评分方法 {scorers}",
+    "{canaries} secrets over {runs} training runs, scorers {scorers}": "{canaries} 个秘密，{runs} 次训练，评分方法 {scorers}",
     "{records} records, scorers {scorers}": "{records} 条记录，评分方法 {scorers}",
     "{scores} scores made elsewhere": "{scores} 个由他处得到的分数",
     "none": "无",

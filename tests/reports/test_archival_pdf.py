@@ -1,0 +1,91 @@
+"""The PDF held against the rules of veraPDF for PDF/A-3, by a validator that is not the generator's.
+
+The validator of pikepdf approves only what it knows, at level b; what it says of things that it does not check is listed
+here with the reason why it is no fault. Level a (tags) and PDF/UA are in `test_accessible_pdf.py`.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+
+import reports
+from tests.reports import sample
+
+pikepdf = pytest.importorskip("pikepdf", reason="validating PDF/A needs the extra 'dev'")
+pdfa = pytest.importorskip("pikepdf.pdfa", reason="validating PDF/A needs pikepdf[pdfa] of the extra 'dev'")
+
+pytestmark = pytest.mark.slow
+
+NOT_CHECKED = (
+    r"CFF FDArray FontMatrix is not supported",  # fonts with CID keys: the Chinese ones and the serif
+    r"/CIDSet on a CIDFontType2 subset is not checked",
+    r"content of structured XMP property xmpMM:History is not checked",
+)
+NO_FAULTS = (
+    (
+        r"^\[violation\] pikepdf:schema-(LinkAnnot|OutlineItem) .*/Dest: '\d+ 0 R' is not valid",
+        "a destination may be an indirect object",
+    ),
+    (r"XMP (namespace|property) (xmpTPg|pdfaExtension|pdfaSchema|pdfaProperty|pdfuaid)", "declared, see the test below"),
+    (r"pdfaid:conformance is 'A', expected 'B'", "level a holds all that level b asks for"),
+)
+
+
+@cache
+def document(language: str) -> bytes:
+    return next(iter(reports.render(sample.scores(), ("pdf",), language).values()))
+
+
+def faults(content: bytes) -> list[str]:
+    """What the validator finds, without what it does not check and what is no fault."""
+    allowed = [*NOT_CHECKED, *(pattern for pattern, _ in NO_FAULTS)]
+    found = [str(finding) for finding in pdfa.validate_written(io.BytesIO(content), "3b").findings]
+    return [text for text in found if not any(re.search(pattern, text) for pattern in allowed)]
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_the_document_keeps_the_rules_of_the_archive(language: str) -> None:
+    assert faults(document(language)) == []
+
+
+def test_what_is_not_predefined_is_declared() -> None:
+    """ISO 19005-3, 6.6.2.3: a property outside of the predefined schemas needs a description in the file itself."""
+    with pikepdf.open(io.BytesIO(document("en"))) as pdf:
+        xmp = pdf.Root.Metadata.read_bytes().decode()
+    assert re.search(r"pdfaSchema:namespaceURI>http://www\.aiim\.org/pdfua/ns/id/<", xmp)
+    assert re.search(r"pdfaProperty:name>part<", xmp)
+
+
+def _without_profile(pdf: Any) -> None:
+    del pdf.Root.OutputIntents
+
+
+def _with_script(pdf: Any) -> None:
+    pdf.Root.OpenAction = pikepdf.Dictionary(S=pikepdf.Name.JavaScript, JS=pikepdf.String("app.alert(1)"))
+
+
+def _without_fonts(pdf: Any) -> None:
+    for item in pdf.objects:
+        if isinstance(item, pikepdf.Dictionary) and item.get("/Type") == "/FontDescriptor":
+            for key in ("/FontFile", "/FontFile2", "/FontFile3"):
+                if key in item:
+                    del item[key]
+
+
+def _with_an_attachment_of_no_relation(pdf: Any) -> None:
+    for item in pdf.Root.AF:
+        del item["/AFRelationship"]
+
+
+@pytest.mark.parametrize("break_it", [_without_profile, _with_script, _without_fonts, _with_an_attachment_of_no_relation])
+def test_a_document_that_breaks_a_rule_is_found(break_it: Any) -> None:
+    with pikepdf.open(io.BytesIO(document("en"))) as pdf:
+        break_it(pdf)
+        stream = io.BytesIO()
+        pdf.save(stream)
+    assert faults(stream.getvalue()), break_it.__name__

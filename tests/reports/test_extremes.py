@@ -1,0 +1,72 @@
+"""Reports at the ends of what an audit can be are still documents: filled pages, no empty table, no crushed column."""
+
+from __future__ import annotations
+
+import io
+from functools import cache
+
+import matplotlib.image
+import numpy as np
+import pytest
+
+from audit.core.results import AuditReport
+from reports.formats import html, pdf
+from reports.pages.blocks import Table, _width
+from reports.pages.document import sections
+from tests.marks import slow
+from tests.reports import extremes, sample
+
+CASES = {**extremes.ALL, **sample.ALL}
+DEAR = [name for name in CASES if name not in ("no_attack", "scores")]
+MOST_LEFT_EMPTY = 0.35  # of the height of a page that is not the last of its document; a figure may need as much
+MOST_HTML_BYTES = 500_000
+LARGE = ("ten_mechanisms", "many_groups", "long_names", "chinese_names")  # more than one report's worth of curves or rows
+
+
+@cache
+def made(name: str) -> AuditReport:
+    return CASES[name]()
+
+
+def filled(report: AuditReport) -> list[float]:
+    """How far down each page something stands, as a share of its height; header and footer left out."""
+    ends = []
+    for image in pdf.page_images(report, 20):
+        grey = matplotlib.image.imread(io.BytesIO(image))[..., :3].mean(axis=2)
+        height = len(grey)
+        rows = np.flatnonzero((grey[int(0.07 * height) : int(0.935 * height)] < 0.9).any(axis=1))
+        ends.append(0.07 + rows.max(initial=0) / height)
+    return ends
+
+
+@pytest.mark.parametrize("name", slow(CASES, DEAR))
+def test_no_page_but_the_last_is_left_half_empty(name: str) -> None:
+    ends = filled(made(name))
+    if name == "ten_mechanisms":
+        ends = ends[2:]  # a table of ten trainings stays whole and moves to a page of its own
+    assert min(ends[:-1]) > 0.935 - MOST_LEFT_EMPTY, [round(end, 2) for end in ends]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_table_has_rows_and_room_for_its_words(name: str) -> None:
+    """A column that takes what is left needs something to be left by those that are as wide as their text."""
+    for section in sections(made(name)):
+        for table in (block for block in section.blocks if isinstance(block, Table)):
+            assert table.rows, table.caption
+            if not any(column.share for column in table.columns):
+                continue
+            fixed = [i for i, column in enumerate(table.columns) if not column.share]
+            widths = [max(_width(str(getattr(row[i], "text", row[i]))) for row in table.rows) for i in fixed]
+            assert sum(widths) <= 95, (table.caption, widths)
+
+
+@pytest.mark.parametrize(
+    "name", slow([name for name in CASES if name not in LARGE], [name for name in DEAR if name not in LARGE])
+)
+def test_the_html_of_one_audit_stays_small(name: str) -> None:
+    assert len(html.document(made(name)).encode()) < MOST_HTML_BYTES
+
+
+def test_no_sentence_has_empty_brackets() -> None:
+    text = "".join(str(section) for section in sections(made("no_attack")))
+    assert "()" not in text.replace("=()", "") and "0 attacks in 3 games" in text
