@@ -8,7 +8,7 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import DataError
-from audit.data.source import class_labels
+from audit.data.source import class_labels, numbered
 from audit.stats.scoring import signals
 
 _FEWEST = float(np.finfo(np.float32).tiny)
@@ -104,8 +104,8 @@ def _classes(outputs: Array, labels: Array) -> Answers:
     if labels.max() >= outputs.shape[1]:
         first = int(np.argmax(labels))
         raise DataError(
-            f"label {labels[first]} of record {first} (members first) is out of range: the target has {outputs.shape[1]} "
-            f"classes, 0 .. {outputs.shape[1] - 1}; correct y, or give the right model"
+            f"label {labels[first]} of {numbered(first)}, members first, is out of range: the target has "
+            f"{outputs.shape[1]} classes, 0 .. {outputs.shape[1] - 1}; correct y, or give the right model"
         )
     _refuse_masks(outputs)
     distribution = outputs.min() >= 0 and np.abs(outputs.sum(axis=1, dtype=np.float64) - 1).max() < 1e-3
