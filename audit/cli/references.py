@@ -53,9 +53,9 @@ class ReferenceOptions:
             return
         from audit.experiment.inspection import ReferenceTraining
 
-        with progress.bar("training models", self.runs + self.with_target) as advance:
+        with progress.bar("training models", self.runs + self.with_target) as watcher:
             yield ReferenceTraining(
-                train=self.train, runs=self.runs, workers=self.workers, folder=self.folder, progress=advance
+                train=self.train, runs=self.runs, workers=self.workers, folder=self.folder, progress=watcher.advance
             )
 
 
