@@ -68,7 +68,7 @@ class ServerStore:
         except ImportError as error:
             raise ConfigError(f"a ledger on a server needs psycopg: {error}; pip install 'epsilon-audit[postgres]'") from error
         except (sqlalchemy.exc.ArgumentError, ValueError) as error:  # which may hold the URL
-            raise ConfigError(f"'{self}' is no URL of a ledger; expected postgresql://user@host:port/db#name") from error
+            raise ConfigError(f"'{self}' does not name a ledger; expected postgresql://user@host:port/db#name") from error
 
     @contextmanager
     def _transaction(self, purpose: str) -> Iterator[Connection]:

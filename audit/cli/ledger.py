@@ -172,7 +172,7 @@ def limit(
     date: Annotated[str, typer.Option("--when", help="Time of the change in ISO 8601. Default: now.")] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Set a further budget: another claim about the same data, or the budget of a group of persons."""
+    """Change a ledger by a further budget: another claim about the same data, or the budget of a group of persons."""
     from audit.accounting import ledger_database
     from audit.accounting.ledger_limits import Limit
     from audit.core.adjacency import Adjacency

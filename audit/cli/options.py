@@ -49,7 +49,7 @@ Train = Annotated[
         "Without --target it trains the target too, on the members."
     ),
 ]
-Runs = Annotated[int, typer.Option(min=1, help="How many references --train makes.")]
+Runs = Annotated[int, typer.Option(min=1, help="References that --train makes.")]
 Workers = Annotated[int, typer.Option(min=1, help="Processes in which --train runs side by side.")]
 Factory = Annotated[
     str | None,

@@ -49,7 +49,7 @@ def brought_play(
         if by_coins and name in provers and NonmemberMedians.key in scorer.needs.keys:
             raise ConfigError(
                 f"scorer '{name}' knows which other records are nonmembers, that is, their coins, so no epsilon follows from "
-                "it; name another scorer besides, whose scores are bounded (proven_by), or leave the coins out"
+                "it; name another scorer as well, whose scores are bounded (proven_by), or leave the coins out"
             )
         if not reason:
             access = smallest_access(scorer.needs.sources, Access.FINAL_MODEL) or Access.FINAL_MODEL

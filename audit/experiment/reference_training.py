@@ -62,7 +62,7 @@ class ReferenceTraining:
             raise ConfigError(f"'{self.train}' names no training function; expected package.module:function")
         if self.folder is not None and not self._modules:
             raise ConfigError(
-                f"{self.name} lies in no file that can be imported, so nobody could tell when it changes: put it into a "
+                f"{self.name} lies in no file that can be imported, so a change of it would not be seen: put it into a "
                 "module, or keep nothing (folder=None)"
             )
 

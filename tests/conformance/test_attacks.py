@@ -77,6 +77,7 @@ def overfitted_toy(records: int = 300, models: int = 33, features: int = 120, cl
             "boundary_distances_300": distance[models],
             "predicted_labels": stacked.argmax(axis=-1)[:, None][models],
             "query_confidences": signals.scaled_confidence(stacked, labels)[..., None][models],
+            "nonmember_medians": np.zeros(losses.shape)[models],  # the same expectation of all records
         }
 
     return Toy(

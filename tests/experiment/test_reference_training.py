@@ -158,7 +158,7 @@ def test_processes_train_the_same_models(folder: Path) -> None:
     [
         (lambda: ReferenceTraining(train="fit"), ConfigError, "names no training function"),
         (lambda: ReferenceTraining(train="my_training:fit", runs=0), ConfigError, "runs is 0"),
-        (lambda: ReferenceTraining(train=lambda records, seed: None, folder="kept"), ConfigError, "nobody could tell"),
+        (lambda: ReferenceTraining(train=lambda records, seed: None, folder="kept"), ConfigError, "would not be seen"),
         (lambda: ReferenceTraining(train="my_training:nothing"), ConfigError, "cannot load 'my_training:nothing'"),
         (lambda: ReferenceTraining(train="my_training:diverge"), ObservationError, "answers 120 of 120 records with NaN"),
         (lambda: ReferenceTraining(train="my_training:few_classes", runs=9), DataError, "outputs of different shapes"),

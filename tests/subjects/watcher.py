@@ -69,6 +69,7 @@ def watched(*allowed: Path) -> Iterator[None]:
     The trees around those folders are compared besides, which sees what a child writes.
     """
     roots = {place.parent for place in allowed} | {Path.cwd()}
+    bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a first import is no writing of the audit's
     found: list[str] = []
     before = _tree(roots, allowed)
     _allowed.extend(allowed)
@@ -76,6 +77,7 @@ def watched(*allowed: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        sys.dont_write_bytecode = bytecode
         _active.pop()
         del _allowed[len(_allowed) - len(allowed) :]
     changed = sorted(set(_tree(roots, allowed).items()) ^ set(before.items()))
