@@ -125,7 +125,7 @@ def _refuse_masks(outputs: Array) -> None:
         f"leave out the classes {always[:10]}, which no record can have" if always else "answer with a finite number, as -1e4"
     )
     raise DataError(
-        f"the target's logit of class {column} for record {record} is minus infinity ({int(masks.sum())} such logits): a "
+        f"the target's logit of class {column} for {numbered(record)} is minus infinity ({int(masks.sum())} such logits): a "
         f"masked class has no confidence to compare; {advice}"
     )
 
@@ -183,7 +183,7 @@ def _token_losses(outputs: Array, labels: Array) -> Answers:
     is_target = labels >= 0
     empty = np.flatnonzero(~is_target.any(axis=1))
     if len(empty):
-        raise DataError(f"record {int(empty[0])} has no token that is predicted: all its labels are negative; leave it out")
+        raise DataError(f"{numbered(int(empty[0]))} has no token that is predicted: all its labels are negative; leave it out")
     losses = np.zeros(len(labels))
     for row, (scores, tokens, mask) in enumerate(zip(outputs, labels, is_target, strict=True)):
         losses[row] = signals.cross_entropy(scores[mask], tokens[mask]).mean()

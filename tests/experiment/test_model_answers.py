@@ -161,19 +161,19 @@ def test_a_model_that_answers_one_thing_is_chance(labels: Array, answer: Array) 
 @pytest.mark.parametrize(
     ("outputs", "labels", "message"),
     [
-        (np.zeros((4, 2)), np.array([0, 1, 2, 0]), r"label 2 of record 2 .* is out of range: the target has 2 classes"),
+        (np.zeros((4, 2)), np.array([0, 1, 2, 0]), r"label 2 of record 3 .* is out of range: the target has 2 classes"),
         (np.zeros(4), np.array([0, 1, 2, 0]), r"expected logits or probabilities, \(4, 3\); for a regression give y as real"),
         (np.zeros((3, 2)), np.array([0, 1, 1, 0]), r"shape \(3, 2\) for 4 records"),
         (np.zeros((4, 2)), np.array([0.5, 1, 1, 0]), "one prediction for each number"),
         (np.zeros((4, 3)), np.zeros((4, 2), np.int64), "one logit or probability for each label"),
         (np.zeros((4, 2)), np.full((4, 2), 3), "one logit or probability for each label"),
         (np.zeros((4, 2, 5)), np.full((4, 3), 3), r"expected \(n, tokens, vocabulary\)"),
-        (np.zeros((4, 2, 5)), np.full((4, 2), -1), "record 0 has no token that is predicted"),
+        (np.zeros((4, 2, 5)), np.full((4, 2), -1), "record 1 .* has no token that is predicted"),
         (np.zeros((4, 2, 5)), np.array([0, 1, 1, 0]), "a token for each of 2 places"),
         (
             np.array([[0, -np.inf, 1]] * 4),
             np.array([0, 2, 2, 0]),
-            r"class 1 for record 0 is minus infinity .*leave out the cl.*1",
+            r"class 1 for record 1 .* is minus infinity .*leave out the cl.*1",
         ),
         (np.array([[0, -np.inf], [0, 1]]), np.array([0, 1]), "answer with a finite number, as -1e4"),
         (np.array([["a"], ["b"]]), np.array([0, 1]), "expected logits or probabilities"),
