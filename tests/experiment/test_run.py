@@ -174,7 +174,10 @@ def test_a_dry_run_trains_nothing(config: Path, tmp_path: Path, capsys: pytest.C
         ("games.outside.references=0", ["needs", "reference models"]),
         ("games.outside.estimators=[clopper_pearson]", ["independent_trials", "does not grant"]),
         ("games.outside.scorers=[lirra]", ["Did you mean 'lira'"]),
-        ("games.outside.scorers=[{kind: lira, onlin: true}]", ["unknown key 'games.0.scorers.0.onlin'", "Did you mean 'online'"]),
+        (
+            "games.outside.scorers=[{kind: lira, onlin: true}]",
+            ["unknown key 'games.0.scorers.0.onlin'", "Did you mean 'online'"],
+        ),
         ("data.train=5000", ["5000"]),
         ("data.kind=digit", ["digits"]),
         ("model.kind=mpl", ["mlp"]),
