@@ -50,6 +50,7 @@ def test_the_main_job_leaves_a_verified_report(quickstart: Path) -> None:
     assert (quickstart / "report.pdf").read_bytes().startswith(b"%PDF-")
 
 
+@pytest.mark.slow
 def test_the_quickstart_reaches_what_it_must(quickstart: Path) -> None:
     report = json.loads((quickstart / "report.json").read_text())
     results = {result["name"]: result for result in report["mechanisms"]}

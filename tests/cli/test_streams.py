@@ -102,6 +102,7 @@ def test_what_nohup_ignores_stays_ignored() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 7
 
 
+@pytest.mark.slow
 def test_a_library_that_sets_up_logging_prints_nothing_of_ours(tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(CONFIG)
     code = "import logging; logging.basicConfig(); from audit.cli.app import main; main()"
