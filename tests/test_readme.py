@@ -66,6 +66,7 @@ def test_the_quickstart_reaches_what_it_must(quickstart: Path) -> None:
     assert all(bound["ceiling"] >= bound["epsilon"] for bound in everything)
 
 
+@pytest.mark.slow
 def test_curves_over_the_steps_end_at_the_bounds_of_the_tables(quickstart: Path) -> None:
     report = json.loads((quickstart / "report.json").read_text())
     trained = next(result for result in report["mechanisms"] if result["name"] == "dp-sgd")
