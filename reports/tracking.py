@@ -6,6 +6,7 @@ import math
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -67,18 +68,29 @@ def log(report: AuditReport, files: Mapping[str, bytes], uri: str, experiment: s
         place = client.create_experiment(experiment) if record is None else record.experiment_id
         run = client.create_run(place, run_name=report.title, start_time=_milliseconds(report.created), tags=_tags(report))
         name = run.info.run_id
-        for key, value in metrics(report).items():
-            if math.isfinite(value):
-                client.log_metric(name, _FOREIGN.sub("_", key), value)
-            else:
-                client.set_tag(name, _FOREIGN.sub("_", key), str(value))
-        _artifacts(client, name, files)
-        client.set_terminated(name)
+        with _terminated(client, name):
+            for key, value in metrics(report).items():
+                if math.isfinite(value):
+                    client.log_metric(name, _FOREIGN.sub("_", key), value)
+                else:
+                    client.set_tag(name, _FOREIGN.sub("_", key), str(value))
+            _artifacts(client, name, files)
     except (mlflow.exceptions.MlflowException, OSError) as error:
         raise OutputError(
             f"MLflow at '{without_passwords(uri)}' could not be written: {without_passwords(str(error))}"
         ) from error
     return str(name)
+
+
+@contextmanager
+def _terminated(client: Any, run: str) -> Iterator[None]:
+    """A scope at whose end the run is finished, or failed where it raised: else MLflow shows it as running for ever."""
+    try:
+        yield
+    except BaseException:
+        client.set_terminated(run, "FAILED")
+        raise
+    client.set_terminated(run)
 
 
 def _tags(report: AuditReport) -> dict[str, str]:

@@ -37,6 +37,8 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> int:
     """Write a commented config to start from: for your own data, or an example that needs none."""
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"'{path}' exists and is not a file; choose another name")
     if path.exists() and not force:
         raise ConfigError(f"'{path}' exists already; choose another name or use --force")
     if data is not None and not data.is_file():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,8 @@ def test_without_data_the_example_is_written_and_nothing_is_overwritten(tmp_path
     assert parse((tmp_path / "mine.yaml").read_text()).config.name == "my-audit"
     assert answer(["init", str(tmp_path / "mine.yaml")]) == 2
     assert answer(["init", str(tmp_path / "mine.yaml"), "--force"]) == 0
+    os.mkfifo(tmp_path / "pipe.yaml")  # to write into it would wait for a reader
+    assert answer(["init", str(tmp_path / "pipe.yaml"), "--force"]) == 2
 
 
 def test_questions_are_asked_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

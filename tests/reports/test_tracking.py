@@ -49,6 +49,20 @@ def test_a_report_is_logged(store: str) -> None:
     assert client.get_run(again).info.experiment_id == run.info.experiment_id
 
 
+def test_a_run_that_breaks_off_has_failed(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow: Any = pytest.importorskip("mlflow")
+
+    def stop(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tracking, "_artifacts", stop)
+    with pytest.raises(KeyboardInterrupt):
+        tracking.log(sample.run(), {}, store)
+    client = mlflow.MlflowClient(tracking_uri=store)
+    place = client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id
+    assert [run.info.status for run in client.search_runs([place])] == ["FAILED"]
+
+
 def test_the_command_logs_the_edition_that_it_writes(store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mlflow: Any = pytest.importorskip("mlflow")
     import reports
