@@ -137,8 +137,11 @@ def test_a_contour_that_does_not_fade_is_no_judge() -> None:
 # ---- the slow suite -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(KEPT))
+MINUTES = {"response-p0.99-k3-t1000", "metric-laplace-50-n1000-b0.05", "parallel-of-sequences", "parallel-max", "zcdp-50"}
+JUDGED = [pytest.param(name, marks=pytest.mark.calibration if name in MINUTES else pytest.mark.slow) for name in sorted(KEPT)]
+
+
+@pytest.mark.parametrize("name", JUDGED)
 def test_the_truth_is_computed_again(name: str) -> None:
     again = judge.truth(CASES[name])
     assert again is not None and again.method == KEPT[name].method
