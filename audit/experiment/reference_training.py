@@ -68,7 +68,7 @@ class ReferenceTraining:
 
     @property
     def name(self) -> str:
-        """The function, as `package.module:function`."""
+        """The training function, by its module and its name."""
         if isinstance(self.train, str):
             return self.train
         return f"{self.train.__module__}:{getattr(self.train, '__qualname__', type(self.train).__qualname__)}"
