@@ -18,6 +18,13 @@ def slow_rows(rows: Iterable[tuple[Any, ...]], names: Iterable[tuple[Any, ...]])
     return _marked(list(rows), list(names))
 
 
+def a_third(rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Return rows of which every third is in the slow suite, and the others in the calibration suite."""
+    return [
+        pytest.param(*row, marks=pytest.mark.calibration if place % 3 else pytest.mark.slow) for place, row in enumerate(rows)
+    ]
+
+
 def _marked(rows: list[tuple[Any, ...]], chosen: list[tuple[Any, ...]]) -> list[Any]:
     unknown = [row for row in chosen if row not in rows]
     if unknown:

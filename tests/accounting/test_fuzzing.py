@@ -238,7 +238,7 @@ def test_nothing_is_found_in_right_accountants(name: str) -> None:
     from audit.accounting import resolve
 
     own = {"exact": FunctionAccountant(function=exact), "loose": FunctionAccountant(function=loose)}
-    found = fuzzing.search(own[name] if name in own else resolve.subject(name), seconds=30, seed=2)
+    found = fuzzing.search(own[name] if name in own else resolve.subject(name), seconds=15, seed=2)
     assert not found.findings, [finding.sentence for finding in found.findings]
     assert not found.crashes
 

@@ -27,6 +27,7 @@ from audit.core.deployed_procedures import (
 from audit.core.errors import DataError
 from audit.core.event_reading import kinds
 from tests.accounting.truths import contour, exactly, judge, losses
+from tests.marks import a_third
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "accountants"
 CASES = {case.id: case for case in suite.load() if case.kind == "bracket"}
@@ -138,10 +139,10 @@ def test_a_contour_that_does_not_fade_is_no_judge() -> None:
 
 
 MINUTES = {"response-p0.99-k3-t1000", "metric-laplace-50-n1000-b0.05", "parallel-of-sequences", "parallel-max", "zcdp-50"}
-JUDGED = [pytest.param(name, marks=pytest.mark.calibration if name in MINUTES else pytest.mark.slow) for name in sorted(KEPT)]
+LONG = [pytest.param(name, marks=pytest.mark.calibration) for name in sorted(MINUTES)]
 
 
-@pytest.mark.parametrize("name", JUDGED)
+@pytest.mark.parametrize("name", a_third((name,) for name in sorted(KEPT.keys() - MINUTES)) + LONG)
 def test_the_truth_is_computed_again(name: str) -> None:
     again = judge.truth(CASES[name])
     assert again is not None and again.method == KEPT[name].method

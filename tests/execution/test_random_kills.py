@@ -17,7 +17,7 @@ import pytest
 from tests.tiny import CONFIG
 
 pytestmark = pytest.mark.slow
-KILLS = 6  # of one chain
+KILLS = 4  # of one chain
 TIMELESS = ("report.json", "scores.parquet", "junit.xml")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +30,7 @@ from audit.experiment.observed import models_of
 from audit.experiment.orders import orders
 from audit.experiment.spec import Experiment
 from audit.experiment.train import Resources, train
+from tests.marks import a_third
 from tests.tiny import CONFIG
 
 CONFIG_OF_ONE = """
@@ -106,10 +108,7 @@ def test_rehearsals_agree_with_the_game(canaries: str, access: str, tmp_path: Pa
     agree(canaries, access, 6, tmp_path, QUICK)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("references", [0, 1, 4, 8])
-@pytest.mark.parametrize("access", ACCESSES)
-@pytest.mark.parametrize("canaries", CANARIES)
+@pytest.mark.parametrize(("canaries", "access", "references"), a_third(itertools.product(CANARIES, ACCESSES, (0, 1, 4, 8))))
 def test_every_scorer_on_every_canary_with_every_access(canaries: str, access: str, references: int, tmp_path: Path) -> None:
     agree(canaries, access, references, tmp_path)
 
