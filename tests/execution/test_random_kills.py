@@ -17,7 +17,7 @@ import pytest
 from tests.tiny import CONFIG
 
 pytestmark = pytest.mark.slow
-KILLS = 4  # of one chain
+KILLS = {"serial": 4, "processes": 2}  # of one chain
 TIMELESS = ("report.json", "scores.parquet", "junit.xml")
 
 
@@ -77,7 +77,7 @@ def test_kills_and_damage_change_no_byte(tmp_path: Path, kind: str) -> None:
     assert start(command(tmp_path / "other", kind, 6)).wait() in (0, 1, 3)
     foreign = values(tmp_path / "other")
     folder, unfinished, history = tmp_path / "run", tmp_path / "run.partial", []
-    for _ in range(KILLS):
+    for _ in range(KILLS[kind]):
         process = start(command(folder, kind, 5, *["--resume"] * unfinished.exists()))
         time.sleep(draw.uniform(0.3, 1.1) * seconds)
         process.send_signal(number := draw.choice((signal.SIGKILL, signal.SIGTERM)))

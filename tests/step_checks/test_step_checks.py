@@ -100,7 +100,7 @@ def test_correct_steps_are_never_accused(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "count", [1, pytest.param(25, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.calibration)]
+    "count", [1, pytest.param(6, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.calibration)]
 )
 def test_random_correct_set_ups_are_never_accused(count: int) -> None:
     accused = [setup.text for setup in map(correct_setups.draw, range(count)) if setup.check(0).failures]
