@@ -7,12 +7,10 @@ Takes the models that `untuned_data.py` trained and kept in OUT, or trains them;
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
-from real_data import kept_arrays
-from untuned_problems import PROBLEMS, observed
+from untuned_problems import PROBLEMS, kept_models, options
 
 from audit.core.data import Array
 from audit.core.seeds import Seed
@@ -30,20 +28,11 @@ def records(name: str, root: Path, seed: Seed) -> Array:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--data", nargs="*", choices=sorted(PROBLEMS), default=list(PROBLEMS))
-    parser.add_argument("--models", type=int, default=17)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    chosen = options(__doc__).parse_args()
     print("| data | attack | AUC | TPR at 1 % FPR | gain in AUC over the loss |\n|---|---|---|---|---|")
-    for name in options.data:
-        seed = Seed(options.seed).child(name)
-        path = options.out / f"{name}-{options.models}-{options.seed}.npz"
-        arrays = kept_arrays(path, lambda: observed(PROBLEMS[name], options.root, options.models, seed))  # noqa: B023
-        show(name, attack(arrays, records(name, options.root, seed), seed))
+    for name in chosen.data:
+        arrays, seed = kept_models(name, chosen)
+        show(name, attack(arrays, records(name, chosen.root, seed), seed))
 
 
 def attack(arrays: dict[str, Array], inputs: Array, seed: Seed) -> dict[str, Array]:

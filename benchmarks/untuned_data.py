@@ -11,43 +11,30 @@ FOLDER holds german_credit/, imdb_subset/, ag_news/ and bank_marketing/ as publi
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import numpy as np
-from real_data import kept_arrays
-from untuned_problems import PROBLEMS, observed
+from untuned_problems import kept_models, options
 
 import audit
-from audit.core.seeds import Seed
 
 ATTACKS = ("loss", "offset", "attack_r", "lira", "rmia", "learned_combination", "auto")
 CHOICE = 5  # seed of which canaries are looked at
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--data", nargs="*", choices=sorted(PROBLEMS), default=list(PROBLEMS))
-    parser.add_argument("--models", type=int, default=17)
+    parser = options(__doc__)
     parser.add_argument("--canaries", type=int, default=300)
     parser.add_argument("--references", type=int, default=None)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    chosen = parser.parse_args()
     print("| data | attack | figure | mean ± standard error | gap to the best |\n|---|---|---|---|---|")
-    for name in options.data:
-        path = options.out / f"{name}-{options.models}-{options.seed}.npz"
-        seed = Seed(options.seed).child(name)
-        arrays = kept_arrays(path, lambda: observed(PROBLEMS[name], options.root, options.models, seed))  # noqa: B023
-        columns = np.random.default_rng(CHOICE).permutation(len(arrays["labels"]))[: options.canaries]
+    for name in chosen.data:
+        arrays, _ = kept_models(name, chosen)
+        columns = np.random.default_rng(CHOICE).permutation(len(arrays["labels"]))[: chosen.canaries]
         shown = {
             "included": arrays["included"][:, columns],
             "logits": arrays["logits"][:, columns],
             "labels": arrays["labels"][columns],
         }
-        found = audit.compare_attacks(shown, ATTACKS, battery=False, references=options.references)
+        found = audit.compare_attacks(shown, ATTACKS, battery=False, references=chosen.references)
         for row in found.rows:
             cells = (f"{row.mean:.3f} ± {row.error:.3f}", f"{row.gap:+.3f} ± {row.gap_error:.3f}")
             print("| " + " | ".join((name, row.attack, row.figure, *cells)) + " |", flush=True)

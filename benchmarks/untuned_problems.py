@@ -6,6 +6,7 @@ are coins, labels and outputs, one file a data set, so that a later call starts 
 
 from __future__ import annotations
 
+import argparse
 import csv
 import gzip
 import json
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from real_data import kept_arrays
 
 from audit.core.access import Access
 from audit.core.data import Array, Canaries, Dataset, Records
@@ -130,3 +132,22 @@ def observed(problem: Problem, root: Path, models: int, seed: Seed) -> dict[str,
     trained = SgdTrainer().fit(job, lambda done: None).models
     logits = observe.logits(problem.model, trained.weights, pool.inputs, problem.classes)
     return {"included": job.included, "labels": pool.labels, "logits": logits}
+
+
+def options(description: str | None) -> argparse.ArgumentParser:
+    """Return a parser of what every benchmark on these models takes; others may add to it."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--data", nargs="*", choices=sorted(PROBLEMS), default=list(PROBLEMS))
+    parser.add_argument("--models", type=int, default=17)
+    parser.add_argument("--seed", type=int, default=0)
+    return parser
+
+
+def kept_models(name: str, chosen: argparse.Namespace) -> tuple[dict[str, Array], Seed]:
+    """Return what the models of a problem show, trained where `--out` does not hold it yet, and the problem's seed."""
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    seed = Seed(chosen.seed).child(name)
+    path = chosen.out / f"{name}-{chosen.models}-{chosen.seed}.npz"
+    return kept_arrays(path, lambda: observed(PROBLEMS[name], chosen.root, chosen.models, seed)), seed

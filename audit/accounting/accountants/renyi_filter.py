@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.accounting.accountants._closed_forms import divergences
-from audit.accounting.accountants._rewriting import known_uncut
+from audit.accounting.accountants._adaptive import adaptive_divergences
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
-from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.errors import ConfigError
 from audit.core.event_forms import decode, encode
-from audit.core.event_reading import is_non_private, nodes
 from audit.core.events import Event
 from audit.core.version import __version__
 from audit.stats.curves import renyi
@@ -64,11 +62,7 @@ class RenyiFilter:
 
     def _epsilon(self, mechanism: Event, delta: float, adjacency: Adjacency) -> float:
         orders = np.array([float(self.order)])
-        total = None if is_non_private(mechanism) else divergences(known_uncut(mechanism, adjacency), adjacency, orders)
-        if total is None:
-            if is_non_private(mechanism) or any(getattr(node, "noise_multiplier", 1.0) == 0 for node in nodes(mechanism)):
-                return math.inf
-            raise UnsupportedMechanism(f"{mechanism} has a part without a formula for its Renyi divergence under {adjacency}")
+        total = adaptive_divergences(mechanism, adjacency, orders)
         return 0.0 if total[0] == 0 else renyi.epsilon_improved(tuple(orders.tolist()), total.tolist(), delta)[0]
 
 
