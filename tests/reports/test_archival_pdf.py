@@ -31,6 +31,10 @@ NO_FAULTS = (
         r"^\[violation\] pikepdf:schema-(LinkAnnot|OutlineItem) .*/Dest: '\d+ 0 R' is not valid",
         "a destination may be an indirect object",
     ),
+    (
+        r"^\[violation\] pikepdf:schema-PageLabelsNode .*/Nums\[\d+\]: '\d+ 0 R' is not valid",
+        "a page label may be an indirect object, see the test below",
+    ),
     (r"XMP (namespace|property) (xmpTPg|pdfaExtension|pdfaSchema|pdfaProperty|pdfuaid)", "declared, see the test below"),
     (r"pdfaid:conformance is 'A', expected 'B'", "level a holds all that level b asks for"),
 )
@@ -59,6 +63,23 @@ def test_what_is_not_predefined_is_declared() -> None:
         xmp = pdf.Root.Metadata.read_bytes().decode()
     assert re.search(r"pdfaSchema:namespaceURI>http://www\.aiim\.org/pdfua/ns/id/<", xmp)
     assert re.search(r"pdfaProperty:name>part<", xmp)
+
+
+def test_every_page_label_is_a_label_wherever_it_stands() -> None:
+    """ISO 32000-1, 7.9.7 and 12.4.2: from the first page on, styles of numbering and prefixes, and nothing else."""
+    with pikepdf.open(io.BytesIO(document("en"))) as pdf:
+        numbers = list(pdf.Root.PageLabels.Nums)  # pikepdf resolves what the validator sees as a reference
+        starts = [int(start) for start in numbers[::2]]
+        assert starts[0] == 0 and starts == sorted(set(starts)) and starts[-1] < len(pdf.pages)
+        for label in numbers[1::2]:
+            assert isinstance(label, pikepdf.Dictionary)
+            entries = dict(label.items())
+            assert entries.keys() <= {"/Type", "/S", "/P", "/St"}, entries
+            assert entries.get("/Type", pikepdf.Name.PageLabel) == pikepdf.Name.PageLabel
+            assert "/S" not in entries or str(entries["/S"]) in ("/D", "/R", "/r", "/A", "/a")
+            assert "/P" not in entries or isinstance(entries["/P"], pikepdf.String)
+            assert int(entries.get("/St", 1)) >= 1
+        assert len([page.label for page in pdf.pages]) == len({page.label for page in pdf.pages})
 
 
 def _without_profile(pdf: Any) -> None:
