@@ -18,10 +18,14 @@ def slow_rows(rows: Iterable[tuple[Any, ...]], names: Iterable[tuple[Any, ...]])
     return _marked(list(rows), list(names))
 
 
-def a_third(rows: Iterable[tuple[Any, ...]]) -> list[Any]:
-    """Return rows of which every third is in the slow suite, and the others in the calibration suite."""
+def sample(rows: Iterable[tuple[Any, ...]], every: int) -> list[Any]:
+    """Return rows of which each `every`-th is in the slow suite, and the others in the calibration suite.
+
+    Of a product of cases, take a number that shares no divisor with the length of the last factors: then all of them come.
+    """
     return [
-        pytest.param(*row, marks=pytest.mark.calibration if place % 3 else pytest.mark.slow) for place, row in enumerate(rows)
+        pytest.param(*row, marks=pytest.mark.calibration if place % every else pytest.mark.slow)
+        for place, row in enumerate(rows)
     ]
 
 

@@ -490,15 +490,15 @@ def test_auto_is_as_strong_as_the_best_of_the_folder() -> None:
     assert gap.mean() > -max(0.03, gap.std(ddof=1))
 
 
-@pytest.mark.slow
-def test_bounds_of_the_attack_chosen_on_references_hold_where_they_are_tight() -> None:
+@pytest.mark.parametrize("audits", [pytest.param(60, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.calibration)])
+def test_bounds_of_the_attack_chosen_on_references_hold_where_they_are_tight(audits: int) -> None:
     """Randomised response over the confidences: epsilon is exact, and auto's bound lies above it in at most 5 % of audits.
 
     Each model says of each record its coin, kept with probability e / (1 + e): epsilon is one, and every attack that ranks
     by the answer is the best there is. Choosing with the target's own coins among many attacks would be caught here.
     """
     random = np.random.default_rng(8)
-    audits, records, references = 300, 250, 4
+    records, references = 250, 4
     keep = 1 / (1 + math.exp(-1.0))
     above = 0
     for _ in range(audits):

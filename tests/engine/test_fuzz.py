@@ -12,10 +12,11 @@ from audit.engine.ensemble import train
 from audit.engine.schedule import ScheduleSettings
 from tests.engine import cases, fuzz
 from tests.engine.twin import slow_training
+from tests.marks import sample
 
 DOUBLE = ScheduleSettings(dtype=torch.float64)
 FEW, MANY = (*range(12), 398), (*range(12, 398), 399)  # 398: a frozen layer on positions before records
-SEEDS = [*FEW, *(pytest.param(seed, marks=pytest.mark.slow) for seed in MANY)]
+SEEDS = [*FEW, *sample(((seed,) for seed in MANY), 3)]
 
 
 def compare(seed: int, mixes: bool, mechanism: Repeated) -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.tiny import CONFIG
 
 pytestmark = pytest.mark.slow
-KILLS = {"serial": 4, "processes": 2}  # of one chain
+KILLS = {"serial": 3, "processes": 1}  # of one chain
 TIMELESS = ("report.json", "scores.parquet", "junit.xml")
 
 

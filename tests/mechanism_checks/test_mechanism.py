@@ -139,7 +139,12 @@ TIGHT = {
 
 
 @pytest.mark.parametrize(
-    ("law", "repetitions"), [("laplace", 50), *(pytest.param(n, 1000, marks=pytest.mark.slow) for n in TIGHT)]
+    ("law", "repetitions"),
+    [
+        ("laplace", 50),
+        pytest.param("randomised response", 100, marks=pytest.mark.slow),
+        *(pytest.param(name, 1000, marks=pytest.mark.calibration) for name in TIGHT),
+    ],
 )
 def test_false_alarms_are_as_rare_as_promised(law: str, repetitions: int) -> None:
     """Audits of mechanisms that keep their claim exactly: at most 5 % are refuted or called dependent."""
