@@ -12,19 +12,31 @@ from audit.core.seeds import Seed
 SECRET_ONLY = "the loss of a canary is that of its secret alone, a mask that real records do not have"
 
 
-def vocabulary(dataset: Dataset, kind: str) -> Vocabulary:
+def vocabulary(dataset: Dataset, kind: str, *, users: bool = False) -> Vocabulary:
     """The tokens of the data.
 
+    Args:
+        users: the canary can be all texts of a user.
+
     Raises:
-        ConfigError: the records are no texts.
+        ConfigError: the records are no texts, or have classes, or hold several texts of a user.
     """
     if dataset.vocabulary is None:
         raise ConfigError(f"canaries '{kind}' are texts and {dataset.name} holds none; use data kind 'text', or another canary")
+    if dataset.classes:
+        raise ConfigError(f"canaries '{kind}' end in tokens to predict and texts of {dataset.name} have classes; use held_out")
+    if dataset.vocabulary.text_length and not users:
+        raise ConfigError(
+            f"canaries '{kind}' are one text and a record of {dataset.name} holds all texts of a user; use new_token, "
+            "random_tokens, rare_bigrams or held_out"
+        )
     return dataset.vocabulary
 
 
 def at_the_end(dataset: Dataset, secrets: Array, seed: Seed, kind: str) -> Records:
     """Random texts of the pool, each at most once, ending in a secret that alone is to be predicted.
+
+    Where a record is a user, each of the user's texts ends in the same secret: repeated inside one unit of privacy.
 
     Args:
         dataset: of texts.
@@ -34,7 +46,14 @@ def at_the_end(dataset: Dataset, secrets: Array, seed: Seed, kind: str) -> Recor
         ConfigError: more canaries than the pool has texts, or secrets that fill a whole text.
     """
     rows = _pool.choose(dataset, len(secrets), seed, kind)
-    return ending_in(dataset.pool.inputs[rows], secrets, kind)
+    prefixes, length = dataset.pool.inputs[rows], dataset.vocabulary.text_length if dataset.vocabulary else 0
+    if not length:
+        return ending_in(prefixes, secrets, kind)
+    texts, per_user = prefixes.reshape(-1, length), prefixes.shape[1] // length
+    ends = ending_in(texts, np.repeat(secrets, per_user, axis=0), kind)
+    is_text = (texts >= 0).any(axis=1, keepdims=True)
+    parts = (np.where(is_text, part, -1).reshape(len(prefixes), -1) for part in (ends.inputs, ends.labels))
+    return Records(inputs=next(parts).astype(prefixes.dtype), labels=next(parts))
 
 
 def ending_in(prefixes: Array, secrets: Array, kind: str) -> Records:
@@ -52,6 +71,11 @@ def ending_in(prefixes: Array, secrets: Array, kind: str) -> Records:
     tokens[inside] = secrets.ravel()
     labels = np.where(inside, tokens, -1)
     return Records(inputs=tokens.astype(prefixes.dtype), labels=labels)
+
+
+def law(vocabulary: Vocabulary, first: int, stop: int) -> tuple[int, int] | None:
+    """The tokens that secrets were drawn from one by one; None where texts of a user repeat one secret."""
+    return None if vocabulary.text_length else (first, stop)
 
 
 def canaries(

@@ -24,7 +24,7 @@ class NewToken:
         Raises:
             ConfigError: the data are no texts, or the vocabulary has fewer unused tokens.
         """
-        vocabulary = _texts.vocabulary(dataset, "new_token")
+        vocabulary = _texts.vocabulary(dataset, "new_token", users=True)
         if vocabulary.unused < count:
             raise ConfigError(
                 f"{count} canaries of kind 'new_token' and a vocabulary with {vocabulary.unused} unused tokens; raise "
@@ -33,7 +33,7 @@ class NewToken:
         tokens = vocabulary.ordinary + seed.child("new tokens").numpy().permutation(vocabulary.unused)[:count]
         records = _texts.at_the_end(dataset, tokens[:, None], seed.child("new_token"), "new_token")
         words = f"texts held out of {dataset.name}, each ending in a token that no other text holds"
-        return _texts.canaries("new_token", words, records, (vocabulary.ordinary, vocabulary.size))
+        return _texts.canaries("new_token", words, records, _texts.law(vocabulary, vocabulary.ordinary, vocabulary.size))
 
 
 PLUGIN = NewToken

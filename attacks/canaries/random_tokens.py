@@ -33,11 +33,11 @@ class RandomTokens:
         Raises:
             ConfigError: the data are no texts, or fewer than `count`.
         """
-        vocabulary = _texts.vocabulary(dataset, "random_tokens")
+        vocabulary = _texts.vocabulary(dataset, "random_tokens", users=True)
         secrets = seed.child("secrets").numpy().integers(0, vocabulary.ordinary, size=(count, self.length))
         records = _texts.at_the_end(dataset, secrets, seed.child("random_tokens"), "random_tokens")
         words = f"texts held out of {dataset.name}, each ending in {self.length} random tokens"
-        return _texts.canaries("random_tokens", words, records, (0, vocabulary.ordinary))
+        return _texts.canaries("random_tokens", words, records, _texts.law(vocabulary, 0, vocabulary.ordinary))
 
 
 PLUGIN = RandomTokens

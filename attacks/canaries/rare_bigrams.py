@@ -28,7 +28,7 @@ class RareBigrams:
         Raises:
             ConfigError: the data are no texts, or fewer pairs than canaries are rare.
         """
-        _texts.vocabulary(dataset, "rare_bigrams")
+        _texts.vocabulary(dataset, "rare_bigrams", users=True)
         pairs = _rare_pairs(dataset.pool.inputs.astype(np.int64))
         if not 1 <= count <= len(pairs):
             raise ConfigError(

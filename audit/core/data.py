@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from audit.core import checks
 from audit.core.errors import DataError
+from audit.core.events import Unit
 
 Array = NDArray[Any]
 SPLIT = ("train", "pool", "test")
@@ -55,11 +56,13 @@ class Vocabulary:
         size: number of tokens, the unused ones included.
         unused: tokens that only canaries may hold.
         tokenizer: "bytes" (token 256 ends a text), or the name of the tokenizer that made them.
+        text_length: of each text where a record holds several of one user side by side; 0 where a record is one text.
     """
 
     size: int
     unused: int = 0
     tokenizer: str = "bytes"
+    text_length: int = 0
 
     @property
     def ordinary(self) -> int:
@@ -81,6 +84,7 @@ class Dataset:
         unaccounted: what reading took from the records that no accountant covers, in words.
         vocabulary: of texts; None for other records.
         columns: of a table, the features `[first, last)` that each column of the source became.
+        unit: of privacy that a record is: "example", or "user" where a record holds all that a user has.
     """
 
     name: str
@@ -96,6 +100,7 @@ class Dataset:
     unaccounted: tuple[str, ...] = ()
     vocabulary: Vocabulary | None = None
     columns: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    unit: Unit = "example"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -10,7 +10,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound
 from audit.core.data import Array, Canaries, Dataset
 from audit.core.errors import ConfigError
-from audit.core.events import Event
+from audit.core.events import Event, Unit
 from audit.core.evidence import Evidence
 from audit.core.game import Assumption
 from audit.core.game_results import GameResult
@@ -250,6 +250,7 @@ class MechanismSetting:
     Attributes:
         sample_rate: chance of a record to take part in a step.
         accountants: named in the config, in its order; the first one calibrates.
+        unit: of privacy that a record of the data is.
     """
 
     sample_rate: float
@@ -257,6 +258,7 @@ class MechanismSetting:
     delta: float
     adjacency: Adjacency
     accountants: tuple[Accountant, ...]
+    unit: Unit = "example"
 
 
 class Mechanism(Protocol):

@@ -70,6 +70,7 @@ def load(spec: Mapping[str, Any], seed: Seed) -> Dataset:
         vocabulary=source.vocabulary,
         unaccounted=tuple(f"inputs {text}" for text in (STANDARDISATION, VOCABULARY) if text in source.origin),
         columns=source.columns,
+        unit=source.unit,
     )
     _demand_two_classes(dataset)
     return dataset

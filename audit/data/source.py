@@ -17,6 +17,7 @@ import numpy as np
 from audit.core import files
 from audit.core.data import Array, Vocabulary
 from audit.core.errors import ConfigError, DataError
+from audit.core.events import Unit
 
 DAMAGE = (
     ValueError,
@@ -121,6 +122,7 @@ class Source:
         sha256: of the bytes that were read, hex.
         vocabulary: of texts; None for other records.
         columns: of a table, the features `[first, last)` that each column became.
+        unit: of privacy that a record is.
     """
 
     origin: str
@@ -131,6 +133,7 @@ class Source:
     test: Part | None = None
     vocabulary: Vocabulary | None = None
     columns: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    unit: Unit = "example"
 
 
 def read_bytes(path: Path, purpose: str) -> bytes:

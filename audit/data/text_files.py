@@ -20,29 +20,32 @@ PLAIN = (".txt", ".text", ".md", ".tokens", ".raw", "")
 _BLOCK = 1 << 20
 
 
-def read_texts(place: Path, column: str) -> tuple[list[str], list[tuple[str, bytes]]]:
+def read_texts(place: Path, column: str, *, whole: bool = False) -> tuple[list[str], list[tuple[str, bytes]]]:
     """Return the texts of a file or folder, and what was read of it, by name.
 
     Args:
         place: its ending says the format: .jsonl, .csv, .parquet, or plain text, where each line that is not empty is a text;
             a folder as `datasets` saves it holds .arrow files. Another .gz or .xz behind it is unpacked.
         column: key of a JSON object, name of a column, or its number (from 0) in a CSV file without a header.
+        whole: whole numbers are read too, as classes and users have them.
 
     Raises:
         DataError: it cannot be read, or a record has no such text; names the record.
     """
     if place.is_dir():
-        return _arrow_folder(place, column)
+        return _arrow_folder(place, column, whole)
     content = read_bytes(place, "texts")
     name = place.name.lower()
     text_bytes, name = _unpack(content, place, name)
     suffix = Path(name).suffix
     if suffix in (".jsonl", ".ndjson"):
-        texts = list(_json_lines(text_bytes, place, column))
+        texts = list(_json_lines(text_bytes, place, column, whole))
     elif suffix == ".csv":
         texts = list(_csv(text_bytes, place, column))
     elif suffix == ".parquet":
-        texts = _column(functools.partial(_parquet, text_bytes), place, column)
+        texts = _column(functools.partial(_parquet, text_bytes), place, column, whole)
+    elif suffix in PLAIN and whole:
+        raise ConfigError(f"data: {place} is plain text, which has no column '{column}'; use .jsonl, .csv or .parquet")
     elif suffix in PLAIN:
         texts = [line for line in _decode(text_bytes, place).splitlines() if line.strip()]
     else:
@@ -89,7 +92,7 @@ def _decode(content: bytes, place: Path) -> str:
         raise DataError(f"{place} is not UTF-8 at byte {error.start}; convert it (iconv -t utf-8)") from error
 
 
-def _json_lines(content: bytes, place: Path, column: str) -> Iterator[str]:
+def _json_lines(content: bytes, place: Path, column: str, whole: bool) -> Iterator[str]:
     for number, line in enumerate(_decode(content, place).split("\n"), start=1):
         if not line.strip():
             continue
@@ -98,6 +101,8 @@ def _json_lines(content: bytes, place: Path, column: str) -> Iterator[str]:
         except (ValueError, RecursionError) as error:
             raise DataError(f"{place}, line {number}: no JSON ({error}); expected one object a line") from error
         text = value.get(column) if isinstance(value, dict) else None
+        if whole and _is_whole(text):
+            text = str(text)
         if not isinstance(text, str):
             keys = ", ".join(map(str, value)) if isinstance(value, dict) else type(value).__name__
             raise DataError(
@@ -129,14 +134,14 @@ def _parquet(content: bytes) -> Any:
     return pyarrow.parquet.read_table(io.BytesIO(content))
 
 
-def _arrow_folder(place: Path, column: str) -> tuple[list[str], list[tuple[str, bytes]]]:
+def _arrow_folder(place: Path, column: str, whole: bool) -> tuple[list[str], list[tuple[str, bytes]]]:
     files = sorted(place.glob("*.arrow"))
     if not files:
         raise DataError(f"{place} is a folder without .arrow files; expected one split as datasets' save_to_disk writes it")
     texts: list[str] = []
     contents = [(file.name, read_bytes(file, "texts")) for file in files]
     for name, content in contents:
-        texts += _column(functools.partial(_arrow, content), place / name, column)
+        texts += _column(functools.partial(_arrow, content), place / name, column, whole)
     return texts, contents
 
 
@@ -146,7 +151,7 @@ def _arrow(content: bytes) -> Any:
     return pyarrow.ipc.open_stream(io.BytesIO(content)).read_all()
 
 
-def _column(read: Callable[[], Any], place: Path, column: str) -> list[str]:
+def _column(read: Callable[[], Any], place: Path, column: str, whole: bool) -> list[str]:
     try:
         table = read()
         names = list(table.column_names)
@@ -155,8 +160,14 @@ def _column(read: Callable[[], Any], place: Path, column: str) -> list[str]:
         raise DataError(f"{place} cannot be read: {error}") from error
     if values is None:
         raise DataError(f"{place} has no column '{column}'; it has: {', '.join(names)}; name one in data.column")
+    if whole:
+        values = [str(value) if _is_whole(value) else value for value in values]
     for number, value in enumerate(values):
         if not isinstance(value, str):
             raise DataError(f"{place}: {numbered(number)} holds {type(value).__name__} in '{column}'; expected text")
     texts: list[str] = values
     return texts
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

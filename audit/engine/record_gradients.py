@@ -47,11 +47,12 @@ class RecordGradients:
             if own:
                 self._rules[path] = (layer, _rule(path, layer))
 
-    def of(self, losses: Callable[[], Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+    def of(self, losses: Callable[[], Tensor], texts: int = 1) -> tuple[Tensor, dict[str, Tensor]]:
         """Return what `losses` gives, `(rows,)`, and each parameter's gradients by name, `(rows, ...)` float32.
 
         Args:
-            losses: runs the model once, each row of its inputs being one record, and returns the loss of each.
+            losses: runs the model once and returns the loss of each record.
+            texts: rows of the model's inputs that one record has, one after the other.
 
         Raises:
             UnsupportedMechanism: a layer takes the records of a batch together.
@@ -67,22 +68,25 @@ class RecordGradients:
         gradients: dict[str, Tensor] = {}
         for call, slope in zip(calls, slopes, strict=True):
             if slope is not None:
-                self._add(call, slope.detach(), len(values), gradients)
+                self._add(call, slope.detach(), (len(values), texts), gradients)
         for parameter in self._module.parameters():
             name = self._names.get(id(parameter))
             if name is not None and name not in gradients:
                 gradients[name] = torch.zeros(len(values), *parameter.shape, device=parameter.device)
         return values.detach(), gradients
 
-    def _add(self, call: _Call, slope: Tensor, rows: int, gradients: dict[str, Tensor]) -> None:
-        if len(slope) != rows or len(call.inputs) != rows:
+    def _add(self, call: _Call, slope: Tensor, shape: tuple[int, int], gradients: dict[str, Tensor]) -> None:
+        rows, inputs = shape[0] * shape[1], call.inputs
+        if len(slope) != rows or len(inputs) != rows:
             raise UnsupportedMechanism(
-                f"layer '{call.path}' ({type(call.layer).__name__}) takes {tuple(call.inputs.shape)} for {rows} records: it "
+                f"layer '{call.path}' ({type(call.layer).__name__}) takes {tuple(call.inputs.shape)} for {rows} texts: it "
                 f"gets the tokens of all records as one list, so no record has a gradient of its own; {INSTEAD}"
             )
         _, rule = self._rules[call.path]
+        if shape[1] > 1:  # the texts of a record count as one longer one
+            inputs, slope = inputs.unflatten(0, shape), slope.unflatten(0, shape)
         with torch.no_grad():
-            parts = rule(call.layer, call.inputs, slope)
+            parts = rule(call.layer, inputs, slope)
         for key, part in parts.items():
             name = self._names.get(id(getattr(call.layer, key)))
             if name is not None:

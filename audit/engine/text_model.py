@@ -1,4 +1,4 @@
-"""One causal language model under training: its trainable parameters as one flat row, its losses and per-record gradients."""
+"""One language model under training: its trainable parameters as one flat row, its losses and per-record gradients."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -37,22 +38,25 @@ class Precision:
 
 
 class TextModel:
-    """A causal language model whose trainable parameters are views of `flat` `(1, width)`.
+    """A causal language model, or a classifier of texts, whose trainable parameters are views of `flat` `(1, width)`.
 
     Args:
         module: the model, in training mode, without dropout.
         device: where to compute.
         precision: of the passes.
+        text_length: of each text where a record holds several texts of a user side by side; 0 where a record is one text.
 
     Raises:
         UnsupportedMechanism: layers that mix records, or that draw numbers.
     """
 
-    def __init__(self, module: nn.Module, device: torch.device, precision: Precision | None = None) -> None:
+    def __init__(
+        self, module: nn.Module, device: torch.device, precision: Precision | None = None, text_length: int = 0
+    ) -> None:
         refuse_mixing_layers(module)
         refuse_random_layers(module)
         self.module, self.device = module.to(device), device
-        self.precision = precision or Precision()
+        self.precision, self._text_length = precision or Precision(), text_length
         if self.precision.checkpointing:
             module.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
         self.layout = Layout.of(module)
@@ -73,32 +77,53 @@ class TextModel:
         """Name to value of the trainable parameters."""
         return {slot.name: slot.view(self.flat)[0] for slot in self.layout.slots}
 
-    def logits(self, tokens: Tensor) -> Tensor:
-        """Return `(rows, T - 1, vocabulary)` float32: what the model makes of each token's successor.
+    def texts(self, tokens: Tensor) -> Tensor:
+        """Return the texts of records `(rows, T)` by themselves, `(texts, length)`."""
+        return tokens.reshape(-1, self._text_length) if self._text_length else tokens
+
+    def texts_of(self, tokens: Tensor) -> int:
+        """Return how many texts a record holds."""
+        return tokens.shape[1] // self._text_length if self._text_length else 1
+
+    def logits(self, texts: Tensor) -> Tensor:
+        """Return `(texts, length - 1, vocabulary)` float32: what the model makes of each token's successor.
 
         Texts end in padding (-1), which causal attention never sees from inside the text.
         """
-        ids = tokens.clamp(min=0)[:, :-1]
-        places: dict[str, Tensor] = {}
-        if self._positions:  # with a row for each record, so that learned positions have a gradient for each
-            places = {"position_ids": torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)}
+        ids = texts.clamp(min=0)[:, :-1]
         with self._passes():
-            output = self.module(input_ids=ids, use_cache=False, **places)
+            output = self.module(input_ids=ids, use_cache=False, **self._places(ids))
+        result: Tensor = output.logits.float()
+        return result
+
+    def class_logits(self, tokens: Tensor) -> Tensor:
+        """Return `(rows, classes)` float32 of a classifier; padding has a token of its own and takes no part."""
+        is_text = tokens >= 0
+        settings: Any = self.module.config
+        ids = torch.where(is_text, tokens, settings.pad_token_id)
+        with self._passes():
+            output = self.module(input_ids=ids, attention_mask=is_text.long(), **self._places(ids))
         result: Tensor = output.logits.float()
         return result
 
     def token_log_probabilities(self, tokens: Tensor) -> Tensor:
-        """Return `(rows, T)`: of each token given those before it; 0 for the first one and for padding."""
-        logits = self.logits(tokens)
-        targets = tokens[:, 1:]
+        """Return `(rows, T)`: of each token given those before it in its text; 0 for the first one and for padding."""
+        texts = self.texts(tokens)
+        logits, targets = self.logits(texts), texts[:, 1:]
         losses = F.cross_entropy(logits.flatten(0, 1), targets.clamp(min=0).flatten(), reduction="none").view(targets.shape)
-        return F.pad(torch.where(targets >= 0, -losses, 0.0), (1, 0))
+        return F.pad(torch.where(targets >= 0, -losses, 0.0), (1, 0)).view(tokens.shape)
 
     def record_losses(self, tokens: Tensor, labels: Tensor) -> Tensor:
-        """Return each record's mean loss over its own predicted tokens, `(rows,)`: a function of the record alone.
+        """Return each record's loss `(rows,)`, a function of the record alone: of a class, or the mean over its own tokens.
 
         A mean over the tokens of the batch would let one record's length change the gradients of others.
+
+        Args:
+            tokens: `(rows, T)`.
+            labels: `(rows,)` classes, or `(rows, T)` the tokens to predict.
         """
+        if labels.dim() == 1:
+            return F.cross_entropy(self.class_logits(tokens), labels, reduction="none")
         is_predicted = labels >= 0
         values = self.token_log_probabilities(tokens)
         return -(values * is_predicted).sum(1) / is_predicted.sum(1).clamp(min=1)
@@ -128,7 +153,7 @@ class TextModel:
 
     def record_gradients(self, tokens: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Return name to `(rows, ...)`: the gradient of each record."""
-        return RecordGradients(self.module).of(lambda: self.record_losses(tokens, labels))[1]
+        return RecordGradients(self.module).of(lambda: self.record_losses(tokens, labels), self.texts_of(tokens))[1]
 
     def test_gradients(self, tokens: Tensor, labels: Tensor) -> float:
         """Return the largest relative difference between gradients of records and those of one record at a time.
@@ -170,6 +195,12 @@ class TextModel:
             )
         if self.frozen_digest() != digest:
             raise ExecutionMismatch("training moved parameters that are frozen, which no noise was added to; nothing is proven")
+
+    def _places(self, ids: Tensor) -> dict[str, Tensor]:
+        if not self._positions:
+            return {}
+        # with a row for each text, so that learned positions have a gradient for each
+        return {"position_ids": torch.arange(ids.shape[1], device=ids.device).expand(ids.shape)}
 
     @property
     def _tolerance(self) -> float:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from audit.core.data import Array, Canaries, Records
-from audit.core.errors import ObservationError
+from audit.core.errors import ObservationError, UnsupportedMechanism
 from audit.core.models import Representations, Signal
 from audit.core.training import Executed
 from audit.engine.text_model import TextModel, weights_of
@@ -27,6 +27,7 @@ class TextModels:
         initial: the same before the first step.
         released: what they show.
         executed: what their trainer measured of itself; None where nothing was trained.
+        classes: of texts that a classifier tells apart; 0 for causal models.
     """
 
     def __init__(
@@ -36,8 +37,10 @@ class TextModels:
         initial: Tensor,
         released: frozenset[str],
         executed: Executed | None = None,
+        *,
+        classes: int = 0,
     ) -> None:
-        self._model, self._flat, self._initial = text_model, flat, initial
+        self._model, self._flat, self._initial, self._classes = text_model, flat, initial, classes
         self._released, self._executed = released, executed
 
     @property
@@ -57,40 +60,52 @@ class TextModels:
 
     @property
     def classes(self) -> int:
-        """Return 0: texts have no classes."""
-        return 0
+        """Return the number of classes, 0 where tokens are predicted."""
+        return self._classes
 
     def __len__(self) -> int:
         return len(self._flat)
 
     def outputs(self, inputs: Array) -> Array:
-        """Return the log-probability of each token given those before it, `(N, n, T)`; 0 for the first and for padding."""
-        return self._of_each_model(self._model.token_log_probabilities, inputs)
+        """Return the log-probability of each token given those before it, `(N, n, T)`; 0 for the first and for padding.
+
+        Of a classifier the logits, `(N, n, classes)`.
+        """
+        call = self._model.class_logits if self._classes else self._model.token_log_probabilities
+        return self._of_each_model(call, inputs)
 
     def token_moments(self, inputs: Array) -> Array:
         """Return mean and standard deviation of the log-probability over each token's distribution, `(N, n, T, 2)`."""
 
         def moments(tokens: Tensor) -> Tensor:
-            logs = torch.log_softmax(self._model.logits(tokens), dim=-1)
+            logs = torch.log_softmax(self._model.logits(self._model.texts(tokens)), dim=-1)
             shares = logs.exp()
             mean = (shares * logs).sum(-1)
             spread = (shares * (logs - mean.unsqueeze(-1)).square()).sum(-1).clamp(min=0).sqrt()
-            return torch.nn.functional.pad(torch.stack([mean, spread], dim=-1), (0, 0, 1, 0))
+            return torch.nn.functional.pad(torch.stack([mean, spread], dim=-1), (0, 0, 1, 0)).view(*tokens.shape, 2)
 
         return self._of_each_model(moments, inputs)
 
     def continuations(self, inputs: Array, starts: Array) -> Array:
-        """Return the texts with the tokens from `starts` `(n,)` on in place of what the model writes greedily, `(N, n, T)`."""
+        """Return the texts with the tokens from `starts` `(n,)` on in place of what the model writes greedily, `(N, n, T)`.
+
+        Raises:
+            UnsupportedMechanism: a record holds several texts.
+        """
+        if self._model.texts_of(self._tensor(inputs)) > 1:
+            raise UnsupportedMechanism("a record holds all texts of a user, and models continue one; use scorers of losses")
         return self._of_each_model(self._continue, inputs, starts)
 
     def initial(self) -> TextModels:
         """Return the models as they were before the first step."""
-        return TextModels(self._model, self._initial, self._initial, self._released)
+        return TextModels(self._model, self._initial, self._initial, self._released, classes=self._classes)
 
     def alone(self, model: int) -> TextModels:
         """Return one of the models."""
         part = slice(model, model + 1)
-        return TextModels(self._model, self._flat[part], self._initial[part], self._released, self._executed)
+        return TextModels(
+            self._model, self._flat[part], self._initial[part], self._released, self._executed, classes=self._classes
+        )
 
     def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
         """Return signals of the canaries by their keys; without those that the models lack."""

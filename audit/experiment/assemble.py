@@ -150,10 +150,15 @@ def _recipe(
     steps = _steps(training, rate, spec.name)
     adjacency = _adjacency(config, spec.name)
     setting = MechanismSetting(
-        sample_rate=rate, steps=steps, delta=config.delta, adjacency=adjacency, accountants=tuple(accountants)
+        sample_rate=rate,
+        steps=steps,
+        delta=config.delta,
+        adjacency=adjacency,
+        accountants=tuple(accountants),
+        unit=dataset.unit,
     )
     mechanism, trainer, observed = _mechanism(spec, setting)
-    if unit(mechanism) != "example" and training.batch_size is not None:
+    if unit(mechanism) != dataset.unit and training.batch_size is not None:
         raise ConfigError(
             f"training of '{spec.name}': batch_size counts records, and its mechanism is about one {unit(mechanism)}; give "
             "sample_rate, the chance of each to take part in a step"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 from audit.accounting import calibration
 from audit.core import checks
 from audit.core.errors import ConfigError
+from audit.core.event_reading import noisy_steps
 from audit.core.events import Event, dp_sgd
 from audit.core.protocols import MechanismSetting
 
@@ -45,10 +46,11 @@ class DpSgd:
                 clip_norm=self.clip_norm,
                 sample_rate=setting.sample_rate,
                 steps=setting.steps,
+                unit=setting.unit,
             )
         if not setting.accountants:
             raise ConfigError("there is a target_epsilon but no accountant is named to calibrate the noise")
-        return calibration.calibrate_noise(
+        calibrated = calibration.calibrate_noise(
             setting.accountants[0],
             target_epsilon=self.target_epsilon or 0.0,
             delta=setting.delta,
@@ -57,6 +59,8 @@ class DpSgd:
             clip_norm=self.clip_norm,
             adjacency=setting.adjacency,
         )
+        noisy = noisy_steps(calibrated)
+        return calibrated if noisy is None or setting.unit == "example" else dp_sgd(**asdict(noisy), unit=setting.unit)
 
 
 PLUGIN = DpSgd

@@ -17,7 +17,7 @@ class NonPrivate:
 
     def event(self, setting: MechanismSetting) -> Event:
         """Return the event of the training."""
-        return sgd(sample_rate=setting.sample_rate, steps=setting.steps)
+        return sgd(sample_rate=setting.sample_rate, steps=setting.steps, unit=setting.unit)
 
 
 PLUGIN = NonPrivate

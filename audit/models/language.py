@@ -1,4 +1,4 @@
-"""Causal language models of the library transformers: made from a config, or read from a local folder; adapters by peft."""
+"""Language models and classifiers of the library transformers: made from a config, or read from a folder; adapters by peft."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _DAMAGE = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeErro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageModel:
-    """A causal language model. Dropout is switched off: a record's gradient is then a function of the record alone.
+    """A causal language model, or for texts with classes a sequence classifier.
+
+    Dropout is switched off: a record's gradient is then a function of the record alone.
 
     Attributes:
         architecture: a model type of transformers, such as "gpt2" or "llama", made from its config with random weights.
@@ -63,10 +65,11 @@ class LanguageModel:
                 raise ConfigError(f"model.{KIND}: unknown key '{key}'.{hint} It takes: {', '.join(allowed_keys)}")
         return cls(**options)
 
-    def build(self, vocabulary: Vocabulary, length: int, seed: Seed | None = None) -> nn.Module:
+    def build(self, vocabulary: Vocabulary, length: int, seed: Seed | None = None, classes: int = 0) -> nn.Module:
         """Return the model, in training mode, for texts of `length` tokens of a vocabulary.
 
         Args:
+            classes: of texts that it tells apart; 0 for a causal model.
             seed: of random initial weights; None takes the public ones, the same in every training.
 
         Raises:
@@ -76,7 +79,10 @@ class LanguageModel:
         library = _library("transformers")
         library.logging.set_verbosity_error()
         with seeded_stream(_PUBLIC.child("weights") if seed is None else seed):
-            module = self._read(library, vocabulary) if self.folder else self._make(library, vocabulary, length)
+            if self.folder:
+                module = self._read(library, vocabulary, classes)
+            else:
+                module = self._make(library, vocabulary, length, classes)
         places = getattr(module.config, "max_position_embeddings", None)
         if isinstance(places, int) and places < length:
             raise DataError(f"the model takes {places} tokens and the texts have {length}; lower data.length to {places}")
@@ -101,8 +107,10 @@ class LanguageModel:
             raise DataError(f"model.folder {place}: cannot read {error.filename} ({error.strerror})") from error
         return total.hexdigest()
 
-    def _make(self, library: Any, vocabulary: Vocabulary, length: int) -> nn.Module:
+    def _make(self, library: Any, vocabulary: Vocabulary, length: int, classes: int) -> nn.Module:
         sizes = {"vocab_size": vocabulary.size, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+        if classes:  # padding has a token of its own, which no text holds
+            sizes |= {"vocab_size": vocabulary.size + 1, "pad_token_id": vocabulary.size, "num_labels": classes}
         positions = {"max_position_embeddings": length} if "max_position_embeddings" not in self.options else {}
         if self.architecture not in library.models.auto.configuration_auto.CONFIG_MAPPING_NAMES:
             known_names = list(library.models.auto.configuration_auto.CONFIG_MAPPING_NAMES)
@@ -113,12 +121,12 @@ class LanguageModel:
         try:
             config = library.AutoConfig.for_model(self.architecture, **{**sizes, **positions, **self.options})
             _without_dropout(config)
-            module: nn.Module = library.AutoModelForCausalLM.from_config(config)
+            module: nn.Module = _kind(library, classes).from_config(config)
         except _DAMAGE as error:
             raise ConfigError(f"model '{self.architecture}' with {dict(self.options)}: {error}") from error
         return module
 
-    def _read(self, library: Any, vocabulary: Vocabulary) -> nn.Module:
+    def _read(self, library: Any, vocabulary: Vocabulary, classes: int) -> nn.Module:
         place = Path(self.folder).expanduser()
         if not (place / "config.json").is_file():
             raise DataError(f"model.folder {place} holds no config.json; expected a folder as save_pretrained writes it")
@@ -131,13 +139,20 @@ class LanguageModel:
         try:
             config = library.AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
             _without_dropout(config)
-            module: nn.Module = library.AutoModelForCausalLM.from_pretrained(
-                place, config=config, local_files_only=True, trust_remote_code=False, use_safetensors=True
-            ).float()
+            if classes:
+                config.num_labels = classes
+            module: nn.Module = (
+                _kind(library, classes)
+                .from_pretrained(place, config=config, local_files_only=True, trust_remote_code=False, use_safetensors=True)
+                .float()
+            )
             if vocabulary.size > module.get_input_embeddings().num_embeddings:  # type: ignore[operator]
                 module.resize_token_embeddings(vocabulary.size)  # type: ignore[operator]
         except _DAMAGE as error:
-            raise DataError(f"model.folder {place} cannot be read as a causal language model: {error}") from error
+            purpose = "classifier" if classes else "causal language model"
+            raise DataError(f"model.folder {place} cannot be read as a {purpose}: {error}") from error
+        if classes and module.config.pad_token_id is None:  # type: ignore[union-attr]
+            raise DataError(f"model.folder {place}: config.json names no pad_token_id, which classifiers need; add it")
         return module
 
 
@@ -164,8 +179,10 @@ class Adapter:
         checks.positive(self.scale, "language_model.adapter.scale")
         object.__setattr__(self, "layers", tuple(self.layers))
 
-    def attach(self, module: nn.Module, seed: Seed) -> nn.Module:
+    def attach(self, module: nn.Module, seed: Seed, classes: int = 0) -> nn.Module:
         """Return the model with its weights frozen and adapters of random initial weights beside them.
+
+        The last layer of a classifier is trained as a whole.
 
         Raises:
             ConfigError: peft is not installed, or the model has no such layers.
@@ -173,7 +190,12 @@ class Adapter:
         library = _library("peft")
         targets = list(self.layers) or None
         config = library.LoraConfig(
-            r=self.rank, lora_alpha=self.scale, target_modules=targets, lora_dropout=0.0, bias="none", task_type="CAUSAL_LM"
+            r=self.rank,
+            lora_alpha=self.scale,
+            target_modules=targets,
+            lora_dropout=0.0,
+            bias="none",
+            task_type="SEQ_CLS" if classes else "CAUSAL_LM",
         )
         try:
             with seeded_stream(seed):
@@ -184,6 +206,10 @@ class Adapter:
                 f"language_model.adapter.layers {list(self.layers)}: {error}. The model has: {', '.join(names)}"
             ) from error
         return adapter_model
+
+
+def _kind(library: Any, classes: int) -> Any:
+    return library.AutoModelForSequenceClassification if classes else library.AutoModelForCausalLM
 
 
 def takes_positions(module: nn.Module) -> bool:

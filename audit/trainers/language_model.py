@@ -1,4 +1,4 @@
-"""Causal language models of transformers, all their weights or adapters, with and without DP-SGD."""
+"""Language models and classifiers of texts of transformers, all weights or adapters, with and without DP-SGD."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ PRECISIONS = ("float32", "bfloat16")
 class LanguageModelTrainer:
     """Trains a causal language model on texts, by DP-SGD or plainly as the mechanism says.
 
-    The loss of a text is the mean over its own predicted tokens, so its gradient depends on no other text. Under DP-SGD each
-    text's gradient is clipped as one vector over all trainable parameters, before micro-batches are summed. Three records'
-    gradients are compared with plain autograd before the first step.
+    Data with `label` train a sequence classifier instead; with `user` a record is all texts of a user. The loss of a record is
+    the mean over its own predicted tokens, so its gradient depends on no other one. Under DP-SGD each record's gradient is
+    clipped as one vector over all trainable parameters, before micro-batches are summed. Three records' gradients are
+    compared with plain autograd before the first step.
 
     Attributes:
         adapter: `{rank, scale, layers}` of low-rank matrices beside frozen weights; None trains all weights.
@@ -89,10 +90,11 @@ class LanguageModelTrainer:
         if job.noisy is None and not is_non_private(job.mechanism):
             raise UnsupportedMechanism(f"trainer 'language_model' does not execute {job.mechanism}; use mechanism 'dp_sgd'")
         records = job.canaries.records
-        if records is None or not records.are_texts or job.checkpoints or job.start is not None:
+        is_other = records is None or records.inputs.ndim != 2 or records.are_texts != (job.dataset.classes == 0)
+        if is_other or job.canaries.planted is not None or job.checkpoints or job.start is not None:
             raise UnsupportedMechanism(
-                "trainer 'language_model' plants texts and keeps no checkpoints; use the canaries new_token or random_tokens "
-                "with access log_probabilities, token_distributions or generations"
+                "trainer 'language_model' plants texts as they are and keeps no checkpoints; use the canaries new_token or "
+                "random_tokens with access log_probabilities, token_distributions or generations"
             )
         return self._models(job, progress)
 
@@ -109,20 +111,21 @@ class LanguageModelTrainer:
                     executions.append(training.run(text_model, progress))
             last.append(text_model.flat[0].clone())
         execution = _join(executions) if executions else None
-        return TextModels(text_model, torch.stack(last), torch.stack(first), job.access.released, execution)
+        flats = torch.stack(last), torch.stack(first)
+        return TextModels(text_model, *flats, job.access.released, execution, classes=job.dataset.classes)
 
     def _text_model(self, model: Mapping[str, Any], dataset: Dataset, seed: Seed | None, device: str) -> TextModel:
         if dataset.vocabulary is None:
             raise DataError(f"trainer 'language_model' reads texts and {dataset.name} has none; use data kind 'text'")
         vocabulary: Vocabulary = dataset.vocabulary
         options, adapter = LanguageModel.of(model), self._adapter()
-        length = dataset.train.inputs.shape[1]
+        length = vocabulary.text_length or dataset.train.inputs.shape[1]
         own = seed if adapter is None and not options.folder else None  # frozen weights are public, and the same in all models
-        module = options.build(vocabulary, length, own)
+        module = options.build(vocabulary, length, own, dataset.classes)
         if adapter is not None:
-            module = adapter.attach(module, Seed(0) if seed is None else seed)
+            module = adapter.attach(module, Seed(0) if seed is None else seed, dataset.classes)
         precision = Precision(bfloat16=self.precision == "bfloat16", checkpointing=self.checkpointing)
-        return TextModel(module, find_device(device), precision)
+        return TextModel(module, find_device(device), precision, vocabulary.text_length)
 
 
 def _join(executions: list[Executed]) -> Executed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -114,3 +116,37 @@ def test_exposure_of_secrets_proves_an_epsilon(tmp_path: Path) -> None:
     assert 0.5 < single.epsilon < single.ceiling and 0 < several.epsilon <= several.ceiling < single.ceiling
     status = {row.attack_class: row.status for row in report.coverage}
     assert status["Extraction of secrets from texts"] == "run" and status["Attribute inference"] == "not run"
+
+
+def real_config(folder: Path, data: dict[str, Any], game: dict[str, Any]) -> Path:
+    path = config_file(folder, **game)
+    config = yaml.safe_load(path.read_text())
+    config["data"] = {"kind": "text", "length": 24, "train": 60, "pool": 60, "test": 40, **data}
+    config["training"] = {"optimizer": "adamw", "learning_rate": 0.02, "sample_rate": 0.25, "steps": 12}
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@pytest.mark.slow
+def test_a_classifier_of_news_is_audited_like_any_other(tmp_path: Path, data_root: Path) -> None:
+    data = {"path": str(data_root / "ag_news" / "test.csv.gz"), "column": 2, "label": 0}
+    game = {"canaries": "held_out", "access": "final_model", "scorers": ["loss", "lira", "label_only"], "references": 4}
+    report = audit.run(real_config(tmp_path, data, game), output=tmp_path / "run")
+    for mechanism in report.mechanisms:
+        assert {metric.name for metric in mechanism.utility} >= {"accuracy"}
+        assert [attack.scorer for attack in mechanism.games[0].attacks] == ["loss", "lira", "label_only"]
+
+
+@pytest.mark.slow
+def test_speakers_of_a_play_are_units_of_privacy(tmp_path: Path, data_root: Path) -> None:
+    play = gzip.decompress((data_root / "tiny_shakespeare" / "input.txt.gz").read_bytes()).decode()
+    speeches = [speech.split(":\n", 1) for speech in play.split("\n\n") if ":\n" in speech]
+    path = tmp_path / "speeches.jsonl"
+    path.write_text("\n".join(json.dumps({"speaker": speaker, "text": text}) for speaker, text in speeches))
+    data = {"path": str(path), "user": "speaker", "texts_per_user": 3, "unused_tokens": 30}
+    game = {"access": "log_probabilities", "scorers": ["reference_difference", "loss", "zlib_ratio", "min_k"]}
+    report = audit.run(real_config(tmp_path, data, game), output=tmp_path / "run")
+    plain, private = report.mechanisms
+    assert {claim.unit for claim in private.claims} == {"user"}
+    assert {check.code: check.status.value for check in private.checks}["clipping"] == "checked"
+    assert len(plain.games[0].attacks) == 4

@@ -50,6 +50,7 @@ QUICK = ("loss", "lira", "label_only", "gradient_norm", "weight_difference", "gr
 OF_TEXTS_AND_SECRETS = (
     "candidate_gradients",
     "formatted_secret",
+    "unlikely_suffix",
     "new_token",
     "property_group",
     "random_tokens",
