@@ -5,7 +5,6 @@ scikit-learn is imported on first use: it would double the start of commands tha
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -16,6 +15,7 @@ from audit.core.data import Array, Dataset
 from audit.core.results import Metric
 from audit.core.views import View
 from audit.experiment.observed import GameModels, Observations
+from audit.stats.bounds import roc
 from audit.stats.scoring import texts
 
 
@@ -71,14 +71,11 @@ def _macro_f1(labels: Array, logits: Array) -> float:
 
 def _auc(labels: Array, logits: Array) -> float:
     """Area under the ROC, one class against the rest, averaged over the classes that occur."""
-    from sklearn.metrics import roc_auc_score
-
     weights = np.exp(logits - logits.max(-1, keepdims=True))
     shares = weights / weights.sum(-1, keepdims=True)
     present = [c for c in range(logits.shape[-1]) if 0 < np.sum(labels == c) < len(labels)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        return float(np.mean([roc_auc_score(labels == c, shares[:, c]) for c in present])) if present else 0.5
+    areas = [roc.auc(shares[labels == c, c], shares[labels != c, c]) for c in present]
+    return float(np.mean(areas)) if areas else 0.5
 
 
 def _mse(labels: Array, logits: Array) -> float:

@@ -77,29 +77,34 @@ class Pld:
         smallest = _LEAST_DELTA_A_STEP * sum(part.steps for part in parts)
         if delta < smallest:
             raise UnsupportedMechanism(_round_off(delta, smallest))
-        epsilon = self._dp_sgd(parts, float(delta), adjacency)
+        settings = [(float(part.noise_multiplier), float(part.sample_rate), int(part.steps)) for part in parts]
+        epsilon = _dp_sgd(tuple(settings), float(delta), adjacency, float(self.interval), self.pessimistic)
         curves = curves_of(mechanism)
         family = None if curves is None else curves.family
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, family=family)
 
-    def _dp_sgd(self, parts: list[NoisySteps], delta: float, adjacency: Adjacency) -> float:
-        active_phases = [part for part in parts if part.steps > 0 and part.sample_rate > 0]
-        if not active_phases:
-            return 0.0
-        if any(part.noise_multiplier == 0 for part in active_phases):
-            return math.inf
-        settings = [(float(part.noise_multiplier), float(part.sample_rate), int(part.steps)) for part in active_phases]
-        interval = float(self.interval) or _interval([(noise, rate) for noise, rate, _ in settings])
-        distributions = [
-            _one_step(noise, rate, adjacency, interval, self.pessimistic).self_compose(count) for noise, rate, count in settings
-        ]
-        distribution = distributions[0]
-        for phase in distributions[1:]:
-            distribution = distribution.compose(phase)
-        epsilon = float(distribution.get_epsilon_for_delta(delta))
-        if math.isnan(epsilon):
-            raise ConfigError(f"dp-accounting returned NaN for {parts}, grid {interval:g}; choose another interval")
-        return max(0.0, epsilon)
+
+@lru_cache(maxsize=4096)  # a report asks for the claim again in the budget's curve, and audits of one config again
+def _dp_sgd(
+    settings: tuple[tuple[float, float, int], ...], delta: float, adjacency: Adjacency, interval: float, pessimistic: bool
+) -> float:
+    """Return epsilon of phases of noise multiplier, sampling rate and steps; `interval` 0 chooses the grid."""
+    active_phases = [(noise, rate, steps) for noise, rate, steps in settings if steps > 0 and rate > 0]
+    if not active_phases:
+        return 0.0
+    if any(noise == 0 for noise, _, _ in active_phases):
+        return math.inf
+    interval = interval or _interval([(noise, rate) for noise, rate, _ in active_phases])
+    distributions = [
+        _one_step(noise, rate, adjacency, interval, pessimistic).self_compose(steps) for noise, rate, steps in active_phases
+    ]
+    distribution = distributions[0]
+    for phase in distributions[1:]:
+        distribution = distribution.compose(phase)
+    epsilon = float(distribution.get_epsilon_for_delta(delta))
+    if math.isnan(epsilon):
+        raise ConfigError(f"dp-accounting returned NaN for {active_phases}, grid {interval:g}; choose another interval")
+    return max(0.0, epsilon)
 
 
 def _round_off(delta: float, smallest: float) -> str:

@@ -24,6 +24,7 @@ NEVER = 1 / 2  # smallest tails from here on are not told apart
 ROUNDING = 1e-5  # relative, of tails of millions of steps; what is equal up to it counts as surprising
 NEGLIGIBLE = 1e-12  # for rounding; added to each p-value
 ROOM = 0.9  # of the error rate, that delta may take
+KEPT = 1024  # binomials of one rate: searches visit the same rates for all data
 PRECISION = 1e-3  # of bounds, relative above 1
 
 
@@ -150,11 +151,18 @@ def _tail(correct: int, guesses: int, rate: float) -> float:
 
 def _limit(guesses: int, rate: float, surprise: float) -> int:
     """The least count whose binomial tail is at most `surprise`; one beyond the mass that counts where there is none."""
-    first, mass = _binomial(guesses, rate)
-    tails = np.cumsum(mass[::-1])[::-1]
+    first, tails = _tails(guesses, rate)
     return first + int(np.count_nonzero(tails > surprise * (1 + ROUNDING)))
 
 
+@functools.lru_cache(maxsize=KEPT)
+def _tails(trials: int, rate: float) -> tuple[int, Array]:
+    """The first of the counts that matter, and the binomial tails from there on."""
+    first, mass = _binomial(trials, rate)
+    return first, np.cumsum(mass[::-1])[::-1]
+
+
+@functools.lru_cache(maxsize=KEPT)
 def _binomial(trials: int, rate: float) -> tuple[int, Array]:
     """The first of the counts that matter, and the probabilities from there on."""
     reach = REACH * math.sqrt(trials * rate * (1 - rate)) + MORE_COUNTS
