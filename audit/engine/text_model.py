@@ -19,7 +19,7 @@ from audit.engine.record_gradients import RecordGradients
 from audit.models.build import refuse_mixing_layers
 from audit.models.language import refuse_random_layers, takes_positions
 
-_ALL_PARAMETERS = "all parameters"
+ALL_PARAMETERS = "all parameters"
 TOLERANCE = 1e-4
 TESTED = 3  # records whose gradients are held against plain autograd before a private training
 
@@ -128,27 +128,33 @@ class TextModel:
         values = self.token_log_probabilities(tokens)
         return -(values * is_predicted).sum(1) / is_predicted.sum(1).clamp(min=1)
 
-    def add_plain(self, tokens: Tensor, labels: Tensor, total: Tensor) -> None:
-        """Add the sum of the records' gradients to `total` `(1, width)`."""
+    def add(self, tokens: Tensor, labels: Tensor, owner: Tensor, clip: Clip | None, total: Tensor) -> Clipping | None:
+        """Add the sum of the records' gradients to `total` `(1, width)`, each clipped as one vector unless `clip` is None.
+
+        Args:
+            owner: `(rows,)` model of each record, of which there is one.
+        """
+        if clip is not None:
+            return self._add_clipped(tokens, labels, clip, total)
         loss = self.record_losses(tokens, labels).sum()
         gradients = torch.autograd.grad(loss, list(self._parameters.values()), allow_unused=True)
         for name, gradient in zip(self._parameters, gradients, strict=True):
             if gradient is not None:
                 self._slots[name].view(total)[0].add_(gradient)
+        return None
 
-    def add_clipped(self, tokens: Tensor, labels: Tensor, clip: Clip, total: Tensor) -> Clipping:
-        """Add the sum of the records' clipped gradients to `total`; each is clipped as one vector over all parameters."""
+    def _add_clipped(self, tokens: Tensor, labels: Tensor, clip: Clip, total: Tensor) -> Clipping:
         gradients = self.record_gradients(tokens, labels)
         squares = torch.stack([part.flatten(1).square().sum(1) for part in gradients.values()]).sum(0)
         mask = torch.ones(1, len(tokens), dtype=torch.bool, device=self.device)
-        clipping, factors = clip_layers({_ALL_PARAMETERS: squares[None]}, clip, mask, layers=1)
+        clipping, factors = clip_layers({ALL_PARAMETERS: squares[None]}, clip, mask, layers=1)
         usable = clipping.norms[0].isfinite()
         for name, part in gradients.items():
             flat = part.flatten(1)
             if not clipping.finite:
                 flat = torch.where(usable[:, None], flat, torch.zeros_like(flat))
             slot = self._slots[name]
-            slot.view(total)[0].add_((factors[_ALL_PARAMETERS][0] @ flat).view(slot.shape))
+            slot.view(total)[0].add_((factors[ALL_PARAMETERS][0] @ flat).view(slot.shape))
         return clipping
 
     def record_gradients(self, tokens: Tensor, labels: Tensor) -> dict[str, Tensor]:
@@ -161,8 +167,21 @@ class TextModel:
         Raises:
             UnsupportedMechanism: it exceeds `TOLERANCE`; names the parameter.
         """
-        together, worst = self.record_gradients(tokens, labels), 0.0
+        return self.compare(self.record_gradients(tokens, labels), tokens, labels, self.flat.expand(len(tokens), -1).clone())
+
+    def compare(self, together: Mapping[str, Tensor], tokens: Tensor, labels: Tensor, flats: Tensor) -> float:
+        """Return the largest difference between gradients of records and those of plain autograd, relative to their length.
+
+        Args:
+            together: name to `(rows, ...)`.
+            flats: `(rows, width)` parameters under which each record's gradient was taken.
+
+        Raises:
+            UnsupportedMechanism: it exceeds `TOLERANCE`; names the parameter.
+        """
+        worst = 0.0
         for row in range(len(tokens)):
+            self.load(flats[row])
             loss = self.record_losses(tokens[row : row + 1], labels[row : row + 1]).sum()
             alone = torch.autograd.grad(loss, list(self._parameters.values()), allow_unused=True)
             pairs = {name: (together[name][row], value) for name, value in zip(self._parameters, alone, strict=True)}
@@ -189,10 +208,11 @@ class TextModel:
 
     def refuse_inert(self, initial: Tensor, digest: str) -> None:
         """Raise `ExecutionMismatch` where training left the trainable parameters alone, or moved others."""
-        if torch.equal(self.flat[0], initial):
-            raise ExecutionMismatch(
-                "training moved no parameter: an adapter that is not connected, or a learning rate of zero; nothing was trained"
-            )
+        refuse_unmoved(self.flat, initial)
+        self.refuse_thawed(digest)
+
+    def refuse_thawed(self, digest: str) -> None:
+        """Raise `ExecutionMismatch` where parameters that are not trained are others than when `digest` was taken."""
         if self.frozen_digest() != digest:
             raise ExecutionMismatch("training moved parameters that are frozen, which no noise was added to; nothing is proven")
 
@@ -216,3 +236,11 @@ class TextModel:
 def weights_of(layout: Layout, flat: Tensor) -> Mapping[str, Tensor]:
     """Return name to `(N, ...)` of flat parameters `(N, width)`."""
     return {slot.name: slot.view(flat) for slot in layout.slots}
+
+
+def refuse_unmoved(flat: Tensor, initial: Tensor) -> None:
+    """Raise `ExecutionMismatch` where a row of parameters `(N, width)` is what it was."""
+    if bool((flat == initial).all(dim=1).any()):
+        raise ExecutionMismatch(
+            "training moved no parameter: an adapter that is not connected, or a learning rate of zero; nothing was trained"
+        )

@@ -1,8 +1,10 @@
-"""Training of one language model: Poisson batches of records, micro-batches, clipping before summing, noise on the sum."""
+"""Training of language models: Poisson batches of records, micro-batches, clipping before summing, noise on the sum."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -11,11 +13,12 @@ from torch import Tensor
 from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainingJob
-from audit.engine.clipping import Clip
+from audit.engine.clipping import Clip, Clipping
 from audit.engine.noise import NoiseStreams
 from audit.engine.optimizing import optimizer_of
+from audit.engine.parameter_layout import Layout
 from audit.engine.sampling import EnsembleSampler, Law
-from audit.engine.text_model import TESTED, TextModel
+from audit.engine.text_model import TESTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,19 +41,34 @@ class Texts:
         return self.tokens[index], self.labels[index]
 
 
+class Learners(Protocol):
+    """Models of one architecture whose trainable parameters are the rows of `flat` `(N, width)`."""
+
+    flat: Tensor
+    layout: Layout
+
+    def add(self, tokens: Tensor, labels: Tensor, owner: Tensor, clip: Clip | None, total: Tensor) -> Clipping | None: ...
+
+    def test_gradients(self, tokens: Tensor, labels: Tensor) -> float: ...
+
+    def frozen_digest(self) -> str: ...
+
+    def refuse_inert(self, initial: Tensor, digest: str) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TextTraining:
-    """One training.
+    """Some trainings, step by step beside each other.
 
     Attributes:
         job: what to execute.
-        model: number of the model in the job.
+        models: numbers of the models in the job.
         texts: of the job.
-        micro_batch: records in one pass; every record's gradient is clipped before passes are summed.
+        micro_batch: records in one pass, of any of the models; every record's gradient is clipped before passes are summed.
     """
 
     job: TrainingJob
-    model: int
+    models: tuple[int, ...]
     texts: Texts
     micro_batch: int
 
@@ -59,64 +77,66 @@ class TextTraining:
         """The law of a batch: over all canaries, whatever the coins, so that the rate is one of public numbers."""
         return Law(population=len(self.texts.tokens), rate=self.job.sample_rate)
 
-    def run(self, text_model: TextModel, progress: Progress) -> Executed:
-        """Train the model in place and return what was really done.
+    def run(self, learners: Learners, progress: Progress) -> Executed:
+        """Train the models in place and return what was really done.
 
         Raises:
             UnsupportedMechanism: the self-test of per-record gradients fails.
             ExecutionMismatch: nothing moved, or frozen parameters did.
         """
         job, steps, law = self.job, self.job.steps, self.law
-        recomputed = self._test(text_model)
-        initial, digest = text_model.flat[0].clone(), text_model.frozen_digest()
-        included = np.asarray(job.included[self.model : self.model + 1], dtype=bool)
-        seeds = (job.seeds[self.model].child("batches"),)
-        sampler = EnsembleSampler(law, seeds, included, as_gradients=False)
-        step = _Step(text_model, job, job.seeds[self.model])
-        sizes, within = np.zeros((1, steps), dtype=np.int64), law.block_steps
+        recomputed = self._test(learners)
+        initial, digest = learners.flat.clone(), learners.frozen_digest()
+        included, numbers = np.asarray(job.included[list(self.models)], dtype=bool), np.arange(len(self.models))
+        seeds = tuple(job.seeds[model] for model in self.models)
+        sampler = EnsembleSampler(law, tuple(seed.child("batches") for seed in seeds), included, as_gradients=False)
+        step = _Step(learners, job, seeds)
+        sizes, within = np.zeros((len(numbers), steps), dtype=np.int64), law.block_steps
         for number in range(steps):
             if within == law.block_steps:
                 block, within = sampler.block(), 0
-            rows = block.index[within, 0, : block.counts[within, 0]]
-            sizes[0, number] = len(rows)
+            counts = sizes[:, number] = block.counts[within]
+            rows = np.concatenate([block.index[within, model, : counts[model]] for model in numbers])
+            owners = np.repeat(numbers, counts)
             for start in range(0, len(rows), self.micro_batch):
-                step.add(*self.texts.take(rows[start : start + self.micro_batch]))
+                part = slice(start, start + self.micro_batch)
+                step.add(*self.texts.take(rows[part]), torch.from_numpy(owners[part]).to(learners.flat.device))
             step.finish(law.mean)
             within += 1
-            progress(1)
-        if bool(text_model.flat.isfinite().all()):
-            text_model.refuse_inert(initial, digest)
-        return step.executed(sizes, len(job.dataset.train) + int(included.sum()), recomputed)
+            progress(len(numbers))
+        if bool(learners.flat.isfinite().all()):
+            learners.refuse_inert(initial, digest)
+        return step.executed(sizes, len(job.dataset.train) + included.sum(1), recomputed)
 
-    def _test(self, text_model: TextModel) -> float:
+    def _test(self, learners: Learners) -> float:
         """Return the difference that the self-test of per-record gradients finds; -1 where nothing is clipped."""
         if self.job.noisy is None:
             return -1.0
-        return text_model.test_gradients(*self.texts.take(np.arange(min(TESTED, len(self.texts.tokens)))))
+        return learners.test_gradients(*self.texts.take(np.arange(min(TESTED, len(self.texts.tokens)))))
 
 
 class _Step:
-    """Sums, noise and updates of one model, with what is measured on the way."""
+    """Sums, noise and updates of N models, with what is measured of each on the way."""
 
-    def __init__(self, text_model: TextModel, job: TrainingJob, seed: Seed) -> None:
-        self._model, self._job = text_model, job
+    def __init__(self, learners: Learners, job: TrainingJob, seeds: Sequence[Seed]) -> None:
+        self._learners = learners
         self._private = job.noisy
         self._optimizer = optimizer_of(job).start(job.steps)
-        self._total = torch.zeros_like(text_model.flat)
+        self._total = torch.zeros_like(learners.flat)
         self._clip = None if self._private is None else Clip(norm=self._private.clip_norm)
         self._noise = None
         if self._private is not None:
-            self._noise = NoiseStreams(text_model.layout, (seed.child("noise"),), text_model.flat)
-        self._squares, self._largest, self._skips, self._steps = 0.0, 0.0, 0, 0
+            self._noise = NoiseStreams(learners.layout, tuple(seed.child("noise") for seed in seeds), learners.flat)
+        self._squares, self._largest = np.zeros(len(seeds)), np.zeros(len(seeds))
+        self._skips, self._steps = np.zeros(len(seeds), dtype=np.int64), 0
 
-    def add(self, tokens: Tensor, labels: Tensor) -> None:
-        """Add the (clipped) gradients of some records to the step's sum."""
-        if self._clip is None or self._private is None:
-            self._model.add_plain(tokens, labels, self._total)
-            return
-        clipping = self._model.add_clipped(tokens, labels, self._clip, self._total)
-        self._largest = max(self._largest, float(clipping.left.max()) / self._private.clip_norm)
-        self._skips += int((~clipping.norms.isfinite()).sum())
+    def add(self, tokens: Tensor, labels: Tensor, owner: Tensor) -> None:
+        """Add the (clipped) gradients of some records to their models' sums."""
+        clipping = self._learners.add(tokens, labels, owner, self._clip, self._total)
+        if clipping is not None and self._private is not None:
+            models = owner.cpu().numpy()
+            np.maximum.at(self._largest, models, clipping.left[0].cpu().numpy() / self._private.clip_norm)
+            np.add.at(self._skips, models, (~clipping.norms[0].isfinite()).cpu().numpy())
 
     def finish(self, expected: float) -> None:
         """Add noise to the sum, divide by the expected batch size and move the parameters."""
@@ -124,25 +144,27 @@ class _Step:
         if self._private is not None and self._noise is not None:
             scale = self._private.noise_multiplier * self._private.clip_norm
             noisy = torch.add(self._total, self._noise.step(), alpha=scale)
-            self._squares += float((noisy - self._total).double().square().sum())
+            self._squares += (noisy - self._total).double().square().sum(1).cpu().numpy()
         # the realised batch size is no function of the noisy sum: dividing by it would release what is not accounted for
-        self._optimizer.step(self._model.flat, noisy / max(expected, 1e-300))
+        self._optimizer.step(self._learners.flat, noisy / max(expected, 1e-300))
         self._total.zero_()
         self._steps += 1
 
-    def executed(self, sizes: Array, population: int, recomputed: float) -> Executed:
+    def executed(self, sizes: Array, population: Array, recomputed: float) -> Executed:
         """Return the measurements."""
-        draws = 0 if self._private is None else self._model.layout.parameters * self._steps
-        noise = 0.0 if self._private is None or not draws else (self._squares / draws) ** 0.5 / self._private.clip_norm
+        draws = 0 if self._private is None else self._learners.layout.parameters * self._steps
+        noise = np.zeros(len(sizes))
+        if self._private is not None and draws:
+            noise = np.sqrt(self._squares / draws) / self._private.clip_norm
         return Executed(
             steps=self._steps,
             batch_sizes=sizes,
-            population=np.array([population]),
-            noise_multiplier=np.array([noise]),
+            population=population,
+            noise_multiplier=noise,
             noise_draws=draws,
-            largest_norm=np.array([self._largest]),
-            skipped=np.array([self._skips]),
-            recomputed=np.array([recomputed]),
+            largest_norm=self._largest,
+            skipped=self._skips,
+            recomputed=np.full(len(sizes), recomputed),
         )
 
 

@@ -182,7 +182,7 @@ class Adapter:
     def attach(self, module: nn.Module, seed: Seed, classes: int = 0) -> nn.Module:
         """Return the model with its weights frozen and adapters of random initial weights beside them.
 
-        The last layer of a classifier is trained as a whole.
+        The last layer of a classifier is trained as a whole. `draw` gives an adapter other initial weights.
 
         Raises:
             ConfigError: peft is not installed, or the model has no such layers.
@@ -198,14 +198,22 @@ class Adapter:
             task_type="SEQ_CLS" if classes else "CAUSAL_LM",
         )
         try:
-            with seeded_stream(seed):
-                adapter_model: nn.Module = library.get_peft_model(module, config)
+            adapter_model: nn.Module = library.get_peft_model(module, config)
         except ValueError as error:
             names = sorted({path.rpartition(".")[2] for path, layer in _linear_layers(module)})
             raise ConfigError(
                 f"language_model.adapter.layers {list(self.layers)}: {error}. The model has: {', '.join(names)}"
             ) from error
+        self.draw(adapter_model, seed)
         return adapter_model
+
+    def draw(self, adapter_model: nn.Module, seed: Seed) -> None:
+        """Give the matrices of all layers new random initial weights, as peft draws them."""
+        with seeded_stream(seed):
+            for layer in adapter_model.modules():
+                if hasattr(layer, "reset_lora_parameters"):
+                    for name in layer.lora_A:  # type: ignore[union-attr]
+                        layer.reset_lora_parameters(name, True)  # type: ignore[operator]
 
 
 def _kind(library: Any, classes: int) -> Any:

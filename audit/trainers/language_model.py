@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from audit.core.event_reading import is_non_private
 from audit.core.models import Subject
 from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainingJob
+from audit.engine.adapters import AdapterModels
 from audit.engine.device import find_device, one_precision
 from audit.engine.text_model import Precision, TextModel
 from audit.engine.text_subject import TextModels
@@ -102,17 +103,32 @@ class LanguageModelTrainer:
         device = find_device(job.device)
         texts = Texts.of(job, device)
         last, first, executions = [], [], []
-        for number, seed in enumerate(job.seeds):
-            text_model = self._text_model(job.model, job.dataset, seed.child("init"), job.device)
-            first.append(text_model.flat[0].clone())
+        for models, learners in self._learners(job):
+            first.append(learners.flat.clone())
             if progress is not None:
-                training = TextTraining(job=job, model=number, texts=texts, micro_batch=self.micro_batch)
+                training = TextTraining(job=job, models=models, texts=texts, micro_batch=self.micro_batch)
                 with one_precision(device):
-                    executions.append(training.run(text_model, progress))
-            last.append(text_model.flat[0].clone())
+                    executions.append(training.run(learners, progress))
+            last.append(learners.flat.clone())
+        text_model = learners if isinstance(learners, TextModel) else learners.text_model
         execution = _join(executions) if executions else None
-        flats = torch.stack(last), torch.stack(first)
+        flats = torch.cat(last), torch.cat(first)
         return TextModels(text_model, *flats, job.access.released, execution, classes=job.dataset.classes)
+
+    def _learners(self, job: TrainingJob) -> Iterator[tuple[tuple[int, ...], AdapterModels | TextModel]]:
+        """Yield numbers of models that are trained together and their initial state: all adapters, or one model at a time."""
+        numbers, adapter = tuple(range(len(job.seeds))), self._adapter()
+        first = self._text_model(job.model, job.dataset, job.seeds[0].child("init"), job.device)
+        if adapter is not None and AdapterModels.serve(first):
+            flats = []
+            for seed in job.seeds:
+                adapter.draw(first.module, seed.child("init"))
+                flats.append(first.flat.clone())
+            yield numbers, AdapterModels(first, torch.cat(flats))
+            return
+        yield (0,), first
+        for number in numbers[1:]:
+            yield (number,), self._text_model(job.model, job.dataset, job.seeds[number].child("init"), job.device)
 
     def _text_model(self, model: Mapping[str, Any], dataset: Dataset, seed: Seed | None, device: str) -> TextModel:
         if dataset.vocabulary is None:

@@ -84,7 +84,8 @@ def test_a_clipped_sum_is_that_of_clipped_records() -> None:
     vectors = torch.cat([gradients[slot.name].flatten(1) for slot in model.layout.slots], dim=1).double()
     norm = float(vectors.norm(dim=1).median())
     total = torch.zeros_like(model.flat)
-    clipping = model.add_clipped(tokens, labels, Clip(norm=norm), total)
+    clipping = model.add(tokens, labels, torch.zeros(5, dtype=torch.int64), Clip(norm=norm), total)
+    assert clipping is not None
     expected = (vectors * (norm / vectors.norm(dim=1, keepdim=True)).clamp(max=1)).sum(0)
     sums = torch.cat([slot.view(total)[0].flatten() for slot in model.layout.slots]).double()
     torch.testing.assert_close(sums, expected, rtol=1e-4, atol=1e-6)
@@ -96,7 +97,7 @@ def test_bfloat16_is_clipped_exactly() -> None:
     total, sums = torch.zeros_like(model.flat), []
     for row in range(5):  # one record at a time: its share of the sum is what clipping left of it
         total.zero_()
-        model.add_clipped(tokens[row : row + 1], labels[row : row + 1], Clip(norm=0.01), total)
+        model.add(tokens[row : row + 1], labels[row : row + 1], torch.zeros(1, dtype=torch.int64), Clip(norm=0.01), total)
         sums.append(float(total.double().norm()))
     assert max(sums) <= 0.01 * (1 + 1e-5)
 
