@@ -10,6 +10,7 @@ and one after another, with the same records.
 from __future__ import annotations
 
 import argparse
+import functools
 import statistics
 import time
 from collections.abc import Callable
@@ -181,7 +182,7 @@ def steps(rounds: int) -> None:
         for rows, length in SHAPES:
             tokens, labels = batch(rows, length)
             ways = variants(spec, adapter, rows, length)
-            calls = {way: (lambda step=step: step(tokens, labels)) for way, step in ways.items()}
+            calls = {way: functools.partial(step, tokens, labels) for way, step in ways.items()}
             seconds = timed(calls, rounds, 2 if rows > 8 else 6)
             cells = " | ".join(f"{ratio(seconds[above], seconds[below]):.2f}" for _, above, below in PAIRS)
             print(f"| {name} | {rows} x {length} | {1e3 * statistics.median(seconds['own DP']):.1f} | {cells} |", flush=True)
