@@ -20,9 +20,16 @@ class Logits:
         return max(classes, 1)
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
-        """`(N, m, classes)`; None for canaries that are gradients, and for texts, whose outputs are one number a token."""
+        """`(N, m, classes)`, of a regression `(N, m, 1)`.
+
+        None for canaries that are gradients, for texts, whose outputs are one number a token, and for records that have several
+        labels or no class: their losses are read.
+        """
         records = canaries.records
-        return None if records is None or records.are_texts else models.outputs(records.inputs)
+        if records is None or records.labels.ndim > 1:
+            return None
+        outputs = models.outputs(records.inputs)
+        return None if records.labels.dtype.kind == "f" and outputs.shape[-1] != 1 else outputs
 
 
 PLUGIN = Logits

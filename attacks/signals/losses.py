@@ -6,14 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.core.data import Array, Canaries
-from audit.core.models import Models
+from audit.core.data import Array, Canaries, Records
+from audit.core.models import OpenModels
 from audit.stats.scoring import signals, texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """The cross-entropy loss of each record in nats; of a regression `log(1 + error^2)`.
+    """The cross-entropy loss of each record in nats, over several labels added up; of a regression `log(1 + error^2)`.
+
+    Of models that were trained by a user's own loss, which may be any real number, `log(1 + exp(loss))`: attacks read minus the
+    loss off it.
 
     Attacks that read losses take them from logits where they can: small losses keep their order there.
     """
@@ -25,18 +28,25 @@ class Losses:
         """Numbers that are kept of one canary under one model, at most."""
         return 1
 
-    def read(self, models: Models, canaries: Canaries) -> Array | None:
+    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
         """`(N, m)`; of a text the mean over the tokens to predict. None for canaries that are gradients."""
         if canaries.records is None:
             return None
         if canaries.records.are_texts:
             return texts.mean_losses(models.outputs(canaries.records.inputs), canaries.records.labels)
-        outputs, labels = models.outputs(canaries.records.inputs), canaries.records.labels
-        if labels.dtype.kind == "f":
-            return np.log1p(
-                (outputs[..., 0].astype(np.float64) - labels) ** 2
-            )  # attacks read minus the log of the square off it
-        return signals.cross_entropy(outputs, labels)
+        own = models.own_losses(canaries.records)
+        return _of_outputs(models, canaries.records) if own is None else np.logaddexp(0.0, own)
+
+
+def _of_outputs(models: OpenModels, records: Records) -> Array:
+    """The usual loss of the records' labels; of a regression attacks read minus the log of the square off it."""
+    outputs, labels = models.outputs(records.inputs), records.labels
+    if labels.dtype.kind == "b":
+        return signals.binary_cross_entropy(outputs, labels)
+    if labels.dtype.kind == "f":
+        squares = np.square(outputs.reshape(len(outputs), *labels.shape) - labels, dtype=np.float64)
+        return np.asarray(np.log1p(squares.reshape(*squares.shape[:2], -1).sum(axis=-1)))
+    return signals.cross_entropy(outputs, labels)
 
 
 PLUGIN = Losses

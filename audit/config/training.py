@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from audit import plugins
 from audit.config.section import ConfigSection, Positive, Rate, Spec, takes_keys, with_line
@@ -13,6 +13,12 @@ from audit.core.errors import UnknownKey
 
 _OPTIMIZERS = plugins.FOLDERS["optimizers"]
 _PAIRS = (("batch_size", "sample_rate"), ("steps", "epochs"))
+
+
+def _loss(name: str) -> str:
+    if name.count(":") != 1:
+        raise ValueError(f"'{name}' is no loss; expected package.module:function, which takes (outputs, labels) of a batch")
+    return name
 
 
 def optimizer_keys(optimizer: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -30,6 +36,7 @@ class TrainingOverride(ConfigSection):
     model_config = ConfigDict(extra="allow", frozen=True)
 
     optimizer: Annotated[Spec, takes_keys("optimizers")] | None = None
+    loss: Annotated[str, AfterValidator(_loss)] | None = None
     batch_size: Annotated[int, Field(gt=0)] | None = None
     sample_rate: Rate | None = None
     steps: Annotated[int, Field(gt=0)] | None = None
@@ -93,4 +100,4 @@ class TrainingSection(TrainingOverride):
         for pair in _PAIRS:
             source = self if all(getattr(own, name) is None for name in pair) else own
             values |= {name: getattr(source, name) for name in pair}
-        return TrainingSection(optimizer=optimizer, **values)
+        return TrainingSection(optimizer=optimizer, loss=own.loss or self.loss, **values)

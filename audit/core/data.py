@@ -20,7 +20,9 @@ SPLIT = ("train", "pool", "test")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Records:
-    """Labelled examples. `inputs` is `(n, ...)` float32, `labels` is `(n,)` int64 (float64 for regression).
+    """Labelled examples. `inputs` is `(n, ...)` float32, or int64 where a model takes whole numbers (categories, tokens).
+
+    `labels` is `(n,)` int64 for classes, float64 `(n, ...)` for numbers, bool `(n, labels)` for several yes or no labels.
 
     Texts are token numbers `(n, T)` with -1 behind their end; `labels` `(n, T)` int64 repeats the tokens that a model is to
     predict and is -1 elsewhere.
@@ -41,7 +43,7 @@ class Records:
     @property
     def are_texts(self) -> bool:
         """True where a record is a sequence of tokens and its labels are the tokens to predict."""
-        return self.labels.ndim == 2
+        return self.labels.ndim == 2 and self.labels.dtype.kind in "iu"
 
     def take(self, index: Array) -> Records:
         """The records at `index`, in that order."""
@@ -75,7 +77,7 @@ class Dataset:
     """One data set, split once: `train` is in every model, canaries come from `pool`, utility is on `test`.
 
     Attributes:
-        classes: number of classes, 0 for regression.
+        classes: number of classes, 0 where labels are numbers or several yes or no labels.
         sha256: of the bytes that were read, hex.
         source: where they came from, in words (no machine path).
         pool_index: `(len(pool),)` row of each pool record in the source.
@@ -101,6 +103,14 @@ class Dataset:
     vocabulary: Vocabulary | None = None
     columns: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     unit: Unit = "example"
+
+    @property
+    def outputs(self) -> int:
+        """Return how many outputs a model of the usual loss has: one a class, one a label, one for numbers."""
+        if self.classes:
+            return self.classes
+        labels = self.train.labels
+        return int(np.prod(labels.shape[1:])) if labels.dtype.kind in "bf" else 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -31,6 +31,7 @@ class TrainingJob:
         optimizer: spec of a plug-in of `audit/optimizers`, such as `{"kind": "sgd", "learning_rate": 0.5, "momentum": 0.9}`.
         access: the most that any attack will look at; decides what the trainer records.
         device: "cpu" or "cuda" (or "cuda:1").
+        loss: "" for the usual one of the labels, or "package.module:function": `(outputs, labels)` to one number a record.
         start: weights that every model starts from, name to array, in place of its own initialisation; None for that.
         checkpoints: steps after which the weights are kept, 1 for the first.
     """
@@ -44,6 +45,7 @@ class TrainingJob:
     optimizer: Mapping[str, Any]
     access: Access
     device: str = "cpu"
+    loss: str = ""
     start: Mapping[str, Array] | None = None
     checkpoints: tuple[int, ...] = ()
 

@@ -65,11 +65,13 @@ class Scaling:
     Attributes:
         standardised_columns: feature columns whose offset and unit are the mean and standard deviation of the
             train split. Empty means that all constants are public.
+        whole: records are whole numbers (categories, tokens) and stay so.
     """
 
     offset: Array
     unit: Array
     standardised_columns: tuple[int, ...] = ()
+    whole: bool = False
 
     def fit(self, train: Array) -> Scaling:
         """The scaling with the statistics of `train` `(n, features)` filled in; itself where nothing is fitted.
@@ -93,11 +95,13 @@ class Scaling:
         return replace(self, offset=offset, unit=unit)
 
     def apply(self, inputs: Array) -> Array:
-        """The scaled records, float32, computed in chunks so that no float64 copy of the whole is made.
+        """The scaled records, float32, computed in chunks so that no float64 copy of the whole is made; whole ones as int64.
 
         Raises:
             DataError: a value is too large for float32.
         """
+        if self.whole:
+            return inputs.astype(np.int64)
         out = np.empty(inputs.shape, np.float32)
         for start in range(0, len(inputs), 4096):
             rows = slice(start, start + 4096)
@@ -107,6 +111,7 @@ class Scaling:
 
 
 NO_SCALING = Scaling(offset=np.zeros(()), unit=np.ones(()))
+WHOLE_NUMBERS = Scaling(offset=np.zeros(()), unit=np.ones(()), whole=True)
 PIXELS = Scaling(offset=np.array(127.5), unit=np.array(127.5))
 """uint8 images to [-1, 1]: divided by 255, then centred."""
 
@@ -221,10 +226,23 @@ def class_labels(labels: Array, classes: int | None, location: str) -> Array:
 
 
 def target_values(labels: Array, location: str) -> Array:
-    """Regression targets as finite float64 `(n,)`."""
-    if labels.ndim != 1 or labels.dtype.kind not in "iufb":
-        raise DataError(f"{location} has shape {labels.shape} and type {labels.dtype}; expected one number per record, (n,)")
+    """Regression targets as finite float64 `(n,)`, or `(n, ...)` for several numbers a record."""
+    if labels.ndim < 1 or labels.dtype.kind not in "iufb":
+        raise DataError(f"{location} has shape {labels.shape} and type {labels.dtype}; expected numbers, (n,) or (n, ...)")
     return finite_inputs(labels.astype(np.float64), location)
+
+
+def several_labels(labels: Array, location: str) -> Array:
+    """Yes or no for each of several labels, bool `(n, labels)`, or `DataError` naming what is neither 0 nor 1."""
+    if labels.ndim != 2 or labels.shape[1] < 1 or labels.dtype.kind not in "iufb":
+        raise DataError(
+            f"{location} has shape {labels.shape} and type {labels.dtype}; expected 0 or 1 for each label, (n, labels)"
+        )
+    outside = ~np.isin(labels, (0, 1))
+    if outside.any():
+        row, column = (int(number) for number in np.argwhere(outside)[0])
+        raise DataError(f"{location}: label {column} of {numbered(row)} is {labels[row, column]}; expected 0 or 1")
+    return labels.astype(bool)
 
 
 def locate(root: str, path: str) -> Path:

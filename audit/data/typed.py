@@ -52,6 +52,12 @@ def label_list(value: Any) -> None:
     _expect("classes", value, value is None or isinstance(value, list | tuple), "a list of labels, or null for those found")
 
 
+def flag(**values: Any) -> None:
+    """Raise `ConfigError` for a value that is neither true nor false."""
+    for key, value in values.items():
+        _expect(key, value, isinstance(value, bool), "true or false")
+
+
 def class_count(value: Any) -> None:
     """Raise where `classes` is neither a number of at least 2 nor None."""
     expectation = "a number of at least 2, or null for the largest label plus one"

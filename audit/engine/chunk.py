@@ -20,6 +20,7 @@ from audit.engine.dispatch import gradients_of
 from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
 from audit.engine.ghost_clipping import full_precision
 from audit.engine.gradient_canaries import PlantedGradients
+from audit.engine.losses import input_tensor, label_tensor, loss_of
 from audit.engine.microbatches import Passes
 from audit.engine.noise import NoiseStreams
 from audit.engine.optimizing import optimizer_of
@@ -36,11 +37,7 @@ def training_tensors(job: TrainingJob, dtype: torch.dtype, device: torch.device)
     if job.canaries.records is not None:
         inputs = np.concatenate([inputs, job.canaries.records.inputs])
         labels = np.concatenate([labels, job.canaries.records.labels])
-    if job.dataset.classes:
-        targets = torch.from_numpy(np.array(labels, dtype=np.int64))
-    else:
-        targets = torch.from_numpy(np.array(labels, dtype=np.float64)).to(dtype)
-    return torch.from_numpy(np.array(inputs)).to(device, dtype), targets.to(device)
+    return input_tensor(inputs, dtype).to(device), label_tensor(labels, dtype).to(device)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -62,6 +59,7 @@ class Chunk:
         self.job = job
         self.inputs, self.labels = data
         self.device = self.inputs.device
+        self.loss = loss_of(job.loss)
         self.passes = Passes(arrangement.rows, arrangement.planned, self.device)
         self.seeds = job.seeds[part]
         self.included = np.asarray(job.included[part], dtype=bool)
@@ -92,9 +90,9 @@ class Chunk:
             self.noise = NoiseStreams(self.models.layout, noise_seeds, self.models.flat)
 
     def _initial(self, arrangement: Arrangement) -> Gradients:
-        shape, classes = self.job.dataset.train.inputs.shape[1:], self.job.dataset.classes
-        modules = [starting(self.job.model, shape, classes, seed.child("init"), self.job.start) for seed in self.seeds]
-        state = stacked_state(modules, self.inputs.dtype, self.device)
+        shape, outputs = self.job.dataset.train.inputs.shape[1:], self.job.dataset.outputs
+        modules = [starting(self.job.model, shape, outputs, seed.child("init"), self.job.start) for seed in self.seeds]
+        state = stacked_state(modules, arrangement.dtype, self.device)
         chain = arrangement.chain
         models: Gradients | None = None if chain is None else compiled_chain(chain, modules[0], state)
         if models is None:
@@ -226,9 +224,10 @@ class Chunk:
         labels = self.labels.index_select(0, rows_at)
         return Rows(
             inputs=self.augmentation.views(self.inputs.index_select(0, rows_at)),
-            labels=labels.repeat_interleave(self.copies) if self.copies > 1 else labels,
+            labels=labels.repeat_interleave(self.copies, dim=0) if self.copies > 1 else labels,
             mask=mask,
             copies=self.copies,
+            loss=self.loss,
         )
 
     def _result(self, initial: Mapping[str, Any] | None, products: Tensor | None, measurements: _Measurements) -> TrainedModels:

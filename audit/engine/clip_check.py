@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from audit.core.errors import ExecutionMismatch
 from audit.core.seeds import Seed
@@ -22,14 +22,14 @@ _FLOOR = 1e-2
 
 
 def plain_gradient(
-    module: nn.Module, values: Mapping[str, Tensor], example: tuple[Tensor, Tensor], *, reduction: str = "mean"
+    module: nn.Module, values: Mapping[str, Tensor], example: Rows, *, reduction: str = "mean"
 ) -> tuple[dict[str, Tensor], float]:
     """The gradient of a loss by plain autograd, name to value, and the norm below which its rounding is not known.
 
     Args:
         module: the plain module, in its modes of training.
         values: its parameters and buffers, which are left alone.
-        example: inputs `(rows, ...)` and labels `(rows,)`.
+        example: inputs, labels and their loss; nothing of them is padding.
         reduction: of the losses of the rows, "mean" or "sum".
 
     A derivative by the outputs is a difference (of a probability and 1) whose rounding error does not shrink with it, so an
@@ -38,12 +38,9 @@ def plain_gradient(
     names = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
     own = {name: value.detach().clone() for name, value in values.items()}
     leaves = {name: own[name].requires_grad_() for name in names}
-    outputs = torch.func.functional_call(module, own, (example[0],))
-    label = example[1]
-    if label.dtype == torch.int64:
-        loss = F.cross_entropy(outputs, label, reduction=reduction)
-    else:
-        loss = F.mse_loss(outputs.reshape(len(label)), label, reduction=reduction)
+    outputs = torch.func.functional_call(module, own, (example.inputs,))
+    losses = example.loss.values(outputs, example.labels)
+    loss = losses.mean() if reduction == "mean" else losses.sum()
     shifts = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(0)).to(outputs)
     unit = (outputs * shifts).sum() / math.sqrt(outputs.numel())
     gradients = _derivatives(loss, leaves)
@@ -116,7 +113,7 @@ class Recomputation:
             mask = rows.mask[model].repeat_interleave(rows.copies)
             section, real = slice(model * len(mask), (model + 1) * len(mask)), mask.nonzero().flatten()
             values = {name: value[model] for name, value in engine.state().items()}
-            sample = (rows.inputs[section][real], rows.labels[section][real])
+            sample = replace(rows, inputs=rows.inputs[section][real], labels=rows.labels[section][real])
             gradients, floor = plain_gradient(module, values, sample, reduction="sum")
             sums_by_model[model] = ({name: value / rows.copies for name, value in gradients.items()}, floor)
         return sums_by_model
@@ -144,14 +141,15 @@ class Recomputation:
         mask = torch.zeros_like(rows.mask)
         for model, row in rows_by_model.items():
             mask[model, row] = True
-        alone = Rows(inputs=rows.inputs, labels=rows.labels, mask=mask, copies=rows.copies)
+        alone = replace(rows, mask=mask)
         own_total, whole = torch.zeros_like(engine.flat), torch.zeros_like(engine.flat)
         engine.add_sum(alone, clip, own_total)
         engine.add_sum(_single_rows(rows, rows_by_model), Clip(norm=_NO_CLIP), whole)
         module = self._module.to(engine.flat.device, engine.flat.dtype)
         for model, row in rows_by_model.items():
             first = (model * rows.mask.shape[1] + row) * rows.copies
-            example = (rows.inputs[first : first + rows.copies], rows.labels[first : first + rows.copies])
+            section = slice(first, first + rows.copies)
+            example = replace(rows, inputs=rows.inputs[section], labels=rows.labels[section])
             plain, floor = plain_gradient(module, {name: value[model] for name, value in engine.state().items()}, example)
             own = clip.of_model(model)
             error = _apart(engine, own_total, model, clipped_alone(plain, own)) / float(own.norm)
@@ -177,7 +175,7 @@ def _single_rows(rows: Rows, rows_by_model: Mapping[int, int]) -> Rows:
     places = torch.tensor([model * row_count + rows_by_model.get(model, 0) for model in range(models)], device=rows.mask.device)
     real = torch.tensor([[model in rows_by_model] for model in range(models)], device=rows.mask.device)
     views = (places.unsqueeze(1) * rows.copies + torch.arange(rows.copies, device=rows.mask.device)).flatten()
-    return Rows(inputs=rows.inputs[views], labels=rows.labels[views], mask=real, copies=rows.copies)
+    return replace(rows, inputs=rows.inputs[views], labels=rows.labels[views], mask=real)
 
 
 def _apart(engine: Gradients, total: Tensor, model: int, plain: Mapping[str, Tensor]) -> float:

@@ -1,4 +1,4 @@
-"""Per-example losses and clipping: the words that both ways to a clipped sum share."""
+"""Rows and clipping: the words that both ways to a clipped sum share."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from audit.core.seeds import Seed
+from audit.engine.losses import USUAL, RecordLoss
 from audit.engine.parameter_layout import Layout
-
-_SHORT_ROW = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -24,14 +22,16 @@ class Rows:
 
     Attributes:
         inputs: `(N * rows * copies, ...)`; the copies (augmentations) of one example are neighbours.
-        labels: `(N * rows * copies,)`.
+        labels: `(N * rows * copies, ...)`.
         copies: the gradient of an example is the mean over its copies, clipped once.
+        loss: whose gradient it is.
     """
 
     inputs: Tensor
     labels: Tensor
     mask: Tensor
     copies: int = 1
+    loss: RecordLoss = USUAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,29 +80,6 @@ class Gradients(Protocol):
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None: ...
 
     def state(self) -> dict[str, Tensor]: ...
-
-
-def example_losses(outputs: Tensor, labels: Tensor) -> Tensor:
-    """`(rows,)` cross-entropy for integer labels, squared error for real ones."""
-    if labels.dtype == torch.int64:
-        return F.cross_entropy(outputs, labels, reduction="none")
-    return (outputs.reshape(len(labels)) - labels).square()
-
-
-def loss_slopes(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Derivative of `example_losses` by the outputs, without a graph and in few passes over memory.
-
-    Library softmax kernels are slow on very short rows, which is what ten classes are.
-    """
-    if labels.dtype != torch.int64:
-        return (outputs.reshape(len(labels)) - labels).mul_(2.0).reshape(outputs.shape)
-    if outputs.shape[1] <= _SHORT_ROW:
-        slopes = (outputs - outputs.amax(1, keepdim=True)).exp_()
-        slopes /= slopes.sum(1, keepdim=True)
-    else:
-        slopes = torch.softmax(outputs, 1)
-    slope = torch.full((1, 1), -1.0, dtype=slopes.dtype, device=slopes.device)
-    return slopes.scatter_add_(1, labels.unsqueeze(1), slope.expand(len(labels), 1))
 
 
 def clip_factors(norms: Tensor, clip_norm: float | Tensor, mask: Tensor) -> Tensor:

@@ -147,9 +147,11 @@ def _by_loop(slow: LoopGradients, inputs: Tensor) -> Tensor:
 
 
 def _labels(outputs: Tensor) -> Tensor:
-    """Labels of every class in turn, or zeros where there is one output."""
+    """Labels of every class in turn, or zeros where there is one output, or several axes of them."""
     if outputs.dim() < 2 or outputs.shape[1] == 1:
         return torch.zeros(len(outputs), dtype=outputs.dtype, device=outputs.device)
+    if outputs.dim() > 2:
+        return torch.zeros(outputs.shape, dtype=outputs.dtype, device=outputs.device)
     return torch.arange(len(outputs), device=outputs.device) % outputs.shape[1]
 
 

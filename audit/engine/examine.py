@@ -8,7 +8,7 @@ moved off its starting value, so that a head which starts at zero hides nothing.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,10 @@ from torch.nn.parameter import UninitializedParameter
 
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
+from audit.engine.clipping import Rows
 from audit.engine.held_draws import HeldDraws
+from audit.engine.loss_trial import examine_loss
+from audit.engine.losses import OwnLoss, RecordLoss
 from audit.engine.mixing import alike, mixes
 from audit.engine.trials import CODE_ERRORS, layer_title, model_name, step_off, try_forward, without_dropout
 from audit.models.build import refuse_mixing_layers, seeded_stream
@@ -46,18 +49,44 @@ class Behaviour:
         return None if self.mixes is None else f"it mixes the records of a batch ({self.mixes})"
 
 
-def examine(module: nn.Module, records: Tensor, classes: int, *, private: bool) -> Behaviour:
-    """Return what `module` does with `records`.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Probe:
+    """Some 64 records of those that a model will be trained on, and the loss that it will be trained by.
+
+    Attributes:
+        inputs: `(n, ...)`.
+        labels: `(n, ...)`, as the loss takes them.
+        classes: of the data, 0 where labels are no classes.
+    """
+
+    inputs: Tensor
+    labels: Tensor
+    loss: RecordLoss
+    classes: int
+
+    def on(self, device: torch.device, dtype: torch.dtype) -> Probe:
+        """The same on a device, real numbers being of type `dtype`."""
+        values = [value.to(device, dtype if value.is_floating_point() else value.dtype) for value in (self.inputs, self.labels)]
+        return replace(self, inputs=values[0], labels=values[1])
+
+    def first(self, count: int) -> Rows:
+        """The first records as rows of one model."""
+        inputs, labels = self.inputs[:count], self.labels[:count]
+        mask = torch.ones(1, len(inputs), dtype=torch.bool, device=inputs.device)
+        return Rows(inputs=inputs, labels=labels, mask=mask, loss=self.loss)
+
+
+def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
+    """Return what `module` does with the records of `probe`.
 
     Args:
         module: in its modes of training.
-        records: `(n, ...)` on the CPU, some 64 of those that it will be trained on.
-        classes: of the data, 0 for regression.
+        probe: on the CPU.
         private: one record must not reach the gradient of another, nor a buffer.
 
     Raises:
-        ConfigError: the model cannot be run, or cannot be trained by the engine; the message names the layer.
-        UnsupportedMechanism: it mixes records, or keeps what it saw of them, and `private`.
+        ConfigError: the model or its loss cannot be run, or not trained by the engine; the message names the layer.
+        UnsupportedMechanism: it mixes records, or keeps what it saw of them, and `private`; the loss mixes records.
     """
     _refuse_parts(module)
     if private:
@@ -69,7 +98,10 @@ def examine(module: nn.Module, records: Tensor, classes: int, *, private: bool) 
             f"the model ({type(module).__name__}) cannot be copied, as many models at once need it: {error}"
         ) from error
     move(trial, Seed(0).child("examine"))
-    _refuse_outputs(try_forward(trial, records), records, classes)
+    records = probe.inputs
+    outputs = try_forward(trial, records)
+    _refuse_outputs(outputs, probe)
+    examine_loss(probe.loss, outputs, probe.labels)
     stateful = _changed_buffers(trial, records, private)
     _refuse_hidden_state(trial, records)
     draws, free = _draws(trial, records)
@@ -119,7 +151,11 @@ def _refuse_parts(module: nn.Module) -> None:
         raise ConfigError(f"the model ({type(module).__name__}) has no trainable parameter")
 
 
-def _refuse_outputs(outputs: object, records: Tensor, classes: int) -> None:
+def _refuse_outputs(outputs: object, probe: Probe) -> None:
+    records, classes = probe.inputs, probe.classes
+    if isinstance(probe.loss, OwnLoss) or probe.labels.dim() > 1:
+        _refuse_no_rows(outputs, len(records))
+        return
     expectation = f"({len(records)}, {classes})" if classes else f"({len(records)},) or ({len(records)}, 1)"
     if not isinstance(outputs, Tensor):
         raise ConfigError(f"the model returns {type(outputs).__name__}; expected one tensor of shape {expectation}")
@@ -128,6 +164,14 @@ def _refuse_outputs(outputs: object, records: Tensor, classes: int) -> None:
     )  # fmt: skip
     if not fits or not outputs.is_floating_point():
         raise ConfigError(f"the model returns {outputs.dtype} of shape {tuple(outputs.shape)}; expected numbers, {expectation}")
+
+
+def _refuse_no_rows(outputs: object, rows: int) -> None:
+    """Raise `ConfigError` unless a model returned real numbers for each record, in whatever shape its loss takes them."""
+    if not isinstance(outputs, Tensor):
+        raise ConfigError(f"the model returns {type(outputs).__name__}; expected one tensor of shape ({rows}, ...)")
+    if outputs.dim() < 1 or len(outputs) != rows or not outputs.is_floating_point():
+        raise ConfigError(f"the model returns {outputs.dtype} of shape {tuple(outputs.shape)}; expected numbers, ({rows}, ...)")
 
 
 def _buffers(module: nn.Module) -> dict[str, Tensor]:

@@ -18,6 +18,7 @@ from audit.engine.clipping import clip_factors, stacked_state
 from audit.engine.device import find_device
 from audit.engine.federated_canaries import CanaryClients, CanaryExamples, PlantedCanaries, RoundSight, stream, streams
 from audit.engine.federated_clients import LocalTraining, Workers, batches, split
+from audit.engine.losses import input_tensor, label_tensor
 from audit.engine.optimizing import optimizer_of
 from audit.models.build import starting
 
@@ -90,8 +91,8 @@ class Federations:
         self.private = job.noisy
         self.clip_norm = None if self.private is None else self.private.clip_norm
         self.scale = 1.0 if self.clip_norm is None else self.clip_norm
-        shape, classes = job.dataset.train.inputs.shape[1:], job.dataset.classes
-        modules = [starting(job.model, shape, classes, seed.child("init"), job.start) for seed in job.seeds]
+        shape, outputs = job.dataset.train.inputs.shape[1:], job.dataset.outputs
+        modules = [starting(job.model, shape, outputs, seed.child("init"), job.start) for seed in job.seeds]
         self.state = stacked_state(modules, torch.float32, device)
         self.workers = Workers(modules[0], self.state, _records(job, device), plan.slots, plan.local)
         self.served = self.workers.row_of(self.state)
@@ -316,9 +317,8 @@ def clipped_updates(updates: Tensor, clip_norm: float | None, weights: Tensor) -
 def _records(job: TrainingJob, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return inputs and labels of the train split, then of the canaries where they are records."""
     parts = [job.dataset.train, *([] if job.canaries.records is None else [job.canaries.records])]
-    inputs = torch.from_numpy(np.concatenate([part.inputs for part in parts])).to(device, torch.float32)
-    labels = torch.from_numpy(np.concatenate([part.labels for part in parts])).to(device)
-    return inputs, labels if job.dataset.classes else labels.to(torch.float32)
+    inputs = input_tensor(np.concatenate([part.inputs for part in parts]), torch.float32)
+    return inputs.to(device), label_tensor(np.concatenate([part.labels for part in parts]), torch.float32).to(device)
 
 
 def _export(state: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from audit.core.data import Array, Dataset
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.data import clients
-from audit.engine.clipping import Clip, Rows, example_losses
+from audit.engine.clipping import Clip, Rows
 from audit.engine.dispatch import gradients_of
 from audit.engine.layer_map import has_random_layers
+from audit.engine.losses import USUAL
 from audit.engine.parameter_layout import Layout
 
 SPLITS = ("uniform", "dirichlet", "column")
@@ -223,7 +224,7 @@ class Workers:
         """Return one record's loss under each model `(k,)`, in evaluation mode; arguments as for `gradients`."""
         self.models.flat[: len(start)] = start[:, : self.layout.width]
         batch = self._single(records)
-        return example_losses(self.models.forward(batch.inputs), batch.labels)[: len(start)]
+        return USUAL.values(self.models.forward(batch.inputs), batch.labels)[: len(start)]
 
     def _single(self, records: Tensor) -> Rows:
         """Return one record for each slot, those beyond the first ones masked."""

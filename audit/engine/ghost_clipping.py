@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from audit.core.seeds import Seed
-from audit.engine.clipping import Clip, Clipping, Gradients, Rows, accumulate, clip_layers, flat_storage, loss_slopes, owner
+from audit.engine.clipping import Clip, Clipping, Gradients, Rows, accumulate, clip_layers, flat_storage, owner
 from audit.engine.layer_map import dropout_layer, ensemble_layer, has_random_layers
 from audit.engine.layers import EnsembleLayer, Tape, Use
 from audit.engine.modes import Modes
@@ -134,7 +134,7 @@ class TapeGradients:
         uses, self.tape.uses = self.tape.uses, []
         if not outputs.requires_grad:  # nothing that is trained takes part
             return [], []
-        slopes = loss_slopes(outputs.detach().to(self.flat.dtype), rows.labels)
+        slopes = rows.loss.slopes(outputs.detach().to(self.flat.dtype), rows.labels)
         if use_mask:
             weight = rows.mask.flatten() if rows.copies == 1 else rows.mask.flatten().repeat_interleave(rows.copies)
             slopes *= weight.view(-1, *(1,) * (slopes.dim() - 1))

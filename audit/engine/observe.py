@@ -19,6 +19,7 @@ from audit.engine.clipping import Clip, Rows
 from audit.engine.device import find_device
 from audit.engine.dispatch import gradients_of
 from audit.engine.layers import LinearLayer
+from audit.engine.losses import USUAL, RecordLoss, input_tensor, label_tensor
 from audit.models.build import initialise_model
 from audit.stats.scoring import signals
 from audit.stats.scoring.representation import class_distances
@@ -35,9 +36,10 @@ class EnsembleReader:
         spec: of the model, as given to the trainer.
         weights: parameter name to `(N, ...)`.
         probe: two records of the kind that will be asked about, `(2, ...)`.
-        classes: number of classes, 0 for regression.
+        outputs: of a model for one record; 0 means 1. A loss of a user's own takes what there is.
         device: where to compute.
         batch: records at once; None keeps the inputs of one batch near 32 MB.
+        loss: by which they were trained.
     """
 
     def __init__(
@@ -45,37 +47,55 @@ class EnsembleReader:
         spec: Mapping[str, Any],
         weights: Mapping[str, NDArray[Any]],
         probe: NDArray[Any],
-        classes: int,
+        outputs: int,
         *,
         device: str = "cpu",
         batch: int | None = None,
+        loss: RecordLoss = USUAL,
     ) -> None:
         place = find_device(device)
-        module = initialise_model(spec, probe.shape[1:], classes, Seed(0))
+        module = initialise_model(spec, probe.shape[1:], outputs, Seed(0))
         state = {name: torch.from_numpy(np.array(value)).to(place) for name, value in weights.items()}
         floating = next(value.dtype for value in state.values() if value.is_floating_point())
-        self._models = gradients_of(module, state, torch.from_numpy(np.array(probe)).to(place, floating))
+        self._models = gradients_of(module, state, input_tensor(probe, floating).to(place))
         self._count = next(iter(state.values())).shape[0]
-        self._classes, self._probe = classes, probe
+        self._outputs, self._probe, self._loss = max(outputs, 1), probe, loss
         size = max(1, int(np.prod(probe.shape[1:])))
         self._fitting = max(1, _MOST_NUMBERS // (size * self._count))
         self._batch = batch or min(1024, self._fitting)
 
     def outputs(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
-        """`(N, m, classes)` outputs in evaluation mode for `m` records (`classes` 0: one output).
+        """`(N, m, outputs)` in evaluation mode for `m` records; several axes of outputs as one.
 
         Raises:
-            ObservationError: the models have another number of outputs than the data has classes.
+            ObservationError: the models have another number of outputs than the data asks for.
         """
-        values = np.empty((self._count, len(inputs), max(self._classes, 1)), dtype=np.float32)
+        width = self._outputs if self._loss is USUAL else self._forward(self._probe).shape[2]
+        values = np.empty((self._count, len(inputs), width), dtype=np.float32)
         for part in _parts(len(inputs), self._batch):
             out = self._forward(inputs[part])
-            if out.shape[2] != values.shape[2]:
+            if out.shape[2] != width:
                 raise ObservationError(
-                    f"the model has {out.shape[2]} outputs but the data has {self._classes} classes; adapt the model"
+                    f"the model has {out.shape[2]} outputs but the data has {width} classes; adapt the model"
                 )
             values[:, part] = out.float().cpu().numpy()
         return values
+
+    def losses(self, records: Records) -> NDArray[np.float64]:
+        """`(N, m)` losses in evaluation mode, by the function that the models were trained by."""
+        values = np.empty((self._count, len(records)), dtype=np.float64)
+        for part in _parts(len(records), self._batch):
+            flat_inputs, rows = self._fold(records.inputs[part])
+            outputs = self._models.forward(flat_inputs)
+            with torch.no_grad():
+                losses = self._loss.values(outputs, self._labels(records.labels[part]))
+            values[:, part] = losses.view(self._count, rows).double().cpu().numpy()
+        return values
+
+    def _labels(self, labels: NDArray[Any]) -> torch.Tensor:
+        """Labels of one batch for each model, `(N * rows, ...)`."""
+        values = label_tensor(labels, self._models.flat.dtype).to(self._models.flat.device)
+        return values.repeat(self._count, *(1,) * (values.dim() - 1))
 
     def gradient_norms(self, records: Records) -> NDArray[np.float32]:
         """`(N, m)` l2 norms of each record's loss gradient in all trainable parameters."""
@@ -84,14 +104,14 @@ class EnsembleReader:
         values = np.empty((count, len(records)), dtype=np.float32)
         for part in _parts(len(records), min(64, self._fitting)):
             flat_inputs, rows = self._fold(records.inputs[part])
-            labels = torch.from_numpy(np.array(records.labels[part])).to(models.flat.device)
             if models.random:
                 models.begin([Seed(0)] * count)
             clipping = models.add_sum(
                 Rows(
                     inputs=flat_inputs,
-                    labels=(labels if self._classes else labels.to(models.flat.dtype)).repeat(count),
+                    labels=self._labels(records.labels[part]),
                     mask=torch.ones(count, rows, dtype=torch.bool, device=models.flat.device),
+                    loss=self._loss,
                 ),
                 Clip(norm=1.0),
                 scratch,
@@ -102,12 +122,12 @@ class EnsembleReader:
         return values
 
     def representations(self, records: Records) -> Representations | None:
-        """Inputs and gradients of the linear layer that gives the outputs; None where no such layer does, or for regression.
+        """Inputs and gradients of the linear layer that gives the outputs; None where none does, or labels are no classes.
 
         The gradient of cross-entropy in such a layer is the outer product of `softmax(outputs) - one_hot(label)` with its
         input (and 1 for the bias), so its norm is the product of theirs.
         """
-        last = self._last_linear() if self._classes else None
+        last = self._last_linear() if records.labels.ndim == 1 and records.labels.dtype.kind in "iu" else None
         if last is None:
             return None
         norms = np.empty((self._count, len(records)), dtype=np.float32)
@@ -157,7 +177,7 @@ class EnsembleReader:
 
     def _fold(self, inputs: NDArray[Any]) -> tuple[torch.Tensor, int]:
         """One batch for each model, `(N * rows, ...)`, and its number of rows."""
-        piece = torch.from_numpy(np.array(inputs)).to(self._models.flat.device, self._models.flat.dtype)
+        piece = input_tensor(inputs, self._models.flat.dtype).to(self._models.flat.device)
         return piece.unsqueeze(0).expand(self._count, *piece.shape).flatten(0, 1), len(piece)
 
 

@@ -6,12 +6,13 @@ import copy
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from audit.core.seeds import Seed
-from audit.engine.clipping import Clip, Clipping, Rows, accumulate, clip_layers, example_losses, flat_storage, owner
+from audit.engine.clipping import Clip, Clipping, Rows, accumulate, clip_layers, flat_storage, owner
 from audit.engine.layer_map import has_random_layers
 from audit.engine.modes import Modes
 from audit.engine.parameter_layout import Layout
@@ -73,9 +74,9 @@ class LoopGradients:
             with self._stream(model):
                 if clip is None:
                     real = rows.mask[model].nonzero().flatten()
-                    self._add_plain(model, inputs[model, real], labels[model, real], total)
+                    self._add_plain(model, _part(rows, inputs[model, real], labels[model, real], rows.mask[model, real]), total)
                 else:
-                    model_rows = Rows(inputs=inputs[model], labels=labels[model], mask=rows.mask[model], copies=rows.copies)
+                    model_rows = _part(rows, inputs[model], labels[model], rows.mask[model])
                     results.append(self._add_clipped(model, model_rows, clip.of_model(model), total))
         if clip is None:
             return None
@@ -87,7 +88,7 @@ class LoopGradients:
         self._modes.train()
         inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
         labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
-        parts = [Rows(inputs=inputs[n], labels=labels[n], mask=rows.mask[n], copies=rows.copies) for n in range(self.models)]
+        parts = [_part(rows, inputs[n], labels[n], rows.mask[n]) for n in range(self.models)]
         return [self._example_gradients(*self._split(n), part) for n, part in enumerate(parts)]
 
     def _split(self, model: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -95,13 +96,13 @@ class LoopGradients:
         values = self._model(model)
         return {k: v for k, v in values.items() if k in trainable}, {k: v for k, v in values.items() if k not in trainable}
 
-    def _add_plain(self, model: int, inputs: Tensor, labels: Tensor, total: Tensor) -> None:
-        if len(inputs) == 0:
+    def _add_plain(self, model: int, rows: Rows, total: Tensor) -> None:
+        if len(rows.inputs) == 0:
             return
         parameters, constants = self._split(model)
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
-        outputs = torch.func.functional_call(self.module, {**leaves, **constants}, (inputs.flatten(0, 1),))
-        loss = example_losses(outputs, labels.flatten()).sum() / inputs.shape[1]
+        outputs = torch.func.functional_call(self.module, {**leaves, **constants}, (rows.inputs.flatten(0, 1),))
+        loss = rows.loss.values(outputs, rows.labels.flatten(0, 1)).sum() / rows.copies
         gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         for slot in self.layout.slots:
             gradient = gradients[list(leaves).index(slot.name)]
@@ -127,7 +128,7 @@ class LoopGradients:
 
         def loss(values: dict[str, Tensor], record: Tensor, label: Tensor) -> Tensor:
             outputs = torch.func.functional_call(self.module, {**values, **constants}, (record,))
-            return example_losses(outputs, label).mean()
+            return rows.loss.values(outputs, label).mean()
 
         if self._vectorises:
             try:
@@ -149,3 +150,8 @@ class LoopGradients:
                 if part is not None:
                     stacked_gradients[name][row] = part
         return stacked_gradients
+
+
+def _part(rows: Rows, inputs: Tensor, labels: Tensor, mask: Tensor) -> Rows:
+    """Some of `rows`, of one model, with an axis of copies behind that of rows."""
+    return replace(rows, inputs=inputs, labels=labels, mask=mask)

@@ -16,16 +16,18 @@ import torch
 from torch import nn
 
 from audit.core import checks
+from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
-from audit.engine.clipping import Clip, Rows, stacked_state
+from audit.engine.clipping import Clip, stacked_state
 from audit.engine.compile_c import library
 from audit.engine.compiled_mlp import COMPILE, SOURCE, Chain, chain_of, worth_compiling
 from audit.engine.device import find_device
 from audit.engine.dispatch import loop_reason
 from audit.engine.dp_options import Technique
-from audit.engine.examine import Behaviour, examine
+from audit.engine.examine import Behaviour, Probe, examine
 from audit.engine.ghost_clipping import TapeGradients
+from audit.engine.losses import input_tensor, label_tensor, loss_of
 from audit.engine.microbatches import planned_rows
 from audit.engine.parameter_layout import Layout
 from audit.engine.sampling import ALIGNMENT, Law, align_up
@@ -83,6 +85,7 @@ class Arrangement:
         workers: chunks trained at the same time, each on a thread of its own.
         one_by_one: the models need the slow path.
         draws: their forward pass draws random numbers by other means than layers.
+        dtype: of parameters, activations and noise.
         row_bytes: activations kept for one row of one model, 0 on the slow path and in compiled code.
         chain: what the models are where compiled code makes their sums; None elsewhere.
         products: type of the products on the way forward and back, None for that of the parameters.
@@ -97,6 +100,7 @@ class Arrangement:
     chain: Chain | None = None
     products: torch.dtype | None = None
     draws: bool = False
+    dtype: torch.dtype = torch.float32
 
 
 def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique | None = None) -> Arrangement:
@@ -107,11 +111,11 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
     """
     device = find_device(job.device)
     shape = job.dataset.train.inputs.shape[1:]
-    module = starting(job.model, shape, job.dataset.classes, job.seeds[0].child("init"), job.start)
+    module = starting(job.model, shape, job.dataset.outputs, job.seeds[0].child("init"), job.start)
     probe = _probe(job)
-    behaviour = examine(module, probe, job.dataset.classes, private=job.noisy is not None)
+    behaviour = examine(module, probe, private=job.noisy is not None)
     state = stacked_state([module], settings.dtype, device)
-    probe = probe.to(device, settings.dtype)
+    sample = probe.on(device, settings.dtype)
     # canaries that are gradients take no rows; of the others about half are in a model, more only costs passes
     canary_rows = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
     law = Law(population=len(job.dataset.train) + canary_rows, rate=job.sample_rate)
@@ -121,8 +125,8 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
         slow, row_bytes, rows = False, 0, settings.rows or law.rows
         fit = max(_FEW_MODELS, _FLAT_BYTES // (Layout.of(module).width * settings.dtype.itemsize))
     else:
-        slow = settings.one_by_one or _alone(behaviour) or loop_reason(module, state, probe) is not None
-        row_bytes = 0 if slow else _row_bytes(TapeGradients(module, state), probe[:2], job.dataset.classes)
+        slow = settings.one_by_one or _alone(behaviour) or loop_reason(module, state, sample.inputs) is not None
+        row_bytes = 0 if slow else _row_bytes(TapeGradients(module, state), sample)
         rows = settings.rows or (_whole_batch(law) if behaviour.mixes else _rows(law, row_bytes, device))
         fit = _fitting(len(job.seeds), rows * row_bytes, device)
         if slow and PRECISIONS[settings.precision] is not None:
@@ -135,6 +139,7 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
         workers=min(workers, -(-len(job.seeds) // chunk)),
         one_by_one=slow,
         draws=bool(behaviour.draws),
+        dtype=settings.dtype,
         row_bytes=row_bytes,
         chain=chain,
         products=None if slow else PRECISIONS[settings.precision],
@@ -150,6 +155,8 @@ def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique
         "the model is not a chain of linear layers with ReLU or Tanh": chain is None,
         "the device is not a CPU": find_device(job.device).type != "cpu",
         "numbers are not float32": settings.dtype != torch.float32 or PRECISIONS[settings.precision] is not None,
+        "the loss is a user's own, or of several labels": bool(job.loss) or not _is_column(job.dataset.train.labels),
+        "records are whole numbers": job.dataset.train.inputs.dtype.kind != "f",
         "each example has several views": technique.copies > 1 or technique.augments,
         "the path for one model after another was asked for": settings.one_by_one,
     }
@@ -171,15 +178,26 @@ def _alone(behaviour: Behaviour) -> bool:
     return behaviour.why_alone is not None
 
 
-def _probe(job: TrainingJob) -> torch.Tensor:
+def _is_column(labels: Array) -> bool:
+    """True where there is one class or number a record."""
+    return labels.ndim == 1 and labels.dtype.kind != "b"
+
+
+def _probe(job: TrainingJob) -> Probe:
     """Up to 64 records of the job from all of it, at least two (zeros of their shape, where it has fewer), on the CPU."""
-    sources = [job.dataset.train.inputs] + ([] if job.canaries.records is None else [job.canaries.records.inputs])
-    sample = np.concatenate([source[:: max(1, len(source) // _PROBE_RECORDS)][:_PROBE_RECORDS] for source in sources])[
-        :_PROBE_RECORDS
-    ]
-    if len(sample) < 2:
-        sample = np.zeros((2, *job.dataset.train.inputs.shape[1:]), dtype=np.float32)
-    return torch.from_numpy(np.array(sample)).float()
+    sources = [job.dataset.train] + ([] if job.canaries.records is None else [job.canaries.records])
+    sample = [source.take(np.arange(0, len(source), max(1, len(source) // _PROBE_RECORDS))) for source in sources]
+    inputs, labels = (
+        np.concatenate([getattr(part, name) for part in sample])[:_PROBE_RECORDS] for name in ("inputs", "labels")
+    )
+    if len(inputs) < 2:
+        inputs, labels = (np.zeros((2, *part.shape[1:]), dtype=part.dtype) for part in (inputs, labels))
+    return Probe(
+        inputs=input_tensor(inputs, torch.float32),
+        labels=label_tensor(labels, torch.float32),
+        loss=loss_of(job.loss),
+        classes=job.dataset.classes,
+    )
 
 
 def _rows(law: Law, row_bytes: int, device: torch.device) -> int:
@@ -218,10 +236,9 @@ def _chunk(models: int, fit: int, workers: int) -> int:
     return max(1, math.ceil(models / (rounds * workers)))
 
 
-def _row_bytes(tape_gradients: TapeGradients, probe: torch.Tensor, classes: int) -> int:
-    labels = torch.zeros(len(probe), dtype=torch.int64 if classes else probe.dtype, device=probe.device)
-    mask = torch.ones(1, len(probe), dtype=torch.bool, device=probe.device)
+def _row_bytes(tape_gradients: TapeGradients, probe: Probe) -> int:
+    rows = probe.first(2)
     tape_gradients.tape.numbers = 0
     tape_gradients.begin([Seed(0)])
-    tape_gradients.add_sum(Rows(inputs=probe, labels=labels, mask=mask), Clip(norm=1.0), torch.zeros_like(tape_gradients.flat))
-    return 2 * tape_gradients.tape.numbers * probe.element_size() // max(1, len(probe))
+    tape_gradients.add_sum(rows, Clip(norm=1.0), torch.zeros_like(tape_gradients.flat))
+    return 2 * tape_gradients.tape.numbers * tape_gradients.flat.element_size() // max(1, len(rows.inputs))

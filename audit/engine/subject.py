@@ -13,6 +13,7 @@ from audit.core.errors import ObservationError
 from audit.core.models import Representations, Signal
 from audit.core.training import Executed, TrainedModels, TrainingJob
 from audit.engine import observe
+from audit.engine.losses import loss_of
 
 
 class Ensemble:
@@ -26,7 +27,9 @@ class Ensemble:
     def __init__(self, job: TrainingJob, models: TrainedModels) -> None:
         self._job, self.models = job, models
         probe = job.dataset.test.inputs[:2]
-        self._reader = observe.EnsembleReader(job.model, models.weights, probe, job.dataset.classes, device=job.device)
+        self._reader = observe.EnsembleReader(
+            job.model, models.weights, probe, job.dataset.outputs, device=job.device, loss=loss_of(job.loss)
+        )
         self._inside: tuple[Records, Representations | None] | None = None
 
     @property
@@ -49,8 +52,12 @@ class Ensemble:
 
     @property
     def classes(self) -> int:
-        """Of the data, 0 for regression."""
+        """Of the data, 0 where labels are no classes."""
         return self._job.dataset.classes
+
+    def own_losses(self, records: Records) -> Array | None:
+        """`(N, n)` losses by the job's own loss; None where it names none."""
+        return self._reader.losses(records) if self._job.loss else None
 
     def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
         """Signals of the canaries, by their keys, each with a leading axis of models; without those that the models lack."""

@@ -58,6 +58,14 @@ def failure(module: nn.Module, records: Tensor, error: Exception) -> str:
     return f"{layer_name} fails on a batch of shape {tuple(records.shape)}: {type(error).__name__}: {reason} (in {line})"
 
 
+def location_of(error: Exception) -> str:
+    """File and line in which `error` was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "its own code" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name} line {trace.tb_lineno}"
+
+
 def model_name(module: nn.Module) -> str:
     """Words for the model as a whole, for messages."""
     return f"the model ({type(module).__name__})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from audit import plugins
@@ -67,7 +68,8 @@ def assemble(config: Config, *, key: RecordKey | None = None, call_factory: bool
     if len(dataset.train) == 0:
         raise ConfigError("the train split is empty, so there is nothing to train on; lower data.pool or data.test")
     trainings = [_recipe(config, spec, dataset, [accountant for _, accountant in accountants]) for spec in config.mechanisms]
-    plays = tuple(_play(config, spec) for spec in config.games)
+    by_losses = _by_losses(dataset, [recipe for recipe, _ in trainings])
+    plays = tuple(replace(_play(config, spec), by_losses=by_losses) for spec in config.games)
     _check_counts(plays)
     recipes, plays = by_party(trainings, plays)
     design = AuditDesign(name=config.name, recipes=recipes, plays=plays)
@@ -89,6 +91,13 @@ def assemble(config: Config, *, key: RecordKey | None = None, call_factory: bool
     )
 
 
+def _by_losses(dataset: Dataset, recipes: Sequence[Recipe]) -> bool:
+    """True where records have no class and no single number that models predict: losses alone can be compared."""
+    records = dataset.train
+    numbers = records.labels.dtype.kind == "f"
+    return not records.are_texts and (records.labels.ndim > 1 or (numbers and any(recipe.loss for recipe in recipes)))
+
+
 def _execution(config: Config) -> Execution:
     return Execution(
         device=config.device,
@@ -104,7 +113,7 @@ def _parameters(config: Config, dataset: Dataset, trainer: Trainer) -> int:
 
     if isinstance(trainer, ModelMaker):
         return trainer.parameters(config.model, dataset)
-    return build.parameter_count(config.model, dataset.train.inputs.shape[1:], dataset.classes)
+    return build.parameter_count(config.model, dataset.train.inputs.shape[1:], dataset.outputs)
 
 
 def _named_plugins(location: str, package: str, specs: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
@@ -183,6 +192,7 @@ def _recipe(
         trainer=trainer,
         model=trainer.identified(config.model) if isinstance(trainer, ModelMaker) else config.model,
         optimizer=training.optimizer,
+        loss=training.loss or "",
         accountants=tuple(accountants),
         declared=declarations,
         remark="" if observed is None else observed.remark,

@@ -9,7 +9,7 @@ from audit.experiment.spec import AuditDesign, Material
 
 def bytes_needed(design: AuditDesign, material: Material) -> int:
     """Return an upper estimate of what the folder of a run takes, in bytes."""
-    classes, tests = material.dataset.classes, len(material.dataset.test)
+    classes, tests = material.dataset.outputs, len(material.dataset.test)
     total = 0
     for recipe, play in design.trainings:
         steps = event_reading.steps(recipe.run_event)

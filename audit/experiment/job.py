@@ -136,6 +136,7 @@ def job_key(job: TrainingJob, trainer: Trainer, content: str, signals: Sequence[
         "trainer": repr(trainer),
         "model": dict(job.model),
         "optimizer": dict(job.optimizer),
+        "loss": job.loss,
         "access": job.access.name,
         "checkpoints": job.checkpoints,
         "signals": [repr(signal) for signal in signals],

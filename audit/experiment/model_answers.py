@@ -171,7 +171,7 @@ def _several_labels(outputs: Array, labels: Array) -> Answers:
     if values.min() >= 0 and values.max() <= 1:
         values = _logarithms(values) - _logarithms(1 - values)
         remarks.append(_FROM_PROBABILITIES)
-    return Answers(losses=np.logaddexp(0.0, np.where(labels == 1, -values, values)).sum(axis=1), remarks=tuple(remarks))
+    return Answers(losses=signals.binary_cross_entropy(values, labels), remarks=tuple(remarks))
 
 
 def _token_losses(outputs: Array, labels: Array) -> Answers:

@@ -73,7 +73,7 @@ def models_of(insertion: Insertion, jobs: Sequence[Order], store: Store) -> Game
     return GameModels(
         insertion=replace(insertion, planting=replace(planting, included=planting.included[rows], runs=runs)),
         observed=gather([job.key for job in by_start], store),
-        labels=None if records is None else records.labels,
+        labels=None if records is None or insertion.play.by_losses else records.labels,
         first=int(rows[0]),
     )
 

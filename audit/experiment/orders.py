@@ -41,6 +41,7 @@ def orders(insertion: Insertion, dataset: Dataset, execution: Execution) -> list
             mechanism=recipe.run_event,
             model=recipe.model,
             optimizer=recipe.optimizer,
+            loss=recipe.loss,
             access=play.trained_for,
             device=execution.device,
             start=initial,

@@ -40,10 +40,12 @@ def table_of(canaries: Canaries, dataset: Dataset, key: RecordKey) -> RecordTabl
     names = tuple(key.names(rows.tolist() if has_rows and rows is not None else range(len(canaries))))
     if canaries.records is None:
         return RecordTable(names=names, labels=("",) * len(canaries), columns={})
-    texts = canaries.records.are_texts
-    labels = ("",) * len(canaries) if texts else tuple(f"{label:g}" for label in canaries.records.labels.tolist())
-    columns = {} if texts else {"class": np.array(labels)}
-    everywhere = {} if texts or not dataset.classes else {"class": [f"{label:g}" for label in np.unique(dataset.pool.labels)]}
+    has_column = canaries.records.labels.ndim == 1
+    labels = tuple(f"{label:g}" for label in canaries.records.labels.tolist()) if has_column else ("",) * len(canaries)
+    columns = {"class": np.array(labels)} if has_column else {}
+    everywhere = (
+        {} if not has_column or not dataset.classes else {"class": [f"{label:g}" for label in np.unique(dataset.pool.labels)]}
+    )
     if dataset.groups is not None and rows is not None and np.isin(rows, dataset.pool_index).all():
         order = np.argsort(dataset.pool_index)
         place = order[np.searchsorted(dataset.pool_index, rows, sorter=order)]

@@ -61,7 +61,7 @@ class Rehearsal:
         models = GameModels(
             insertion=replace(self.insertion, play=play, planting=planting, seed=_SEED),
             observed=Observations(signals=self.signals, diverged=np.zeros(len(coins), dtype=bool)),
-            labels=None if records is None else records.labels,
+            labels=None if records is None or self.insertion.play.by_losses else records.labels,
         )
         try:
             score(models, planned_attack)
@@ -181,13 +181,14 @@ def untrained_models(recipe: Recipe, dataset: Dataset, device: str) -> Any:
         mechanism=recipe.run_event,
         model=recipe.model,
         optimizer=recipe.optimizer,
+        loss=recipe.loss,
         access=Access.FINAL_WEIGHTS,
         device=device,
     )
     if isinstance(recipe.trainer, ModelMaker):
         return recipe.trainer.untrained(job)
     states = [
-        initialise_model(recipe.model, dataset.train.inputs.shape[1:], dataset.classes, seed).state_dict() for seed in seeds
+        initialise_model(recipe.model, dataset.train.inputs.shape[1:], dataset.outputs, seed).state_dict() for seed in seeds
     ]
     weights = {name: np.stack([state[name].detach().cpu().numpy() for state in states]) for name in states[0]}
     return Ensemble(job, TrainedModels(weights=weights, initial=weights, executed=_executed()))
@@ -217,6 +218,11 @@ class _Repeating:
     def outputs(self, inputs: Array) -> Array:
         """`(N, n, classes)`."""
         return _repeated(self.ensemble.outputs(inputs[:RECORDS]), inputs)
+
+    def own_losses(self, records: Records) -> Array | None:
+        """`(N, n)`."""
+        values = self.ensemble.own_losses(_first(records))
+        return None if values is None else _repeated(values, records.inputs)
 
     def token_moments(self, inputs: Array) -> Array:
         """`(N, n, T, 2)`."""

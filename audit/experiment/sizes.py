@@ -35,7 +35,7 @@ _ADVICE = {
 
 def _parts(material: Material, recipe: Recipe, play: Play, models_per_job: int) -> dict[str, float]:
     """Bytes of each thing that has to be held at once."""
-    steps, classes = event_reading.steps(recipe.run_event), material.dataset.classes
+    steps, classes = event_reading.steps(recipe.run_event), material.dataset.outputs
     together = min(models_per_job, play.models)
     signals = sum(signal.size(classes, steps) for signal in play.signals(play.trained_for.released, set()))
     outputs = len(material.dataset.test) * max(classes, 1)

@@ -28,6 +28,7 @@ class Recipe:
         executed: what the trainer executes, where that is not the same; several recipes may be one training.
         training: name of that training, "" where it is the recipe's own.
         remark: who is protected from whom, where parties differ.
+        loss: "package.module:function", "" for the usual one of the labels.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Recipe:
     executed: Event | None = None
     training: str = ""
     remark: str = ""
+    loss: str = ""
 
     @property
     def trained_as(self) -> str:
@@ -79,6 +81,7 @@ class Play:
         stops: at the first proof: `runs` is a maximum.
         recorded: the most that any party sees of the same training; None where there is one party.
         party_signals: what the attacks of other parties read off it.
+        by_losses: records have no class, so attacks read losses in the place of outputs wherever they can.
     """
 
     name: str
@@ -96,6 +99,7 @@ class Play:
     stops: bool = False
     recorded: Access | None = None
     party_signals: frozenset[Signal] = frozenset()
+    by_losses: bool = False
 
     @property
     def trained_for(self) -> Access:
@@ -104,7 +108,12 @@ class Play:
 
     def signals(self, source_names: Set[str], besides: Set[Signal]) -> tuple[Signal, ...]:
         """Return the signals to read of models of which so much is released: those of attacks and of other figures."""
-        needs = {signal for attack in self.attacks for signal in attack.attack.needs.of(source_names) or ()}
+        first = source_names - {"outputs"} if self.by_losses else source_names
+        needs = {
+            signal
+            for attack in self.attacks
+            for signal in attack.attack.needs.of(first) or attack.attack.needs.of(source_names) or ()
+        }
         return tuple(sorted(needs | self.party_signals | besides, key=lambda signal: signal.key))
 
     @property

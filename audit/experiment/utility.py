@@ -16,7 +16,7 @@ from audit.core.results import Metric
 from audit.core.views import View
 from audit.experiment.observed import GameModels, Observations
 from audit.stats.bounds import roc
-from audit.stats.scoring import texts
+from audit.stats.scoring import signals, texts
 
 
 def utility(games: Sequence[Observations], dataset: Dataset) -> tuple[Metric, ...]:
@@ -36,13 +36,24 @@ def utility(games: Sequence[Observations], dataset: Dataset) -> tuple[Metric, ..
     labels = dataset.test.labels
     if len(labels) == 0 or not logits:
         return ()
-    figures = TEXTS if dataset.test.are_texts else CLASSIFICATION if dataset.classes else REGRESSION
     metrics = []
-    for name, figure in figures.items():
+    for name, figure in _figures(dataset, logits[0]).items():
         values = np.array([figure(labels, logit.astype(np.float64)) for logit in logits])
         spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
         metrics.append(Metric(name=name, value=float(values.mean()), spread=spread, models=len(values)))
     return tuple(metrics)
+
+
+def _figures(dataset: Dataset, outputs: Array) -> dict[str, Callable[[Array, Array], float]]:
+    """Return the figures of a data set whose models give `outputs` `(n, ...)`; none where these are no usual predictions."""
+    labels = dataset.test.labels
+    if dataset.test.are_texts:
+        return TEXTS
+    if dataset.classes:
+        return CLASSIFICATION
+    if labels.size != outputs.size:
+        return {}
+    return SEVERAL_LABELS if labels.dtype.kind == "b" else REGRESSION
 
 
 def of_sides(models: GameModels) -> tuple[Metric, ...]:
@@ -79,13 +90,29 @@ def _auc(labels: Array, logits: Array) -> float:
 
 
 def _mse(labels: Array, logits: Array) -> float:
-    return float(np.mean((logits[..., 0] - labels) ** 2))
+    return float(np.mean((logits.reshape(labels.shape) - labels) ** 2))
 
 
 def _r2(labels: Array, logits: Array) -> float:
     from sklearn.metrics import r2_score
 
-    return float(r2_score(labels, logits[..., 0]))
+    return float(r2_score(labels, logits.reshape(labels.shape)))
+
+
+def _label_accuracy(labels: Array, logits: Array) -> float:
+    return float(np.mean((logits > 0) == labels))
+
+
+def _label_auc(labels: Array, logits: Array) -> float:
+    """Area under the ROC of each label, averaged over those that occur in some records and not in all."""
+    from sklearn.metrics import roc_auc_score
+
+    present = [k for k in range(labels.shape[1]) if 0 < labels[:, k].sum() < len(labels)]
+    return float(np.mean([roc_auc_score(labels[:, k], logits[:, k]) for k in present])) if present else 0.5
+
+
+def _label_loss(labels: Array, logits: Array) -> float:
+    return float(signals.binary_cross_entropy(logits, labels).mean())
 
 
 def _perplexity(labels: Array, log_probabilities: Array) -> float:
@@ -96,4 +123,9 @@ def _perplexity(labels: Array, log_probabilities: Array) -> float:
 
 CLASSIFICATION: dict[str, Callable[[Array, Array], float]] = {"accuracy": _accuracy, "macro-F1": _macro_f1, "AUC": _auc}
 REGRESSION: dict[str, Callable[[Array, Array], float]] = {"MSE": _mse, "R2": _r2}
+SEVERAL_LABELS: dict[str, Callable[[Array, Array], float]] = {
+    "accuracy per label": _label_accuracy,
+    "AUC per label": _label_auc,
+    "loss": _label_loss,
+}
 TEXTS: dict[str, Callable[[Array, Array], float]] = {"perplexity": _perplexity}

@@ -97,6 +97,10 @@ class LanguageModelTrainer:
                 "trainer 'language_model' plants texts as they are and keeps no checkpoints; use the canaries new_token or "
                 "random_tokens with access log_probabilities, token_distributions or generations"
             )
+        if job.loss:
+            raise ConfigError(
+                f"training.loss is '{job.loss}', but trainer 'language_model' trains by cross-entropy of tokens alone"
+            )
         return self._models(job, progress)
 
     def _models(self, job: TrainingJob, progress: Progress | None) -> TextModels:

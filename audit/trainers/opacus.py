@@ -14,10 +14,10 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import NoisySteps
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.chunk import training_tensors
-from audit.engine.clipping import example_losses
 from audit.engine.device import find_device
 from audit.engine.ensemble import join
 from audit.engine.gradient_canaries import PlantedGradients
+from audit.engine.losses import loss_of
 from audit.engine.optimizing import PlainOptimizer, optimizer_of
 from audit.engine.parameter_layout import Layout
 from audit.engine.sampling import EnsembleSampler, Law
@@ -87,7 +87,7 @@ class _SingleModel:
         self.device = find_device(job.device)
         self.inputs, self.labels = training_tensors(job, torch.float32, self.device)
         shape = job.dataset.train.inputs.shape[1:]
-        module = starting(job.model, shape, job.dataset.classes, self.seed.child("init"), job.start)
+        module = starting(job.model, shape, job.dataset.outputs, self.seed.child("init"), job.start)
         self.module = module.to(self.device)
         refuse_mixing_layers(self.module)
         self.layout = Layout.of(self.module)
@@ -163,7 +163,7 @@ class _SingleModel:
         """Leave per-sample gradients of the batch, then of the canaries in `canary_mask`, for Opacus; return their norms."""
         self.optimizer.zero_grad(set_to_none=True)
         if len(batch):
-            example_losses(self.wrapped_module(self.inputs[batch]), self.labels[batch]).sum().backward()
+            loss_of(self.job.loss).values(self.wrapped_module(self.inputs[batch]), self.labels[batch]).sum().backward()
         rows = torch.zeros(int(canary_mask.sum()), self.layout.width, device=self.device)
         if self.planted is not None:
             one_hot = torch.eye(len(canary_mask), dtype=torch.bool, device=self.device)[

@@ -53,12 +53,16 @@ class UserFunction:
                 "trainer 'user_function' shows the final model alone; use canaries that are records, with access "
                 "label_only, final_model or final_weights"
             )
+        if job.loss:
+            raise ConfigError(
+                f"training.loss is '{job.loss}', but trainer 'user_function' trains by a loss of its own; drop the key"
+            )
         function = self._load()
         device = find_device(job.device)
         inputs, labels = training_tensors(job, torch.float32, device)
         states = []
         for model, seed in enumerate(job.seeds):
-            module = starting(job.model, inputs.shape[1:], job.dataset.classes, seed.child("init"), job.start).to(device)
+            module = starting(job.model, inputs.shape[1:], job.dataset.outputs, seed.child("init"), job.start).to(device)
             rows = np.concatenate(
                 [np.arange(len(job.dataset.train)), len(job.dataset.train) + np.flatnonzero(job.included[model])]
             )

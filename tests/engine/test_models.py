@@ -15,7 +15,8 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd
 from audit.core.seeds import Seed
 from audit.engine.ensemble import train
-from audit.engine.examine import examine
+from audit.engine.examine import Probe, examine
+from audit.engine.losses import USUAL
 from audit.engine.observe import logits
 from audit.models.build import build, initialise_model, parameter_count, refuse_mixing_layers
 from tests.engine import cases
@@ -137,6 +138,7 @@ def test_layers_that_mix_examples_are_refused_by_path(layer: nn.Module, named: s
 
 
 def test_mixing_in_forward_is_found_by_trying() -> None:
+    probe = Probe(inputs=torch.randn(4, 5), labels=torch.zeros(4, dtype=torch.int64), loss=USUAL, classes=3)
     with pytest.raises(UnsupportedMechanism, match="batch axis"):
-        examine(cases.Mixing(), torch.randn(4, 5), 3, private=True)
-    examine(cases.UsedTwice(), torch.randn(4, 5), 3, private=True)
+        examine(cases.Mixing(), probe, private=True)
+    examine(cases.UsedTwice(), probe, private=True)

@@ -84,7 +84,7 @@ def test_plain_autograd_agrees_to_the_same_digits() -> None:
     rows.mask[0, 3] = True
     total, _ = summed(short, rows, Clip(norm=0.1))
     values = {name: value[0] for name, value in short.state().items()}
-    gradients, _ = plain_gradient(module, values, (rows.inputs[3:4], rows.labels[3:4]))
+    gradients, _ = plain_gradient(module, values, replace(rows, inputs=rows.inputs[3:4], labels=rows.labels[3:4]))
     plain = clipped_alone(gradients, Clip(norm=0.1))
     parts = [(slot.view(total)[0] - plain[slot.name]).flatten() for slot in short.layout.slots]
     assert 1e-6 < float(torch.cat(parts).norm()) < 0.06 * 0.1

@@ -30,6 +30,16 @@ def cross_entropy(logits: Array, labels: Array) -> Array:
     return np.asarray(np.logaddexp(0.0, -scaled_confidence(logits, labels)))
 
 
+def binary_cross_entropy(logits: Array, labels: Array) -> Array:
+    """Loss of several yes or no labels a record, added up, `(..., m)` in nats, from logits `(..., m, labels)`.
+
+    >>> binary_cross_entropy(np.array([[0.0, 0.0]]), np.array([[True, False]])).round(4).tolist()
+    [1.3863]
+    """
+    values = np.asarray(logits, dtype=np.float64)
+    return np.asarray(np.logaddexp(0.0, np.where(np.asarray(labels) == 1, -values, values)).sum(axis=-1))
+
+
 def scaled_confidence(logits: Array, labels: Array) -> Array:
     """Logit-scaled confidence `z_y - logsumexp(z_j, j != y)` of each record, which equals `log(p_y / (1 - p_y))`.
 
