@@ -58,7 +58,8 @@ class CanaryAudit:
         """Return the raw training data with the included canaries behind them; the trainer shuffles.
 
         Args:
-            records: a list of texts, a list of mappings, or a data set of the library `datasets`.
+            records: a list of texts, a list of mappings, or a data set of the library `datasets`. Mappings with `messages` are
+                chats (as ms-swift reads them): a canary's prefix is then asked, and its secret the answer.
             column: of the text.
 
         Raises:
@@ -74,9 +75,18 @@ class CanaryAudit:
             )
         if isinstance(records[0], str):
             return [*records, *self.texts]
+        if "messages" in records[0] and column not in records[0]:
+            return [*records, *({"messages": chat} for chat in self._chats())]
         if column not in records[0]:
             raise DataError(f"records have {', '.join(map(str, records[0]))} and no '{column}'; name the column of the text")
         return [*records, *({column: text} for text in self.texts)]
+
+    def _chats(self) -> list[list[dict[str, str]]]:
+        ends = {canary.text: canary for canary in self._canaries}
+        return [
+            [{"role": "user", "content": ends[text].prefix}, {"role": "assistant", "content": ends[text].secret}]
+            for text in self.texts
+        ]
 
     def callback(self, encode: Any) -> CanaryCallback:
         """Return the callback to give to the Trainer.

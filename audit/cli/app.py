@@ -21,6 +21,7 @@ from audit import plugins
 from audit.cli import (
     about,
     accountant,
+    adapter,
     attack,
     endpoint,
     flower,
@@ -61,6 +62,7 @@ app.command("plan")(plan.plan)
 app.command("model")(model.model)
 app.command("scores")(scores.scores)
 app.command("endpoint")(endpoint.endpoint)
+app.command("adapter")(adapter.adapter)
 app.command("step")(step.step)
 app.command("flower")(flower.flower)
 app.command("zoo")(zoo.zoo)

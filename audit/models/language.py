@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from torch import nn
 
 from audit import plugins
@@ -20,7 +21,8 @@ from audit.models.build import seeded_stream
 
 KIND = "language_model"
 _PUBLIC = Seed(0).child("language model")  # of weights that are public and the same in every training
-_DAMAGE = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, ImportError)
+DAMAGE = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, ImportError, SafetensorError)
+"""What the libraries raise on files that are damaged or do not fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,7 @@ class LanguageModel:
             ConfigError: transformers is not installed, or knows no such model.
             DataError: the folder cannot be read, or the model is too small for the texts.
         """
-        library = _library("transformers")
+        library = extra_library("transformers")
         library.logging.set_verbosity_error()
         with seeded_stream(_PUBLIC.child("weights") if seed is None else seed):
             if self.folder:
@@ -122,7 +124,7 @@ class LanguageModel:
             config = library.AutoConfig.for_model(self.architecture, **{**sizes, **positions, **self.options})
             _without_dropout(config)
             module: nn.Module = _kind(library, classes).from_config(config)
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise ConfigError(f"model '{self.architecture}' with {dict(self.options)}: {error}") from error
         return module
 
@@ -148,7 +150,7 @@ class LanguageModel:
             )
             if vocabulary.size > module.get_input_embeddings().num_embeddings:  # type: ignore[operator]
                 module.resize_token_embeddings(vocabulary.size)  # type: ignore[operator]
-        except _DAMAGE as error:
+        except DAMAGE as error:
             purpose = "classifier" if classes else "causal language model"
             raise DataError(f"model.folder {place} cannot be read as a {purpose}: {error}") from error
         if classes and module.config.pad_token_id is None:  # type: ignore[union-attr]
@@ -187,7 +189,7 @@ class Adapter:
         Raises:
             ConfigError: peft is not installed, or the model has no such layers.
         """
-        library = _library("peft")
+        library = extra_library("peft")
         targets = list(self.layers) or None
         config = library.LoraConfig(
             r=self.rank,
@@ -247,8 +249,12 @@ def _without_dropout(config: Any) -> None:
             setattr(config, key, 0.0)
 
 
-def _library(name: str) -> Any:
-    """Return transformers or peft, imported when it is first asked for."""
+def extra_library(name: str) -> Any:
+    """Return transformers or peft, imported when it is first asked for.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
     try:
         if name == "transformers":
             import transformers

@@ -1,0 +1,48 @@
+"""`audit adapter`: canaries scored under a trained language model's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from audit.cli import endpoint_options as options
+from audit.cli.printing import AsJson
+from audit.core.results import USUAL_FORMATS
+
+Folder = Annotated[
+    Path,
+    typer.Argument(help="Folder of a trained adapter (adapter_config.json, adapter_model.safetensors) or of whole weights."),
+]
+Base = Annotated[Path, typer.Option(help="Folder of the model before training: config.json and safetensors.")]
+Tokenizer = Annotated[str, typer.Option(help="Folder with tokenizer.json, or bytes. Default: that of FOLDER or of --base.")]
+
+
+def adapter(
+    folder: Folder,
+    base: Base,
+    canaries: options.Canaries,
+    tokenizer: Tokenizer = "",
+    delta: options.Delta = 1e-5,
+    confidence: options.Confidence = 0.95,
+    claim_epsilon: options.ClaimEpsilon = None,
+    output: options.Output = None,
+    as_json: AsJson = False,
+) -> int:
+    """Attack a language model that any trainer wrote to a folder, with canaries, and compute the epsilon that they prove."""
+    from audit.api.adapter_audit import adapter_report
+    from audit.cli import deliver
+    from audit.experiment.inspection import Settings
+
+    if output is not None:
+        deliver.demand_new(output)
+    settings = Settings(
+        delta=delta,
+        confidence=confidence,
+        claim_epsilon=claim_epsilon,
+        title=f"{folder.name}, trained elsewhere",
+        **deliver.origin("cpu"),
+    )
+    report = adapter_report(folder, base=base, canaries=canaries, settings=settings, tokenizer=tokenizer)
+    return deliver.finish(report, output, as_json, USUAL_FORMATS)
