@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from audit.core.data import Array
+from audit.core.data import Array, Canaries
 from audit.core.errors import ObservationError
 from audit.core.views import View
 from audit.stats.scoring import regression, signals
@@ -209,6 +209,14 @@ def products(target: View, attack: str, key: str) -> Array:
             f"expected finite {'(m, steps)' if axes == 2 else '(m,)'}"
         )
     return products
+
+
+def of_groups(values: Array, canaries: Canaries) -> Array:
+    """Return what was seen of each planted record in rounds `(N, m copies, rounds)`, summed over each canary's group."""
+    models, planted, rounds = values.shape
+    if planted == len(canaries):
+        return values
+    return np.asarray(values.reshape(models, len(canaries), -1, rounds).sum(axis=2))
 
 
 def text_signal(target: View, key: str, attack: str) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from attacks.signals import _reading as reading
 from audit.core.data import Array, Canaries
 from audit.core.models import OpenModels
 
@@ -23,7 +24,7 @@ class ModelProducts:
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array:
         """`(N, m, rounds)`."""
-        return models.round_products(self.source)
+        return reading.of_groups(models.round_products(self.source), canaries)
 
 
 PLUGIN = ModelProducts

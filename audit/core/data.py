@@ -150,6 +150,22 @@ class Secrets:
         return np.asarray(is_drawn.reshape(*drawn.shape[:-1], -1))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conduct:
+    """What a client of a federated training that is a canary sends in place of an honest update.
+
+    Attributes:
+        boost: by which it multiplies its update before the clip.
+        trains: False for a free rider, which sends the last released step back and never reads its record.
+    """
+
+    boost: float = 1.0
+    trains: bool = True
+
+    def __post_init__(self) -> None:
+        checks.positive(self.boost, "boost")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Canaries:
     """What is planted; public. Either records, or gradients that enter the sum in a record's place.
@@ -166,6 +182,8 @@ class Canaries:
             after the other; None where the canary itself is planted.
         companions: records that every model of the game trains on besides, whatever the coins.
         queries: `(m * q)` records that a model is asked about in place of each canary, in the order of canaries.
+        conduct: of clients that hold one planted record each, in a federated training about clients; None for records of any
+            other training.
         aim: of the attack: "membership", or "backdoor" where labels of canaries are answers that planted records are to cause.
         fitted_start: steps of training without privacy, on the records that all models share, that give every model of the
             game its initial weights; 0 where each draws its own.
@@ -189,6 +207,7 @@ class Canaries:
     planted: Records | None = None
     companions: Records | None = None
     queries: Records | None = None
+    conduct: Conduct | None = None
     aim: str = "membership"
 
     def __post_init__(self) -> None:

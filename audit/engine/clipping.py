@@ -20,6 +20,8 @@ from audit.engine.parameter_layout import Layout
 class Rows:
     """The same number of rows for each of N models, model-major; `mask` `(N, rows)` says which rows are real.
 
+    Where nothing is clipped the mask may hold numbers, by which the rows' gradients are multiplied.
+
     Attributes:
         inputs: `(N * rows * copies, ...)`; the copies (augmentations) of one example are neighbours.
         labels: `(N * rows * copies, ...)`.

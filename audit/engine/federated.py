@@ -16,8 +16,9 @@ from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.clipping import clip_factors, stacked_state
 from audit.engine.device import find_device
-from audit.engine.federated_canaries import CanaryClients, CanaryExamples, PlantedCanaries, RoundSight, stream, streams
+from audit.engine.federated_canaries import CanaryClients, PlantedCanaries, RoundSight, stream, streams
 from audit.engine.federated_clients import LocalTraining, Workers, batches, split
+from audit.engine.federated_records import CanaryExamples, RecordClients
 from audit.engine.losses import input_tensor, label_tensor
 from audit.engine.optimizing import optimizer_of
 from audit.models.build import starting
@@ -38,7 +39,7 @@ class RoundPlan:
         split_seed: of the split.
         example_cap: clients are weighted by their records over this public number, at most 1; None weights all by 1.
         slots: clients trained at once.
-        hosts: clients among whose records canary examples are.
+        hosts: clients among whose records canary examples are; None where canaries are clients.
     """
 
     clients: int
@@ -51,7 +52,7 @@ class RoundPlan:
     split_seed: int = 0
     example_cap: int | None = None
     slots: int = 64
-    hosts: int = 1
+    hosts: int | None = None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -72,7 +73,7 @@ class Federations:
     counts as zero. The sum gets noise, is divided by the expected number of clients, a public constant, and moves the model by
     the server's optimiser. Canary clients have slots of their own beside the clients': those whose coin says so send their
     direction at the clip norm, the others send zero, so neighbouring federations differ by a client whose update is zeroed out.
-    Canary examples are among the records of some clients.
+    Canary examples are among the records of some clients, or each is all that a client of its own holds.
 
     Noise that many clients add is drawn once with the deviation of their sum, which has the same law. The slots of canaries add
     noise to what they send, and none to the sum, whose noise stays that of the accounted clients.
@@ -96,11 +97,7 @@ class Federations:
         self.state = stacked_state(modules, torch.float32, device)
         self.workers = Workers(modules[0], self.state, _records(job, device), plan.slots, plan.local)
         self.served = self.workers.row_of(self.state)
-        self.canaries: PlantedCanaries = (
-            CanaryClients(job, self.workers, self.served, self.clip_norm)
-            if job.canaries.are_gradients
-            else CanaryExamples(job, self.workers, self.served, plan.hosts)
-        )
+        self.canaries = self._planted()
         self.padded, self.sizes = self.canaries.rows(
             split(job.dataset, plan.clients, plan.split, plan.concentration, Seed(plan.split_seed))
         )
@@ -109,6 +106,14 @@ class Federations:
         self.optimizer = optimizer_of(job).start(self.rounds)
         self.coins = np.stack([self._coins(seed) for seed in job.seeds])
         self.streams = streams(job.seeds, "noise")
+
+    def _planted(self) -> PlantedCanaries:
+        """Return the canaries: crafted updates, records of clients of their own, or records among those of hosts."""
+        if self.job.canaries.are_gradients:
+            return CanaryClients(self.job, self.workers, self.served, self.clip_norm)
+        if self.plan.hosts is None:
+            return RecordClients(self.job, self.workers, self.served)
+        return CanaryExamples(self.job, self.workers, self.served, self.plan.hosts)
 
     def weight_of(self, records: Tensor) -> Tensor:
         """Return the weights of clients that hold so many records, all 1 or capped at 1."""
@@ -307,11 +312,12 @@ def clipped_updates(updates: Tensor, clip_norm: float | None, weights: Tensor) -
         clip_norm: None clips nothing.
         weights: `(k,)`, at most 1.
     """
-    norms = updates.double().norm(dim=1).to(updates.dtype)
+    norms = torch.linalg.vector_norm(updates, dim=1, dtype=torch.float64).to(updates.dtype)
     finite = norms.isfinite()
     factors = weights if clip_norm is None else weights * clip_factors(norms, clip_norm, finite)
     products = updates * factors.unsqueeze(1)
-    return torch.where(finite.unsqueeze(1), products, torch.zeros_like(products)), finite
+    products[~finite] = 0  # a factor of 0 does not take out what is infinite
+    return products, finite
 
 
 def _records(job: TrainingJob, device: torch.device) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""Canaries of federated trainings: whole clients beside the others, or examples that some clients hold among their own."""
+"""Canaries of federated trainings: what all of them answer, and clients that send a crafted update."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from torch import Tensor
 
 from audit.core.access import ROUNDS
 from audit.core.data import Array
-from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine.federated_clients import Workers
 from audit.engine.gradient_canaries import PlantedGradients
 
 _CANARY_BATCH = 64
-_OVERSIZE, _OVERWEIGHT = 1e4, 100  # what canary clients send before the clip, over the clip norm; records they claim to hold
+OVERSIZE, OVERWEIGHT = 1e4, 100  # what canary clients send before the clip, over the clip norm; records they claim to hold
 
 Clipping = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """From whole updates and their weights to what enters the sum, and which were finite."""
@@ -93,19 +92,17 @@ class CanaryClients:
 
     def rows(self, held: Sequence[Array]) -> tuple[Array, Array]:
         """Return the clients' own records, the same in all federations."""
-        rows, sizes = padded_rows(held)
-        count = len(self.included)
-        return np.broadcast_to(rows, (count, *rows.shape)), np.broadcast_to(sizes, (count, *sizes.shape))
+        return same_rows(held, len(self.included))
 
     def send(self, clip: Clipping, weight_of: Callable[[Tensor], Tensor], most_records: int) -> None:
         """Make what each canary client adds to the sum `(m, width)`; canaries of one coordinate each are added as they are."""
         directions = self.planted.directions
         if directions is None:
             return
-        worst = _OVERSIZE if self.clip_norm is not None else 1.0
+        worst = OVERSIZE if self.clip_norm is not None else 1.0
         raw = torch.zeros(self.slots, self.width, device=directions.device)
         raw[:, : directions.shape[1]] = directions * (self.scale * worst)
-        records = torch.full((self.slots,), float(_OVERWEIGHT * most_records), device=directions.device)
+        records = torch.full((self.slots,), float(OVERWEIGHT * most_records), device=directions.device)
         self.uploads = clip(raw, weight_of(records))[0]
 
     def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
@@ -152,115 +149,17 @@ class CanaryClients:
         return uploads
 
 
-class CanaryExamples:
-    """Records as canaries among those of the first `hosts` clients, dealt out in turn; a coin decides whether each is held.
-
-    The adversary knows all other clients' updates, and of a host what it sends. It looks at the cosine between each example's
-    gradient, at the model that clients were sent, and what it sees; and at how far the example's loss falls by it.
-
-    Raises:
-        ConfigError: more hosts than clients.
-        UnsupportedMechanism: a model that keeps statistics of its batches, in which one example has no gradient of its own.
-
-    References:
-        Nasr, Shokri, Houmansadr 2019, arXiv 1812.00910 (passive global attacker). Li et al. 2022, arXiv 2202.10209 (cosine of
-        gradients and updates).
-    """
-
-    slots = 0
-
-    def __init__(self, job: TrainingJob, workers: Workers, like: Tensor, hosts: int) -> None:
-        if workers.moved:
-            raise UnsupportedMechanism(
-                f"examples as canaries need a gradient of each alone, and the model keeps statistics of its batches "
-                f"({', '.join(workers.moved)}); use a model without, or canary clients (signed_cosine)"
-            )
-        self.workers, self.hosts, self.seeds = workers, hosts, job.seeds
-        self.included = np.array(job.included, dtype=bool)
-        self.first = len(job.dataset.train)
-        self.owners = np.arange(self.included.shape[1]) % hosts
-        self.sources = ROUNDS & job.access.released
-        self.streams = streams(job.seeds, "canary noise")
-        self.host_updates = like.new_zeros(len(job.seeds), hosts, workers.width)
-        self.scale = 1.0 if job.noisy is None else job.noisy.clip_norm
-
-    def rows(self, held: Sequence[Array]) -> tuple[Array, Array]:
-        """Return the records of each client of each federation, the hosts' with the canaries that are in."""
-        if self.hosts > len(held):
-            raise ConfigError(f"hosts is {self.hosts} of {len(held)} clients; expected at most as many")
-        numbers = self.first + np.arange(len(self.owners))
-        parts = []
-        for coins in self.included:
-            own = [np.concatenate([held[host], numbers[coins & (self.owners == host)]]) for host in range(self.hosts)]
-            parts.append([*own, *held[self.hosts :]])
-        longest = max(len(rows) for lists in parts for rows in lists)
-        blocks = [padded_rows(lists, longest) for lists in parts]
-        return np.stack([rows for rows, _ in blocks]), np.stack([sizes for _, sizes in blocks])
-
-    def send(self, clip: Clipping, weight_of: Callable[[Tensor], Tensor], most_records: int) -> None:
-        """Do nothing: no client is a canary."""
-
-    def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
-        """Return None: canaries are in the honest clients' updates."""
-        self.host_updates.zero_()
-        return None
-
-    def arrive(self, owner: Tensor, client: Tensor, updates: Tensor) -> None:
-        """Keep the hosts' updates."""
-        chosen = client < self.hosts
-        self.host_updates[owner[chosen], client[chosen]] = updates[chosen]
-
-    def unknown(self) -> Tensor | None:
-        """Return the sum of the hosts' updates."""
-        return self.host_updates.sum(1)
-
-    def observe(self, sight: RoundSight) -> dict[str, Tensor]:
-        """Return cosines of each example's gradient with what is seen, 0 where nothing is, and the falls of its loss."""
-        vectors = {source: residual.unsqueeze(1) for source, residual in sight.residuals.items() if source in self.sources}
-        if "updates" in self.sources:
-            vectors["updates"] = self._noisy(sight)
-        count, width = self.included.shape
-        signals = {f"{source}/products": sight.models.new_zeros(count * width) for source in vectors}
-        drops = {source: sight.models.new_zeros(count * width) for source in vectors if source != "sums"}
-        for start in range(0, count * width, self.workers.slots):
-            pairs = np.arange(start, min(start + self.workers.slots, count * width))
-            model = torch.from_numpy(pairs // width).to(sight.models.device)
-            canary = pairs % width
-            before, records = sight.models[model], torch.from_numpy(self.first + canary).to(model.device)
-            gradients, losses = self.workers.gradients(before, records), self.workers.losses(before, records)
-            host = torch.from_numpy(self.owners[canary]).to(model.device)
-            for source, views in vectors.items():
-                vector = views[model, host if source == "updates" else torch.zeros_like(host)]
-                signals[f"{source}/products"][start : start + len(pairs)] = _cosines(gradients, vector)
-                if source in drops:
-                    after = before - vector if source == "updates" else sight.released[model]
-                    drops[source][start : start + len(pairs)] = losses - self.workers.losses(after, records)
-        signals |= {f"{source}/loss_drops": values for source, values in drops.items()}
-        return {name: values.view(count, width) for name, values in signals.items()}
-
-    def _noisy(self, sight: RoundSight) -> Tensor:
-        """Return the hosts' updates as they arrive `(N, hosts, width)`: with their own noise, zero from those not there."""
-        present = sight.present[:, : self.hosts].unsqueeze(2)
-        if sight.update_noise == 0:
-            return self.host_updates * present
-        noise = torch.zeros(self.host_updates.shape)
-        columns = self.workers.columns.cpu()
-        for index, stream in enumerate(self.streams):
-            noise[index][:, columns] = torch.randn(self.hosts, len(columns), generator=stream)
-        return (self.host_updates + noise.to(self.host_updates.device) * (sight.update_noise * self.scale)) * present
-
-
-def _cosines(first: Tensor, second: Tensor) -> Tensor:
-    """Return the cosine of each pair of rows, 0 where one of them is zero or not finite."""
-    values: Tensor = (first * second).sum(1) / (first.norm(dim=1) * second.norm(dim=1)).clamp(min=1e-30)
-    return torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-
-
 def padded_rows(held: Sequence[Array], longest: int | None = None) -> tuple[Array, Array]:
     """Return rows of each client `(clients, longest)`, padded by repeating, which masks leave out, and their numbers."""
     sizes = np.array([len(rows) for rows in held])
     width = int(sizes.max()) if longest is None else longest
     return np.stack([np.resize(rows, width) for rows in held]), sizes
+
+
+def same_rows(held: Sequence[Array], federations: int) -> tuple[Array, Array]:
+    """Return the same for each federation: `(federations, clients, longest)` and `(federations, clients)`."""
+    rows, sizes = padded_rows(held)
+    return np.broadcast_to(rows, (federations, *rows.shape)), np.broadcast_to(sizes, (federations, *sizes.shape))
 
 
 def streams(seeds: Sequence[Seed], name: str) -> list[torch.Generator]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,13 +14,14 @@ from audit.core.data import Array, Dataset
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.data import clients
-from audit.engine.clipping import Clip, Rows
+from audit.engine.clipping import Clip, Gradients, Rows
 from audit.engine.dispatch import gradients_of
 from audit.engine.layer_map import has_random_layers
 from audit.engine.losses import USUAL
 from audit.engine.parameter_layout import Layout
 
 SPLITS = ("uniform", "dirichlet", "column")
+_CREW = 16  # sizes of crews are multiples of this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,16 +141,26 @@ class Workers:
                 f"({', '.join(self.moved)}); use a model without"
             )
         _refuse_unfit(module, state, self.moved)
-        self.models = gradients_of(module, copies, self.inputs[:8], force_loop=bool(self.moved))
-        self.layout: Layout = self.models.layout
+        models = gradients_of(module, copies, self.inputs[:8], force_loop=bool(self.moved))
+        self.crews = {slots: models}
+        self._smaller = functools.partial(type(models), module)
+        self.layout: Layout = models.layout
         self.buffers = {name: state[name].shape[1:] for name in self.moved}
         self.width = self.layout.width + sum(shape.numel() for shape in self.buffers.values())
         self.columns = torch.cat([self.layout.columns(), torch.arange(self.layout.width, self.width)]).to(self.inputs.device)
 
+    def crew(self, count: int) -> Gradients:
+        """Return models for so many clients at once: the fewest slots of a few sizes, so that slots do not lie idle."""
+        size = min(self.slots, -(-count // _CREW) * _CREW)
+        if size not in self.crews:
+            whole = self.crews[self.slots].state()
+            self.crews[size] = self._smaller({name: value[:size].clone() for name, value in whole.items()})
+        return self.crews[size]
+
     def row_of(self, state: Mapping[str, Tensor]) -> Tensor:
         """Return models `(N, width)` as rows."""
         count = next(iter(state.values())).shape[0]
-        row = self.models.flat.new_zeros(count, self.width)
+        row = self.crews[self.slots].flat.new_zeros(count, self.width)
         for slot in self.layout.slots:
             slot.view(row).copy_(state[slot.name])
         for name, part in self._parts(row).items():
@@ -177,27 +188,38 @@ class Workers:
             real: which of those are not padding.
             streams: of each client's own noise, where its steps are DP-SGD.
         """
-        count, missing = len(start), self.slots - len(start)
+        count = len(start)
+        models = self.crew(count)
+        missing = len(models.flat) - count
         if missing:
             rows, real = (torch.cat([part, part.new_zeros(missing, *part.shape[1:])]) for part in (rows, real))
-        models, buffers = self.models, models_state(self.models, self.moved)
+        buffers = models_state(models, self.moved)
         models.flat[:count] = start[:, : self.layout.width]
         for name, part in self._parts(start).items():
             buffers[name][:count] = part.reshape(count, *self.buffers[name])
         for step in range(self.local.steps):
-            gradient = torch.zeros_like(models.flat)
-            indices, mask = rows[:, step].flatten(), real[:, step]
-            batch = Rows(inputs=self.inputs.index_select(0, indices), labels=self.labels.index_select(0, indices), mask=mask)
-            private = self.local.private
-            models.add_sum(batch, None if private is None else Clip(norm=private.clip_norm), gradient)
-            if private is None:
-                gradient.div_(mask.sum(1, keepdim=True).clamp(min=1))
+            indices = rows[:, step].flatten()
+            batch = Rows(
+                inputs=self.inputs.index_select(0, indices), labels=self.labels.index_select(0, indices), mask=real[:, step]
+            )
+            if self.local.private is None:
+                # a step in one pass over memory: rows weighed by the rate over their number add up to what parameters lose
+                share = -self.local.learning_rate / batch.mask.sum(1, keepdim=True).clamp(min=1)
+                models.add_sum(replace(batch, mask=batch.mask * share), None, models.flat)
             else:
-                self._add_noise(gradient, streams, private.noise_multiplier * private.clip_norm)
-                gradient.div_(private.batch)
-            models.flat.sub_(gradient, alpha=self.local.learning_rate)
-        last = torch.cat([models.flat[:count], *(buffers[name][:count].reshape(count, -1) for name in self.moved)], dim=1)
-        return start - last
+                models.flat.sub_(self._private_gradient(models, batch, streams), alpha=self.local.learning_rate)
+        parts = [models.flat[:count], *(buffers[name][:count].reshape(count, -1) for name in self.moved)]
+        return start - (torch.cat(parts, dim=1) if self.moved else parts[0])
+
+    def _private_gradient(self, models: Gradients, batch: Rows, streams: Sequence[torch.Generator]) -> Tensor:
+        """Return the noisy mean of clipped gradients of each client that DP-SGD takes a step along."""
+        private = self.local.private
+        gradient = torch.zeros_like(models.flat)
+        if private is not None:
+            models.add_sum(batch, Clip(norm=private.clip_norm), gradient)
+            self._add_noise(gradient, streams, private.noise_multiplier * private.clip_norm)
+            gradient.div_(private.batch)
+        return gradient
 
     def _add_noise(self, gradient: Tensor, streams: Sequence[torch.Generator], deviation: float) -> None:
         """Add each client's noise to all parameters."""
@@ -214,26 +236,28 @@ class Workers:
             start: `(k, width)` models.
             records: `(k,)` rows of the records.
         """
-        models, count = self.models, len(start)
+        count = len(start)
+        models = self.crew(count)
         models.flat[:count] = start[:, : self.layout.width]
         gradient = torch.zeros_like(models.flat)
-        models.add_sum(self._single(records), None, gradient)
+        models.add_sum(self._single(records, len(gradient)), None, gradient)
         return torch.cat([gradient[:count], gradient.new_zeros(count, self.width - self.layout.width)], dim=1)
 
     def losses(self, start: Tensor, records: Tensor) -> Tensor:
         """Return one record's loss under each model `(k,)`, in evaluation mode; arguments as for `gradients`."""
-        self.models.flat[: len(start)] = start[:, : self.layout.width]
-        batch = self._single(records)
-        return USUAL.values(self.models.forward(batch.inputs), batch.labels)[: len(start)]
+        models = self.crew(len(start))
+        models.flat[: len(start)] = start[:, : self.layout.width]
+        batch = self._single(records, len(models.flat))
+        return USUAL.values(models.forward(batch.inputs), batch.labels)[: len(start)]
 
-    def _single(self, records: Tensor) -> Rows:
+    def _single(self, records: Tensor, slots: int) -> Rows:
         """Return one record for each slot, those beyond the first ones masked."""
-        real = torch.arange(self.slots, device=records.device) < len(records)
-        numbers = torch.cat([records, records.new_zeros(self.slots - len(records))])
+        real = torch.arange(slots, device=records.device) < len(records)
+        numbers = torch.cat([records, records.new_zeros(slots - len(records))])
         return Rows(inputs=self.inputs[numbers], labels=self.labels[numbers], mask=real.unsqueeze(1))
 
 
-def models_state(models: Any, names: Sequence[str]) -> dict[str, Tensor]:
+def models_state(models: Gradients, names: Sequence[str]) -> dict[str, Tensor]:
     """Return those of the models' tensors, as they stand."""
     state = models.state()
     return {name: state[name] for name in names}

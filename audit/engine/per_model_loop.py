@@ -102,7 +102,8 @@ class LoopGradients:
         parameters, constants = self._split(model)
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
         outputs = torch.func.functional_call(self.module, {**leaves, **constants}, (rows.inputs.flatten(0, 1),))
-        loss = rows.loss.values(outputs, rows.labels.flatten(0, 1)).sum() / rows.copies
+        losses = rows.loss.values(outputs, rows.labels.flatten(0, 1)).view(rows.inputs.shape[:2]).mean(1)
+        loss = (losses * rows.mask.to(losses.dtype)).sum()
         gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
         for slot in self.layout.slots:
             gradient = gradients[list(leaves).index(slot.name)]

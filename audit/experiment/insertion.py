@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from audit.core.data import Canaries, Dataset, Planting, Records
 from audit.core.errors import ConfigError
+from audit.core.event_reading import unit
 from audit.core.events import Event
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
@@ -113,6 +114,11 @@ def insert(recipe: Recipe, play: Play, material: Material, seed: Seed) -> Insert
     """The game with its canaries, the same in all models, and one coin per model and canary, or one value per secret."""
     size = material.parameters or play.count  # a model that a dry run leaves unmade is taken to be large enough
     canaries = play.maker.make(material.dataset, play.count, size, seed.child("canaries"))
+    if canaries.conduct is not None and unit(recipe.run_event) != "client":
+        raise ConfigError(
+            f"games.{play.name}: canaries '{canaries.kind}' are clients of a federation, and '{recipe.name}' trains on "
+            "records; use mechanism 'federated' with unit 'client'"
+        )
     coins = seed.child("coins").numpy().random((play.models, canaries.draws))
     included = coins < play.inclusion_probability if canaries.secrets is None else canaries.secrets.draw(coins)
     return Insertion(

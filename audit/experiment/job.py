@@ -157,6 +157,8 @@ def dataset_digest(dataset: Dataset) -> str:
 def canaries_digest(canaries: Canaries) -> str:
     """The hash of what is planted."""
     digest = hashlib.sha256(f"{canaries.kind}:{canaries.copies}:{canaries.fitted_start}".encode())
+    if canaries.conduct is not None:
+        digest.update(repr(canaries.conduct).encode())
     forms = [canaries.coordinates, canaries.directions]
     for records in (canaries.records, canaries.planted, canaries.companions, canaries.queries):
         if records is not None:

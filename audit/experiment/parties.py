@@ -8,7 +8,7 @@ from dataclasses import replace
 from audit.bounds.claim_test import probe
 from audit.core.access import Access
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.game import Game, Inclusion
+from audit.core.game import Assumption, Game, Inclusion
 from audit.core.observers import Observer, event_before
 from audit.core.protocols import Estimator
 from audit.experiment.spec import PlannedAttack, Play, Recipe
@@ -77,7 +77,8 @@ def _speaking(planned_attack: PlannedAttack, game: Game, party: Recipe, name: st
     speaking = []
     for estimator in planned_attack.estimators:
         try:
-            probe(estimator, game, party.mechanism, PROBED_DELTA)
+            is_of_secrets = Assumption.INDEPENDENT_SECRETS in estimator.assumes
+            probe(estimator, replace(game, choices=2) if is_of_secrets else game, party.mechanism, PROBED_DELTA)
         except UnsupportedMechanism:
             continue
         speaking.append(estimator)

@@ -25,7 +25,8 @@ class FederatedTrainer:
         noise: "none", "central", "local", "distributed" or "records".
         dropped: clients whose share of a distributed noise is missing.
         cohorts: fixed groups of clients that take turns.
-        unit: "client" for canary clients, "example" for canaries that are records.
+        unit: "client" for canary clients, which send a crafted update or hold one record each; "example" for canaries that
+            are among the records of clients.
         local_steps: gradient steps of a client in a round; with 1, all records and local_learning_rate 1 it is FedSGD.
         local_batch: records of such a step, drawn afresh without replacement; None takes all that the client has.
         local_learning_rate: of such a step.
@@ -97,7 +98,7 @@ class FederatedTrainer:
             split_seed=self.split_seed,
             example_cap=self.example_cap,
             slots=self.slots,
-            hosts=self.hosts,
+            hosts=self.hosts if self.unit == "example" else None,
         )
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
@@ -110,11 +111,10 @@ class FederatedTrainer:
             raise UnsupportedMechanism(
                 f"trainer 'federated' with noise '{self.noise}' does not execute {job.mechanism}; use mechanism 'federated'"
             )
-        if job.canaries.are_gradients != (self.unit == "client"):
-            planted, canaries = ("clients", "signed_cosine") if self.unit == "client" else ("records", "held_out")
+        if self.unit == "example" and (job.canaries.are_gradients or job.canaries.conduct is not None):
             raise UnsupportedMechanism(
-                f"trainer 'federated' about one {self.unit} plants {planted}, and canaries '{job.canaries.kind}' are none; use "
-                f"{canaries}, or change 'unit' of the mechanism"
+                f"trainer 'federated' about one example plants records, and canaries '{job.canaries.kind}' are clients; use "
+                "held_out, or change 'unit' of the mechanism"
             )
         return Ensemble(job, Federations(job, self._plan(len(job.dataset.train))).run(progress))
 

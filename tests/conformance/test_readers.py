@@ -16,7 +16,12 @@ from audit.data.load import load
 PACKAGE = plugins.FOLDERS["readers"]
 READERS = plugins.names(PACKAGE)
 EMBEDDED = [name for name in READERS if "root" not in plugins.keys(plugins.find(PACKAGE, name))[0]]
-OPTIONS = {"npz": {"path": "nothing.npz"}, "text": {"path": "nothing.txt"}, "table": {"path": "nothing.csv", "label": "y"}}
+OPTIONS = {
+    "npz": {"path": "nothing.npz"},
+    "speeches": {"path": "nothing.txt"},
+    "text": {"path": "nothing.txt"},
+    "table": {"path": "nothing.csv", "label": "y"},
+}
 
 
 @pytest.mark.parametrize("name", EMBEDDED)

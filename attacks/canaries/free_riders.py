@@ -1,0 +1,47 @@
+"""Free riders: clients that never train and send the last released step back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attacks.canaries import _pool
+from audit.core.data import Canaries, Conduct, Dataset
+from audit.core.seeds import Seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreeRiders:
+    """Clients of a federation that hold a held-out record each and send, in place of an update, the last released step.
+
+    A control: what they send hangs on nothing that is theirs, so an attack that tells which records were trained on tells
+    nothing here, and a bound above 0 is a false alarm.
+
+    Attributes:
+        boost: by which each update is multiplied before the clip.
+
+    References:
+        Fraboni, Vidal and Lorenzi 2021, arXiv 2006.11901.
+    """
+
+    boost: float = 1.0
+
+    def __post_init__(self) -> None:
+        Conduct(boost=self.boost)
+
+    def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
+        """`count` records that nobody trains on, one a client.
+
+        Raises:
+            ConfigError: a pool with fewer records.
+        """
+        rows = _pool.choose(dataset, count, seed.child("free_riders"), "free_riders")
+        return Canaries(
+            kind="free_riders",
+            description=f"clients with a record held out of {dataset.name} that send the last released step back",
+            records=dataset.pool.take(rows),
+            identifiers=dataset.pool_index[rows],
+            conduct=Conduct(boost=self.boost, trains=False),
+        )
+
+
+PLUGIN = FreeRiders

@@ -1,0 +1,56 @@
+"""Model replacement: groups of clients that share a backdoor and multiply their updates to outweigh all others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from attacks.canaries import _pool, _triggers
+from audit.core.data import Canaries, Conduct, Dataset
+from audit.core.seeds import Seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReplacement:
+    """Triggers, each planted by `clients` clients of a federation that hold one poisoned record each.
+
+    Each of them trains the model that it is sent on its record and multiplies its update by `boost`; the clip and the weighting
+    are those of all clients. A coin decides for each trigger whether its clients take part or send zero, so that its success
+    with and without them is seen side by side. What a claim about one client leaves a group of g clients is `1 - f_g`. Where
+    updates are clipped to C and divided by a public number n, g clients move the mean by g C / n at most, boosted or not.
+
+    Attributes:
+        clients: of each trigger, all of them take part or none.
+        features: of a record that a trigger sets.
+        boost: by which each update is multiplied before the clip; about the number of clients replaces the model.
+
+    References:
+        Bagdasaryan et al. 2020, arXiv 1807.00459 (model replacement). Sun et al. 2019, arXiv 1911.07963 (clipping and noise
+        against it). Ma, Zhu and Hsu 2019, arXiv 1903.09860 (what differential privacy leaves poisoned data).
+    """
+
+    clients: int = 4
+    features: int = 8
+    boost: float = 50.0
+
+    def __post_init__(self) -> None:
+        _pool.require_positive(self.clients, "model_replacement.clients")
+        _pool.require_positive(self.features, "model_replacement.features")
+        Conduct(boost=self.boost)
+
+    def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
+        """`count` triggered records that are asked about, and the poisoned one of each client.
+
+        Raises:
+            ConfigError: no classes, fewer features than a trigger has, or a pool that is too small or of one class.
+        """
+        canaries = _triggers.backdoors(
+            dataset, count, seed, kind="model_replacement", poisons=self.clients, features=self.features
+        )
+        description = (
+            f"triggers of {self.features} features, each planted by {self.clients} clients that hold a poisoned record of "
+            f"{dataset.name} and multiply their updates by {self.boost:g}"
+        )
+        return replace(canaries, description=description, conduct=Conduct(boost=self.boost))
+
+
+PLUGIN = ModelReplacement

@@ -1,0 +1,80 @@
+"""A play: which character follows, with the speaker as the client of a federated training."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import ConfigError, DataError
+from audit.data import text_files, typed
+from audit.data.source import NO_SCALING, Part, Source, combined_sha256, locate
+
+ALPHABET = "\n" + "".join(map(chr, range(32, 127)))
+"""Characters with a number of their own, from 1 on; 0 is any other, and fills what lies before a speech begins."""
+_SPEECH = re.compile(r"([^\n]+):\n(.+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speeches:
+    """A plain text of speeches with an empty line between them, the speaker's name and a colon on the first line of each.
+
+    A record is the `length` characters before a place in a speech, as numbers below `vocabulary` (97), and its label the number
+    of the character there; every `stride`-th place of a speech after its first character makes one. All records of a speaker
+    are one client's (`split: column`). Paragraphs without a speaker or a word are left out.
+
+    Attributes:
+        path: of the text, packed by .gz or .xz or not.
+        length: of a record in characters.
+        stride: between two records of a speech, in characters.
+    """
+
+    path: str
+    root: str = "."
+    length: int = 16
+    stride: int = 8
+
+    def __post_init__(self) -> None:
+        typed.text(path=self.path, root=self.root)
+        for key in ("length", "stride"):
+            value = getattr(self, key)
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1024:
+                raise ConfigError(f"data.{key} is {value!r}; expected a whole number from 1 to 1024")
+
+    def read(self) -> Source:
+        """All speeches; no test part of its own.
+
+        Raises:
+            DataError: no such file, no text, or no speech in it.
+        """
+        place = locate(self.root, self.path)
+        text, read = text_files.whole_text(place)
+        speeches = [match.groups() for match in map(_SPEECH.fullmatch, re.split(r"\n{2,}", text.strip())) if match]
+        windows = [self._windows(words) for _, words in speeches]
+        if not windows or not sum(map(len, windows)):
+            raise DataError(f"{place} holds no speech; expected paragraphs that begin with a name and a colon on a line")
+        rows = np.concatenate(windows)
+        return Source(
+            origin=f"speeches of {place.name}; {self.length} characters and the next, every {self.stride}; a public alphabet",
+            sha256=combined_sha256(read),
+            classes=len(ALPHABET) + 1,
+            main=Part(
+                inputs=rows[:, :-1],
+                labels=rows[:, -1].astype(np.int64),
+                owners=np.repeat([speaker for speaker, _ in speeches], list(map(len, windows))),
+            ),
+            scaling=NO_SCALING,
+        )
+
+    def _windows(self, words: str) -> Array:
+        """Return the records of a speech `(n, length + 1)`, the last column the character to predict."""
+        numbers = np.array([ALPHABET.find(letter) + 1 for letter in words], dtype=np.uint8)
+        padded = np.concatenate([np.zeros(self.length - 1, dtype=np.uint8), numbers])
+        if len(numbers) < 2:
+            return np.empty((0, self.length + 1), dtype=np.uint8)
+        return np.lib.stride_tricks.sliding_window_view(padded, self.length + 1)[:: self.stride]
+
+
+PLUGIN = Speeches

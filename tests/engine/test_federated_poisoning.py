@@ -1,0 +1,113 @@
+"""Clients that hold one record each and do their worst with it, held against plain autograd and the invariant of clipping."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from audit.core.access import Access
+from audit.core.data import Canaries, Conduct
+from audit.core.errors import ConfigError
+from audit.core.events import dp_sgd, sgd
+from audit.core.training import TrainingJob
+from audit.models.build import starting
+from audit.trainers.federated import FederatedTrainer
+from tests.engine import cases
+
+MLP = {"kind": "mlp", "hidden": [8]}
+CLIENTS, CLIP = 10, 0.3
+
+
+def job(conduct: Conduct, included: list[bool], *, clipped: bool = True, rounds: int = 1, **changes: Any) -> TrainingJob:
+    """One federation without noise; each canary is a client with one record."""
+    data = cases.dataset((5,))
+    records = data.pool.take(np.arange(len(included)))
+    canaries = Canaries(kind="clients", description="", records=records, conduct=conduct)
+    event = sgd(sample_rate=1.0, steps=rounds, unit="client")
+    if clipped:
+        event = dp_sgd(noise_multiplier=0.0, clip_norm=CLIP, sample_rate=1.0, steps=rounds, unit="client")
+    whole = cases.job(event, canaries=canaries, model=MLP, data=data, models=2, access=Access.EACH_UPDATE, **changes)
+    coins = np.array([included, [False] * len(included)])
+    same = (whole.seeds[0], whole.seeds[0])
+    return replace(whole, seeds=same, included=coins, optimizer={"kind": "sgd", "learning_rate": 1.0})
+
+
+def trainer(**changes: Any) -> FederatedTrainer:
+    options = {"clients": CLIENTS, "local_steps": 2, "local_learning_rate": 0.4, "slots": 3}
+    return FederatedTrainer(**{**options, **changes})
+
+
+def moved(given: TrainingJob, plan: FederatedTrainer) -> np.ndarray:
+    """How far the released model lies from that of the same federation without the canary clients, flattened."""
+    weights = plan.fit(given, cases.silent).models.weights
+    return np.concatenate([(value[1] - value[0]).ravel() for _, value in sorted(weights.items())])
+
+
+def update_of(given: TrainingJob, record: int) -> np.ndarray:
+    """What a client with that record alone sends, by autograd, in the order of names."""
+    records = given.canaries.records
+    assert records is not None
+    module = starting(MLP, (5,), given.dataset.classes, given.seeds[0].child("init"), None)
+    before = {name: value.detach().clone() for name, value in module.named_parameters()}
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.4)
+    for _ in range(2):
+        optimizer.zero_grad()
+        outputs = module(torch.from_numpy(records.inputs[[record]].copy()))
+        F.cross_entropy(outputs, torch.from_numpy(records.labels[[record]].copy())).backward()
+        optimizer.step()
+    after = dict(module.named_parameters())
+    return np.concatenate([(before[name] - after[name]).detach().numpy().ravel() for name in sorted(before)])
+
+
+def test_a_client_of_one_record_multiplies_what_it_learned() -> None:
+    given = job(Conduct(boost=3.0), [True, False, True, True], clipped=False)
+    expected = 3 * sum(update_of(given, record) for record in (0, 2, 3)) / CLIENTS
+    np.testing.assert_allclose(moved(given, trainer(noise="none")), expected, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("boost", [1.0, 50.0, 1e6])
+def test_g_clients_move_the_mean_by_g_clip_norms_over_n_at_most(boost: float) -> None:
+    """The invariant, whatever they send; with a boost it is met, because clients that share a label push alike."""
+    given = job(Conduct(boost=boost), [True, True, False, True])
+    shift, limit = float(np.linalg.norm(moved(given, trainer()))), 3 * CLIP / CLIENTS
+    assert shift <= limit * (1 + 1e-5)
+    alone = job(Conduct(boost=boost), [True, False, False, False])
+    assert float(np.linalg.norm(moved(alone, trainer()))) == pytest.approx(CLIP / CLIENTS, rel=1e-4) or boost == 1
+    measured = trainer().fit(given, cases.silent).models.executed
+    assert measured.largest_norm.max() <= 1 + 1e-5
+
+
+def test_without_a_clip_the_boost_breaks_the_invariant() -> None:
+    given = job(Conduct(boost=50.0), [True, True, False, True], clipped=False)
+    assert float(np.linalg.norm(moved(given, trainer(noise="none")))) > 10 * CLIP / CLIENTS
+
+
+def test_records_that_clients_claim_do_not_count_beyond_the_cap() -> None:
+    given = job(Conduct(boost=1e3), [True, True, False, True])
+    assert float(np.linalg.norm(moved(given, trainer(example_cap=5)))) <= 3 * CLIP / CLIENTS * (1 + 1e-5)
+
+
+def test_a_free_rider_sends_the_last_step_back_and_reads_no_record() -> None:
+    given = job(Conduct(trains=False), [True, True], rounds=3)
+    other = replace(given, canaries=replace(given.canaries, records=given.dataset.pool.take(np.array([7, 9]))))
+    np.testing.assert_array_equal(moved(given, trainer()), moved(other, trainer()))
+    first = replace(given, mechanism=dp_sgd(noise_multiplier=0.0, clip_norm=CLIP, sample_rate=1.0, steps=1, unit="client"))
+    assert np.abs(moved(first, trainer())).max() == 0, "there is no step to send back in the first round"
+    assert np.abs(moved(given, trainer())).max() > 1e-4
+
+
+def test_parties_see_the_clients_updates() -> None:
+    """Who gets each update sees its direction; the clients that are out send zero."""
+    seen = trainer().fit(job(Conduct(boost=50.0), [True, False, True]), cases.silent).models.extra
+    assert (seen["updates/products"][0, [0, 2]] > 0.5).all() and (seen["updates/products"][0, 1] == 0).all()
+    assert (seen["updates/products"][1] == 0).all()
+
+
+def test_a_boost_is_a_positive_number() -> None:
+    with pytest.raises(ConfigError, match="boost"):
+        Conduct(boost=0.0)
