@@ -19,6 +19,7 @@ from audit.engine.dispatch import gradients_of
 from audit.engine.layer_map import has_random_layers
 from audit.engine.losses import USUAL
 from audit.engine.parameter_layout import Layout
+from audit.engine.per_model_loop import LoopGradients
 
 SPLITS = ("uniform", "dirichlet", "column")
 _CREW = 16  # sizes of crews are multiples of this
@@ -142,8 +143,8 @@ class Workers:
             )
         _refuse_unfit(module, state, self.moved)
         models = gradients_of(module, copies, self.inputs[:8], force_loop=bool(self.moved))
-        self.crews = {slots: models}
-        self._smaller = functools.partial(type(models), module)
+        self.crews: dict[int, Gradients] = {slots: models}
+        self._smaller = functools.partial(gradients_of, module, force_loop=isinstance(models, LoopGradients))
         self.layout: Layout = models.layout
         self.buffers = {name: state[name].shape[1:] for name in self.moved}
         self.width = self.layout.width + sum(shape.numel() for shape in self.buffers.values())

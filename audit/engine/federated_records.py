@@ -188,7 +188,8 @@ class RecordClients:
             updates[federation[part], client[part]] = self.clip(raw, self.weight.expand(len(raw)))[0]
         self.previous.copy_(self.served)
         total += updates.sum(1)
-        return updates.norm(dim=2).amax(1)
+        largest: Tensor = updates.norm(dim=2).amax(1)
+        return largest
 
     def _raw(self, federation: Tensor, client: Tensor) -> Tensor:
         """Return what clients would send before they multiply it `(k, width)`."""
