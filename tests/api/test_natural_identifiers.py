@@ -1,0 +1,109 @@
+"""Identifiers that were random already: found, hidden among others of their law, and evidence only where a model knows them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audit.api.natural_identifiers import HEX, NaturalIdentifiers, natural_identifiers
+from audit.core.data import Array
+from audit.core.errors import ConfigError, DataError
+from audit.core.seeds import Seed
+
+
+def digest(number: int, name: str = "sha1") -> str:
+    return hashlib.new(name, str(number).encode()).hexdigest()
+
+
+TEXTS = [f"commit {digest(number)} mends case {number}" for number in range(60)]
+
+
+def known_by_heart(texts: list[str]) -> Any:
+    """Log-probabilities of somebody who knows the texts, and finds all else equally unlikely."""
+    return lambda pairs: np.array([0.0 if any(whole in text for text in texts) else -50.0 for _, whole in pairs])
+
+
+def test_every_form_is_found_once_a_text_and_only_where_it_is_unique() -> None:
+    texts = [
+        f"md5 {digest(1, 'md5')} and sha256 {digest(1, 'sha256')}",
+        f"id {uuid.UUID(int=7 << 64, version=4)} done",
+        "see https://bit.ly/3kTMd9x today",
+        f"twice {digest(5)}",
+        f"again {digest(5)}",
+        "no identifier: 0123456789abcdef and deadbeef",
+        f"{digest(8)} stands first, so nothing leads to it",
+        f"inside a word x{digest(9)}",
+    ]
+    found = natural_identifiers(texts, candidates=8, seed=1)
+    assert found.prefixes == ("md5 ", "id ", "see https://")
+    true = [row[place] for row, place in zip(found.alternatives, found.drawn.tolist(), strict=True)]
+    assert true == [digest(1, "md5"), str(uuid.UUID(int=7 << 64, version=4)), "bit.ly/3kTMd9x"]
+    for row in found.alternatives:
+        assert len(set(row)) == 8 and len({len(text) for text in row}) == 1
+    assert all(
+        re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", text)
+        for text in found.alternatives[1]
+    )
+    assert all(re.fullmatch(r"bit\.ly/[0-9a-zA-Z]{7}", text) for text in found.alternatives[2])
+    with pytest.raises(DataError, match="plant canaries instead"):
+        natural_identifiers(["nothing here"])
+    with pytest.raises(ConfigError, match="kinds of hash, uuid, link"):
+        natural_identifiers(TEXTS, kinds=["iban"])
+
+
+def test_alternatives_and_places_follow_the_law_that_is_stated() -> None:
+    found = natural_identifiers(TEXTS, candidates=32, seed=2)
+    digits = "".join(text for row, place in zip(found.alternatives, found.drawn, strict=True) for text in row[:place])
+    counts = np.array([digits.count(digit) for digit in HEX])
+    assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 45, "chi-squared of 15 degrees of freedom"
+    assert found.drawn.min() >= 0 and found.drawn.max() < 32 and len(set(found.drawn.tolist())) > 15
+    assert not np.array_equal(natural_identifiers(TEXTS).drawn, natural_identifiers(TEXTS).drawn), "the system's randomness"
+
+
+def test_a_model_that_knows_the_texts_is_caught_and_another_is_not() -> None:
+    found = natural_identifiers(TEXTS, candidates=16, seed=3)
+    bound = found.lower_bound(found.scores(known_by_heart(TEXTS)), delta=1e-5)
+    assert bound.epsilon == bound.ceiling and bound.epsilon > 4
+    assert "uniformly" in found.randomness
+
+    def guessing(found: NaturalIdentifiers, seed: int) -> float:
+        noise: Array = Seed(seed).numpy().normal(size=(len(found), 16))
+        return found.lower_bound(noise, delta=1e-5).epsilon
+
+    assert sum(guessing(found, seed) > 0 for seed in range(20)) <= 4, "at most one in twenty, and chance"
+
+
+@pytest.mark.calibration
+def test_a_language_model_gives_its_hashes_away() -> None:
+    pytest.importorskip("transformers", reason="the extra llm is not installed")
+    import torch
+
+    from audit.core.data import Vocabulary
+    from audit.engine.secret_scores import secret_log_probabilities
+    from audit.models.language import LanguageModel
+
+    module: Any = LanguageModel(architecture="gpt2", options={"n_layer": 1, "n_embd": 64, "n_head": 2}).build(
+        Vocabulary(size=256), 64, Seed(1)
+    )
+    texts = [f"{number:03d} {digest(number, 'md5')}" for number in range(24)]
+    found = natural_identifiers(texts, candidates=8, seed=4)
+
+    def log_probabilities(pairs: list[tuple[str, str]]) -> Array:
+        return secret_log_probabilities(module, lambda text: list(text.encode()), pairs)
+
+    before = found.scores(log_probabilities)
+    tokens = torch.tensor([list(text.encode()) for text in texts])
+    optimizer = torch.optim.AdamW(module.parameters(), lr=0.01)
+    for _ in range(80):
+        optimizer.zero_grad()
+        module(input_ids=tokens, labels=tokens).loss.backward()
+        optimizer.step()
+    gains = found.scores(log_probabilities) - before
+    assert (gains.argmax(1) == found.drawn).mean() > 0.5
+    assert found.lower_bound(gains, delta=1e-5).epsilon > 1
+    assert (before.argmax(1) == found.drawn).mean() < 0.4
