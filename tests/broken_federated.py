@@ -53,6 +53,19 @@ class UnclippedScalar(Broken):
     federations = _UnclippedScalar
 
 
+class _NotFinitePasses(Federations):
+    """F4: the clip norm over a norm of NaN is taken for a factor of 1, and the NaN itself is replaced afterwards."""
+
+    def clipped(self, updates: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        clipped, finite = super().clipped(updates, weights)
+        return torch.where(finite.unsqueeze(1), clipped, updates.nan_to_num(0.0, 0.0, 0.0)), torch.ones_like(finite)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotFinitePasses(Broken):
+    federations = _NotFinitePasses
+
+
 class _WeightedByRecords(Federations):
     """F3: clients count by their records over the mean, without a cap; noise is scaled as if each counted once."""
 

@@ -157,10 +157,12 @@ class Conduct:
     Attributes:
         boost: by which it multiplies its update before the clip.
         trains: False for a free rider, which sends the last released step back and never reads its record.
+        finite: False for a client that puts a NaN into one coordinate of a crafted update.
     """
 
     boost: float = 1.0
     trains: bool = True
+    finite: bool = True
 
     def __post_init__(self) -> None:
         checks.positive(self.boost, "boost")
@@ -182,8 +184,8 @@ class Canaries:
             after the other; None where the canary itself is planted.
         companions: records that every model of the game trains on besides, whatever the coins.
         queries: `(m * q)` records that a model is asked about in place of each canary, in the order of canaries.
-        conduct: of clients that hold one planted record each, in a federated training about clients; None for records of any
-            other training.
+        conduct: of canaries that are clients of a federated training and do worse than to send what they learned or were
+            given; None for all others.
         aim: of the attack: "membership", or "backdoor" where labels of canaries are answers that planted records are to cause.
         fitted_start: steps of training without privacy, on the records that all models share, that give every model of the
             game its initial weights; 0 where each draws its own.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attacks.canaries.signed_cosine import direction
+from attacks.canaries._cosines import direction
 from audit.cli.app import answer
 
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "federated_rounds.py"

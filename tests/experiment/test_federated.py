@@ -215,17 +215,19 @@ def refuted(results: dict[str, MechanismResult]) -> set[str]:
 
 
 MODELS = ("games.clients.scorers=[model_product, round_spread]", "games.clients.count=250")
+NOT_FINITE = ("games.clients.scorers=[model_product]", "games.clients.count=250", "games.clients.canaries=non_finite")
 SUMS = ("games.clients.scorers=[sum_product]", "games.clients.count=250")
 UPDATES = ("games.clients.scorers=[update_product]", "games.clients.count=250")
 
 
-@pytest.mark.parametrize("overrides", [MODELS, (*LOCAL, *UPDATES), (*DISTRIBUTED, *SUMS)])
+@pytest.mark.parametrize("overrides", [MODELS, NOT_FINITE, (*LOCAL, *UPDATES), (*DISTRIBUTED, *SUMS)])
 def test_the_correct_twin_is_not_accused(overrides: tuple[str, ...], tmp_path: Path) -> None:
     results = audited(tmp_path, *overrides, "mechanisms.fed.trainer.kind=tests.broken_federated:Correct")
     assert refuted(results) == set() and failed(results) == set()
 
 
 BUGS = [
+    ("NotFinitePasses", NOT_FINITE),
     ("WeightedByRecords", MODELS),
     ("DividedByReplies", MODELS),
     ("NoNoise", MODELS),
@@ -238,7 +240,7 @@ BUGS = [
 ]
 
 
-@pytest.mark.parametrize(("bug", "overrides"), slow_rows(BUGS, BUGS[1:5] + BUGS[7:8]))
+@pytest.mark.parametrize(("bug", "overrides"), slow_rows(BUGS, BUGS[2:6] + BUGS[8:9]))
 def test_a_planted_bug_is_refuted_though_its_log_says_that_all_is_well(
     bug: str, overrides: tuple[str, ...], tmp_path: Path
 ) -> None:

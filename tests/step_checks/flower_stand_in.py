@@ -268,6 +268,14 @@ class CheapCount(Adaptive):
         self.noise_multiplier = (noise_multiplier**-2 - (2 * self.clipped_count_stddev) ** -2) ** -0.5
 
 
+class BareCount(Adaptive):
+    """The count of clipped updates gets no noise, and the updates' noise is what both should have cost."""
+
+    def __init__(self, noise_multiplier: float = 1.0, num_sampled_clients: int = 100) -> None:
+        super().__init__(noise_multiplier, num_sampled_clients)
+        self.clipped_count_stddev = 0.0
+
+
 class ClippedByClients(Correct):
     def clipped(self, update: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         return update if all(np.isfinite(value).all() for value in update.values()) else super().clipped(update)

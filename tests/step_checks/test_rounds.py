@@ -71,6 +71,7 @@ def test_noise_from_a_global_generator_is_a_question() -> None:
         (stand_in.WrongDirection, {"adaptive.direction"}),
         (stand_in.NoiseAfterUpdate, {"noise.scale"}),
         (stand_in.CheapCount, {"adaptive.count"}),
+        (stand_in.BareCount, {"adaptive.count"}),
     ],
 )
 def test_an_adaptive_clip_norm(broken: type[stand_in.Adaptive], checks: set[str]) -> None:

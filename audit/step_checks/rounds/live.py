@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from attacks.canaries.signed_cosine import direction
+from attacks.canaries._cosines import direction
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError

@@ -1,0 +1,42 @@
+"""Signed cosines: directions that are exactly orthogonal for any number of coordinates, each made from a key and its number."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import ConfigError
+
+_LARGEST = 4 << 30  # bytes of directions held in memory
+
+
+def directions(count: int, parameters: int, key: int, kind: str) -> Array:
+    """Return the first `count` of a family `(count, parameters)`, of unit l2 norm.
+
+    Raises:
+        ConfigError: not fewer than parameters, or directions that would not fit 4 GiB.
+    """
+    if not 1 <= count < parameters:
+        raise ConfigError(
+            f"{count} canaries of kind '{kind}' for a model with {parameters} parameters; expected 1 to "
+            f"{parameters - 1}, or a larger model"
+        )
+    if 8 * count * parameters > _LARGEST:
+        raise ConfigError(
+            f"{count} canaries of kind '{kind}' for {parameters} parameters take more than {_LARGEST >> 30} GiB; "
+            "use fewer canaries and more runs, or dirac_gradient, which stores one index a canary"
+        )
+    return np.stack([direction(number, parameters, key) for number in range(count)])
+
+
+def direction(number: int, parameters: int, key: int) -> Array:
+    """Return canary `number` `(parameters,)` float64 of the family that `key` names.
+
+    >>> float(np.round(direction(0, 5, 7) @ direction(3, 5, 7), 12))
+    0.0
+    """
+    bits = np.random.Generator(np.random.Philox(key=[key, 0])).integers(0, 2, parameters)
+    quarter_turns = (2 * np.arange(parameters) + 1) * (number + 1) % (4 * parameters)  # whole numbers: no angle loses digits
+    cosines: Array = np.cos(np.pi * quarter_turns / (2 * parameters))
+    direction: Array = (2 * bits - 1) * np.sqrt(2 / parameters) * cosines
+    return direction
