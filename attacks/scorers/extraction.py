@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.signals import _reading as reading
+from attacks.signals.beam_continuations import BeamContinuations
 from attacks.signals.continuations import Continuations
 from audit.core.data import Array
+from audit.core.errors import ConfigError
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
@@ -14,20 +16,30 @@ from audit.core.views import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """Scores each text with the share of its secret that the model writes greedily after the text before it.
+    """Scores each text with the share of its secret that the model writes after the text before it.
+
+    Attributes:
+        beams: 1 takes the greedy continuation; more take the best of so many that beam search keeps.
 
     References:
         Carlini et al. 2021, arXiv 2012.07805; Carlini et al. 2023, arXiv 2202.07646.
     """
 
+    beams: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.beams, bool) or not isinstance(self.beams, int) or self.beams < 1:
+            raise ConfigError(f"extraction.beams is {self.beams!r}; expected a whole number of at least 1")
+
     @property
     def needs(self) -> Needs:
-        """Greedy continuations; no references."""
-        return Needs(signals={Continuations()})
+        """Continuations; no references."""
+        return Needs(signals={Continuations() if self.beams == 1 else BeamContinuations(beams=self.beams)})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """The share, `(m,)` float64."""
-        return reading.text_signal(target, "continuations", "extraction")
+        (signal,) = self.needs.signals
+        return reading.text_signal(target, signal.key, "extraction")
 
 
 PLUGIN = Extraction

@@ -134,3 +134,6 @@ class TextModels(Models, Protocol):
 
     def continuations(self, inputs: Array, starts: Array) -> Array:
         """`(N, n, T)` the texts, from token `starts` `(n,)` on as the model continues them greedily."""
+
+    def beams(self, inputs: Array, starts: Array, width: int) -> Array:
+        """`(N, n, width, T)` the texts, from token `starts` on as beam search continues them, the likeliest first."""

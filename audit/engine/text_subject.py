@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -92,9 +93,17 @@ class TextModels:
         Raises:
             UnsupportedMechanism: a record holds several texts.
         """
-        if self._model.texts_of(self._tensor(inputs)) > 1:
-            raise UnsupportedMechanism("a record holds all texts of a user, and models continue one; use scorers of losses")
+        self._demand_one_text(inputs)
         return self._of_each_model(self._continue, inputs, starts)
+
+    def beams(self, inputs: Array, starts: Array, width: int) -> Array:
+        """Return the texts as beam search continues them from `starts` `(n,)` on, the likeliest first, `(N, n, width, T)`.
+
+        Raises:
+            UnsupportedMechanism: a record holds several texts.
+        """
+        self._demand_one_text(inputs)
+        return self._of_each_model(functools.partial(self._search, width=width), inputs, starts)
 
     def initial(self) -> TextModels:
         """Return the models as they were before the first step."""
@@ -144,6 +153,27 @@ class TextModels:
     def round_products(self, source: str) -> Array:
         """Raise `ObservationError`: there are no rounds."""
         raise ObservationError(f"language models recorded no canary clients in the {source} of each round")
+
+    def _demand_one_text(self, inputs: Array) -> None:
+        if self._model.texts_of(self._tensor(inputs[:1])) > 1:
+            raise UnsupportedMechanism("a record holds all texts of a user, and models continue one; use scorers of losses")
+
+    def _search(self, tokens: Tensor, begin: Tensor, width: int) -> Tensor:
+        text, length = tokens.unsqueeze(1).repeat(1, width, 1), tokens.shape[1]
+        scores = torch.full(text.shape[:2], -torch.inf, device=text.device)
+        scores[:, 0] = 0.0  # all beams are the same text before the first token
+        for place in range(1, length):
+            own = (begin <= place) & (tokens[:, place] >= 0)
+            if not bool(own.any()):
+                continue
+            rows = text[own]
+            logs = torch.log_softmax(self._model.logits(rows[:, :, : place + 1].flatten(0, 1))[:, -1], dim=-1)
+            totals = scores[own].unsqueeze(-1) + logs.unflatten(0, rows.shape[:2])
+            scores[own], best = totals.flatten(1).topk(width)
+            rows = rows.gather(1, (best // logs.shape[-1]).unsqueeze(-1).expand(-1, -1, length))
+            rows[:, :, place] = best % logs.shape[-1]
+            text[own] = rows
+        return text
 
     def _continue(self, tokens: Tensor, begin: Tensor) -> Tensor:
         text = tokens.clone()

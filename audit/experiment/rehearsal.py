@@ -232,6 +232,10 @@ class _Repeating:
         """`(N, n, T)`."""
         return _repeated(self.ensemble.continuations(inputs[:RECORDS], starts[:RECORDS]), inputs)
 
+    def beams(self, inputs: Array, starts: Array, width: int) -> Array:
+        """`(N, n, width, T)`."""
+        return _repeated(self.ensemble.beams(inputs[:RECORDS], starts[:RECORDS], width), inputs)
+
     def initial(self) -> _Repeating:
         """The models that a training begins from."""
         return replace(self, ensemble=self.ensemble.initial())

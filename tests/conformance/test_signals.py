@@ -60,7 +60,15 @@ def language_models() -> tuple[Any, Canaries]:
     return trained_texts()
 
 
-TEXTS = {"initial_losses", "token_log_probabilities", "token_moments", "compressed_sizes", "continuations", "secret_ranks"}
+TEXTS = {
+    "initial_losses",
+    "token_log_probabilities",
+    "token_moments",
+    "compressed_sizes",
+    "continuations",
+    "secret_ranks",
+    "beam_continuations",
+}
 FEDERATED = dict.fromkeys(("update_products", "sum_products", "model_products"), "client")
 FEDERATED |= dict.fromkeys(("update_loss_drops", "round_loss_drops"), "example")
 

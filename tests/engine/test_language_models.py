@@ -20,6 +20,7 @@ from audit.core.events import Repeated, sgd
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip
 from audit.engine.text_model import Precision, TextModel
+from audit.engine.text_subject import TextModels
 from audit.models.language import Adapter, LanguageModel
 from audit.stats.scoring import texts
 from audit.trainers.language_model import LanguageModelTrainer
@@ -265,6 +266,29 @@ def test_the_exposure_of_secrets_that_were_never_trained_on_is_that_of_a_uniform
     assert ranks is not None and ranks.min() >= 1 and ranks.max() <= 16
     bits, exact = texts.exposure(ranks, 16), texts.exposure(np.arange(1, 17), 16)
     assert abs(bits.mean() - texts.mean_null_exposure(16)) < 4 * exact.std() / np.sqrt(bits.size / 6)
+
+
+def test_beam_search_finds_the_likeliest_pairs_of_tokens() -> None:
+    """Two tokens with as many beams as tokens: all pairs are looked at, so the beams are the best of all; one is greedy."""
+    dataset = sentences()
+    assert dataset.vocabulary is not None
+    options = {**GPT2["options"], "vocab_size": 9}
+    module = LanguageModel(architecture="gpt2", options=options).build(dataset.vocabulary, 5, Seed(5))
+    model = TextModel(module, CPU)
+    model.flat.mul_(8.0)
+    subject = TextModels(model, model.flat.clone(), model.flat.clone(), frozenset())
+    inputs = np.array([[1, 2, 3, 0, 0], [4, 5, 0, 0, -1]])
+    starts = np.array([3, 2])
+    beams = subject.beams(inputs, starts, 9)
+    assert beams.shape == (1, 2, 9, 5)
+    np.testing.assert_array_equal(beams[0, :, 0, :2], inputs[:, :2])
+    for text, (first, second) in enumerate(((3, 4), (2, 3))):
+        pairs = np.repeat(inputs[text][None], 81, axis=0)
+        pairs[:, first], pairs[:, second] = np.divmod(np.arange(81), 9)
+        totals = subject.outputs(pairs)[0][:, [first, second]].sum(1)
+        own = subject.outputs(beams[0, text])[0][:, [first, second]].sum(1)
+        np.testing.assert_allclose(own, np.sort(totals)[::-1][:9], rtol=1e-5)
+    np.testing.assert_array_equal(subject.beams(inputs, starts, 2)[0, :, :1].shape, (2, 1, 5))
 
 
 @pytest.mark.slow

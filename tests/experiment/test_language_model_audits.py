@@ -23,6 +23,7 @@ SCORERS = [
     "min_k",
     "min_k_plus_plus",
     "extraction",
+    {"kind": "extraction", "beams": 3},
     "discoverable_extraction",
     {"kind": "exposure", "candidates": 8},
 ]
@@ -80,10 +81,10 @@ def test_every_scorer_of_texts_reaches_the_report(tmp_path: Path) -> None:
 
 def test_references_serve_the_scorers_of_losses(tmp_path: Path) -> None:
     path = config_file(
-        tmp_path, references=4, scorers=["lira", "offset", "attack_r"], canaries="held_out", access="log_probabilities"
+        tmp_path, references=4, scorers=["lira", "rmia", "offset", "attack_r"], canaries="held_out", access="log_probabilities"
     )
     report = audit.run(path, output=tmp_path / "run")
-    assert [attack.scorer for attack in report.mechanisms[0].games[0].attacks] == ["lira", "offset", "attack_r"]
+    assert [attack.scorer for attack in report.mechanisms[0].games[0].attacks] == ["lira", "rmia", "offset", "attack_r"]
 
 
 def test_what_texts_do_not_show_is_refused_before_training(tmp_path: Path) -> None:
