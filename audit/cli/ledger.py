@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from audit.cli import ledger_history
 from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError
 from audit.core.rounding import down, plural, up
@@ -22,6 +23,8 @@ app = typer.Typer(
     "Exit code 1 where a release would exceed the budget.",
     no_args_is_help=True,
 )
+app.command()(ledger_history.sign)
+app.command()(ledger_history.verify)
 DIGITS = 4
 File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger: a file, or postgresql://user@host/database#name.")]
 Noise = Annotated[float | None, typer.Option(help="For a training: noise multiplier of DP-SGD.")]
@@ -182,26 +185,6 @@ def limit(
         name=name, budget_epsilon=budget, delta=delta, adjacency=relation, accountant=accountant, group=group
     )
     return _say(ledger_database.set_limit(file, further_budget, moment=_moment(date), note=note), as_json)
-
-
-@app.command()
-def verify(
-    file: File,
-    seal: Annotated[str | None, typer.Option(help="Seal noted earlier; it has to be part of the history.")] = None,
-    as_json: AsJson = False,
-) -> int:
-    """Check every entry's hash and print the seal to note elsewhere; exit code 1 where a seal noted earlier is gone."""
-    from audit.accounting import ledger_database
-
-    book = ledger_database.read(file)
-    is_present = seal is None or seal in book.hashes
-    if as_json:
-        print_json({"entries": len(book.hashes), "seal": book.seal, "known": is_present})
-    elif is_present:
-        print_plain(f"{len(book.hashes)} in an unbroken chain (settings, budgets, releases); the seal is {book.seal}")
-    else:
-        print_plain(f"the seal {seal} is not part of the history: entries before it were changed or removed")
-    return 0 if is_present else 1
 
 
 @app.command("import")

@@ -1,7 +1,7 @@
-"""A detached signature over the checksums of a folder, by OpenSSH: an SSH key signs, its public half checks.
+"""Detached signatures by OpenSSH: an SSH key signs, its public half checks; over the checksums of a folder, or any bytes.
 
-The file `SHA256SUMS.sig` is an SSH signature (PROTOCOL.sshsig of OpenSSH) in the namespace `epsilon-audit`. Ed25519 and RSA
-keys give the same bytes every time.
+A signature is one of SSH (PROTOCOL.sshsig of OpenSSH) in a namespace of its own for each kind of content, so that none passes
+for another. Ed25519 and RSA keys give the same bytes every time.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from audit.core.errors import ConfigError, DataError, OutputError
 from audit.execution.run_folder import SIGNATURE, SUMS
 
 NAMESPACE = "epsilon-audit"
+FIRST_LINE = b"-----BEGIN SSH SIGNATURE-----"
 _SIGNER = "auditor"
 _SECONDS = 120  # for whoever has to type the key's passphrase
 
@@ -26,17 +27,28 @@ def sign(folder: Path, key: Path) -> Path:
         ConfigError: there is no such key, or OpenSSH cannot use it.
         OutputError: OpenSSH is absent, or the signature cannot be written.
     """
-    if not key.is_file():
-        raise ConfigError(f"there is no key '{key}'; make one with ssh-keygen -t ed25519 -f {key.name}")
-    process = _run(["-Y", "sign", "-q", "-f", str(key), "-n", NAMESPACE], (folder / SUMS).read_bytes())
-    if process.returncode != 0 or not process.stdout.startswith(b"-----BEGIN SSH SIGNATURE-----"):
-        raise ConfigError(f"ssh-keygen cannot sign with '{key}': {_words(process)}; give a private key of OpenSSH")
     target = folder / SIGNATURE
+    signed = signature_of((folder / SUMS).read_bytes(), key, NAMESPACE)
     try:
-        target.write_bytes(process.stdout)
+        target.write_bytes(signed)
     except OSError as error:
         raise OutputError(f"cannot write '{target}': {error.strerror}; choose another folder") from error
     return target
+
+
+def signature_of(content: bytes, key: Path, namespace: str) -> bytes:
+    """Return the signature of some bytes by a private key.
+
+    Raises:
+        ConfigError: there is no such key, or OpenSSH cannot use it.
+        OutputError: OpenSSH is absent.
+    """
+    if not key.is_file():
+        raise ConfigError(f"there is no key '{key}'; make one with ssh-keygen -t ed25519 -f {key.name}")
+    process = _run(["-Y", "sign", "-q", "-f", str(key), "-n", namespace], content)
+    if process.returncode != 0 or not process.stdout.startswith(FIRST_LINE):
+        raise ConfigError(f"ssh-keygen cannot sign with '{key}': {_words(process)}; give a private key of OpenSSH")
+    return process.stdout
 
 
 def problem(folder: Path, public: Path) -> str:
@@ -46,20 +58,42 @@ def problem(folder: Path, public: Path) -> str:
         DataError: the public key cannot be read.
         OutputError: OpenSSH is absent.
     """
+    signer = _public_key(public)
+    if not (folder / SIGNATURE).is_file() or not (folder / SUMS).is_file():
+        return f"{SIGNATURE}: missing"
+    words = _verify((folder / SUMS).read_bytes(), (folder / SIGNATURE).read_bytes(), signer, NAMESPACE)
+    return f"{SIGNATURE}: not by this key over {SUMS} as it is ({words})" if words else ""
+
+
+def refusal(content: bytes, signature: bytes, public: Path, namespace: str) -> str:
+    """Return what OpenSSH says against a signature of these bytes by a public key, "" where it is one.
+
+    Raises:
+        DataError: the public key cannot be read.
+        OutputError: OpenSSH is absent.
+    """
+    return _verify(content, signature, _public_key(public), namespace)
+
+
+def _public_key(public: Path) -> str:
+    """Kind and key of a public key, without its comment."""
     try:
         key = public.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read the public key '{public}': {error}; expected a file such as id_ed25519.pub") from error
     if len(key.splitlines()) != 1 or len(key.split()) < 2 or "PRIVATE" in key:
         raise DataError(f"'{public}' is not a public key; expected one line such as that of id_ed25519.pub")
-    if not (folder / SIGNATURE).is_file() or not (folder / SUMS).is_file():
-        return f"{SIGNATURE}: missing"
+    return " ".join(key.split()[:2])
+
+
+def _verify(content: bytes, signature: bytes, signer: str, namespace: str) -> str:
     with tempfile.TemporaryDirectory(prefix="audit-verify-") as name:
-        signers = Path(name) / "allowed_signers"
-        signers.write_text(f'{_SIGNER} namespaces="{NAMESPACE}" {" ".join(key.split()[:2])}\n', encoding="ascii")
-        options = ["-f", str(signers), "-I", _SIGNER, "-n", NAMESPACE, "-s", str(folder / SIGNATURE)]
-        process = _run(["-Y", "verify", *options], (folder / SUMS).read_bytes())
-    return "" if process.returncode == 0 else f"{SIGNATURE}: not by this key over {SUMS} as it is ({_words(process)})"
+        signers, signed = Path(name) / "allowed_signers", Path(name) / "signature"
+        signers.write_text(f'{_SIGNER} namespaces="{namespace}" {signer}\n', encoding="ascii")
+        signed.write_bytes(signature)
+        options = ["-f", str(signers), "-I", _SIGNER, "-n", namespace, "-s", str(signed)]
+        process = _run(["-Y", "verify", *options], content)
+    return "" if process.returncode == 0 else _words(process)
 
 
 def _run(arguments: list[str], content: bytes) -> subprocess.CompletedProcess[bytes]:

@@ -8,16 +8,21 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from audit.accounting import ledger_database
-from audit.accounting.ledger import BudgetExceeded
+from audit.accounting.ledger import BudgetExceeded, Release
+from audit.accounting.ledger_limits import Limit
+from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, DataError, OutputError
+from audit.core.events import ApproximateDp
 from tests.accounting.ledgers import accepted_at_once, answer, empty
 
 
@@ -88,6 +93,45 @@ def test_four_at_once_lose_nothing_and_never_exceed_the_budget(server: str, plac
     small = f"{server}#small"
     ledger_database.create(small, empty(1.0))
     assert accepted_at_once(small, 4) == 2
+
+
+def test_limits_hold_as_in_a_file(place: str, tmp_path: Path) -> None:
+    """A further claim and a budget of a group: refused whole, kept with their reasons, the same seal as a file's."""
+    file = tmp_path / "same.ledger"
+    ledger_database.create(file, empty())
+    shared = {"adjacency": Adjacency.REPLACE_ONE, "accountant": "composition_theorems"}
+    board = Limit(name="board", budget_epsilon=1.0, delta=1e-8, **shared)  # type: ignore[arg-type]
+    north = Limit(name="north", budget_epsilon=0.3, delta=1e-8, group="north", **shared)  # type: ignore[arg-type]
+    for target in (place, file):
+        for limit in (board, north):
+            ledger_database.set_limit(target, limit, moment="2026-02-01", note="agreed")
+        ledger_database.record(target, replace(answer("counts", 0.2), groups=("north",)))
+        with pytest.raises(BudgetExceeded, match="'north'"):
+            ledger_database.record(target, replace(answer("more counts", 0.2), groups=("north",)))
+        with pytest.raises(BudgetExceeded, match="'board'"):
+            ledger_database.record(target, answer("too much", 0.9))
+        with pytest.raises(ConfigError, match="no limit is about the group 'nroth'"):
+            ledger_database.record(target, replace(answer("a slip", 0.1), groups=("nroth",)))
+    kept = ledger_database.read(place)
+    assert kept == ledger_database.read(file) and kept.ledger.limits == (board, north)
+    assert [release.name for release in kept.ledger.releases] == ["counts"]
+
+
+def test_four_at_once_never_exceed_a_limit(place: str) -> None:
+    """Of four releases of 0.4 at the same time a limit of 1 lets two through, however they meet."""
+    limit = Limit(name="board", budget_epsilon=1.0, delta=1e-8, adjacency=Adjacency.ADD_REMOVE, accountant=empty().accountant)
+    ledger_database.set_limit(place, limit, moment="2026-02-01", note="agreed")
+    assert accepted_at_once(place, 4) == 2
+
+
+def test_two_thousand_releases_load_at_once(server: str) -> None:
+    """CPU time of the client, so that other work does not count; the server's own is a fraction of it."""
+    name = f"{server}#many"
+    release = Release(name="r", event=ApproximateDp(epsilon=0.01, delta=0.0), spent=1.0, source="s")
+    ledger_database.create(name, replace(empty(), releases=(release,) * 2000))
+    start = time.process_time()
+    assert len(ledger_database.load(name).releases) == 2000
+    assert time.process_time() - start < 1.0
 
 
 def test_every_edit_is_refused_or_noticed(place: str) -> None:

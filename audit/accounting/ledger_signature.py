@@ -1,0 +1,69 @@
+"""A ledger's history signed: whose key vouches for every entry up to a moment, in a file of its own.
+
+What is signed is one line with the number of entries and the seal, the hash over all of them; it stands above the signature, so
+that the file says by itself what it is about. The ledger may grow afterwards: the entries that were signed have to stay its
+first ones.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from audit.accounting.ledger_database import Book
+from audit.core.errors import DataError
+from audit.execution import signature
+
+NAMESPACE = "epsilon-audit-ledger"
+_STATEMENT = re.compile(r"ledger of (\d+) entries, seal ([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedHistory:
+    """How much of a ledger a signature vouches for.
+
+    Attributes:
+        entries: that were signed; settings and changes of the budget are entries as releases are.
+        later: entries added since, which nobody signed.
+        problem: why the signature says nothing of this ledger; "" where it does.
+    """
+
+    entries: int
+    later: int
+    problem: str = ""
+
+
+def sign(book: Book, key: Path) -> bytes:
+    """Return a file that says, signed by a private key of OpenSSH, what the ledger holds now.
+
+    Raises:
+        ConfigError: there is no such key, or OpenSSH cannot use it.
+        OutputError: OpenSSH is absent.
+    """
+    statement = f"ledger of {len(book.hashes)} entries, seal {book.seal}\n".encode()
+    return statement + signature.signature_of(statement, key, NAMESPACE)
+
+
+def check(book: Book, signed: Path, public: Path) -> SignedHistory:
+    """Return what a signed file says of a ledger, by the public key of whoever is to have signed it.
+
+    Raises:
+        DataError: the file, or the public key, cannot be read.
+        OutputError: OpenSSH is absent.
+    """
+    try:
+        content = signed.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read the signature '{signed}': {error.strerror}; `audit ledger sign` writes one") from error
+    line, end, rest = content.partition(b"\n")
+    match = _STATEMENT.fullmatch(line.decode(errors="replace"))
+    if match is None or not rest.startswith(signature.FIRST_LINE):
+        raise DataError(f"'{signed}' is no signature of a ledger; expected what `audit ledger sign` writes")
+    entries, seal = int(match[1]), match[2]
+    later = len(book.hashes) - entries
+    if words := signature.refusal(line + end, rest, public, NAMESPACE):
+        return SignedHistory(entries=entries, later=later, problem=f"not signed by this key ({words})")
+    if not 0 < entries <= len(book.hashes) or book.hashes[entries - 1] != seal:
+        return SignedHistory(entries=entries, later=later, problem="entries that were signed were changed or removed since")
+    return SignedHistory(entries=entries, later=later)

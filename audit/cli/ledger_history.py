@@ -1,0 +1,91 @@
+"""`audit ledger sign | verify`: a ledger's history, sealed by a hash over every entry, and signed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from audit.cli.printing import AsJson, print_json, print_plain
+from audit.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from audit.accounting.ledger_database import Book
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger: a file, or postgresql://user@host/database#name.")]
+SIGNED = ".sig"
+
+
+def sign(
+    file: File,
+    key: Annotated[Path, typer.Option(metavar="KEY", help="Private key of OpenSSH that signs.")],
+    output: Annotated[
+        Path | None, typer.Option("--out", help="File of the signature. Default: FILE.sig; needed for a URL.")
+    ] = None,
+) -> int:
+    """Sign the history as it is now, in a file of its own; `audit ledger verify --key` checks it later."""
+    from audit.accounting import ledger_database, ledger_signature
+    from audit.accounting.regression import files
+
+    target = _signature_file(file, output, "--out")
+    book = ledger_database.read(file)
+    files.write(target, ledger_signature.sign(book, key))
+    entries = len(book.hashes)
+    print_plain(f"{entries} {'entry' if entries == 1 else 'entries'} signed in {target}; the seal is {book.seal}")
+    return 0
+
+
+def verify(
+    file: File,
+    seal: Annotated[str | None, typer.Option(help="Seal noted earlier; it has to be part of the history.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(metavar="KEY.pub", help="Public key of OpenSSH that has to have signed the history.")
+    ] = None,
+    signature: Annotated[
+        Path | None, typer.Option(help="File of the signature, with --key. Default: FILE.sig; needed for a URL.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Check every entry's hash, and a seal or signature; exit code 1 where the history is not what was noted or signed."""
+    from audit.accounting import ledger_database
+
+    if signature is not None and key is None:
+        raise ConfigError("a signature is checked by the public key of whoever signed; --key names it")
+    book = ledger_database.read(file)
+    is_present = seal is None or seal in book.hashes
+    row: dict[str, Any] = {"entries": len(book.hashes), "seal": book.seal, "known": is_present}
+    if is_present:
+        line = f"{len(book.hashes)} in an unbroken chain (settings, budgets, releases); the seal is {book.seal}"
+    else:
+        line = f"the seal {seal} is not part of the history: entries before it were changed or removed"
+    is_signed, lines = True, [line]
+    if key is not None:
+        is_signed, words, fields = _signed(book, _signature_file(file, signature, "--signature"), key)
+        lines, row = [*lines, words], row | fields
+    if as_json:
+        print_json(row)
+    else:
+        print_plain("\n".join(lines))
+    return 0 if is_present and is_signed else 1
+
+
+def _signed(book: Book, file: Path, key: Path) -> tuple[bool, str, dict[str, Any]]:
+    """Whether the history is signed, in words and as fields."""
+    from audit.accounting import ledger_signature
+
+    history = ledger_signature.check(book, file, key)
+    fields = {"signed_entries": 0 if history.problem else history.entries, "signature_problem": history.problem}
+    if history.problem:
+        return False, f"{file}: {history.problem}", fields
+    return True, f"the first {history.entries} are signed by this key, {history.later} were added since", fields
+
+
+def _signature_file(place: str, file: Path | None, option: str) -> Path:
+    from audit.accounting import ledger_database
+
+    if file is not None:
+        return file
+    if ledger_database.is_url(place):
+        raise ConfigError(f"a ledger of a database has no file beside it; {option} names that of the signature")
+    return Path(place + SIGNED)

@@ -1,0 +1,97 @@
+"""A ledger's history signed by an SSH key: whatever happens to an entry that was signed is noticed, by the public key alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from audit.accounting import ledger_database, ledger_signature
+from audit.accounting.ledger import Ledger, Release
+from audit.cli.app import answer
+from audit.core.adjacency import Adjacency
+from audit.core.events import ApproximateDp
+
+pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="signatures need ssh-keygen of OpenSSH")
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the keys `own` and `other`."""
+    folder = tmp_path_factory.mktemp("keys")
+    for name in ("own", "other"):
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(folder / name)]
+        subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    return folder
+
+
+def written(file: Path, names: str) -> Path:
+    """A ledger with a release of each name."""
+    releases = (Release(name=name, event=ApproximateDp(epsilon=0.1, delta=0.0), spent=0.1, source="s") for name in names)
+    empty = Ledger(budget_epsilon=9.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, releases=tuple(releases))
+    ledger_database.create(file, empty)
+    return file
+
+
+@pytest.fixture
+def book(tmp_path: Path, keys: Path) -> Path:
+    """A signed ledger of the releases a and b."""
+    file = written(tmp_path / "book.ledger", "ab")
+    assert answer(["ledger", "sign", str(file), "--key", str(keys / "own")]) == 0
+    return file
+
+
+def verify(file: Path, key: Path, *more: str) -> int:
+    return answer(["ledger", "verify", str(file), "--key", str(key), *more])
+
+
+def test_a_signed_history_may_grow(book: Path, keys: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify(book, keys / "own.pub") == 0 and "the first 3 are signed by this key, 0 were" in capsys.readouterr().out
+    assert answer(["ledger", "record", str(book), "c", "--event", "ApproximateDp(0.1, 0.0)"]) == 0
+    capsys.readouterr()
+    assert verify(book, keys / "own.pub", "--json") == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["entries"], row["signed_entries"], row["signature_problem"]) == (4, 3, "")
+
+
+@pytest.mark.parametrize("names", ["aB", "a", "ba", ""])
+def test_a_history_that_was_written_anew_is_refused(
+    tmp_path: Path, keys: Path, book: Path, names: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each of these ledgers is in order by its own hashes."""
+    forged = written(tmp_path / "forged.ledger", names)
+    assert verify(forged, keys / "own.pub", "--signature", f"{book}.sig") == 1
+    assert "changed or removed" in capsys.readouterr().out
+
+
+def test_another_key_and_another_statement_are_refused(
+    tmp_path: Path, keys: Path, book: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verify(book, keys / "other.pub") == 1 and "not signed by this key" in capsys.readouterr().out
+    signed = Path(f"{book}.sig")
+    forged = written(tmp_path / "forged.ledger", "aB")
+    seal = ledger_database.read(forged).seal
+    _, end, rest = signed.read_bytes().partition(b"\n")
+    signed.write_bytes(f"ledger of 3 entries, seal {seal}".encode() + end + rest)
+    assert ledger_signature.check(ledger_database.read(forged), signed, keys / "own.pub").problem.startswith("not signed")
+
+
+def test_what_is_no_signature_is_said(book: Path, keys: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    signed = Path(f"{book}.sig")
+    for content in (b"", b"ledger of 3 entries\n", signed.read_bytes().partition(b"\n")[2], b"\xff\xfe\n"):
+        signed.write_bytes(content)
+        assert verify(book, keys / "own.pub") == 2
+        assert "no signature of a ledger" in capsys.readouterr().err
+    signed.unlink()
+    assert verify(book, keys / "own.pub") == 2 and "audit ledger sign" in capsys.readouterr().err
+    assert answer(["ledger", "verify", str(book), "--signature", str(signed)]) == 2
+    assert "--key" in capsys.readouterr().err
+
+
+def test_a_database_names_the_file(keys: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = "postgresql://nobody@localhost/nothing#people"
+    assert answer(["ledger", "sign", url, "--key", str(keys / "own")]) == 2
+    assert "--out" in capsys.readouterr().err
