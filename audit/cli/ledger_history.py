@@ -71,7 +71,7 @@ def verify(
 
 
 def _signed(book: Book, file: Path, key: Path) -> tuple[bool, str, dict[str, Any]]:
-    """Whether the history is signed, in words and as fields."""
+    """Return whether the history is signed, in words and as fields."""
     from audit.accounting import ledger_signature
 
     history = ledger_signature.check(book, file, key)
