@@ -24,7 +24,7 @@ def sign(
         Path | None, typer.Option("--out", help="File of the signature. Default: FILE.sig; needed for a URL.")
     ] = None,
 ) -> int:
-    """Sign the history as it is now, in a file of its own; `audit ledger verify --key` checks it later."""
+    """Write a signature of the history as it is now to a file; `audit ledger verify --key` checks it later."""
     from audit.accounting import ledger_database, ledger_signature
     from audit.accounting.regression import files
 
