@@ -1,0 +1,121 @@
+"""PipelineDP: its budget accountants as they are, a subject of the battery.
+
+The library splits a budget into noise and has no figure for noise that is given. What it states is the least total budget from
+which it would hand out no more than this noise; both of its accountants give less noise for more budget.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from scipy.optimize import brentq
+
+from audit.accounting.accountants import _as_it_is
+from audit.core import checks
+from audit.core.adjacency import Adjacency
+from audit.core.claims import Claim
+from audit.core.errors import UnsupportedMechanism
+from audit.core.events import Composed, Event, Gaussian, Laplace, Repeated
+
+_RELATIVE = 1e-4  # of the budget: where the search for it ends; the library's own search for noise is no finer
+_LEAST, _MOST = 1e-3, 1e4  # budgets that are tried
+_Part = tuple[str, float, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineDp:
+    """States the least budget for which the library chooses so little noise, for Laplace and Gaussian releases.
+
+    Attributes:
+        accountant: "pld" (composition by dp-accounting's PLD, which the library calls experimental) or "naive" (sums; Laplace
+            releases only).
+
+    References:
+        github.com/OpenMined/PipelineDP.
+    """
+
+    as_it_is: ClassVar[bool] = True
+    accountant: Literal["pld", "naive"] = "pld"
+
+    def __post_init__(self) -> None:
+        checks.choice(self.accountant, "accountant", ("pld", "naive"))
+
+    def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
+        """Return the library's epsilon at `delta`.
+
+        Raises:
+            UnsupportedMechanism: an event that it does not know, or it is not installed.
+        """
+        change = 2.0 if adjacency is Adjacency.REPLACE_ONE else 1.0
+        parts = [part for part in _parts(mechanism, 1) if part[2]]
+        if not parts or any(noise <= 0 for _, noise, _ in parts):
+            raise UnsupportedMechanism("PipelineDP has no budget of nothing, and none without noise")
+        if self.accountant == "naive" and any(name != "LAPLACE" for name, *_ in parts):
+            raise UnsupportedMechanism("PipelineDP's naive accountant turns budgets into noise of Laplace releases only")
+        library = _as_it_is.library("pipeline_dp.budget_accounting", "pipeline-dp")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if self.accountant == "naive":
+                epsilon = _naive(library, parts, change)
+            else:
+                epsilon = _least(lambda budget: _noise(library, parts, (budget, delta), change))
+        return _as_it_is.figure(epsilon, package="pipeline-dp", method=self.accountant, delta=delta, adjacency=adjacency)
+
+
+def _parts(event: Event, count: int) -> list[_Part]:
+    """Name in the library, noise over sensitivity and number of each release."""
+    match event:
+        case Repeated(mechanism=inner, count=times):
+            return _parts(inner, count * int(times))
+        case Composed(parts=parts):
+            return [part for inner in parts for part in _parts(inner, count)]
+        case Gaussian(noise_multiplier=noise):
+            return [("GAUSSIAN", float(noise), count)]
+        case Laplace(noise_multiplier=noise):
+            return [("LAPLACE", math.sqrt(2) * float(noise), count)]
+    raise UnsupportedMechanism(f"PipelineDP accounts for unsampled Gaussian and Laplace releases only, not for {event}")
+
+
+def _noise(library: Any, parts: list[_Part], budget: tuple[float, float], change: float) -> float:
+    """Standard deviation that the library gives, over the one that was asked about."""
+    accountant = library.PLDBudgetAccountant(*budget)
+    for name, deviation, count in parts:  # its deviations are the base's over these weights
+        accountant.request_budget(getattr(library.MechanismType, name), weight=change / deviation, count=count)
+    accountant.compute_budgets()
+    return float(accountant.base_noise_std)
+
+
+def _naive(library: Any, parts: list[_Part], change: float) -> float:
+    """The total of a budget of which each release gets what its noise needs."""
+    accountant = library.NaiveBudgetAccountant(total_epsilon=1.0, total_delta=0.0)
+    needs = [math.sqrt(2) * change / deviation for _, deviation, _ in parts]
+    specs = [
+        accountant.request_budget(getattr(library.MechanismType, name), weight=need, count=count)
+        for (name, _, count), need in zip(parts, needs, strict=True)
+    ]
+    accountant.compute_budgets()
+    return max(need / spec.eps for need, spec in zip(needs, specs, strict=True))
+
+
+def _least(noise_of: Callable[[float], float]) -> float:
+    """Least budget whose noise is at most what was asked about; noise is about the inverse of the budget."""
+    low, high = 1.0, 1.0
+    while noise_of(high) > 1:
+        low, high = high, 4 * high
+        if high > _MOST:
+            raise UnsupportedMechanism(f"PipelineDP finds no noise for budgets up to {_MOST:g}")
+    while low == high or noise_of(low) <= 1:
+        low, high = low / 4, low
+        if low < _LEAST:
+            return high
+    budget = float(brentq(lambda total: math.log(noise_of(total)), low, high, rtol=_RELATIVE))
+    while noise_of(budget) > 1:
+        budget *= 1 + _RELATIVE
+    return budget
+
+
+PLUGIN = PipelineDp
