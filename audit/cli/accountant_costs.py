@@ -7,18 +7,19 @@ import io
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from audit.api.accountant_subjects import usual
 from audit.cli import accountant_options as shared
-from audit.cli import own_code
+from audit.cli import accountant_page, own_code
+from audit.cli.accountant_page import CLAIM_COLUMNS, WHAT_IF_COLUMNS
 from audit.cli.printing import AsJson, print_json, print_table
 from audit.core.errors import ConfigError, UnsupportedMechanism
 
 if TYPE_CHECKING:
-    from audit.api.accountant_rows import CurvePoint, WhatIfRow
+    from audit.api.accountant_rows import CurvePoint, Epsilons, WhatIfRow
     from audit.core.adjacency import Adjacency
     from audit.core.events import Event
     from audit.core.tables import Table
@@ -45,6 +46,7 @@ def epsilon(
     what_if: WhatIf = None,
     accountant: shared.Names = None,
     csv_file: Annotated[Path | None, typer.Option("--csv", help="Write epsilon over delta to this CSV file.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write all of it, with the curve, as an HTML page of a report.")] = None,
     plot: shared.Plot = None,
     over: Over = "delta",
     as_json: AsJson = False,
@@ -52,6 +54,7 @@ def epsilon(
     """Compute the epsilon of a mechanism by each accountant, beside a proven bracket on the true epsilon."""
     from audit.api import accountant as library
     from audit.core.event_forms import encode
+    from audit.core.events import words
 
     if over not in ("delta", "steps"):
         raise ConfigError(f"--over is '{over}'; expected delta or steps")
@@ -60,9 +63,17 @@ def epsilon(
     names, relation = accountant or list(usual(question_event)), shared.relation_of(adjacency)
     costs = library.epsilon(question_event, delta=delta, adjacency=relation, group_size=group_size, accountants=names)
     rows = _what_if(question_event, what_if, names, delta, relation, group_size)
-    if csv_file is not None or (plot is not None and over == "delta"):
+    group = f" for {group_size} records" if group_size > 1 else ""
+    terms = f"under {adjacency}{group}"
+    truth = shared.truth_text(costs.lower, costs.upper, costs.doubt)
+    if csv_file is not None or page is not None or (plot is not None and over == "delta"):
         points = library.curve(question_event, adjacency=relation, group_size=group_size, accountants=names)
         _write_curve(points, csv_file, plot if over == "delta" else None)
+        if page is not None:
+            claims, variants = _claim_cells(costs), _what_if_cells(rows, names)
+            accountant_page.write(
+                page, words(question_event), terms, f"At delta {delta:g} {truth}.", (claims, variants, points)
+            )
     if plot is not None and over == "steps":
         _draw_steps(plot, names, question_event, delta, relation)
     if as_json:
@@ -79,17 +90,9 @@ def epsilon(
             }
         )
         return 0
-    group = f" for {group_size} records" if group_size > 1 else ""
-    print_table(
-        f"{question_event}: epsilon at delta {delta:g} under {adjacency}{group}; "
-        f"{shared.truth_text(costs.lower, costs.upper, costs.doubt)}",
-        ("accountant", "epsilon", "times the truth", "note"),
-        [
-            (row.accountant, shared.bound(row.epsilon, row.side), shared.factor(row.epsilon, costs.upper), row.note)
-            for row in costs.rows
-        ],
-    )
-    _print_what_if(rows, names)
+    print_table(f"{question_event}: epsilon at delta {delta:g} {terms}; {truth}", CLAIM_COLUMNS, _claim_cells(costs))
+    if rows:
+        print_table("what if", (*WHAT_IF_COLUMNS, *names), _what_if_cells(rows, names))
     return 0
 
 
@@ -167,18 +170,23 @@ def _what_if(
     )
 
 
-def _print_what_if(rows: Sequence[WhatIfRow], names: Sequence[str]) -> None:
-    if rows:
-        cells: list[Sequence[Any]] = [
-            (
-                ", ".join(row.changes),
-                shared.bound(row.lower, "lower"),
-                shared.bound(row.upper),
-                *(shared.bound(row.claims[name]) for name in names),
-            )
-            for row in rows
-        ]
-        print_table("what if", ("changes", "truth at least", "truth at most", *names), cells)
+def _claim_cells(costs: Epsilons) -> list[tuple[str, ...]]:
+    return [
+        (row.accountant, shared.bound(row.epsilon, row.side), shared.factor(row.epsilon, costs.upper), row.note)
+        for row in costs.rows
+    ]
+
+
+def _what_if_cells(rows: Sequence[WhatIfRow], names: Sequence[str]) -> list[tuple[str, ...]]:
+    return [
+        (
+            ", ".join(row.changes),
+            shared.bound(row.lower, "lower"),
+            shared.bound(row.upper),
+            *(shared.bound(row.claims[name]) for name in names),
+        )
+        for row in rows
+    ]
 
 
 def _write_curve(points: Table[CurvePoint], csv_file: Path | None, plot: Path | None) -> None:

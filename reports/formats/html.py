@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any, ClassVar
 
@@ -106,6 +106,18 @@ def summary(report: AuditReport) -> str:
     return f'<div class="audit-report">{"".join(_block(block, 3, report) for block in blocks)}</div>'
 
 
+def standalone(title: str, blocks: Sequence[Block], drawings: Mapping[str, bytes]) -> bytes:
+    """Return a page in the report's style that is about no report; `drawings` are the SVG of its figures by name."""
+
+    def written(block: Block) -> str:
+        if isinstance(block, page.Figure):
+            return _framed(_drawing(drawings[block.name], block.name), block)
+        write: Callable[..., str] = WRITERS[type(block)]
+        return write(block, 2, None)
+
+    return shell(title, f"<h1>{escape(title)}</h1>{''.join(map(written, blocks))}").encode()
+
+
 def _anchor(part: Section, parts: list[Section]) -> str:
     return f"section-{parts.index(part)}"
 
@@ -164,7 +176,10 @@ def _table(block: page.Table, *_: Any) -> str:
 
 
 def _figure(block: page.Figure, _: int, report: AuditReport) -> str:
-    drawing = curves.roc(report, block.name) or _drawing(figures.drawings(report)[block.name].svg, block.name)
+    return _framed(curves.roc(report, block.name) or _drawing(figures.drawings(report)[block.name].svg, block.name), block)
+
+
+def _framed(drawing: str, block: page.Figure) -> str:
     labels = drawing.replace("<svg", f'<svg role="img" aria-label="{escape(block.alt)}"', 1)
     return f"<figure>{labels}<figcaption>{escape(block.caption)}</figcaption></figure>"
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from audit.cli.accountant import app
 from audit.cli.app import answer
 from audit.core.errors import ConfigError, DataError
+from audit.core.rounding import down, up
 
 RUNNER = CliRunner()
 FEW = ["--case", "grid-q0.01-s1-t1000-d1e-05", "--case", "steps-1e0", "--case", "laplace-b1-t1-d1e-05"]
@@ -177,8 +178,8 @@ def test_targets_that_mean_nothing_are_refused(arguments: tuple[str, ...], messa
 
 
 def test_any_event_with_its_curve_and_what_if(tmp_path: Path) -> None:
-    table, figure = tmp_path / "curve.csv", tmp_path / "curve.svg"
-    words = ("epsilon", "Gaussian(5.0)", "-a", "rdp", "--csv", str(table), "--plot", str(figure))
+    table, figure, page = tmp_path / "curve.csv", tmp_path / "curve.svg", tmp_path / "costs.html"
+    words = ("epsilon", "Gaussian(5.0)", "-a", "rdp", "--csv", str(table), "--plot", str(figure), "--page", str(page))
     code, out = invoke(*words, "--what-if", "noise=1,x2", "--json")
     found = json.loads(out)
     assert code == 0 and found["event"]["kind"] == "Gaussian"
@@ -187,6 +188,12 @@ def test_any_event_with_its_curve_and_what_if(tmp_path: Path) -> None:
     lines = table.read_text().splitlines()
     assert lines[0] == "delta,truth_at_least,truth_at_most,rdp" and len(lines) == 20
     assert figure.read_text().lstrip().startswith("<?xml")
+    text = page.read_text()
+    assert text.startswith("<!doctype html>") and text.count("<table>") == 3 and text.count("<svg") == 1
+    for row in (found["claims"][0]["epsilon"], found["what_if"][0]["claims"]["rdp"], found["what_if"][1]["claims"]["rdp"]):
+        assert f">{up(row, 4)}<" in text
+    assert f"[{down(found['truth'][0], 4)}, {up(found['truth'][1], 4)}]" in text and "Gaussian" in text
+    assert 'src="http' not in text and 'href="http' not in text
 
 
 def test_phases_groups_and_delta() -> None:
