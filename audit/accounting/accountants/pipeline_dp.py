@@ -98,7 +98,7 @@ def _naive(library: Any, parts: list[_Part], change: float) -> float:
         for (name, _, count), need in zip(parts, needs, strict=True)
     ]
     accountant.compute_budgets()
-    return max(need / spec.eps for need, spec in zip(needs, specs, strict=True))
+    return float(max(need / spec.eps for need, spec in zip(needs, specs, strict=True)))
 
 
 def _least(noise_of: Callable[[float], float]) -> float:
