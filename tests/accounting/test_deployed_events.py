@@ -10,11 +10,12 @@ import pytest
 from dp_accounting import pld
 from dp_accounting.pld import privacy_loss_distribution
 
-from audit.accounting.accountants._deployed import encoder_sensitivity
+from audit.accounting.accountants import _pairs
+from audit.accounting.accountants._deployed import chances, encoder_sensitivity
 from audit.accounting.accountants.reference import Reference
 from audit.accounting.event_expressions import parse
 from audit.core.adjacency import Adjacency
-from audit.core.deployed_events import DEPLOYED, MatrixFactorization, Skellam
+from audit.core.deployed_events import DEPLOYED, MatrixFactorization, NoisyMax, Skellam, SparseVector
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import decode, encode, kinds_by_name
 from audit.core.events import Event, Gaussian
@@ -123,13 +124,45 @@ def test_trees_against_the_library() -> None:
     assert low <= theirs.get_epsilon(1e-5) * (1 + 1e-6) and high == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-3)
 
 
-def test_selections_and_thresholds_are_bounded_from_above_only() -> None:
-    low, high = bracket("SparseVector(0.2, 0.3, 5)")
-    assert low == 0.0 and 0.49 < high <= 0.5
+def test_selections_and_thresholds_have_two_ends() -> None:
+    """From above as any mechanism with their guarantee, from below as one example of each."""
+    low, high = bracket("SparseVector(1.0, 1.0, 1)")
+    assert 0.3 < low < 0.5 and 1.99 < high <= 2.0
     low, high = bracket("NoisyMax(1.0, 'exponential')")
-    assert low == 0.0 and 0.99 < high <= 1.0
-    assert bracket("2 * NoisyMax(0.5)")[1] == pytest.approx(bracket("2 * Exponential(0.5)")[1])
+    assert 0.97 < low <= high <= 1.0
+    low, high = bracket("NoisyMax(1.0, 'laplace')")
+    assert 0.59 < low < 0.6 and 0.99 < high <= 1.0
+    assert bracket("20 * NoisyMax(0.5)") == bracket("20 * Exponential(0.5)")
     assert bracket("2 * NoisyMax(0.5)")[1] < bracket("2 * NoisyMax(0.5, 'laplace')")[1]
+    assert bracket("NoisyMax(0.0) + SparseVector(0.0, 1.0) + SparseVector(1.0, 0.0)")[0] == 0.0
+    assert 0.0 <= bracket("NoisyMax(2000.0, 'laplace')")[0] <= 2000.0
+
+
+@pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])
+def test_the_example_of_a_selection_happens(noise: str) -> None:
+    """Two candidates whose scores are `start` apart, and then `start` plus epsilon in units of the noise's scale."""
+    rng = np.random.default_rng(3)
+    event = NoisyMax(epsilon=1.5, noise=noise)  # type: ignore[arg-type]
+    drawn = {"gumbel": rng.gumbel, "exponential": rng.exponential, "laplace": rng.laplace}[noise](size=(2, 200_000))
+    for share in (0.5, 0.8):
+        start = 1.5 * (share - 1)
+        frequencies = [float((drawn[0] > drawn[1] + gap).mean()) for gap in (start, start + 1.5)]
+        if noise == "gumbel":
+            (loss, _), (chance, _) = zip(*reversed(_pairs.two_outcomes(1.5, share)("remove", -40.0).atoms), strict=True)
+            assert 0 < loss < 1.5 and 0 < chance < 1
+            odds = [value / (1 - value) for value in frequencies]
+            assert math.log(odds[0] / odds[1]) == pytest.approx(1.5, abs=0.03)
+        else:
+            assert frequencies == pytest.approx(chances(event, share), abs=0.005)
+
+
+def test_the_example_of_a_test_happens() -> None:
+    rng = np.random.default_rng(4)
+    event = SparseVector(threshold_epsilon=1.5, query_epsilon=2.0, positives=2)
+    noise = rng.laplace(scale=2 * 2 / 2.0, size=400_000) - rng.laplace(scale=1 / 1.5, size=400_000)
+    for share in (0.5, 0.9):
+        frequencies = [float((noise > gap).mean()) for gap in (share - 1, share)]
+        assert frequencies == pytest.approx(chances(event, share), abs=0.004)
 
 
 @pytest.mark.slow

@@ -111,9 +111,9 @@ def test_pipeline_dp_states_the_least_budget_with_so_little_noise(monkeypatch: p
     monkeypatch.setattr(_as_it_is, "library", lambda *names: module)
     monkeypatch.setattr(_as_it_is.importlib.metadata, "version", lambda name: "0")
     for text, budget in (("3 * Gaussian(4.0)", 0.75), ("Gaussian(0.001)", 1000.0), ("Gaussian(100.0)", 0.01)):
-        assert budget <= claim("pipeline_dp", text) <= budget * 1.0002
-        assert claim("pipeline_dp", text, REPLACE) == pytest.approx(2 * budget, rel=2e-4)
-    with pytest.raises(UnsupportedMechanism, match="no noise for budgets"):
+        assert budget <= claim("pipeline_dp", text) <= budget * 1.0005
+        assert claim("pipeline_dp", text, REPLACE) == pytest.approx(2 * budget, rel=5e-4)
+    with pytest.raises(UnsupportedMechanism, match="no such noise"):
         claim("pipeline_dp", "Gaussian(1e-6)")
 
 

@@ -1,7 +1,7 @@
 """What deployed releases cost, in terms of events that have a proof: exactly, or at most.
 
-`COSTS` is the open table: a kind of event to the event that costs exactly what it does. `LIMITS` is the same from above only:
-the event is accounted for as any mechanism with its guarantee, and nothing is proved from below.
+`COSTS` is the open table: a kind of event to the event that costs exactly what it does. `LIMITS` is the same from above: the
+event is accounted for as any mechanism with its guarantee. From below it costs what one example of it does (`chances`).
 """
 
 from __future__ import annotations
@@ -78,12 +78,63 @@ def _best(event: NoisyMax, adjacency: Adjacency) -> Event:
     return Exponential(epsilon=event.epsilon) if event.noise == "gumbel" else ApproximateDp(epsilon=event.epsilon)
 
 
+_MOST_AHEAD = 30.0  # scales of noise: beyond, a chance is 1 in floats
+
+
+def chances(event: NoisyMax | SparseVector, share: float) -> tuple[float, float]:
+    """Return how likely one answer is on two neighbouring data sets, in an example that `share` (0 to 1) chooses.
+
+    Of a selection: the worse of two candidates is named; both scores move against each other. Of tests: the only query is above
+    the threshold. At 0.5 the two data sets are mirror images, at 1 the answer is a toss-up on the first.
+
+    References:
+        McKenna, Sheldon 2020, arXiv 2010.12603 (exponential noise: the smaller of two chances is `exp(-gap) / 2`).
+    """
+    if isinstance(event, NoisyMax):
+        gap, tail = float(event.epsilon), _exponential_tail if event.noise == "exponential" else partial(laplace_tail, 1.0, 1.0)
+        start = max(gap * (share - 1), -_MOST_AHEAD)
+        return tail(start), tail(start + gap)
+    scales = 1 / float(event.threshold_epsilon), 2 * event.positives / float(event.query_epsilon)
+    start = max(share - 1, -_MOST_AHEAD * max(scales))
+    return laplace_tail(*scales, start), laplace_tail(*scales, start + 1)
+
+
+def _exponential_tail(gap: float) -> float:
+    """Chance that a candidate wins that is `gap` scales of exponential noise behind."""
+    return math.exp(-gap) / 2 if gap >= 0 else 1 - math.exp(gap) / 2
+
+
+def laplace_tail(first: float, second: float, gap: float) -> float:
+    """Return the chance that the sum of two Laplace variables of these scales exceeds `gap`.
+
+    With the larger scale b, the ratio r of the smaller one to it, and t = gap / b:
+    `exp(-t) / 2 * (1 + r / (1 + r) * t * (1 - exp(-d)) / d)` with `d = t (1 - r) / r`, where nothing cancels at equal scales.
+
+    >>> round(laplace_tail(1.0, 1.0, 2.0), 12), round(0.5 * math.exp(-2) * 2, 12)
+    (0.135335283237, 0.135335283237)
+    """
+    if gap < 0:
+        return 1 - laplace_tail(first, second, -gap)
+    scale, other = max(first, second), min(first, second)
+    t, ratio = gap / scale, other / scale
+    if ratio == 0:
+        return math.exp(-t) / 2
+    ahead = t * (1 - ratio) / ratio
+    share = -math.expm1(-ahead) / ahead if ahead else 1.0
+    return math.exp(-t) / 2 * (1 + ratio / (1 + ratio) * t * share)
+
+
 Rule = Callable[[Any, Adjacency], Event]
 COSTS: Mapping[type, Rule] = {MatrixFactorization: _matrix, TreeAggregation: _tree}
 LIMITS: Mapping[type, Rule] = {
     NoisyMax: _best,
     SparseVector: lambda event, adjacency: ApproximateDp(epsilon=event.threshold_epsilon + event.query_epsilon),
 }
+FLOORS: Mapping[type, Rule] = {
+    NoisyMax: lambda event, adjacency: _best(event, adjacency) if event.noise == "gumbel" else event,
+    SparseVector: lambda event, adjacency: event,
+}
+"""The same from below: the event itself where an example of it is accounted for (`chances`)."""
 _PAIRS: Mapping[type, Callable[..., LossPair]] = {
     DiscreteGaussian: lattice_pairs.discrete_gaussian,
     Skellam: lattice_pairs.skellam,

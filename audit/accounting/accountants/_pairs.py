@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Literal
@@ -12,7 +13,7 @@ import numpy as np
 from audit.accounting.accountants import _amplified, _deployed
 from audit.core.adjacency import Adjacency
 from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
-from audit.core.deployed_events import IntegerNoise
+from audit.core.deployed_events import IntegerNoise, NoisyMax, SparseVector
 from audit.core.deployed_procedures import MixtureOfGaussians, ProposeTestRelease
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import (
@@ -95,6 +96,10 @@ def _dominated(  # noqa: PLR0911 (one arm a kind)
     match event:
         case Exponential(epsilon=epsilon) if epsilon > 0:
             return [two_outcomes(epsilon, share)]
+        case NoisyMax(epsilon=0) | SparseVector(query_epsilon=0) | SparseVector(threshold_epsilon=0):
+            return []
+        case NoisyMax() | SparseVector():
+            return [partial(_two_answers, _deployed.chances(event, share))]
         case RandomAllocation():
             return [_amplified.allocation_pair(event, adjacency, "below")]
         case Shuffled():
@@ -122,6 +127,14 @@ def _several_runs(event: Tuned, adjacency: Adjacency) -> list[pld.PairMaker]:
         return []
     shift = math.sqrt(sum(noise**-2 for noise in noises)) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
     return [_amplified.tuned_example(event, lambda chance, way: tpr_of_gdp(way * shift, chance), math.inf)]
+
+
+def _two_answers(chances: tuple[float, float], direction: Direction, log_tail: float) -> LossPair:
+    """Return the pair of an answer that has these chances on either data set; a member is taken for either direction."""
+    first, second = chances
+    least = sys.float_info.min  # in place of a chance that has no float: less loss, so from below as true
+    losses = (math.log(first) - math.log(max(second, least)), math.log1p(-first) - math.log1p(-second))
+    return finite_pair(losses, (first, 1 - first))
 
 
 def _example(makers: Sequence[pld.PairMaker], share: float) -> pld.PairMaker:

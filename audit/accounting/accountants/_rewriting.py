@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations_with_replacement, product
 
@@ -9,7 +10,7 @@ from audit.accounting.accountants import _deployed, _procedures
 from audit.core.adjacency import Adjacency
 from audit.core.deployed_events import IntegerNoise
 from audit.core.errors import UnsupportedMechanism
-from audit.core.event_reading import kinds, rebuilt
+from audit.core.event_reading import nodes, rebuilt
 from audit.core.events import (
     Composed,
     Concentrated,
@@ -27,17 +28,20 @@ from audit.core.events import (
 
 _MOST_ALTERNATIVES = 64
 COSTS = {**_deployed.COSTS, **_procedures.COSTS}
-LIMITS = _deployed.LIMITS
+LIMITS, FLOORS = _deployed.LIMITS, _deployed.FLOORS
 
 
-def known(event: Event, adjacency: Adjacency) -> Event:
+def known(event: Event, adjacency: Adjacency, *, limits: Mapping[type, _deployed.Rule] = LIMITS) -> Event:
     """Return the event with everything deployed expressed by what has a proof.
+
+    Args:
+        limits: rules for what has no cost of its own: from above (`LIMITS`), or from below (`FLOORS`).
 
     Raises:
         UnsupportedMechanism: a rule does not hold here.
     """
     _procedures.check_groups(event, adjacency)
-    rules = {**COSTS, **LIMITS}
+    rules = {**COSTS, **limits}
     return rebuilt(event, lambda node: rules[type(node)](node, adjacency) if type(node) in rules else node)
 
 
@@ -55,8 +59,8 @@ def known_uncut(event: Event, adjacency: Adjacency) -> Event:
 
 
 def is_limit(event: Event) -> bool:
-    """Return whether some part is bounded from above only."""
-    return any(kind in LIMITS for kind in kinds(event))
+    """Return whether some part has a rule from above only."""
+    return any(type(node) in LIMITS and FLOORS[type(node)](node, Adjacency.ADD_REMOVE) is node for node in nodes(event))
 
 
 def alternatives(event: Event, adjacency: Adjacency) -> list[Event]:

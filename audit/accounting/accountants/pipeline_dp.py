@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from scipy.optimize import brentq
-
 from audit.accounting.accountants import _as_it_is
 from audit.core import checks
 from audit.core.adjacency import Adjacency
@@ -21,8 +19,9 @@ from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import Composed, Event, Gaussian, Laplace, Repeated
 
-_RELATIVE = 1e-4  # of the budget: where the search for it ends; the library's own search for noise is no finer
+_RELATIVE = 2e-4  # of the noise: where the search for a budget ends; the library's own search for noise is hardly finer
 _LEAST, _MOST = 1e-3, 1e4  # budgets that are tried
+_MOST_STEPS = 60
 _Part = tuple[str, float, int]
 
 
@@ -102,20 +101,16 @@ def _naive(library: Any, parts: list[_Part], change: float) -> float:
 
 
 def _least(noise_of: Callable[[float], float]) -> float:
-    """Least budget whose noise is at most what was asked about; noise is about the inverse of the budget."""
-    low, high = 1.0, 1.0
-    while noise_of(high) > 1:
-        low, high = high, 4 * high
-        if high > _MOST:
-            raise UnsupportedMechanism(f"PipelineDP finds no noise for budgets up to {_MOST:g}")
-    while low == high or noise_of(low) <= 1:
-        low, high = low / 4, low
-        if low < _LEAST:
-            return high
-    budget = float(brentq(lambda total: math.log(noise_of(total)), low, high, rtol=_RELATIVE))
-    while noise_of(budget) > 1:
-        budget *= 1 + _RELATIVE
-    return budget
+    """Least budget whose noise is at most what was asked about; noise is about its inverse, or the root of that."""
+    budget = 1.0
+    for _ in range(_MOST_STEPS):
+        noise = noise_of(budget)
+        if 1 - _RELATIVE <= noise <= 1:
+            return budget
+        budget *= noise * (1 + _RELATIVE / 2)
+        if not _LEAST < budget < _MOST:
+            break
+    raise UnsupportedMechanism(f"PipelineDP finds no such noise for budgets from {_LEAST:g} to {_MOST:g}")
 
 
 PLUGIN = PipelineDp

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from audit.accounting.accountants import _closed_forms, _independent, _pairs, _procedures
-from audit.accounting.accountants._rewriting import alternatives, is_limit, known, without_groups
+from audit.accounting.accountants._rewriting import FLOORS, alternatives, is_limit, known, without_groups
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
@@ -23,6 +23,7 @@ from audit.stats.curves import pld
 
 Bracket = tuple[float, float]
 _SLACK_ROUNDS, _SLACK_MARGIN = 8, 1e-6
+_LIMIT_SHARES = (0.5, 0.45, 0.4, 0.3, 0.8, 0.95, 0.999)  # which examples of selections and tests are tried from below
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +108,22 @@ class Reference:
                 doubt = str(error)
             brackets.append((0.0, math.inf) if doubt else (0.0, ends[1]) if is_limit(event) else (min(ends), ends[1]))
             doubts += [f"no bracket here: {doubt}"] if doubt else []
+        if is_limit(event) and not doubts:
+            high = max(high for _, high in brackets)
+            brackets.append((min(self._below(event, delta, adjacency), high), high))
         return (max(low for low, _ in brackets), max(high for _, high in brackets)), "; ".join(doubts)
+
+    def _below(self, event: Event, delta: float, adjacency: Adjacency) -> float:
+        """Lower end where some part is bounded from above only: that of one member of its class; 0 where none is known."""
+        try:
+            ways = alternatives(without_groups(known(event, adjacency, limits=FLOORS)), adjacency)
+            return max(
+                self._compose(_pairs.leaves(way, 1, adjacency, "below", share), delta, adjacency)[0]
+                for way in ways
+                for share in _LIMIT_SHARES
+            )
+        except (UnsupportedMechanism, ArithmeticError, MemoryError):  # nothing is proved from below, which 0 says
+            return 0.0
 
     def _bracket(self, event: Event, delta: float, adjacency: Adjacency) -> tuple[float, float]:
         if _closed_forms.chance_of_any(event) <= delta:
