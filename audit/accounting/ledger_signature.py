@@ -45,7 +45,7 @@ def sign(book: Book, key: Path) -> bytes:
     return statement + signature.signature_of(statement, key, NAMESPACE)
 
 
-def check(book: Book, signed: Path, public: Path) -> SignedHistory:
+def check(book: Book, file: Path, public: Path) -> SignedHistory:
     """Return what a signed file says of a ledger, by the public key of whoever is to have signed it.
 
     Raises:
@@ -53,13 +53,13 @@ def check(book: Book, signed: Path, public: Path) -> SignedHistory:
         OutputError: OpenSSH is absent.
     """
     try:
-        content = signed.read_bytes()
+        content = file.read_bytes()
     except OSError as error:
-        raise DataError(f"cannot read the signature '{signed}': {error.strerror}; `audit ledger sign` writes one") from error
+        raise DataError(f"cannot read the signature '{file}': {error.strerror}; `audit ledger sign` writes one") from error
     line, end, rest = content.partition(b"\n")
     match = _STATEMENT.fullmatch(line.decode(errors="replace"))
     if match is None or not rest.startswith(signature.FIRST_LINE):
-        raise DataError(f"'{signed}' is no signature of a ledger; expected what `audit ledger sign` writes")
+        raise DataError(f"'{file}' is no signature of a ledger; expected what `audit ledger sign` writes")
     entries, seal = int(match[1]), match[2]
     later = len(book.hashes) - entries
     if words := signature.refusal(line + end, rest, public, NAMESPACE):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from audit.accounting.ledger_database import Book
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger: a file, or postgresql://user@host/database#name.")]
-SIGNED = ".sig"
+SUFFIX = ".sig"
 
 
 def sign(
@@ -61,7 +61,7 @@ def verify(
         line = f"the seal {seal} is not part of the history: entries before it were changed or removed"
     is_signed, lines = True, [line]
     if key is not None:
-        is_signed, words, fields = _signed(book, _signature_file(file, signature, "--signature"), key)
+        is_signed, words, fields = _signature_row(book, _signature_file(file, signature, "--signature"), key)
         lines, row = [*lines, words], row | fields
     if as_json:
         print_json(row)
@@ -70,7 +70,7 @@ def verify(
     return 0 if is_present and is_signed else 1
 
 
-def _signed(book: Book, file: Path, key: Path) -> tuple[bool, str, dict[str, Any]]:
+def _signature_row(book: Book, file: Path, key: Path) -> tuple[bool, str, dict[str, Any]]:
     """Return whether the history is signed, in words and as fields."""
     from audit.accounting import ledger_signature
 
@@ -88,4 +88,4 @@ def _signature_file(place: str, file: Path | None, option: str) -> Path:
         return file
     if ledger_database.is_url(place):
         raise ConfigError(f"a ledger of a database has no file beside it; {option} names that of the signature")
-    return Path(place + SIGNED)
+    return Path(place + SUFFIX)

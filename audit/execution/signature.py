@@ -28,9 +28,9 @@ def sign(folder: Path, key: Path) -> Path:
         OutputError: OpenSSH is absent, or the signature cannot be written.
     """
     target = folder / SIGNATURE
-    signed = signature_of((folder / SUMS).read_bytes(), key, NAMESPACE)
+    content = signature_of((folder / SUMS).read_bytes(), key, NAMESPACE)
     try:
-        target.write_bytes(signed)
+        target.write_bytes(content)
     except OSError as error:
         raise OutputError(f"cannot write '{target}': {error.strerror}; choose another folder") from error
     return target
@@ -88,10 +88,10 @@ def _public_key(public: Path) -> str:
 
 def _verify(content: bytes, signature: bytes, signer: str, namespace: str) -> str:
     with tempfile.TemporaryDirectory(prefix="audit-verify-") as name:
-        signers, signed = Path(name) / "allowed_signers", Path(name) / "signature"
+        signers, file = Path(name) / "allowed_signers", Path(name) / "signature"
         signers.write_text(f'{_SIGNER} namespaces="{namespace}" {signer}\n', encoding="ascii")
-        signed.write_bytes(signature)
-        options = ["-f", str(signers), "-I", _SIGNER, "-n", namespace, "-s", str(signed)]
+        file.write_bytes(signature)
+        options = ["-f", str(signers), "-I", _SIGNER, "-n", namespace, "-s", str(file)]
         process = _run(["-Y", "verify", *options], content)
     return "" if process.returncode == 0 else _words(process)
 

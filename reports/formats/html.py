@@ -109,13 +109,13 @@ def summary(report: AuditReport) -> str:
 def standalone(title: str, blocks: Sequence[Block], drawings: Mapping[str, bytes]) -> bytes:
     """Return a page in the report's style that is about no report; `drawings` are the SVG of its figures by name."""
 
-    def written(block: Block) -> str:
+    def fragment(block: Block) -> str:
         if isinstance(block, page.Figure):
-            return _framed(_drawing(drawings[block.name], block.name), block)
+            return _frame(_drawing(drawings[block.name], block.name), block)
         write: Callable[..., str] = WRITERS[type(block)]
         return write(block, 2, None)
 
-    return shell(title, f"<h1>{escape(title)}</h1>{''.join(map(written, blocks))}").encode()
+    return shell(title, f"<h1>{escape(title)}</h1>{''.join(map(fragment, blocks))}").encode()
 
 
 def _anchor(part: Section, parts: list[Section]) -> str:
@@ -176,10 +176,10 @@ def _table(block: page.Table, *_: Any) -> str:
 
 
 def _figure(block: page.Figure, _: int, report: AuditReport) -> str:
-    return _framed(curves.roc(report, block.name) or _drawing(figures.drawings(report)[block.name].svg, block.name), block)
+    return _frame(curves.roc(report, block.name) or _drawing(figures.drawings(report)[block.name].svg, block.name), block)
 
 
-def _framed(drawing: str, block: page.Figure) -> str:
+def _frame(drawing: str, block: page.Figure) -> str:
     labels = drawing.replace("<svg", f'<svg role="img" aria-label="{escape(block.alt)}"', 1)
     return f"<figure>{labels}<figcaption>{escape(block.caption)}</figcaption></figure>"
 

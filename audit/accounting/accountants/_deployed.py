@@ -115,8 +115,8 @@ def laplace_tail(first: float, second: float, gap: float) -> float:
     """
     if gap < 0:
         return 1 - laplace_tail(first, second, -gap)
-    scale, other = max(first, second), min(first, second)
-    t, ratio = gap / scale, other / scale
+    scale, smaller = max(first, second), min(first, second)
+    t, ratio = gap / scale, smaller / scale
     if ratio == 0:
         return math.exp(-t) / 2
     ahead = t * (1 - ratio) / ratio

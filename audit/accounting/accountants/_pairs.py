@@ -132,8 +132,8 @@ def _several_runs(event: Tuned, adjacency: Adjacency) -> list[pld.PairMaker]:
 def _two_answers(chances: tuple[float, float], direction: Direction, log_tail: float) -> LossPair:
     """Return the pair of an answer that has these chances on either data set; a member is taken for either direction."""
     first, second = chances
-    least = sys.float_info.min  # in place of a chance that has no float: less loss, so from below as true
-    losses = (math.log(first) - math.log(max(second, least)), math.log1p(-first) - math.log1p(-second))
+    floor = sys.float_info.min  # in place of a chance that has no float: less loss, so from below as true
+    losses = (math.log(first) - math.log(max(second, floor)), math.log1p(-first) - math.log1p(-second))
     return finite_pair(losses, (first, 1 - first))
 
 

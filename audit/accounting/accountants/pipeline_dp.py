@@ -20,7 +20,7 @@ from audit.core.errors import UnsupportedMechanism
 from audit.core.events import Composed, Event, Gaussian, Laplace, Repeated
 
 _RELATIVE = 2e-4  # of the noise: where the search for a budget ends; the library's own search for noise is hardly finer
-_LEAST, _MOST = 1e-3, 1e4  # budgets that are tried
+_SMALLEST, _LARGEST = 1e-3, 1e4  # budgets that are tried
 _MOST_STEPS = 60
 _Part = tuple[str, float, int]
 
@@ -61,7 +61,7 @@ class PipelineDp:
             if self.accountant == "naive":
                 epsilon = _naive(library, parts, change)
             else:
-                epsilon = _least(lambda budget: _noise(library, parts, (budget, delta), change))
+                epsilon = _budget(lambda budget: _noise(library, parts, (budget, delta), change))
         return _as_it_is.figure(epsilon, package="pipeline-dp", method=self.accountant, delta=delta, adjacency=adjacency)
 
 
@@ -89,18 +89,18 @@ def _noise(library: Any, parts: list[_Part], budget: tuple[float, float], change
 
 
 def _naive(library: Any, parts: list[_Part], change: float) -> float:
-    """The total of a budget of which each release gets what its noise needs."""
+    """The total of a budget of which each release gets what its noise epsilons."""
     accountant = library.NaiveBudgetAccountant(total_epsilon=1.0, total_delta=0.0)
-    needs = [math.sqrt(2) * change / deviation for _, deviation, _ in parts]
+    epsilons = [math.sqrt(2) * change / deviation for _, deviation, _ in parts]
     specs = [
-        accountant.request_budget(getattr(library.MechanismType, name), weight=need, count=count)
-        for (name, _, count), need in zip(parts, needs, strict=True)
+        accountant.request_budget(getattr(library.MechanismType, name), weight=epsilon, count=count)
+        for (name, _, count), epsilon in zip(parts, epsilons, strict=True)
     ]
     accountant.compute_budgets()
-    return float(max(need / spec.eps for need, spec in zip(needs, specs, strict=True)))
+    return float(max(epsilon / spec.eps for epsilon, spec in zip(epsilons, specs, strict=True)))
 
 
-def _least(noise_of: Callable[[float], float]) -> float:
+def _budget(noise_of: Callable[[float], float]) -> float:
     """Least budget whose noise is at most what was asked about; noise is about its inverse, or the root of that."""
     budget = 1.0
     for _ in range(_MOST_STEPS):
@@ -108,9 +108,9 @@ def _least(noise_of: Callable[[float], float]) -> float:
         if 1 - _RELATIVE <= noise <= 1:
             return budget
         budget *= noise * (1 + _RELATIVE / 2)
-        if not _LEAST < budget < _MOST:
+        if not _SMALLEST < budget < _LARGEST:
             break
-    raise UnsupportedMechanism(f"PipelineDP finds no such noise for budgets from {_LEAST:g} to {_MOST:g}")
+    raise UnsupportedMechanism(f"PipelineDP finds no such noise for budgets from {_SMALLEST:g} to {_LARGEST:g}")
 
 
 PLUGIN = PipelineDp

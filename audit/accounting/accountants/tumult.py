@@ -43,9 +43,9 @@ class Tumult:
         library = _Library()
         is_pure = all(isinstance(event, Laplace) for event, _ in releases)
         measurements = [library.measurement(event, is_pure) for event, count in releases for _ in range(count)]
-        composed = library.compositions.Composition(measurements)
-        cost = float(composed.privacy_function(change).to_float(round_up=True))  # epsilon, or rho
-        epsilon = cost if is_pure else _converted(cost, delta)
+        composition = library.compositions.Composition(measurements)
+        cost = float(composition.privacy_function(change).to_float(round_up=True))  # epsilon, or rho
+        epsilon = cost if is_pure else _conversion(cost, delta)
         return _as_it_is.figure(
             epsilon, package="tmlt.core", method="pure DP" if is_pure else "zCDP", delta=delta, adjacency=adjacency
         )
@@ -84,7 +84,7 @@ def _releases(event: Event, count: int) -> list[tuple[Event, int]]:
     raise UnsupportedMechanism(f"Tumult accounts for unsampled Gaussian and Laplace releases here, not for {event}")
 
 
-def _converted(rho: float, delta: float) -> float:
+def _conversion(rho: float, delta: float) -> float:
     """Epsilon by the conversion that `RhoZCDPToApproxDP` documents (Bun and Steinke 2016, Proposition 1.3).
 
     The library itself only says whether an epsilon is enough, by a symbolic solver that answers for 8797/5000 and for 1.759423
