@@ -110,6 +110,7 @@ class MatrixFactorization(ReleaseEvent):
 
     Attributes:
         noise_multiplier: standard deviation of the noise on `C x` over the clip norm.
+        clip_norm: l2 bound on one record's gradient, for whoever executes the event; no accountant needs it.
         coefficients: first column of C, from the diagonal on; what is missing is 0 (a banded C).
         steps: number of batches.
         participations: the most batches that one record is part of.
@@ -125,8 +126,10 @@ class MatrixFactorization(ReleaseEvent):
     steps: int
     participations: int = 1
     separation: int = 1
+    clip_norm: float = 1.0
 
     def __post_init__(self) -> None:
+        checks.positive(self.clip_norm, "clip_norm")
         if not isinstance(self.coefficients, Sequence) or not self.coefficients:
             raise ConfigError(
                 f"coefficients is {self.coefficients!r}; expected the first column of the encoder, a list of numbers"

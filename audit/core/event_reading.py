@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from audit.core import checks
+from audit.core.deployed_events import MatrixFactorization
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import (
     Composed,
@@ -133,6 +134,8 @@ def steps(event: Event) -> int:
             return sum(steps(part) for part in event.parts)
         case PoissonSampled() | SampledWithoutReplacement() | Grouped():
             return steps(event.mechanism)
+        case MatrixFactorization():
+            return event.steps
     return 1
 
 
@@ -142,7 +145,7 @@ def sample_rate(event: Event) -> float | None:
         case PoissonSampled():
             inner = sample_rate(event.mechanism)
             return None if inner is None else event.sample_rate * inner
-        case SampledWithoutReplacement():
+        case SampledWithoutReplacement() | MatrixFactorization():
             return None
     rates = {sample_rate(part) for part in parts(event)} or {1.0}
     return rates.pop() if len(rates) == 1 else None
@@ -166,6 +169,18 @@ def noisy_steps(event: Event | None) -> NoisySteps | None:
             noise = release.noise_multiplier
             return NoisySteps(noise_multiplier=noise, clip_norm=release.clip_norm, sample_rate=rate, steps=count)
     return None
+
+
+def sum_noise(event: Event) -> float | None:
+    """Return the noise multiplier of an event that releases noisy sums of clipped gradients, step by step; None for any other.
+
+    >>> sum_noise(MatrixFactorization(noise_multiplier=2.0, coefficients=(1.0, 0.5), steps=3))
+    2.0
+    """
+    if isinstance(event, MatrixFactorization):
+        return event.noise_multiplier
+    noisy = noisy_steps(event)
+    return None if noisy is None else noisy.noise_multiplier
 
 
 def phases(event: Event) -> tuple[Phase, ...]:
@@ -227,4 +242,6 @@ def first_steps(event: Event, count: int) -> Event:
             return Composed(parts=tuple(parts))
         case PoissonSampled() | SampledWithoutReplacement() | Grouped():
             return replace(event, mechanism=first_steps(event.mechanism, count))
+        case MatrixFactorization():
+            return replace(event, steps=count)
     return Composed(parts=())

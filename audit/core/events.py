@@ -12,6 +12,8 @@ from typing import Literal
 from audit.core import checks
 from audit.core.errors import ConfigError
 
+_SHOWN = 3  # numbers of a long list in words
+
 Unit = Literal["example", "user", "client", "document"]
 """Whose contribution a release bounds: one record, or all records of one user, client or document."""
 
@@ -234,8 +236,20 @@ def words(event: Event) -> str:
         case Composed(parts=parts):
             return "; then ".join(words(part) for part in parts) or "nothing"
     values = ((field.name, getattr(event, field.name)) for field in fields(event) if field.name != "unit")  # type: ignore[arg-type]
-    texts = (f"{name} {words(value) if isinstance(value, Event) else value}" for name, value in values)
+    texts = (f"{name} {words(value) if isinstance(value, Event) else _short(value)}" for name, value in values)
     return f"{type(event).__name__} ({', '.join(texts)}{_about(event)})"
+
+
+def _short(value: object) -> str:
+    """Return a value as text, of many numbers the first ones.
+
+    >>> _short((1.0, 0.5)), _short((1.0, 0.5, 0.375, 0.3125, 0.2734))
+    ('(1, 0.5)', '(1, 0.5, 0.375, ... 5 in all)')
+    """
+    if not isinstance(value, tuple) or not all(isinstance(number, float) for number in value):
+        return str(value)
+    texts = ", ".join(f"{number:g}" for number in value[:_SHOWN])
+    return f"({texts})" if len(value) <= _SHOWN else f"({texts}, ... {len(value)} in all)"
 
 
 def _about(event: Event) -> str:

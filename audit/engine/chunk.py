@@ -16,6 +16,8 @@ from audit.engine.adaptive_clipping import AdaptiveNorms, refuse_planted_gradien
 from audit.engine.clip_check import Recomputation
 from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
 from audit.engine.compiled_mlp import ChainGradients, compiled_chain
+from audit.engine.correlated_noise import CorrelatedNoise, Encoder
+from audit.engine.cyclic_batches import CyclicSampler
 from audit.engine.dispatch import gradients_of
 from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
 from audit.engine.ghost_clipping import full_precision
@@ -84,10 +86,12 @@ class Chunk:
         if job.canaries.are_gradients:
             scale = 1.0 if self.private is None else self.private.clip_norm
             self.canaries = PlantedGradients(job.canaries, self.models.layout, self.models.flat, scale)
-        self.noise: NoiseStreams | None = None
+        self.noise: NoiseStreams | CorrelatedNoise | None = None
+        self.encoder = Encoder(technique.encoder) if technique.encoder else None
         if self.private is not None:
             noise_seeds = tuple(seed.child("noise") for seed in self.seeds)
-            self.noise = NoiseStreams(self.models.layout, noise_seeds, self.models.flat)
+            streams = NoiseStreams(self.models.layout, noise_seeds, self.models.flat)
+            self.noise = CorrelatedNoise(streams, technique.encoder) if technique.encoder else streams
 
     def _initial(self, arrangement: Arrangement) -> Gradients:
         shape, outputs = self.job.dataset.train.inputs.shape[1:], self.job.dataset.outputs
@@ -120,12 +124,7 @@ class Chunk:
         products = None
         if self.canaries is not None and "steps" in job.access.released:
             products = torch.zeros(steps, count, self.canaries.count, dtype=torch.float32, device=self.device)
-        sampler = EnsembleSampler(
-            self.law,
-            tuple(seed.child("batches") for seed in self.seeds),
-            self.included,
-            as_gradients=self.canaries is not None,
-        )
+        sampler = self._sampler()
         report = _ThrottledProgress(progress, count)
         checkpoints = []
         within = self.law.block_steps
@@ -142,6 +141,12 @@ class Chunk:
             report.step()
         report.flush()
         return replace(self._result(initial, products, measurements), checkpoints=tuple(checkpoints))
+
+    def _sampler(self) -> EnsembleSampler | CyclicSampler:
+        seeds, as_gradients = tuple(seed.child("batches") for seed in self.seeds), self.canaries is not None
+        if self.encoder is None:
+            return EnsembleSampler(self.law, seeds, self.included, as_gradients=as_gradients)
+        return CyclicSampler(self.law, seeds, self.included, cycle=round(1 / self.law.rate), as_gradients=as_gradients)
 
     def _step(self, block: Block, within: int, measurements: _Measurements, step: int) -> Tensor | None:
         """One step of every model; the products of the gradient canaries where there are any."""
@@ -175,13 +180,17 @@ class Chunk:
         return products
 
     def _noisy(self, total: Tensor, noise_norms: Tensor) -> Tensor:
-        """`total` with noise; the norm of what was really added, at the first clip norm, goes to `noise_norms` `(N,)`."""
+        """`total` with noise; the norm of what was really added, at the first clip norm, goes to `noise_norms` `(N,)`.
+
+        Of correlated noise the norm of what the encoder makes of it, which is what was accounted for.
+        """
         if self.private is None or self.noise is None:
             return total
         if self.adaptive is None:
             scale = self.private.noise_multiplier * self.private.clip_norm
             noisy = torch.add(total, self.noise.step(), alpha=scale, out=self.noisy)
-            torch.linalg.vector_norm(torch.sub(noisy, total, out=self.noise_buffer), dim=1, out=noise_norms)
+            added = torch.sub(noisy, total, out=self.noise_buffer)
+            torch.linalg.vector_norm(added if self.encoder is None else self.encoder.apply(added), dim=1, out=noise_norms)
             return noisy
         norms = self.adaptive.norms
         noisy = torch.add(total, self.noise.step() * (self.adaptive.multiplier * norms), out=self.noisy)

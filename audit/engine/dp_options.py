@@ -28,6 +28,8 @@ class Technique:
         copies: augmented copies of each sampled example; their mean gradient is clipped once, so the mechanism is the same.
         flip: mirror each copy left to right with probability 1/2.
         shift: move each copy by up to so many pixels in each direction, zeros coming in.
+        encoder: first column of the matrix C of DP-FTRL: noise is correlated by its inverse, batches come in cycles; () adds
+            independent noise to Poisson batches.
         averaging: decay of the moving average of the weights that is released in place of the last ones; 0 for none.
             A function of what DP-SGD has released already (post-processing).
 
@@ -41,6 +43,7 @@ class Technique:
     flip: bool = False
     shift: int = 0
     averaging: float = 0.0
+    encoder: tuple[float, ...] = ()
     quantile: Quantile = field(default_factory=Quantile)
 
     def __post_init__(self) -> None:

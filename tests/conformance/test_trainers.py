@@ -21,6 +21,7 @@ from tests.engine import cases
 
 PACKAGE = "audit.trainers"
 RATE = 0.25
+OTHERS = ("user_function", "federated", "language_model", "matrix_factorization")
 PRIVATE = dp_sgd(noise_multiplier=1.3, clip_norm=0.5, sample_rate=RATE, steps=40)
 PLAIN = sgd(sample_rate=RATE, steps=40)
 
@@ -40,10 +41,9 @@ def trainer_and_mechanism(name: str) -> tuple[Trainer, Event, Event]:
 
 
 # the user's own function executes no mechanism of this project's: tests/experiment/test_described.py; clients are no records:
-# tests/engine/test_federated.py; nor are texts: tests/engine/test_language_models.py
-@pytest.fixture(
-    params=[name for name in plugins.names(PACKAGE) if name not in ("user_function", "federated", "language_model")]
-)
+# tests/engine/test_federated.py; nor are texts: tests/engine/test_language_models.py; cycles are no Poisson batches:
+# tests/engine/test_matrix_factorization.py
+@pytest.fixture(params=[name for name in plugins.names(PACKAGE) if name not in OTHERS])
 def made(request: pytest.FixtureRequest) -> tuple[Trainer, Event, Event]:
     return trainer_and_mechanism(request.param)
 

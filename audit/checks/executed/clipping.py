@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from audit.checks.executed._row import row
-from audit.core.event_reading import noisy_steps
+from audit.core.event_reading import sum_noise
 from audit.core.events import Event
 from audit.core.results import Check
 from audit.core.training import Executed
@@ -20,7 +20,7 @@ class Clipping:
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
         """Return the rows that this check adds; none where it has nothing to look at."""
-        if noisy_steps(event) is None:
+        if sum_noise(event) is None:
             return ()
         largest = float(execution.largest_norm.max(initial=0.0))
         value = f"largest clipped gradient {largest:.6f} of the clip norm"

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from audit.checks.executed._row import Z_LIMIT, row
-from audit.core.event_reading import noisy_steps
+from audit.core.event_reading import sum_noise
 from audit.core.events import Event
 from audit.core.results import Check
 from audit.core.training import Executed
@@ -23,10 +23,10 @@ class Noise:
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
         """Return the rows that this check adds; none where it has nothing to look at."""
-        claim = noisy_steps(event)
-        if claim is None:
+        accounted_noise = sum_noise(event)
+        if accounted_noise is None:
             return ()
-        noise, accounted_noise = execution.noise_multiplier, claim.noise_multiplier
+        noise = execution.noise_multiplier
         error = accounted_noise / math.sqrt(2 * max(execution.noise_draws, 1))
         off = float(np.abs(noise - accounted_noise).max())
         value = f"noise multiplier {noise.min():.4f} to {noise.max():.4f} realised, {accounted_noise:.4f} accounted"
