@@ -189,8 +189,8 @@ class Chunk:
         if self.adaptive is None:
             scale = self.private.noise_multiplier * self.private.clip_norm
             noisy = torch.add(total, self.noise.step(), alpha=scale, out=self.noisy)
-            added = torch.sub(noisy, total, out=self.noise_buffer)
-            torch.linalg.vector_norm(added if self.encoder is None else self.encoder.apply(added), dim=1, out=noise_norms)
+            noise = torch.sub(noisy, total, out=self.noise_buffer)
+            torch.linalg.vector_norm(noise if self.encoder is None else self.encoder.apply(noise), dim=1, out=noise_norms)
             return noisy
         norms = self.adaptive.norms
         noisy = torch.add(total, self.noise.step() * (self.adaptive.multiplier * norms), out=self.noisy)

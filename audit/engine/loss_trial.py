@@ -30,7 +30,7 @@ def examine_loss(loss: RecordLoss, outputs: Tensor, labels: Tensor) -> None:
             )
         return
     leaf = outputs.detach().double().requires_grad_() if outputs.is_floating_point() else outputs
-    whole = _tried(loss, leaf, labels)
+    whole = _values_of(loss, leaf, labels)
     rows = len(outputs)
     if not isinstance(whole, Tensor) or whole.shape != (rows,) or not whole.is_floating_point():
         shape = f"{whole.dtype} of shape {tuple(whole.shape)}" if isinstance(whole, Tensor) else type(whole).__name__
@@ -40,7 +40,7 @@ def examine_loss(loss: RecordLoss, outputs: Tensor, labels: Tensor) -> None:
         )
     if not whole.requires_grad:
         raise ConfigError(f"loss '{loss.name}' does not depend on the model's outputs in a way that torch can differentiate")
-    if not alike(_tried(loss, leaf, labels), whole):
+    if not alike(_values_of(loss, leaf, labels), whole):
         raise ConfigError(f"loss '{loss.name}' gives other numbers when it is called again; results could not be repeated")
     _refuse_coupling(loss, leaf.detach(), labels, whole.detach())
 
@@ -54,7 +54,7 @@ def _refuse_coupling(loss: OwnLoss, outputs: Tensor, labels: Tensor, whole: Tens
         "a record alone": ([torch.tensor([row]) for row in range(min(_ALONE, len(outputs)))], whole[:_ALONE]),
     }
     for words, (parts, reference) in trials.items():
-        values = torch.cat([_tried(loss, outputs[part], labels[part]).reshape(-1) for part in parts])
+        values = torch.cat([_values_of(loss, outputs[part], labels[part]).reshape(-1) for part in parts])
         if not alike(values, reference):
             raise UnsupportedMechanism(
                 f"loss '{loss.name}': a record's loss changes with the other records of the batch ({words} gives other "
@@ -64,7 +64,7 @@ def _refuse_coupling(loss: OwnLoss, outputs: Tensor, labels: Tensor, whole: Tens
             )
 
 
-def _tried(loss: OwnLoss, outputs: Tensor, labels: Tensor) -> Tensor:
+def _values_of(loss: OwnLoss, outputs: Tensor, labels: Tensor) -> Tensor:
     try:
         with seeded_stream(Seed(0)):
             return loss.function(outputs, labels)

@@ -65,14 +65,10 @@ class BandedMatrixFactorization:
             return event
         if not setting.accountants:
             raise ConfigError("there is a target_epsilon but no accountant is named to calibrate the noise")
-        _, calibrated = calibration.noise_factor(
-            setting.accountants[0],
-            event,
-            target_epsilon=self.target_epsilon,
-            delta=setting.delta,
-            adjacency=setting.adjacency,
-        )
-        return calibrated
+        accountant = setting.accountants[0]
+        return calibration.noise_factor(
+            accountant, event, target_epsilon=self.target_epsilon, delta=setting.delta, adjacency=setting.adjacency
+        )[1]
 
 
 def square_root(bands: int) -> tuple[float, ...]:

@@ -83,11 +83,11 @@ class MatrixFactorizationTrainer:
         )
         models = train(replace(job, mechanism=steps), progress, self._settings(), self._technique(event.coefficients))
         if models.products is not None:
-            models = replace(models, products=_filtered(models, job, event))
+            models = replace(models, products=_matched_filter(models, job, event))
         return Ensemble(job, models)
 
 
-def _filtered(models: TrainedModels, job: TrainingJob, event: MatrixFactorization) -> Array:
+def _matched_filter(models: TrainedModels, job: TrainingJob, event: MatrixFactorization) -> Array:
     """`(N, m, steps)` products whose sum over steps is the most powerful statistic of a canary's membership.
 
     The released rows are put through C, where their noise is independent and has deviation `noise_multiplier`, and weighed by

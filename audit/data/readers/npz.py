@@ -72,8 +72,8 @@ class Npz:
         if len({(part.inputs.shape[1:], image) for part, image in zip(parts, images, strict=True)}) > 1:
             shapes = " and ".join(f"{part.inputs.dtype} {part.inputs.shape[1:]}" for part in parts)
             raise DataError(f"{' and '.join(names)} hold records of {shapes}; expected the same in both")
-        classified = self.task == "classification"
-        top = (self.classes or 1 + max(int(part.labels.max()) for part in parts)) if classified else 0
+        has_classes = self.task == "classification"
+        top = (self.classes or 1 + max(int(part.labels.max()) for part in parts)) if has_classes else 0
         scale = "pixels scaled to [-1, 1] by public constants" if images[0] else "values as given"
         unscaled = WHOLE_NUMBERS if self.whole_numbers else NO_SCALING
         return Source(
