@@ -17,7 +17,7 @@ from audit.models.build import seeded_stream
 # rounding of one precision between batches of several sizes, whose products may be summed in other orders
 ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-3}
 COARSE_ROUNDING = 3e-2  # of half precision
-_ALONE = 4
+_ALONE = 2
 
 
 def alike(left: Tensor, right: Tensor) -> bool:
