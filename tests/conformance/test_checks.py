@@ -10,6 +10,7 @@ import pytest
 
 from audit import plugins
 from audit.checks.execution import check_executed
+from audit.core.deployed_events import MatrixFactorization
 from audit.core.events import Event, dp_sgd, sgd
 from audit.core.results import Status
 from audit.core.training import Executed
@@ -17,10 +18,12 @@ from audit.core.training import Executed
 PACKAGE = plugins.FOLDERS["checks"]
 NOISY = dp_sgd(noise_multiplier=1.5, clip_norm=2.0, sample_rate=0.1, steps=200)
 PLAIN = sgd(sample_rate=0.1, steps=200)
+CYCLES = MatrixFactorization(noise_multiplier=1.5, coefficients=(1.0, 0.5), steps=200, participations=20, separation=10)
 BROKEN: dict[str, tuple[Event, dict[str, Any]]] = {
     "clipping": (NOISY, {"largest_norm": np.full(4, 1.5)}),
     "clipping_recomputed": (NOISY, {"recomputed": np.full(4, 0.1)}),
     "count_noise": (NOISY, {"count_noise": np.full(4, 0.4)}),
+    "cyclic_batches": (CYCLES, {"batch_sizes": np.full((4, 200), 99)}),
     "gradients_recomputed": (PLAIN, {"recomputed": np.full(4, 0.1)}),
     "noise": (NOISY, {"noise_multiplier": np.full(4, 0.75)}),
     "sampling": (NOISY, {"batch_sizes": np.full((4, 200), 200)}),
@@ -28,11 +31,12 @@ BROKEN: dict[str, tuple[Event, dict[str, Any]]] = {
 }
 
 
-def honest() -> Executed:
+def honest(event: Event = NOISY) -> Executed:
     random = np.random.default_rng(7)
+    cycles = np.tile(random.multinomial(1000, np.full(10, 0.1), size=4), 20)
     return Executed(
         steps=200,
-        batch_sizes=random.binomial(1000, 0.1, size=(4, 200)),
+        batch_sizes=cycles if event is CYCLES else random.binomial(1000, 0.1, size=(4, 200)),
         population=np.full(4, 1000),
         noise_multiplier=np.full(4, 1.5),
         noise_draws=100_000,
@@ -47,11 +51,11 @@ def honest() -> Executed:
 def test_it_passes_an_honest_run_and_fails_a_broken_one(name: str) -> None:
     check = plugins.build(PACKAGE, {"kind": name})
     event, change = BROKEN[name]
-    passed = check.check(event, honest())
+    passed = check.check(event, honest(event))
     assert passed and all(row.status is Status.CHECKED for row in passed)
-    failed = check.check(event, replace(honest(), **change))
+    failed = check.check(event, replace(honest(event), **change))
     assert any(row.status is Status.FAILED for row in failed)
-    assert {row.code for row in failed} <= {row.code for row in check_executed(event, replace(honest(), **change))}
+    assert {row.code for row in failed} <= {row.code for row in check_executed(event, replace(honest(event), **change))}
 
 
 @pytest.mark.parametrize("name", plugins.names(PACKAGE))
