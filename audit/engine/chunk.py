@@ -101,7 +101,7 @@ class Chunk:
         models: Gradients | None = None if chain is None else compiled_chain(chain, modules[0], state)
         if models is None:
             products = arrangement.products
-            slow, draws = arrangement.one_by_one, arrangement.draws
+            slow, draws = arrangement.sequential, arrangement.draws
             models = gradients_of(modules[0], state, force_loop=slow, products=products, draws=draws)
         if not models.random:
             self.recomputation = Recomputation(modules[0], self.seeds, len(self.job.seeds), self.job.steps)

@@ -53,7 +53,7 @@ class ScheduleSettings:
     Attributes:
         model_chunk: models trained together; None takes as many as suit the cache (CPU) or the memory (CUDA).
         dtype: of parameters, activations and noise.
-        one_by_one: the path for modules that no ensemble layer covers, for any module.
+        sequential: the path for modules that no ensemble layer covers, for any module.
         rows: of one pass; None derives them from the batch law and the size of the activations.
         compile: "on" computes chains of linear layers (float32, CPU) by code that is compiled on this machine, "auto" where
             the training is long enough to repay the compiler; "off" leaves all to torch. Compiled sums are as exact but not
@@ -64,7 +64,7 @@ class ScheduleSettings:
 
     model_chunk: int | None = None
     dtype: torch.dtype = torch.float32
-    one_by_one: bool = False
+    sequential: bool = False
     rows: int | None = None
     compile: str = "off"
     precision: str = "float32"
@@ -83,7 +83,7 @@ class Arrangement:
         rows: of one pass over a model's batch, a multiple of 16.
         planned: rows for which passes of `rows` rows are made; what is beyond them goes through narrow passes.
         workers: chunks trained at the same time, each on a thread of its own.
-        one_by_one: the models need the slow path.
+        sequential: the models need the slow path.
         draws: their forward pass draws random numbers by other means than layers.
         dtype: of parameters, activations and noise.
         row_bytes: activations kept for one row of one model, 0 on the slow path and in compiled code.
@@ -95,7 +95,7 @@ class Arrangement:
     rows: int
     planned: int
     workers: int
-    one_by_one: bool
+    sequential: bool
     row_bytes: int
     chain: Chain | None = None
     products: torch.dtype | None = None
@@ -125,7 +125,7 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
         slow, row_bytes, rows = False, 0, settings.rows or law.rows
         fit = max(_FEW_MODELS, _FLAT_BYTES // (Layout.of(module).width * settings.dtype.itemsize))
     else:
-        slow = settings.one_by_one or _alone(behaviour) or loop_reason(module, state, sample.inputs) is not None
+        slow = settings.sequential or _alone(behaviour) or loop_reason(module, state, sample.inputs) is not None
         row_bytes = 0 if slow else _row_bytes(TapeGradients(module, state), sample)
         rows = settings.rows or (_whole_batch(law) if behaviour.mixes else _rows(law, row_bytes, device))
         fit = _fitting(len(job.seeds), rows * row_bytes, device)
@@ -137,7 +137,7 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
         rows=rows,
         planned=planned_rows(law),
         workers=min(workers, -(-len(job.seeds) // chunk)),
-        one_by_one=slow,
+        sequential=slow,
         draws=bool(behaviour.draws),
         dtype=settings.dtype,
         row_bytes=row_bytes,
@@ -158,7 +158,7 @@ def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique
         "the loss is a user's own, or of several labels": bool(job.loss) or not _is_column(job.dataset.train.labels),
         "records are whole numbers": job.dataset.train.inputs.dtype.kind != "f",
         "each example has several views": technique.copies > 1 or technique.augments,
-        "the path for one model after another was asked for": settings.one_by_one,
+        "the path for one model after another was asked for": settings.sequential,
     }
     against = [reason for reason, holds in reasons.items() if holds]
     if against or chain is None:

@@ -143,8 +143,8 @@ SLOW: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 @pytest.mark.parametrize(("kind", "loss"), KINDS)
 @pytest.mark.parametrize("clip_norm", [None, 0.3])
-@pytest.mark.parametrize("one_by_one", [False, True])
-def test_sums_are_those_of_a_slow_loop(kind: str, loss: str, clip_norm: float | None, one_by_one: bool) -> None:
+@pytest.mark.parametrize("sequential", [False, True])
+def test_sums_are_those_of_a_slow_loop(kind: str, loss: str, clip_norm: float | None, sequential: bool) -> None:
     data = material(kind)
     torch.manual_seed(0)
     outputs = 3 if data.classes or data.train.labels.ndim == 2 else 1
@@ -153,7 +153,7 @@ def test_sums_are_those_of_a_slow_loop(kind: str, loss: str, clip_norm: float | 
     inputs, labels = torch.from_numpy(np.array(data.train.inputs)), torch.from_numpy(np.array(data.train.labels))
     inputs = inputs.double() if inputs.is_floating_point() else inputs
     state = stacked_state(modules, torch.float64, torch.device("cpu"))
-    models = gradients_of(modules[0], state, inputs, force_loop=one_by_one)
+    models = gradients_of(modules[0], state, inputs, force_loop=sequential)
     own = loss_of(f"tests.engine.test_losses:{loss}" if loss else "")
     mask = torch.ones(2, 10, dtype=torch.bool)
     mask[1, 7:] = False
