@@ -21,6 +21,7 @@ NAME = "parties"
 ROW_MM, FOOT_MM, HEAD_MM = 9.0, 9.5, 5.0
 LEFT_MARGIN, RIGHT, GAP = 0.17, 0.995, 0.02  # of the width: labels, end, space between panels
 MOST_LETTERS = 18
+MOST_BESIDE = 4  # parties whose panels are wide enough for proof and claim side by side
 HEADROOM = 1.25  # the axes end at so many times the largest finite claim or proof; what lies beyond is an arrow
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 
@@ -69,16 +70,16 @@ def _paint(figure: Any, rows: Sequence[tuple[str, str]], results: tuple[PartyRes
     for place, access in enumerate(panels):
         box = (LEFT_MARGIN + place * (width + GAP), FOOT_MM / height, width, 1 - (FOOT_MM + HEAD_MM) / height)
         axes = figure.add_axes(box)
-        _paint_panel(axes, access, rows, results, top)
+        _paint_panel(axes, access, rows, results, top, beside=len(panels) <= MOST_BESIDE)
         labels = [f"{elide(training, MOST_LETTERS)}\n{_unit(unit)}" for training, unit in rows] if place == 0 else []
         axes.set_yticks([-row for row in range(len(labels))], labels)
 
 
 def _paint_panel(
-    axes: Any, access: Access, rows: Sequence[tuple[str, str]], results: tuple[PartyResult, ...], top: float
+    axes: Any, access: Access, rows: Sequence[tuple[str, str]], results: tuple[PartyResult, ...], top: float, *, beside: bool
 ) -> None:
     axes.set_xlim(0, top)
-    axes.set_ylim(-len(rows) + 0.45, 0.55)
+    axes.set_ylim(-len(rows) + (0.45 if beside else 0.35), 0.55)
     axes.set_title(elide(named.level(access), MOST_LETTERS + 2), loc="left", fontsize=7.5)
     axes.set_xlabel("ε", labelpad=1)
     axes.tick_params(axis="y", length=0)
@@ -86,11 +87,11 @@ def _paint_panel(
     _plots.grid(axes, "x")
     for result in results:
         if result.access == access:
-            _paint_cell(axes, -rows.index((result.training, result.unit)), result, top)
+            _paint_cell(axes, -rows.index((result.training, result.unit)), result, top, beside=beside)
 
 
-def _paint_cell(axes: Any, y: float, result: PartyResult, top: float) -> None:
-    """Bars of both bounds, a tick of the claim, and the numbers below them."""
+def _paint_cell(axes: Any, y: float, result: PartyResult, top: float, *, beside: bool) -> None:
+    """Bars of both bounds, a tick of the claim, and the numbers below them, side by side or one below the other."""
     for bound, alpha in ((result.inside, 0.28), (result.free, 1.0)):
         if bound is not None:
             axes.barh(y + 0.12, min(bound.epsilon, top), height=0.3, color=MEASURED, alpha=alpha, linewidth=0, zorder=2)
@@ -102,8 +103,9 @@ def _paint_cell(axes: Any, y: float, result: PartyResult, top: float) -> None:
     largest = result.largest
     proven = say("bar.nothing_proven") if largest is None else say("party_figure.proven", epsilon=down(largest.epsilon))
     text = {"fontsize": 6.5, "va": "center"}
-    axes.text(0, y - 0.25, proven, color=MEASURED, **text)
-    axes.text(top, y - 0.25, _claimed(result), color=CLAIM if result.claim else CHANCE, ha="right", **text)
+    axes.text(0, y - (0.25 if beside else 0.2), proven, color=MEASURED, **text)
+    x, below, side = (top, 0.25, "right") if beside else (0, 0.45, "left")
+    axes.text(x, y - below, _claimed(result), color=CLAIM if result.claim else CHANCE, ha=side, **text)
 
 
 def _finite(result: PartyResult) -> list[float]:
