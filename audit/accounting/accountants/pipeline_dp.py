@@ -89,7 +89,7 @@ def _noise(library: Any, parts: list[_Part], budget: tuple[float, float], change
 
 
 def _naive(library: Any, parts: list[_Part], change: float) -> float:
-    """The total of a budget of which each release gets what its noise epsilons."""
+    """The total of a budget of which each release gets what its noise needs."""
     accountant = library.NaiveBudgetAccountant(total_epsilon=1.0, total_delta=0.0)
     epsilons = [math.sqrt(2) * change / deviation for _, deviation, _ in parts]
     specs = [

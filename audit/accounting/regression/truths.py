@@ -75,7 +75,7 @@ def section(cases: Sequence[Case], truths: Mapping[str, Truth]) -> list[str]:
         "",
         "That our reference is EXACT says nothing: the brackets are its own. They were held against methods that share no code "
         f"with it (`tests/accounting/truths`): {len(judged_cases)} of {len(brackets)} brackets were judged, and "
-        f"{outcome}. The slow suite computes a third of them again, the calibration suite all, and the composed sampled "
+        f"{outcome}. The slow suite computes one in seven of them again, the calibration suite all, and the composed sampled "
         "Gaussian at fifty digits.",
         "",
         "| method | what it knows | cases |",
