@@ -14,7 +14,16 @@ from dataclasses import replace
 from audit.core.claims import LowerBound, Verdict
 from audit.core.evaluation import Evaluation
 from audit.core.evidence import Watched
-from audit.core.game_results import AttackResult, GameResult, GroupResult, GuessResult, Histogram, RocCurve, TprAtFpr
+from audit.core.game_results import (
+    AttackResult,
+    GameResult,
+    GroupResult,
+    GuessResult,
+    Histogram,
+    RocCurve,
+    TprAtFpr,
+    TriggerResult,
+)
 from audit.core.provenance import BudgetLedger, DataSummary, Provenance
 from audit.core.results import AuditReport, Check, MechanismResult
 from reports.formats.json import to_json
@@ -120,6 +129,7 @@ def _game(game: GameResult) -> GameResult:
         note=_PLACE.sub(WITHHELD, _ABSENT.sub(_UNNAMED, game.note)),
         attacks=tuple(_attack(attack) for attack in game.attacks),
         evaluation=None if game.evaluation is None else _evaluation(game.evaluation),
+        trigger=None if game.trigger is None else _triggers(game.trigger),
         watched=None if game.watched is None else _stopping_record(game.watched),
     )
 
@@ -150,6 +160,14 @@ def _guesses(guesses: GuessResult) -> GuessResult:
     """The row, but for the number of likeliest values that were true: few, none or all would name the values."""
     imputed = guesses.imputed or 0
     return guesses if min(imputed, guesses.secrets - imputed) >= SMALLEST_GROUP else replace(guesses, imputed=None)
+
+
+def _triggers(result: TriggerResult) -> TriggerResult | None:
+    """The row, None where it counts fewer than `SMALLEST_GROUP` triggers: which ones those were tells what was planted."""
+    sizes = (result.with_records, result.without_records)
+    hits = (result.hits_with, result.hits_without)
+    small = any(size < SMALLEST_GROUP for size in sizes) or any(0 < count < SMALLEST_GROUP for count in hits)
+    return None if small else result
 
 
 def _stopping_record(stopping: Watched) -> Watched:

@@ -7,9 +7,10 @@ import hashlib
 import io
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -147,16 +148,31 @@ def write_svg(figure: Figure) -> bytes:
     return visible(text, keep="\n\t").encode()  # texts stand in its comments
 
 
+def write_screen(figure: Figure) -> bytes:
+    """The figure as SVG whose words are text, without rims around them; for a browser."""
+    from matplotlib.text import Text
+
+    rims = {text: text.get_path_effects() for text in figure.findobj(Text) if text.get_path_effects()}
+    try:
+        for text in rims:
+            text.set_path_effects([])
+        content = _rendering(figure, "svg", {"Date": None, "Creator": None}, {"svg.fonttype": "none"})
+    finally:
+        for text, effects in rims.items():
+            text.set_path_effects(effects)
+    return visible(content.decode(), keep="\n\t").encode()
+
+
 def write_png(figure: Figure) -> bytes:
     """The figure as PNG. Equal figures give equal bytes."""
     return _rendering(figure, "png", {"Software": None})
 
 
-def _rendering(figure: Figure, form: str, metadata: dict[str, Any]) -> bytes:
+def _rendering(figure: Figure, form: str, metadata: dict[str, Any], style: Mapping[str, Any] = MappingProxyType({})) -> bytes:
     import matplotlib
 
     stream = io.BytesIO()
-    with matplotlib.rc_context(STYLE):
+    with matplotlib.rc_context({**STYLE, **style}):
         figure.savefig(stream, format=form, metadata=metadata)
     return stream.getvalue()
 
@@ -185,6 +201,25 @@ def _know_fallback() -> None:
 def grid(axes: Any, direction: str = "both") -> None:
     """Faint lines behind the data."""
     axes.grid(True, axis=direction, color=FAINT, linewidth=0.5)
+
+
+def log_ticks(axes: Any) -> None:
+    """Minor ticks of two log axes, all of one axis as one line: a tick of matplotlib's own costs as much as a curve."""
+    from matplotlib.markers import TICKDOWN, TICKLEFT
+    from matplotlib.ticker import NullLocator
+
+    look = {"linestyle": "none", "color": INK, "markeredgewidth": STYLE["xtick.minor.width"], "clip_on": False}
+    for axis, mark in ((axes.xaxis, TICKDOWN), (axes.yaxis, TICKLEFT)):
+        low, high = axis.get_view_interval()
+        decades = 10.0 ** np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)))
+        places = np.outer(decades, np.arange(2, 10)).ravel()
+        places = places[(places >= low) & (places <= high)]
+        axis.set_minor_locator(NullLocator())
+        size = STYLE["xtick.minor.size"]
+        if axis is axes.xaxis:
+            axes.plot(places, np.zeros(len(places)), transform=axes.get_xaxis_transform(), marker=mark, markersize=size, **look)
+        else:
+            axes.plot(np.zeros(len(places)), places, transform=axes.get_yaxis_transform(), marker=mark, markersize=size, **look)
 
 
 def thin(*columns: Sequence[float]) -> tuple[Floats, ...]:
@@ -323,11 +358,10 @@ def _dense(axes: Any, curve: Curve) -> Floats:
     points = points[np.isfinite(points).all(axis=1)]
     if len(points) < 2:
         return np.asarray(points, dtype=np.float64)
-    steps = np.maximum(1, (np.hypot(*np.diff(points, axis=0).T) / 3).astype(int))
-    parts = [
-        np.linspace(a, b, min(int(k), 2000), endpoint=False) for a, b, k in zip(points[:-1], points[1:], steps, strict=True)
-    ]
-    dense = np.concatenate([*parts, points[-1:]])
+    steps = np.clip((np.hypot(*np.diff(points, axis=0).T) / 3).astype(int), 1, 2000)
+    share = (np.arange(steps.sum()) - np.repeat(np.cumsum(steps) - steps, steps)) / np.repeat(steps, steps)
+    starts, moves = np.repeat(points[:-1], steps, axis=0), np.repeat(np.diff(points, axis=0), steps, axis=0)
+    dense = np.concatenate([starts + share[:, None] * moves, points[-1:]])
     frame = axes.get_window_extent()
     inside = (dense[:, 0] >= frame.x0) & (dense[:, 0] <= frame.x1) & (dense[:, 1] >= frame.y0) & (dense[:, 1] <= frame.y1)
     return np.asarray(dense[inside], dtype=np.float64)

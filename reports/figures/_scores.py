@@ -99,7 +99,7 @@ def _paint_roc(figure: Any, game: GameResult, lead: AttackResult, limit: tuple[F
             axes.set(xlabel=say("curve.false_positive_rate"), ylabel=say("curve.true_positive_rate"))
             for axis in (axes.xaxis, axes.yaxis):
                 axis.set_major_formatter(lambda value, _: power(value))
-                axis.set_minor_formatter(lambda value, _: "")
+            _plots.log_ticks(axes)
         _plots.grid(axes)
         curves = [*_paint_chance(axes, smallest, turn), *_paint_attacks(axes, game, lead, turn)]
         if limit is not None:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from audit.core.results import AuditReport
 from audit.core.visible import visible
-from reports.figures import curves
-from reports.formats import figures
+from reports.figures import _plots, curves
+from reports.formats import _screen_figure, figures
 from reports.pages import blocks as page
 from reports.pages.blocks import Block, Section, Text
 from reports.pages.document import sections
@@ -19,7 +19,6 @@ from reports.words.translation import translated
 
 FILE = "report.html"
 _PROLOGUE = re.compile(rb"^.*?(?=<svg)", re.DOTALL)
-_LONG = re.compile(r"(\.\d\d)\d+")  # of a path's coordinates; a hundredth of a point is enough on a screen
 _METADATA = re.compile(rb"<metadata>.*?</metadata>", re.DOTALL)
 
 STYLE = """
@@ -42,7 +41,7 @@ figure{margin:1.5rem 0}figure>svg{background:#fff;max-width:100%;height:auto}fig
 blockquote{font-style:italic;border-left:2px solid var(--line);margin-left:0;padding-left:1rem}
 .good{color:var(--good)}.open{color:var(--open)}.bad{color:var(--bad)}.claim{color:var(--claim)}
 .measured{color:var(--measured)}
-.chance{color:var(--soft)}nav ol{columns:2}circle.hover{fill:transparent}circle.hover:hover{fill:var(--measured)}
+.chance{color:var(--soft)}nav ol{columns:2}.hover circle{fill:transparent}.hover circle:hover{fill:var(--measured)}
 @media print{body{max-width:none}h2{break-before:page}table,figure{break-inside:avoid}}
 """
 
@@ -82,7 +81,7 @@ def document(report: AuditReport) -> str:
         f"<p>{escape(report.title)}. {escape(report.id)}, {escape(report.created[:10])}.</p>"
     )
     contents = f'<nav aria-label="{escape(say("contents"))}"><ol>{links}</ol></nav>'
-    return shell(say("document.of", title=report.title), f"{head}{first}{contents}{body}")
+    return shell(say("document.of", title=report.title), _screen_figure.shared(f"{head}{first}{contents}{body}"))
 
 
 def shell(title: str, body: str) -> str:
@@ -92,7 +91,7 @@ def shell(title: str, body: str) -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline';script-src "
         "'unsafe-inline';img-src data:\">"
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body><main>{body}</main>"
+        f"<title>{escape(title)}</title><style>{STYLE}{_screen_figure.STYLE}</style></head><body><main>{body}</main>"
         f"<script>{SCRIPT}</script></body></html>\n",
         keep="\n",
     )
@@ -160,15 +159,15 @@ def _heading(block: page.Heading, level: int, *_: Any) -> str:
 
 
 def _table(block: page.Table, *_: Any) -> str:
-    side = ['class="right"' if column.right else "" for column in block.columns]
+    side = [' class="right"' if column.right else "" for column in block.columns]
     head = "".join(
-        f'<th scope="col" {attribute}><button type="button">{escape(column.title)}</button></th>'
+        f'<th scope="col"{attribute}><button type="button">{escape(column.title)}</button></th>'
         if column.title
         else "<td></td>"
         for column, attribute in zip(block.columns, side, strict=True)
     )
     rows = "".join(
-        f"<tr>{''.join(f'<td {attribute}>{inline(cell)}</td>' for cell, attribute in zip(row, side, strict=True))}</tr>"
+        f"<tr>{''.join(f'<td{attribute}>{inline(cell)}</td>' for cell, attribute in zip(row, side, strict=True))}</tr>"
         for row in block.rows
     )
     caption = f"<caption>{escape(block.caption)}</caption>" if block.caption else ""
@@ -176,7 +175,9 @@ def _table(block: page.Table, *_: Any) -> str:
 
 
 def _figure(block: page.Figure, _: int, report: AuditReport) -> str:
-    return _frame(curves.roc(report, block.name) or _drawing(figures.drawings(report)[block.name].svg, block.name), block)
+    figure = figures.drawings(report)[block.name].figure
+    drawing = _screen_figure.compact(_plots.write_screen(figure), _own(block.name))
+    return _frame(drawing.removesuffix("</svg>") + curves.spots(report, block.name, figure) + "</svg>", block)
 
 
 def _frame(drawing: str, block: page.Figure) -> str:
@@ -187,10 +188,13 @@ def _frame(drawing: str, block: page.Figure) -> str:
 def _drawing(svg: bytes, name: str) -> str:
     """A drawing without its prologue, with identifiers that no other drawing of the page shares."""
     plain = _METADATA.sub(b"", _PROLOGUE.sub(b"", svg)).decode()
-    plain = re.sub(r'(?<= d=")[^"]*', lambda path: _LONG.sub(r"\1", path.group()), plain)
-    own = re.sub(r"[^a-z0-9]+", "-", name.lower())
-    plain = re.sub(r'\bid="([^"]+)"', rf'id="{own}-\1"', plain)
-    return re.sub(r'(href="#|url\(#)', rf"\g<1>{own}-", plain)
+    plain = re.sub(r'\bid="([^"]+)"', rf'id="{_own(name)}\1"', plain)
+    return re.sub(r'(href="#|url\(#)', rf"\g<1>{_own(name)}", plain)
+
+
+def _own(name: str) -> str:
+    """Return what the identifiers of a drawing begin with, for no other to share them."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()) + "-"
 
 
 def _numbers(block: page.Numbers, *_: Any) -> str:

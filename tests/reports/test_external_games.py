@@ -88,6 +88,30 @@ def _with_secrets(game: GameResult, kind: str, generator: np.random.Generator) -
     )
 
 
+@pytest.mark.parametrize(
+    ("field", "count", "shown"),
+    [
+        ("hits_with", 9, False),
+        ("hits_with", 10, True),
+        ("hits_without", 1, False),
+        ("hits_without", 0, True),
+        ("with_records", 9, False),
+        ("without_records", 9, False),
+        ("without_records", 14, True),
+    ],
+)
+def test_no_count_of_few_triggers_is_shown(field: str, count: int, shown: bool) -> None:
+    """Which triggers were answered, where they are few, tells which records were planted."""
+    report = audited("backdoor", 0)
+    rare = replace(TRIGGER, **{field: count})
+    mechanisms = tuple(
+        replace(result, games=tuple(replace(game, trigger=rare if game.trigger is not None else None) for game in result.games))
+        for result in report.mechanisms
+    )
+    results = [game.trigger for result in external(replace(report, mechanisms=mechanisms)).mechanisms for game in result.games]
+    assert (rare in results) is shown and all(result in (None, rare) for result in results)
+
+
 @pytest.mark.parametrize("kind", GAMES)
 def test_the_edition_depends_on_no_membership_no_value_and_no_seed(kind: str) -> None:
     """Ten audits that differ in all secrets give one edition, byte by byte."""

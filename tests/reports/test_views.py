@@ -72,8 +72,8 @@ def test_the_page_is_one_well_formed_file_that_asks_for_nothing(kind: str) -> No
 
 
 def test_curves_tell_their_points_with_chance_beside_them() -> None:
-    titles = re.findall(r"<circle class=\"hover\".*?<title>(.*?)</title>", page("consistent"))
-    assert len(titles) > 50 and all("guessing:" in title for title in titles)
+    titles = re.findall(r"<circle [^>]*><title>(.*?)</title>", page("consistent"))
+    assert len(titles) > 30 and all("guessing:" in title for title in titles)
     assert page("consistent").count("<svg") == page("consistent").count('role="img" aria-label="')
 
 

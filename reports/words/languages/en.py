@@ -432,7 +432,6 @@ SENTENCES = {
     "date": "{day} {month} {year}",
     "date.months": "January|February|March|April|May|June|July|August|September|October|November|December",
     "curve.guessing": "{name}: finds {tpr} of the members at {fpr} false positives (guessing: {fpr})",
-    "curve.x_with_chance": "false positive rate (dashed: chance)",
     "curve.and": "{many} and {many_2}",
     "curve.at_false_positives_it_finds": "at {rate} false positives it finds {rate_2} of the members",
     "curve.attack_on_left_roc_on": "{name}, {name_2}: attack {scorer} on {size}. Left: ROC on log axes, cut at one false "

@@ -400,7 +400,6 @@ SENTENCES = {
     "date": "{year} 年 {month} 月 {day} 日",
     "date.months": "1|2|3|4|5|6|7|8|9|10|11|12",
     "curve.guessing": "{name}：在假阳性率 {fpr} 时找出 {tpr} 的成员（随机猜测：{fpr}）",
-    "curve.x_with_chance": "假阳性率（虚线：随机水平）",
     "curve.and": "{many}和 {many_2}",
     "curve.at_false_positives_it_finds": "在假阳性率 {rate} 时找出 {rate_2} 的成员",
     "curve.attack_on_left_roc_on": "{name}，{name_2}：攻击 {scorer}，{size}。左：对数坐标的 ROC，截止于一个假阳性；带状区域"
