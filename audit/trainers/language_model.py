@@ -19,6 +19,7 @@ from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainingJob
 from audit.engine.adapters import AdapterModels
 from audit.engine.device import find_device, one_precision
+from audit.engine.losses import refuse_own_loss
 from audit.engine.text_model import Precision, TextModel
 from audit.engine.text_subject import TextModels
 from audit.engine.text_training import Texts, TextTraining
@@ -97,10 +98,7 @@ class LanguageModelTrainer:
                 "trainer 'language_model' plants texts as they are and keeps no checkpoints; use the canaries new_token or "
                 "random_tokens with access log_probabilities, token_distributions or generations"
             )
-        if job.loss:
-            raise ConfigError(
-                f"training.loss is '{job.loss}', but trainer 'language_model' trains by cross-entropy of tokens alone"
-            )
+        refuse_own_loss(job, "language_model")
         return self._models(job, progress)
 
     def _models(self, job: TrainingJob, progress: Progress | None) -> TextModels:

@@ -17,7 +17,7 @@ from audit.engine.chunk import training_tensors
 from audit.engine.device import find_device
 from audit.engine.ensemble import join
 from audit.engine.gradient_canaries import PlantedGradients
-from audit.engine.losses import loss_of
+from audit.engine.losses import USUAL, refuse_own_loss
 from audit.engine.optimizing import PlainOptimizer, optimizer_of
 from audit.engine.parameter_layout import Layout
 from audit.engine.sampling import EnsembleSampler, Law
@@ -48,6 +48,7 @@ class OpacusTrainer:
             UnsupportedMechanism: the job is not DP-SGD, or a layer of the model mixes examples.
             ConfigError: Opacus is not installed.
         """
+        refuse_own_loss(job, "opacus")
         if job.noisy is None:
             raise UnsupportedMechanism(f"trainer 'opacus' does DP-SGD but the job demands {job.mechanism}; use trainer 'sgd'")
         try:
@@ -163,7 +164,7 @@ class _SingleModel:
         """Leave per-sample gradients of the batch, then of the canaries in `canary_mask`, for Opacus; return their norms."""
         self.optimizer.zero_grad(set_to_none=True)
         if len(batch):
-            loss_of(self.job.loss).values(self.wrapped_module(self.inputs[batch]), self.labels[batch]).sum().backward()
+            USUAL.values(self.wrapped_module(self.inputs[batch]), self.labels[batch]).sum().backward()
         rows = torch.zeros(int(canary_mask.sum()), self.layout.width, device=self.device)
         if self.planted is not None:
             one_hot = torch.eye(len(canary_mask), dtype=torch.bool, device=self.device)[

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from audit import plugins
 from audit.core.data import Canaries, Dataset, Records
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
@@ -265,3 +266,13 @@ def test_labels_without_a_logit_each_are_refused() -> None:
         }
         canaries = Canaries(kind="held_out", description="", records=parts["pool"])
         train(replace(wide, dataset=replace(data, **parts), canaries=canaries), cases.silent)
+
+
+@pytest.mark.parametrize(
+    "spec", [{"kind": "opacus"}, {"kind": "federated", "clients": 5}, {"kind": "user_function", "function": "a:b"}]
+)
+def test_trainers_with_a_loss_of_their_own_refuse_another(spec: dict[str, Any]) -> None:
+    if spec["kind"] == "opacus":
+        pytest.importorskip("opacus")
+    with pytest.raises(ConfigError, match=f"trainer '{spec['kind']}' trains by a loss of its own"):
+        plugins.build("audit.trainers", spec).fit(job(material("classes"), "focal"), cases.silent)
