@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.core.data import Array, Canaries, Records
-from audit.core.models import OpenModels
+from audit.core.models import Models
 from audit.stats.scoring import signals, texts
 
 
@@ -28,7 +28,7 @@ class Losses:
         """Numbers that are kept of one canary under one model, at most."""
         return 1
 
-    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
+    def read(self, models: Models, canaries: Canaries) -> Array | None:
         """`(N, m)`; of a text the mean over the tokens to predict. None for canaries that are gradients."""
         if canaries.records is None:
             return None
@@ -38,7 +38,7 @@ class Losses:
         return _of_outputs(models, canaries.records) if own is None else np.logaddexp(0.0, own)
 
 
-def _of_outputs(models: OpenModels, records: Records) -> Array:
+def _of_outputs(models: Models, records: Records) -> Array:
     """The usual loss of the records' labels; of a regression attacks read minus the log of the square off it."""
     outputs, labels = models.outputs(records.inputs), records.labels
     if labels.dtype.kind == "b":

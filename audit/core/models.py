@@ -81,12 +81,12 @@ class Models(Protocol):
     def outputs(self, inputs: Array) -> Array:
         """`(N, n, classes)` for `n` records."""
 
+    def own_losses(self, records: Records) -> Array | None:
+        """`(N, n)` losses of each record by the function that the models were trained by; None where it is the usual one."""
+
 
 class OpenModels(Models, Protocol):
     """Models whose weights are known, and what was released while they were trained."""
-
-    def own_losses(self, records: Records) -> Array | None:
-        """`(N, n)` losses of each record by the function that the models were trained by; None where it is the usual one."""
 
     def alone(self, model: int) -> OpenModels:
         """One of them."""

@@ -67,6 +67,10 @@ class TextModels:
     def __len__(self) -> int:
         return len(self._flat)
 
+    def own_losses(self, records: Records) -> Array | None:
+        """None: language models are trained by cross-entropy of tokens."""
+        return None
+
     def outputs(self, inputs: Array) -> Array:
         """Return the log-probability of each token given those before it, `(N, n, T)`; 0 for the first and for padding.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from audit.core import checks
-from audit.core.data import Array, Canaries
+from audit.core.data import Array, Canaries, Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.models import Signal, Subject
 from audit.core.training import Executed
@@ -132,6 +132,10 @@ class RecordedOutputs:
         if self.logits is None:
             raise DataError("only losses of these models were recorded; their outputs are not known")
         return self.logits
+
+    def own_losses(self, records: Records) -> Array | None:
+        """None: nobody knows what they were trained by."""
+        return None
 
     def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
         """Signals of the canaries, by their keys, each with a leading axis of models."""

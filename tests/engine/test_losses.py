@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from attacks.signals.losses import Losses
 from audit import plugins
 from audit.core.data import Canaries, Dataset, Records
 from audit.core.errors import ConfigError, UnsupportedMechanism
@@ -25,6 +26,7 @@ from audit.engine.ensemble import train
 from audit.engine.losses import UsualLoss, loss_of
 from audit.engine.schedule import ScheduleSettings
 from audit.engine.subject import Ensemble
+from audit.experiment.brought import RecordedOutputs
 from tests.engine import cases
 
 PRIVATE = dp_sgd(noise_multiplier=1e-9, clip_norm=0.3, sample_rate=1.0, steps=2)
@@ -276,3 +278,12 @@ def test_trainers_with_a_loss_of_their_own_refuse_another(spec: dict[str, Any]) 
         pytest.importorskip("opacus")
     with pytest.raises(ConfigError, match=f"trainer '{spec['kind']}' trains by a loss of its own"):
         plugins.build("audit.trainers", spec).fit(job(material("classes"), "focal"), cases.silent)
+
+
+def test_recorded_outputs_have_the_usual_loss_of_their_labels() -> None:
+    data = material("classes")
+    logits = np.random.default_rng(0).normal(size=(2, 8, 3))
+    canaries = Canaries(kind="held_out", description="", records=data.pool)
+    values = RecordedOutputs(logits=logits).read([Losses()], canaries)["losses"]
+    chances = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    np.testing.assert_allclose(values, -np.log(chances[:, np.arange(8), data.pool.labels]))
