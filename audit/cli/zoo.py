@@ -1,4 +1,4 @@
-"""`audit zoo`: the step checks on every wrong step that the project knows."""
+"""`audit zoo`: what refutes each piece of wrong DP code that the project knows."""
 
 from __future__ import annotations
 
@@ -16,12 +16,18 @@ def zoo(
         Path | None,
         typer.Option(help="Write the results to this Markdown page, its figure beside it, and train with every entry."),
     ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="Keep each finished entry in this folder, and take those that the same code left there."),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Run the step checks on wrong DP-SGD steps and their correct twin. Exit code 1 if a verdict is not the expected one."""
+    """Audit wrong DP code (steps, loops, releases) and correct twins. Exit code 1 if a verdict is not the expected one."""
     from audit.zoo import _page, _survey
 
-    entries = _survey.survey(names or (), lambda name: typer.echo(f"  {name}", err=True), trainings=page is not None)
+    entries = _survey.survey(
+        names or (), lambda name: typer.echo(f"  {name}", err=True), trainings=page is not None, folder=keep
+    )
     astray = [entry.name for entry in entries if bool(entry.wrong) != bool(entry.checks)]
     code = 1 if astray else 0
     if page is not None:
@@ -34,7 +40,10 @@ def zoo(
             {
                 "name": entry.name,
                 "wrong": entry.wrong,
-                "epsilon": entry.epsilon,
+                "audit": entry.audit.strip("`"),
+                "claim": entry.claim,
+                "epsilon_lower": entry.truth[0],
+                "epsilon": entry.truth[1],
                 "checks": list(entry.checks),
                 "seconds": entry.seconds,
             }
@@ -43,7 +52,7 @@ def zoo(
         print_json({"exit_code": code, "entries": rows})
         return code
     refutations = sum(1 for entry in entries if entry.wrong and entry.checks)
-    title = f"{refutations} of {sum(1 for entry in entries if entry.wrong)} wrong steps refuted"
+    title = f"{refutations} of {sum(1 for entry in entries if entry.wrong)} wrong entries refuted"
     cells = [
         (entry.name, entry.wrong or "correct", ", ".join(entry.checks) or "none", f"{entry.seconds:.1f}") for entry in entries
     ]

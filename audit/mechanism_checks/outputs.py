@@ -75,12 +75,29 @@ def _is_numeric(outputs: Sequence[Any] | Array) -> bool:
 
 
 def collect(outputs: Sequence[Any]) -> Sequence[Any] | Array:
-    """Return outputs of single calls as one array where all are numbers of one shape, else as they are."""
+    """Return outputs of single calls as one array where all are numbers of one shape and none is masked, else as they are."""
+    if any(_holds_mask(output) for output in outputs):
+        return outputs
     try:
         array = np.asarray(outputs)
     except ValueError:  # of different shapes
         return outputs
     return array if array.dtype.kind in "fiub" else outputs
+
+
+def without_mask(outputs: Any) -> Any:
+    """Return a masked array of numbers with NaN where it is masked, as None counts, and any other output as it is."""
+    if not isinstance(outputs, np.ma.MaskedArray):
+        return outputs
+    if outputs.dtype.kind not in "fiub":
+        return outputs.tolist()
+    return np.where(np.ma.getmaskarray(outputs), math.nan, outputs.data.astype(np.float64))
+
+
+def _holds_mask(output: Any) -> bool:
+    if isinstance(output, list | tuple):
+        return any(map(_holds_mask, output))
+    return isinstance(output, np.ma.MaskedArray)
 
 
 def _leaves(output: Any, depth: int = 0) -> Iterable[Any]:
@@ -117,7 +134,8 @@ def _parts(output: Any) -> Iterable[Any]:
             return output
     array = output.detach().cpu() if hasattr(output, "detach") else output  # a tensor
     if hasattr(array, "__array__"):
-        return (np.asarray(array).tolist(),)
+        # None where it is masked
+        return (array.tolist() if isinstance(array, np.ma.MaskedArray) else np.asarray(array).tolist(),)
     raise DataError(
         f"the mechanism returned a {type(output).__name__}; expected numbers, texts, None, or lists, dictionaries and arrays "
         "of these: return from it what is released"

@@ -13,7 +13,7 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
-from audit.mechanism_checks.outputs import collect
+from audit.mechanism_checks.outputs import collect, without_mask
 
 PARTS = 8  # calls of a side that a function with `size` answers, so that a drift meets both sides
 
@@ -89,7 +89,7 @@ class Sampler:
             raise DataError(
                 f"the mechanism was asked for size={size} outputs and returned {shape}; the first axis is the outputs"
             )
-        return outputs
+        return without_mask(outputs)
 
 
 def _join(blocks: list[Any]) -> Outputs:

@@ -23,6 +23,8 @@ Score = Callable[[Array], Array]
 MOST_COLUMNS = 12  # of an output, that are scored by themselves
 BINS = 48
 CLASSIFIER_ROWS = 20_000
+LINEAR_ROWS, MOST_LINEAR = 100_000, 100
+MOST_MARKS, MARK_SHARE = 4, 0.01  # values that many numbers share, and how many at least
 CLIP = 0.002  # share of outputs at either end that the classifier does not tell apart
 LARGE = 1e29  # size from which on numbers are taken by their logarithm
 REPEATS = 2e-3  # share of outputs that repeat, below which a table of values says nothing
@@ -44,6 +46,7 @@ def learned_scores(first: Array, second: Array) -> Iterator[tuple[str, Score]]:
         yield from _both_ways("the largest number", lambda rows: finite(rows).max(axis=1))
         yield from _both_ways("the smallest number", lambda rows: finite(rows).min(axis=1))
         yield "classifier", classifier(first[:, varying], second[:, varying], varying)
+        yield "linear classifier", linear_classifier(first, second)
 
 
 def granularity_scores(width: int) -> Iterator[tuple[str, Score]]:
@@ -115,6 +118,29 @@ def classifier(first: Array, second: Array, columns: list[int]) -> Score:
     positive = np.arange(len(rows)) < min(len(first), CLASSIFIER_ROWS)
     model = logistic.fit(features(rows), positive)
     return lambda values: model.log_odds(features(values[:, columns]))
+
+
+def linear_classifier(first: Array, second: Array) -> Score:
+    """Log odds of a logistic regression on many numbers as they are, with one input more for each value that many share.
+
+    Without products it learns from more columns, where the best event is a sum over all of them.
+    """
+    first, second = first[:, :MOST_LINEAR], second[:, :MOST_LINEAR]
+    rows = np.concatenate([finite(first)[:LINEAR_ROWS], finite(second)[:LINEAR_ROWS]])
+    low, high = np.quantile(rows, [CLIP, 1 - CLIP], axis=0)
+    values, counts = np.unique(rows, return_counts=True)
+    often = np.argsort(-counts, kind="stable")[:MOST_MARKS]
+    marks = values[often[counts[often] > MARK_SHARE * rows.size]]
+
+    def features(outputs: Array) -> Array:
+        numbers = finite(outputs)
+        indicators = [numbers == mark for mark in marks]
+        is_mark = np.any(indicators, axis=0) if indicators else np.zeros(numbers.shape, bool)
+        plain = np.where(is_mark, 0.0, np.clip(numbers, low, high))
+        return np.concatenate([plain, *indicators], axis=1)
+
+    model = logistic.fit(features(rows), np.arange(len(rows)) < min(len(first), LINEAR_ROWS))
+    return lambda outputs: model.log_odds(features(outputs[:, :MOST_LINEAR]))
 
 
 def _column(column: int, rows: Array) -> Array:

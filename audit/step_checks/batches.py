@@ -20,6 +20,8 @@ Batch = tuple[Array, ...]
 NON_FINITE = (float("inf"), float("nan"), 1e38, -1e30)
 """Values that overflow, or poison, a norm in single precision."""
 
+MOST_LABELS = 16
+
 
 def check_batch(arrays: Sequence[Array], smallest: int) -> Batch:
     """Return the arrays as a batch.
@@ -66,6 +68,15 @@ def relabel(record: Batch, sample: Batch) -> Batch:
         return record
     other_labels = np.setdiff1d(labels, record[-1])
     return record if other_labels.size == 0 else (*record[:-1], other_labels[:1].astype(labels.dtype))
+
+
+def records_by_label(sample: Batch) -> dict[str, Batch]:
+    """Return record 0 with each label of the sample, up to 16, by name; none where the last array holds no labels."""
+    labels = sample[-1]
+    if labels.dtype.kind not in "iu" or labels.ndim != 1:
+        return {}
+    record = rows(sample, [0])
+    return {f"label {label}": (*record[:-1], np.array([label], labels.dtype)) for label in np.unique(labels)[:MOST_LABELS]}
 
 
 def has_floats(batch: Batch) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -84,7 +85,7 @@ class FunctionStep:
             raise ConfigError("params is empty; give a mapping of names to tensors or arrays")
         checks.positive(self.learning_rate, "learning_rate")
 
-    @property
+    @cached_property
     def adjustable(self) -> frozenset[str]:
         """The fields of `Setting` among the function's keyword arguments."""
         parameters = inspect.signature(self.function).parameters
@@ -93,7 +94,7 @@ class FunctionStep:
             return fields
         return fields & frozenset(parameters)
 
-    @property
+    @cached_property
     def resolution(self) -> float:
         """Machine epsilon of the coarsest parameter times the largest parameter, where parameters are subtracted."""
         epsilons = [float(np.finfo(_numpy_dtype(value)).eps) for value in self.params.values()]

@@ -1,1 +1,1 @@
-"""Wrong DP code, one defect a file, each as people wrote it, and correct twins that no audit may refute."""
+"""The zoo: wrong DP code beside correct twins, in steps, loops around them and releases, and what refutes each."""

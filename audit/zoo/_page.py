@@ -1,22 +1,31 @@
-"""docs/zoo.md and its figure: each wrong step with what refutes it, and the power of each audit against its cost."""
+"""docs/zoo.md and its figure: each entry with what refutes it, and the power of each audit against its cost."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from audit.zoo._survey import PLAN, STEP, Entry, epsilon_of
+from audit.zoo._survey import LOOP, LOOP_PLAN, PLAN, RELEASE, STEP, Entry, epsilon_of
 from audit.zoo._trainings import AUDITS, CANARIES, MANY_RUNS, RUNS
 
-HEAD = """# The zoo: wrong DP-SGD steps, and what refutes them
+HEAD = """# The zoo: wrong DP code, and what refutes it
 
-Each entry is a step with one defect (`audit/zoo`, one file each). All claim the same: noise multiplier 2, clip norm 2, and for
-{steps:,} steps at rate {rate} epsilon {claim:.2f} at delta {delta:g} (Renyi accounting). Made, with its figure, by
-`audit zoo --page docs/zoo.md`; a test fails where an entry is no longer refuted by the check that names its defect.
+One defect a file (`audit/zoo`): wrong steps of DP-SGD, wrong loops around a correct step, and releases of which a formula, the
+neighbours or a search is wrong; beside them correct twins, which no audit may refute. Made, with its figure, by
+`audit zoo --page docs/zoo.md`; tests fail where an entry is no longer refuted by the check that names its defect.
 
-Refuted by `audit step`: {refutations} of {wrong} wrong steps, and {accused} of {correct} correct twins. Of the {double} entries
-whose epsilon is at least twice the claim, `audit step` or an audit of one training refutes {caught} ({share:.0%}); no step took
-more than {longest:.0f} CPU seconds.
+| Entries | for | refuted | correct twins accused | longest, CPU seconds |
+|---|---|---|---|---|
+{summary}
+Of the {double} steps worth at least twice their claim, `audit step` or an audit of one training refutes {caught} ({share:.0%}),
+each in less than two minutes on two cores. The {beside} loops and releases that are worth twice their claim are no steps: what
+is wrong with them is a formula, or how batches are drawn and counted. The two audits were not tried on them; `audit.record` and
+`audit mechanism` refute {beside_caught} ({beside_share:.0%}), each in seconds.
+
+## Steps
+
+All claim the same: noise multiplier 2, clip norm 2, and for {steps:,} steps at rate {rate} epsilon {claim:.2f} at delta
+{delta:g} (Renyi accounting).
 
 Epsilon: what the noise that is left is worth against the worst neighbours in batches of {divisor:.0f}, an upper bound by the
 same accountant; infinite where some coordinate, or some record, is released without effective noise. Entries at the claimed
@@ -26,6 +35,22 @@ than claimed.
 | Entry | What is wrong | Seen in | Epsilon | Failed checks |
 |---|---|---|---|---|
 """
+TABLE = """
+## {title}
+
+{text}
+
+| Entry | What is wrong | Seen in | Claimed epsilon | True epsilon | Failed checks | CPU seconds |
+|---|---|---|---|---|---|---|
+"""
+LOOPS_TEXT = """\
+Each trains on {records:,} records with a correct step of noise multiplier {noise:g}, batches of about {batch} records and
+{steps} steps, recorded by `audit.record` and held against what its accounting is told. Claimed and true epsilon at delta
+{delta:g} are proved brackets; shuffled batches lie between a place in the epoch that nobody knows and one that everybody
+knows."""
+RELEASES_TEXT = """\
+Functions `(data, rng, size)`, given to `audit mechanism` with the neighbours that show most. The true epsilon is exact, or
+infinite where an output of one data set cannot come from its neighbour."""
 POWER = """
 ## Power against cost
 
@@ -50,47 +75,87 @@ What audits that train do not see here, and what would:
 - `noise_same_tensor`, `noise_same_seed`, `noise_from_batch`, `noise_truncated`, `noise_uniform`, `noise_half_precision`: the
   noise is large enough and wrong in its law. An attack that subtracts repeated noise, or looks for outputs beyond its range,
   would see it; losses and products do not.
-- `noise_missing_layer`: the layer without noise is another than the one along which these canaries are measured.
+- `noise_missing_layer`, `noise_missing_row`: what is without noise is another layer, or number, than these canaries are
+  measured along.
 - `noise_skips_empty`: whether the batch was empty is released, not the canary.
 - `clip_norm_squared`, `noise_each_piece`: keep the claim at this setting.
 
 From {canaries} guesses in one training, a claim of this size is refuted only where hardly any noise is left.
 
-Not in a step, and so not here: batches that are shuffled but accounted as Poisson samples, rates rounded by drop-last, steps
-counted per epoch (`audit.record`, [step checks](step-checks.md)); accountants with the wrong adjacency or formula
-(`audit accountant check`, [accountants](accountants.md)); the two wrong formulas for Gaussian noise
-([mechanisms](mechanisms.md)); tuning on private data, which no check can see.
+Not here: what no output shows, as vocabularies and statistics that were computed from private data before the training, and
+choices of people who looked at them. A person has to answer for these.
 """
 
 
 def page(entries: Sequence[Entry]) -> str:
     """Return docs/zoo.md; without the part on power where no audit trained."""
-    wrong = [entry for entry in entries if entry.wrong]
-    double = [entry for entry in wrong if entry.epsilon >= 2 * epsilon_of(PLAN.noise_multiplier)]
+    steps, loops, releases = ([entry for entry in entries if entry.audit == audit] for audit in (STEP, LOOP, RELEASE))
+    double = [entry for entry in steps if entry.doubles]
     double_hits = [entry for entry in double if any(hit for audit, hit in entry.refutations().items() if audit != MANY_RUNS)]
+    beside = [entry for entry in (*loops, *releases) if entry.doubles]
+    beside_hits = [entry for entry in beside if entry.checks]
     head = HEAD.format(
+        summary="".join(
+            _summary(title, group) for title, group in (("steps", steps), ("loops", loops), ("releases", releases))
+        ),
+        double=len(double),
+        caught=len(double_hits),
+        share=len(double_hits) / max(1, len(double)),
+        beside=len(beside),
+        beside_caught=len(beside_hits),
+        beside_share=len(beside_hits) / max(1, len(beside)),
         steps=PLAN.steps,
         rate=PLAN.sample_rate,
         claim=epsilon_of(PLAN.noise_multiplier),
         delta=PLAN.delta,
         divisor=PLAN.divisor,
-        refutations=sum(bool(entry.checks) for entry in wrong),
-        wrong=len(wrong),
-        accused=sum(bool(entry.checks) for entry in entries if not entry.wrong),
-        correct=len(entries) - len(wrong),
-        double=len(double),
-        caught=len(double_hits),
-        share=len(double_hits) / max(1, len(double)),
-        longest=max(10.0, 10 * math.ceil(max(entry.seconds for entry in entries) / 10)),
     )
-    rows = [entry for entry in entries if entry.proofs]
-    return head + "".join(_row(entry) for entry in entries) + (_power(rows) if rows else "") + TAIL.format(canaries=CANARIES)
+    rows = [entry for entry in steps if entry.proofs]
+    loops_text = LOOPS_TEXT.format(
+        records=LOOP_PLAN.records,
+        noise=LOOP_PLAN.noise_multiplier,
+        batch=LOOP_PLAN.batch_size,
+        steps=LOOP_PLAN.steps,
+        delta=LOOP_PLAN.delta,
+    )
+    parts = [head, *map(_row, steps)]
+    parts += [_table("Loops", loops_text, loops), _table("Releases", RELEASES_TEXT, releases)]
+    return "".join([*parts, _power(rows) if rows else "", TAIL.format(canaries=CANARIES)])
+
+
+def _summary(title: str, entries: Sequence[Entry]) -> str:
+    """Return one row on the entries of a kind, or nothing where there are none."""
+    if not entries:
+        return ""
+    wrong = [entry for entry in entries if entry.wrong]
+    accused = sum(bool(entry.checks) for entry in entries if not entry.wrong)
+    longest = max(entry.seconds for entry in entries)
+    refutations = f"{sum(bool(entry.checks) for entry in wrong)} of {len(wrong)}"
+    return f"| {title} | {entries[0].audit} | {refutations} | {accused} of {len(entries) - len(wrong)} | {longest:.2g} |\n"
+
+
+def _table(title: str, text: str, entries: Sequence[Entry]) -> str:
+    """Return the table of loops or releases, or nothing where there are none."""
+    return TABLE.format(title=title, text=text) + "".join(map(_other_row, entries)) if entries else ""
+
+
+def _other_row(entry: Entry) -> str:
+    low, high = (_epsilon(end) for end in entry.truth)
+    truth = low if low == high else f"{low} to {high}"
+    checks = ", ".join(entry.checks) or "none"
+    defect = entry.wrong or "nothing"
+    return (
+        f"| `{entry.name}` | {defect} | {entry.visibility} | {entry.claim:.3g} | {truth} | {checks} | {entry.seconds:.2g} |\n"
+    )
+
+
+def _epsilon(value: float) -> str:
+    return "infinite" if math.isinf(value) else f"{value:.3g}"
 
 
 def _row(entry: Entry) -> str:
-    epsilon = "infinite" if math.isinf(entry.epsilon) else f"{entry.epsilon:.3g}"
     checks = ", ".join(entry.checks) or "none"
-    return f"| `{entry.name}` | {entry.wrong or 'nothing'} | {entry.visibility} | {epsilon} | {checks} |\n"
+    return f"| `{entry.name}` | {entry.wrong or 'nothing'} | {entry.visibility} | {_epsilon(entry.truth[1])} | {checks} |\n"
 
 
 def _power(entries: Sequence[Entry]) -> str:

@@ -1,88 +1,179 @@
-"""What the step checks, and audits that train, say of every entry of the zoo, beside what its claim is worth."""
+"""What each entry of the zoo claims, what it is worth, and which audits refute it at which cost."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from audit import plugins
 from audit.core.adjacency import Adjacency
+from audit.core.errors import ConfigError
+from audit.execution import code
+from audit.step_checks.findings import PropertyStatus
 from audit.step_checks.run import check_step
+from audit.zoo import _loops, _releases
 from audit.zoo._reference import small_parameters
 from audit.zoo._trainings import Proof, ZooClaim, prove
 
-FOLDER = "audit.zoo"
+STEPS, LOOPS, RELEASES = "audit.zoo.steps", "audit.zoo.loops", "audit.zoo.releases"
 PLAN = ZooClaim(noise_multiplier=2.0, clip_norm=2.0, divisor=16.0, sample_rate=0.1, steps=50, delta=1e-5)
-STEP = "`audit step`"
+LOOP_PLAN = _loops.LoopPlan()
+STEP, LOOP, RELEASE = "`audit step`", "`audit.record`", "`audit mechanism`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One wrong step and the checks that refuted it.
+    """One entry and the checks that refuted it.
 
     Attributes:
         name: of its file.
+        audit: that an entry of this kind is for: of a step, a loop or a release.
         wrong: what is wrong, in a sentence; "" for a correct twin.
         visibility: where.
-        epsilon: of the training that is claimed with the noise that is left, at delta 1e-5; infinite where none is.
+        claim: epsilon that is claimed.
+        truth: lower and upper end of what the entry is worth. Of a step: 0 and an upper bound of the training that is claimed
+            with the noise that is left, infinite where none is.
         checks: ids of the checks that failed.
         seconds: CPU time of all checks.
-        proofs: what audits that train prove; none where they were not asked for.
+        proofs: what audits that train prove of a step; none where they were not asked for.
     """
 
     name: str
+    audit: str = STEP
     wrong: str
     visibility: str
-    epsilon: float
+    claim: float
+    truth: tuple[float, float]
     checks: tuple[str, ...]
     seconds: float
     proofs: tuple[Proof, ...] = ()
 
+    @property
+    def doubles(self) -> bool:
+        """Return whether the entry is worth twice its claim: a step by its upper bound, what is bracketed by the lower end."""
+        return bool(self.wrong) and self.truth[self.audit == STEP] >= 2 * self.claim
+
     def refutations(self) -> dict[str, bool]:
-        """Return which audits refute the claim, the step checks first."""
-        claim = epsilon_of(PLAN.noise_multiplier)
-        return {STEP: bool(self.checks)} | {proof.audit: proof.epsilon > claim for proof in self.proofs}
+        """Return which audits refute the claim, the checks first."""
+        return {self.audit: bool(self.checks)} | {proof.audit: proof.epsilon > self.claim for proof in self.proofs}
 
 
 def survey(
-    names: Sequence[str] = (), progress: Callable[[str], None] = lambda name: None, *, trainings: bool = False
+    names: Sequence[str] = (),
+    progress: Callable[[str], None] = lambda name: None,
+    *,
+    trainings: bool = False,
+    folder: Path | None = None,
 ) -> list[Entry]:
     """Return one row per entry, all of them where no names are given; with audits that train where `trainings` says so.
+
+    Args:
+        names: of entries.
+        progress: called with each name.
+        trainings: whether audits that train are run on steps.
+        folder: in which each finished entry is kept, and from which those are taken that the same code left there.
 
     Raises:
         ConfigError: no entry has that name.
     """
+    kinds = folders()
+    identity = code.digest()[:12] if folder is not None else ""
+    entries = []
+    for name in names or kinds:
+        progress(name)
+        if name not in kinds:
+            raise ConfigError(f"the zoo has no '{name}'.{plugins.hint(name, tuple(kinds))} It has: {', '.join(kinds)}")
+        path = None if folder is None else folder / f"{name}-{'trained-' if trainings else ''}{identity}.json"
+        if path is not None and path.exists():
+            entries.append(_read(path))
+            continue
+        kind = kinds[name]
+        entries.append(_KINDS[kind](name, plugins.find(kind, name)(), trainings))
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(dataclasses.asdict(entries[-1])), encoding="utf-8")
+    return entries
+
+
+def folders() -> dict[str, str]:
+    """Return the package of each entry, by name: steps, then loops, then releases."""
+    return {name: kind for kind in _KINDS for name in plugins.names(kind)}
+
+
+def _read(path: Path) -> Entry:
+    row: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    tuples = {"truth": tuple(row["truth"]), "checks": tuple(row["checks"])}
+    return Entry(**{**row, **tuples, "proofs": tuple(Proof(**proof) for proof in row["proofs"])})
+
+
+def _of_step(name: str, step: Any, trainings: bool) -> Entry:
     stream = np.random.default_rng(0)
     sample = (stream.normal(size=(16, 6)).astype(np.float32), stream.integers(3, size=16))
-    entries = []
-    for name in names or plugins.names(FOLDER):
-        progress(name)
-        step = plugins.find(FOLDER, name)()
-        start = time.process_time()
-        report = check_step(
-            step,
-            small_parameters(),
-            sample,
-            noise_multiplier=PLAN.noise_multiplier,
-            clip_norm=PLAN.clip_norm,
-            divisor=PLAN.divisor,
-        )
-        entries.append(
-            Entry(
-                name=name,
-                wrong=step.wrong,
-                visibility=step.visibility,
-                epsilon=epsilon_of(step.effective_noise(**PLAN.setting)),
-                checks=tuple(finding.check for finding in report.failures),
-                seconds=time.process_time() - start,
-                proofs=tuple(prove(step, PLAN)) if trainings else (),
-            )
-        )
-    return entries
+    start = time.process_time()
+    report = check_step(
+        step,
+        small_parameters(),
+        sample,
+        noise_multiplier=PLAN.noise_multiplier,
+        clip_norm=PLAN.clip_norm,
+        divisor=PLAN.divisor,
+    )
+    return Entry(
+        name=name,
+        wrong=step.wrong,
+        visibility=step.visibility,
+        claim=epsilon_of(PLAN.noise_multiplier),
+        truth=(0.0, epsilon_of(step.effective_noise(**PLAN.setting))),
+        checks=tuple(finding.check for finding in report.failures),
+        seconds=time.process_time() - start,
+        proofs=tuple(prove(step, PLAN)) if trainings else (),
+    )
+
+
+def _of_loop(name: str, loop: _loops.Loop, trainings: bool) -> Entry:
+    start = time.process_time()
+    log = _loops.observe(loop, LOOP_PLAN)
+    findings = log.check(sample_rate=loop.accounted_rate(LOOP_PLAN), steps=loop.accounted_steps(LOOP_PLAN))
+    return Entry(
+        name=name,
+        audit=LOOP,
+        wrong=loop.wrong,
+        visibility=loop.visibility,
+        checks=tuple(finding.check for finding in findings if finding.status is PropertyStatus.FAILED),
+        seconds=time.process_time() - start,
+        claim=_loops.claim(loop, LOOP_PLAN),
+        truth=_loops.truth(loop, LOOP_PLAN),
+    )
+
+
+def _of_release(name: str, release: _releases.ZooRelease, trainings: bool) -> Entry:
+    start = time.process_time()
+    report = _releases.audit_release(release)
+    return Entry(
+        name=name,
+        audit=RELEASE,
+        wrong=release.wrong,
+        visibility=release.visibility,
+        claim=release.epsilon,
+        truth=release.exact(),
+        checks=_releases.failures(release, report),
+        seconds=time.process_time() - start,
+    )
+
+
+_KINDS: Mapping[str, Callable[[str, Any, bool], Entry]] = {
+    STEPS: _of_step,
+    LOOPS: _of_loop,
+    RELEASES: _of_release,
+}
 
 
 def epsilon_of(noise_multiplier: float) -> float:

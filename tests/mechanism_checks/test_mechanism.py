@@ -13,7 +13,7 @@ import audit
 from audit.api.mechanism import neighbouring_pairs
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Outcome
-from audit.mechanism_checks import neighbours
+from audit.mechanism_checks import neighbours, scores
 from audit.mechanism_checks.controls import additive, statistics
 from audit.mechanism_checks.controls.catalogue import KnownMechanism, controls, wrong_twins
 from audit.stats.bounds import binomial
@@ -218,6 +218,12 @@ OUTPUTS = {
     "truth values": lambda data, rng: bool(rng.random() < 0.5 + 0.4 * data[0]),
     "sets": lambda data, rng: {"a", "b"} if rng.random() < 0.5 + 0.4 * data[0] else {"a"},
     "arrays": lambda data, rng: np.array([[rng.random() < 0.5 + 0.4 * data[0], 3.0]]),
+    "masks": lambda data, rng: np.ma.masked_array([1.0, 2.0], mask=[rng.random() < 0.5 + 0.4 * data[0], False]),
+    "masks in lists": lambda data, rng: [np.ma.masked_array(3, mask=rng.random() < 0.5 + 0.4 * data[0]), 1.0],
+    "masks of texts": lambda data, rng: np.ma.masked_array(["a"], mask=[rng.random() < 0.5 + 0.4 * data[0]]),
+    "masks of many": lambda data, rng, size: np.ma.masked_array(
+        np.ones(size, int), mask=rng.random(size) < 0.5 + 0.4 * data[0]
+    ),
     "infinities": lambda data, rng: math.inf if rng.random() < 0.5 + 0.4 * data[0] else 0.0,
 }
 
@@ -257,3 +263,26 @@ def test_what_cannot_be_used_is_named(options: dict[str, Any], message: str) -> 
 def test_a_seed_repeats_an_audit() -> None:
     first, second = (audit.mechanism(additive.LaplaceSum(0.5), epsilon=1.0, **ANSWERS, samples=2000, seed=3) for _ in range(2))
     assert first.epsilon == second.epsilon and first.to_dict()["pair"] == second.to_dict()["pair"]
+
+
+@pytest.mark.slow
+def test_a_sum_over_many_numbers_is_found() -> None:
+    """40 bits, each a little likelier to be 1 on the data: no dozen of them shows what all together do."""
+
+    def bits(data: Any, rng: np.random.Generator, size: int) -> Any:
+        return (rng.random((size, 40)) < 0.5 + 0.05 * data[0]).astype(float)
+
+    report = audit.mechanism(bits, epsilon=0.5, pairs=[([0.0], [1.0])], samples=20_000)
+    assert report.verdict.outcome is Outcome.VIOLATED and "linear classifier" in report.epsilon.selected
+
+
+def test_numbers_that_mark_an_event_are_an_input_of_their_own() -> None:
+    """What tells is a small shift of plain numbers; marks of -1,000 among them would drown it in their sum."""
+    stream = np.random.default_rng(0)
+    is_mark = stream.random((8_000, 30)) < 0.5
+    plain = np.where(is_mark, -1000.0, stream.normal(size=is_mark.shape))
+    first, second = (plain.copy(), plain[::-1].copy())
+    first[~is_mark] += 0.3
+    score = scores.linear_classifier(first[::2], second[::2])
+    higher = score(first[1::2])[:, None] > score(second[1::2])[None, :]
+    assert higher.mean() > 0.7

@@ -1,23 +1,32 @@
 """Random set-ups of correct DP-SGD: networks, settings and implementations that step checks may never accuse.
 
-python -m tests.step_checks.correct_setups 1000
+python -m tests.step_checks.correct_setups 1000 [LOG]
+
+A log keeps one line for each set-up that was checked; with the same log, a run goes on where the last one ended.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from audit.step_checks.findings import StepReport
 from audit.step_checks.run import check_step
 
 Tensors = dict[str, Tensor]
+Arrays = dict[str, Any]
+Rows = NDArray[np.float32]
+TORCH_SHARE = 0.25  # of set-ups whose parameters and noise are torch's; of the others they are numpy's, which is quicker
+CLEAN = "not accused"
 IMPLEMENTATIONS = ("vectorised", "loop", "pieces", "normalised", "flat noise")
 
 
@@ -25,8 +34,8 @@ IMPLEMENTATIONS = ("vectorised", "loop", "pieces", "normalised", "flat noise")
 class Setup:
     """One correct step with its parameters, sample and claim."""
 
-    step: Callable[..., Tensors]
-    params: Tensors
+    step: Callable[..., Arrays]
+    params: Arrays
     sample: tuple[Any, Any]
     claim: dict[str, float]
     text: str
@@ -59,8 +68,10 @@ def draw(seed: int) -> Setup:
     }
     count = int(stream.integers(8, 24))
     sample = (stream.normal(size=(count, inputs)).astype(np.float32), stream.integers(classes, size=count))
-    text = f"seed {seed}: {kind}, widths {widths}, {claim}"
-    return Setup(step=Implementation(kind), params=params, sample=sample, claim=claim, text=text)
+    library = "torch" if stream.random() < TORCH_SHARE else "numpy"
+    arrays = params if library == "torch" else {name: value.numpy() for name, value in params.items()}
+    text = f"seed {seed}: {kind}, {library}, widths {widths}, {claim}"
+    return Setup(step=Implementation(kind), params=arrays, sample=sample, claim=claim, text=text)
 
 
 def network(params: Tensors, records: Tensor) -> Tensor:
@@ -87,69 +98,101 @@ def record_gradients(params: Tensors, records: Tensor, labels: Tensor) -> Tensor
 
 @dataclass(frozen=True)
 class Implementation:
-    """A correct step, written in one of five ways."""
+    """A correct step of torch or numpy, written in one of five ways, at parameters that never change.
+
+    Attributes:
+        kind: which way.
+        gradients: of the records of a piece, by its bytes. A check calls a step some 1,700 times on 160 different batches, so
+            each is computed once, to the same bits.
+        sums: of clipped gradients, by the bytes of a batch and the clip norm.
+    """
 
     kind: str
+    gradients: dict[tuple[bytes, bytes], Rows] = field(default_factory=dict)
+    sums: dict[tuple[bytes, bytes, float], Tensors] = field(default_factory=dict)
 
     def __call__(
-        self, params: Tensors, batch: Any, generator: Any, *, noise_multiplier: float, clip_norm: float, divisor: float
-    ) -> Tensors:
+        self, params: Arrays, batch: Any, generator: Any, *, noise_multiplier: float, clip_norm: float, divisor: float
+    ) -> Arrays:
         """Return the parameters after one step of learning rate 1."""
-        total = self.total(params, *batch, clip_norm)
-        deviation = noise_multiplier * clip_norm
-        if self.kind == "flat noise":
-            flat = torch.randn(sum(value.numel() for value in params.values()), generator=generator)
-            parts = flat.split([value.numel() for value in params.values()])
-            noise = {name: part.reshape(params[name].shape) for name, part in zip(params, parts, strict=True)}
+        deviation, count = noise_multiplier * clip_norm, sum(math.prod(value.shape) for value in params.values())
+        if isinstance(generator, torch.Generator):
+            total = self.total({name: torch.as_tensor(value) for name, value in params.items()}, *batch, clip_norm)
+            if self.kind == "flat noise":
+                noise = _split(torch.randn(count, generator=generator), params)
+            else:
+                noise = {name: torch.randn(value.shape, generator=generator) for name, value in params.items()}
         else:
-            noise = {name: torch.randn(value.shape, generator=generator) for name, value in params.items()}
+            tensors = {name: torch.from_numpy(value) for name, value in params.items()}
+            inputs, labels = batch
+            total = {
+                name: value.numpy()
+                for name, value in self.total(tensors, torch.from_numpy(inputs), torch.from_numpy(labels), clip_norm).items()
+            }
+            noise = _split(generator.standard_normal(count, dtype=np.float32), params)
         return {name: value - (total[name] + deviation * noise[name]) / divisor for name, value in params.items()}
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum of clipped gradients."""
-        zero = {name: torch.zeros_like(value) for name, value in params.items()}
-        if not len(labels):
-            return zero
-        if self.kind == "loop":
-            size = 1
-        elif self.kind == "pieces":
-            size = 3
-        else:
-            size = len(labels)
-        for start in range(0, len(labels), size):
-            piece = self.clipped(params, inputs[start : start + size], labels[start : start + size], clip_norm)
-            zero = {name: value + piece[name] for name, value in zero.items()}
-        return zero
+        key = (*_content(inputs, labels), clip_norm)
+        if key not in self.sums:
+            self.sums[key] = self.sum_of_pieces(params, inputs, labels, clip_norm)
+        return self.sums[key]
 
-    def clipped(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
+    def sum_of_pieces(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
+        """Return the sum of clipped gradients, piece after piece, over all parameters in one row."""
+        total = np.zeros(sum(value.numel() for value in params.values()), dtype=np.float32)
+        size = {"loop": 1, "pieces": 3}.get(self.kind, max(1, len(labels)))
+        for start in range(0, len(labels), size):
+            records = inputs[start : start + size], labels[start : start + size]
+            content = _content(*records)
+            if content not in self.gradients:
+                gradients = record_gradients(params, *records)
+                self.gradients[content] = torch.cat(list(gradients.values()), dim=1).numpy()
+            total += self.clipped(self.gradients[content], clip_norm)
+        return _split(torch.from_numpy(total), params)
+
+    def clipped(self, gradients: Rows, clip_norm: float) -> Rows:
         """Return the sum over one piece, vectorised over its records; records of infinite gradient count as 0."""
-        gradients = record_gradients(params, inputs, labels)
-        norms = torch.cat(list(gradients.values()), dim=1).square().sum(1).sqrt()
+        with np.errstate(over="ignore", invalid="ignore"):
+            norms = np.sqrt(np.square(gradients).sum(1))
         if self.kind == "normalised":  # AUTO-S (Bu et al. 2023): every gradient is scaled to just below C
             factors = clip_norm / (norms + 0.01)
         else:
-            factors = (clip_norm / norms.clamp(min=1e-30)).clamp(max=1.0)
-        finite = torch.isfinite(norms)
-        result = {}
-        for name, value in gradients.items():
-            rows = torch.where(finite[:, None], value, 0.0) * torch.where(finite, factors, 0.0)[:, None]
-            result[name] = rows.sum(0).reshape(params[name].shape)
-        return result
+            factors = np.minimum(clip_norm / np.maximum(norms, 1e-30), 1.0)
+        finite = np.isfinite(norms)
+        return np.asarray(np.where(finite, factors, 0.0).astype(np.float32) @ np.where(finite[:, None], gradients, 0.0))
 
 
-def main(count: int, start: int = 0) -> None:
-    """Check that many set-ups; print each that is accused, and the number."""
-    accused = 0
-    for seed in range(start, start + count):
+def _split(row: Any, params: Arrays) -> Arrays:
+    """Return a row of all coordinates as arrays of the shapes of the parameters."""
+    parts, start = {}, 0
+    for name, value in params.items():
+        end = start + math.prod(value.shape)
+        parts[name] = row[start:end].reshape(value.shape)
+        start = end
+    return parts
+
+
+def _content(inputs: Tensor, labels: Tensor) -> tuple[bytes, bytes]:
+    return inputs.numpy().tobytes(), labels.numpy().tobytes()
+
+
+def main(count: int, log: Path | None = None) -> None:
+    """Check that many set-ups, but for those in the log; print each that is accused, and the number."""
+    lines = log.read_text(encoding="utf-8").splitlines() if log is not None and log.exists() else []
+    for seed in range(len(lines), count):
         setup = draw(seed)
-        failures = setup.check(seed).failures
-        accused += bool(failures)
-        for finding in failures:
-            print(f"{setup.text}: {finding.check}: {finding.message}", flush=True)
-        if (seed + 1) % 50 == 0:
-            print(f"{seed + 1 - start} set-ups, {accused} accused", flush=True)
+        accusations = [f"{finding.check}: {finding.message}" for finding in setup.check(seed).failures]
+        lines.append(f"{setup.text}: {'; '.join(accusations) or CLEAN}")
+        if log is not None:
+            with log.open("a", encoding="utf-8") as file:
+                file.write(lines[-1] + "\n")
+        if accusations:
+            print(lines[-1], flush=True)
+    accused = sum(not line.endswith(CLEAN) for line in lines[:count])
     print(f"{accused} of {count} correct set-ups accused")
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(int(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)

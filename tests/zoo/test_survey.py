@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_the_page_shows_what_audits_that_train_prove(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "refutes"), [("correct", False), ("noise_none", True)])
 def test_audits_of_one_training(name: str, refutes: bool) -> None:
     """The audits of one training refute a step without noise and spare a correct one; many trainings are slow."""
-    step = plugins.find(_survey.FOLDER, name)()
+    step = plugins.find(_survey.STEPS, name)()
     proofs = _trainings.one_training(step, _survey.PLAN)
     claim = _survey.epsilon_of(_survey.PLAN.noise_multiplier)
     assert [proof.audit for proof in proofs] == list(_trainings.AUDITS[:3])
@@ -58,7 +59,21 @@ def test_epsilon_grows_as_noise_shrinks() -> None:
 
 def test_every_entry_stands_on_the_page() -> None:
     text = (ROOT / "docs" / "zoo.md").read_text()
-    for name in plugins.names(_survey.FOLDER):
-        assert f"| `{name}` | {plugins.find(_survey.FOLDER, name).wrong or 'nothing'} |" in text, (
-            f"run audit zoo --page docs/zoo.md: {name}"
-        )
+    for name, folder in _survey.folders().items():
+        wrong = plugins.find(folder, name).wrong
+        assert f"| `{name}` | {wrong or 'nothing'} |" in text, f"run audit zoo --page docs/zoo.md: {name}"
+
+
+def test_no_correct_twin_on_the_page_is_refuted_and_each_wrong_entry_is() -> None:
+    """The page's own tables: the audit of its kind fails on every wrong entry, and on no correct one."""
+    text = (ROOT / "docs" / "zoo.md").read_text()
+    for name, folder in _survey.folders().items():
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
+        checks = [cell.strip() for cell in row.strip("|").split("|")][4 if folder == _survey.STEPS else 5]
+        assert (checks == "none") is not bool(plugins.find(folder, name).wrong), row
+
+
+def test_the_page_keeps_the_promise_of_95_percent() -> None:
+    text = (ROOT / "docs" / "zoo.md").read_text()
+    shares = [int(share) for share in re.findall(r"\((\d+)%\)", text)]
+    assert len(shares) == 2 and min(shares) >= 95

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from audit.stats import noise_tests
 from audit.step_checks.batches import Batch, rows
 from audit.step_checks.bench import Bench
-from audit.step_checks.findings import Finding, failure, gap, pass_finding
+from audit.step_checks.findings import Finding, PropertyStatus, failure, gap, pass_finding
 from audit.step_checks.steps import Setting
 
 SIGNIFICANCE = 1e-9
@@ -23,6 +23,7 @@ FEW_NUMBERS = 64
 """At the other settings, which need to show only that the noise follows sigma and C."""
 LAW_NUMBERS = 4000
 MOST_CALLS = 400
+FIX = "add N(0, (sigma C)^2) once to every coordinate of the clipped sum, also of an empty batch, then divide once"
 Noise = dict[str, NDArray[np.float64]]
 
 
@@ -44,7 +45,10 @@ class NoiseLaw:
         samples = [(settings[0], *batches[-1], longest)]
         samples += [(settings[0], name, batch, _noise(bench, batch, settings[0], calls)) for name, batch in batches[:-1]]
         samples += [(setting, *batches[-1], _noise(bench, batches[-1][1], setting, few_calls)) for setting in settings[1:]]
-        return [_variance(bench, samples), _repeats(bench, samples), _law(bench, settings[0], longest), _resolution(longest)]
+        variance = _variance(bench, samples)
+        if variance.status is PropertyStatus.PASSED:
+            variance = _coordinates(bench, settings[0], batches[-1][1], longest) or variance
+        return [variance, _repeats(bench, samples), _law(bench, settings[0], longest), _resolution(longest)]
 
 
 def _settings(bench: Bench) -> list[Setting]:
@@ -66,10 +70,14 @@ def _noise(bench: Bench, batch: Batch, setting: Setting, calls: int) -> Noise:
     """
     releases = [bench.release(batch, setting, bench.seed + 1000 + i) for i in range(calls)]
     noise = {name: np.stack([release[name].ravel() for release in releases]) for name in releases[0]}
-    if bench.adjusts("noise_multiplier") and not bench.random:
+    if _has_clean_release(bench):
         clean = bench.release(batch, bench.quiet(clip=setting.clip_norm))
         return {name: values - clean[name].ravel() for name, values in noise.items()}
     return {name: (values - values.mean(0)) * math.sqrt(calls / (calls - 1)) for name, values in noise.items()}
+
+
+def _has_clean_release(bench: Bench) -> bool:
+    return bench.adjusts("noise_multiplier") and not bench.random
 
 
 def _variance(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:
@@ -91,8 +99,41 @@ def _variance(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) ->
     if worst >= SIGNIFICANCE:
         return pass_finding("noise.variance", f"Least likely tensor: {message[0].lower()}{message[1:]}", ratio, 1.0)
     check = "noise.missing" if ratio < 1e-3 else "noise.variance"
-    fix = "add N(0, (sigma C)^2) once to every coordinate of the clipped sum, also of an empty batch, then divide once"
-    return failure(check, message, fix=fix, witness=witness, measurement=ratio, claim=1.0)
+    return failure(check, message, fix=FIX, witness=witness, measurement=ratio, claim=1.0)
+
+
+def _coordinates(bench: Bench, setting: Setting, batch: Batch, noise: Noise) -> Finding | None:
+    """Return the failure of a coordinate whose own noise is too small or too large, if there is one.
+
+    A tensor's variance hides one row without noise among many. Coordinates that no record moves are not released.
+    """
+    expected_std = setting.noise_multiplier * setting.clip_norm
+    size, calls = sum(values.shape[1] for values in noise.values()), len(next(iter(noise.values())))
+    # without a clean release the mean over calls was subtracted, and the rest scaled to the same variance
+    lost = 0 if _has_clean_release(bench) else 1
+    scale = math.sqrt((calls - lost) / calls)
+    for name, values in noise.items():
+        tails = size * noise_tests.coordinate_tails(scale * values, expected_std, lost)
+        for at in np.flatnonzero(tails < SIGNIFICANCE).tolist():
+            if not values[:, at].any() and not _moves(bench, name, at):
+                continue
+            ratio = float(np.sqrt(np.mean(values[:, at] ** 2))) / expected_std
+            return failure(
+                "noise.missing" if ratio < 1e-3 else "noise.variance",
+                f"Coordinate {at} of tensor '{name}' has {ratio:.3g} times the claimed standard deviation sigma C of noise, "
+                f"the tensor as a whole has it ({tails[at]:.2g} of {size} coordinates by chance)",
+                fix=FIX,
+                witness=bench.witness(batch, None, setting),
+                measurement=ratio,
+                claim=1.0,
+            )
+    return None
+
+
+def _moves(bench: Bench, name: str, at: int) -> bool:
+    """Return whether some record moves a coordinate."""
+    setting = bench.quiet()
+    return any(bench.release(batch, setting)[name].ravel()[at] != 0 for batch in (bench.sample, *bench.records.values()))
 
 
 def _repeats(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:

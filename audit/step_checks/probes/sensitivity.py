@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations, product
 
-from audit.step_checks.batches import NON_FINITE, Batch, fill, has_floats, join
+from audit.step_checks.batches import NON_FINITE, Batch, fill, has_floats, join, records_by_label, rows
 from audit.step_checks.bench import UNREPEATABLE, Bench
 from audit.step_checks.findings import Finding, Witness, failure, gap, pass_finding
 from audit.step_checks.steps import Setting
 from audit.step_checks.tensors import Tensors, distance
 
+LEAST_LARGE, MOST_LARGE = 24, 256
+"""Records of the largest batch that is tried: the expected batch size between these."""
 FIX = "clip the gradient of each record over all parameters together to C before summing; nothing may depend on other records"
 FIX_NON_FINITE = "replace a gradient whose norm is not finite by zero before it enters the sum"
 
@@ -43,6 +47,8 @@ class Sensitivity:
         add_worst, replace_worst = _Worst(), _Worst()
         for setting in settings:
             add_worst, replace_worst = _neighbours(bench, setting, add_worst, replace_worst)
+        for setting in settings[:2]:
+            add_worst = _large_batch(bench, setting, _each_label(bench, setting, add_worst))
         return [
             _of_neighbours("clip.add", "Adding one record", add_worst),
             _of_neighbours("clip.replace", "Replacing one record", replace_worst),
@@ -69,6 +75,34 @@ def _neighbours(bench: Bench, setting: Setting, add_worst: _Worst, replace_worst
             witness = bench.witness(first_batch, second_batch, setting)
             replace_worst = replace_worst.against(excess, 2 * setting.clip_norm, location, witness)
     return add_worst, replace_worst
+
+
+def _each_label(bench: Bench, setting: Setting, worst: _Worst) -> _Worst:
+    """Worst case over records of every label, each beside one record: a clip may leave out one class."""
+    base = rows(bench.sample, [1])
+    return _additions(bench, setting, ("one record", base), records_by_label(bench.sample), worst)
+
+
+def _large_batch(bench: Bench, setting: Setting, worst: _Worst) -> _Worst:
+    """Worst case beside a batch of the expected size: what is done in pieces may end after the first."""
+    count = min(max(bench.claimed.divisor, LEAST_LARGE), MOST_LARGE)
+    base = rows(bench.sample, [i % len(bench.sample[0]) for i in range(math.ceil(count))])
+    records = {name: bench.records[name] for name in ("ordinary", "opposed")}
+    return _additions(bench, setting, (f"{len(base[0])} records", base), records, worst)
+
+
+def _additions(
+    bench: Bench, setting: Setting, named_base: tuple[str, Batch], records: Mapping[str, Batch], worst: _Worst
+) -> _Worst:
+    """Worst case over records that are added to one batch, which has a name."""
+    base_name, base = named_base
+    release, slack = bench.release(base, setting), bench.tolerance(setting, base)
+    for name, record in records.items():
+        for position, batch in bench.additions(base, record):
+            location = f"{name} record put {position} to {base_name}, C = {setting.clip_norm:.3g}"
+            excess = distance(bench.release(batch, setting), release) - slack
+            worst = worst.against(excess, setting.clip_norm, location, bench.witness(base, batch, setting))
+    return worst
 
 
 def _of_neighbours(check: str, action: str, worst: _Worst) -> Finding:

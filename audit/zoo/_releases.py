@@ -1,0 +1,80 @@
+"""What entries of `audit.zoo.releases` share: a function that `audit mechanism` takes, its claim and its neighbours."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from audit.core.adjacency import Adjacency
+from audit.core.claims import Claim
+from audit.core.data import Array
+from audit.mechanism_checks.report import MechanismReport
+from audit.mechanism_checks.run import Questions, check_mechanism
+from audit.mechanism_checks.sampling import Pair
+
+OUTPUTS = 40_000
+"""Drawn of a release on either side, unless its defect takes more to be seen."""
+
+
+class ZooRelease(ABC):
+    """A function of the data that claims an epsilon; a subclass says which, and what is wrong.
+
+    Attributes:
+        epsilon: and `delta`: claimed.
+        family: that the claim asserts, or None.
+        adjacency: of the claim.
+        data, neighbour: on which the defect shows most.
+        outputs: that are drawn of either side.
+    """
+
+    wrong: ClassVar[str] = ""
+    visibility: ClassVar[str] = ""
+    epsilon: ClassVar[float] = 1.0
+    delta: ClassVar[float] = 0.0
+    family: ClassVar[str | None] = None
+    adjacency: ClassVar[Adjacency] = Adjacency.ADD_REMOVE
+    data: ClassVar[tuple[float, ...]] = (1.0,)
+    neighbour: ClassVar[tuple[float, ...]] = ()
+    outputs: ClassVar[int] = OUTPUTS
+
+    @abstractmethod
+    def __call__(self, data: Any, rng: np.random.Generator, size: int) -> Array:
+        """Return so many releases, first axis first."""
+
+    @abstractmethod
+    def exact(self) -> tuple[float, float]:
+        """Return a bracket on the true epsilon at the claimed delta, for the worst neighbours."""
+
+
+def audit_release(release: ZooRelease, seed: int = 0) -> MechanismReport:
+    """Return what `audit mechanism` says of an entry."""
+    claim = Claim(
+        epsilon=release.epsilon, delta=release.delta, adjacency=release.adjacency, source="declared", family=release.family
+    )
+    pair = Pair(data=np.array(release.data), neighbour=np.array(release.neighbour), name="worst")
+    questions = Questions(claim=claim, confidence=0.95, floating_point=False)
+    return check_mechanism(release, [pair], questions, samples=release.outputs, seed=seed)
+
+
+def failures(release: ZooRelease, report: MechanismReport) -> tuple[str, ...]:
+    """Return the bounds that refute the claim, by name."""
+    names = {
+        "epsilon": report.epsilon.epsilon > release.epsilon,
+        "delta": report.delta.delta > release.delta,
+        "fit": report.fit is not None and report.fit.epsilon > release.epsilon,
+    }
+    return tuple(f"mechanism.{name}" for name, refuted in names.items() if refuted)
+
+
+def best_of_epsilon(runs: int, scale: float) -> float:
+    """Return the exact epsilon of the largest of so many Laplace-noised scores that a record moves by 1.
+
+    The ratio of densities is largest in the left tail, where each run contributes `exp(1 / scale)`.
+    """
+    return runs / scale
+
+
+INFINITE = (math.inf, math.inf)

@@ -1,0 +1,103 @@
+"""Loops and releases of the zoo: each wrong one fails by the check that names its defect, a correct twin by none."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audit import plugins
+from audit.step_checks.findings import PropertyStatus
+from audit.zoo import _loops, _releases, _survey
+from tests.marks import slow
+
+PLAN = _survey.LOOP_PLAN
+LOOP_CHECKS = {
+    "batch_used_twice": {"loop.sampling"},
+    "drop_last": {"loop.sampling"},
+    "poisson": set(),
+    "rate_rounded_down": {"loop.sampling"},
+    "rate_rounded_up": set(),
+    "same_batches": {"loop.sampling"},
+    "shuffled_batches": {"loop.sampling"},
+    "steps_per_epoch": {"loop.steps"},
+}
+RELEASE_CHECKS = {
+    "adjacency_of_removal": "mechanism.fit",
+    "early_stopping": "mechanism.epsilon",
+    "early_stopping_in_public": None,
+    "gaussian_analytic": None,
+    "gaussian_classic_at_2": None,
+    "gaussian_classic_beyond": "mechanism.fit",
+    "gaussian_inverted": "mechanism.epsilon",
+    "same_seed_every_run": "mechanism.epsilon",
+    "schedule_from_data": "mechanism.epsilon",
+    "search_counted_in_epochs": "mechanism.epsilon",
+    "tuning_composed": None,
+    "tuning_not_composed": "mechanism.epsilon",
+}
+QUICK = ("adjacency_of_removal", "same_seed_every_run", "tuning_composed")
+
+
+def loop(name: str) -> _loops.Loop:
+    return plugins.find(_survey.LOOPS, name)()
+
+
+def release(name: str) -> Any:
+    return plugins.find(_survey.RELEASES, name)()
+
+
+def test_every_entry_is_listed() -> None:
+    assert set(LOOP_CHECKS) == set(plugins.names(_survey.LOOPS))
+    assert set(RELEASE_CHECKS) == set(plugins.names(_survey.RELEASES))
+
+
+@pytest.mark.parametrize("name", LOOP_CHECKS)
+def test_a_loop_fails_by_its_check(name: str) -> None:
+    entry = loop(name)
+    findings = _loops.observe(entry, PLAN).check(sample_rate=entry.accounted_rate(PLAN), steps=entry.accounted_steps(PLAN))
+    assert {finding.check for finding in findings if finding.status is PropertyStatus.FAILED} == LOOP_CHECKS[name]
+    assert bool(LOOP_CHECKS[name]) is bool(entry.wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LOOP_CHECKS)
+def test_a_loop_is_worth_more_than_its_claim_where_it_is_wrong(name: str) -> None:
+    entry = loop(name)
+    claim, (low, high) = _loops.claim(entry, PLAN), _loops.truth(entry, PLAN)
+    assert low <= high
+    assert high > claim if entry.wrong else high <= claim
+    if name != "shuffled_batches":  # whose bracket is wide: from a place that nobody knows to one that everybody knows
+        assert (low > claim) is bool(entry.wrong)
+
+
+@pytest.mark.parametrize("name", slow(RELEASE_CHECKS, set(RELEASE_CHECKS) - set(QUICK)))
+def test_a_release_fails_by_its_check(name: str) -> None:
+    entry = release(name)
+    failures = _releases.failures(entry, _releases.audit_release(entry))
+    expected = RELEASE_CHECKS[name]
+    assert expected in failures if expected else failures == ()
+    assert (expected is not None) is bool(entry.wrong)
+    low, high = entry.exact()
+    assert low <= high and (low > entry.epsilon) is bool(entry.wrong)
+
+
+def test_the_best_of_several_runs_costs_what_all_of_them_cost() -> None:
+    """The ratio of the chances that all scores stay low below both sums is that of all runs."""
+    entry = release("tuning_not_composed")
+    stream = np.random.default_rng(0)
+    counts = [int((entry(data, stream, 400_000) < 0).sum()) for data in (np.array([0.0]), np.array([1.0]))]
+    assert counts[1] > 0
+    assert math.log(counts[0] / counts[1]) == pytest.approx(entry.exact()[0], abs=0.4)
+
+
+def test_a_survey_takes_what_the_same_code_left(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = _survey.survey(["poisson", "same_seed_every_run"], folder=tmp_path)
+    monkeypatch.setattr(_loops, "observe", None)
+    monkeypatch.setattr(_releases, "audit_release", None)
+    assert _survey.survey(["poisson", "same_seed_every_run"], folder=tmp_path) == first
+    monkeypatch.setattr(_survey.code, "digest", lambda: "another code")
+    with pytest.raises(TypeError):
+        _survey.survey(["poisson"], folder=tmp_path)
