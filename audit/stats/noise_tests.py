@@ -25,18 +25,18 @@ def variance_tail(noise: Array, deviation: float) -> float:
     return min(1.0, 2 * min(lower, upper))
 
 
-def coordinate_tails(noise: Array, deviation: float, lost: int = 0) -> Array:
+def coordinate_tails(noise: Array, deviation: float, degrees: int = 0) -> Array:
     """Two-sided p-value of each column that its independent normal numbers have that standard deviation.
 
     Args:
-        noise: `(n, columns)`; where the mean of each column was subtracted, `lost` is the degree of freedom that it took.
+        noise: `(n, columns)`; where the mean of each column was subtracted, `degrees` is the degree of freedom that it took.
         deviation: that is claimed.
-        lost: degrees of freedom.
+        degrees: of freedom that are gone.
 
     >>> coordinate_tails(np.array([[1.0, 0.0], [-1.0, 0.0], [0.5, 0.0]]), 1.0).round(2).tolist()
     [0.96, 0.0]
     """
-    statistic, half = np.square(noise / deviation).sum(0), (len(noise) - lost) / 2
+    statistic, half = np.square(noise / deviation).sum(0), (len(noise) - degrees) / 2
     tails = np.minimum(special.gammainc(half, statistic / 2), special.gammaincc(half, statistic / 2))
     return np.asarray(np.minimum(1.0, 2 * tails))
 

@@ -110,10 +110,10 @@ def _coordinates(bench: Bench, setting: Setting, batch: Batch, noise: Noise) -> 
     expected_std = setting.noise_multiplier * setting.clip_norm
     size, calls = sum(values.shape[1] for values in noise.values()), len(next(iter(noise.values())))
     # without a clean release the mean over calls was subtracted, and the rest scaled to the same variance
-    lost = 0 if _has_clean_release(bench) else 1
-    scale = math.sqrt((calls - lost) / calls)
+    degrees = 0 if _has_clean_release(bench) else 1
+    scale = math.sqrt((calls - degrees) / calls)
     for name, values in noise.items():
-        tails = size * noise_tests.coordinate_tails(scale * values, expected_std, lost)
+        tails = size * noise_tests.coordinate_tails(scale * values, expected_std, degrees)
         for at in np.flatnonzero(tails < SIGNIFICANCE).tolist():
             if not values[:, at].any() and not _moves(bench, name, at):
                 continue
