@@ -85,13 +85,13 @@ class ModelCheck:
 
     def __str__(self) -> str:
         report, included = self.report, self.inspection.included
-        members, count = int(included.sum()), len(included)
+        members, count, skipped = int(included.sum()), len(included), len(self.inspection.not_run)
         lines = [
             f"{members} members, {count - members} nonmembers: {IN_WORDS[report.outcome]}",
             f"  strongest attack: {self._strongest()}",
             f"  epsilon: {self._proof(report)}",
             f"  members and nonmembers: {self._guard(report)}",
-            f"  not run: {', '.join(self.inspection.not_run) or 'no attack was skipped'}",
+            f"  not run: {f'{skipped} attacks; each with its reason in .attacks' if skipped else 'no attack was skipped'}",
         ]
         lines += [
             f"  claim of epsilon {verdict.claim.epsilon:g}: {verdict.reason}" for verdict in report.mechanisms[0].verdicts
@@ -105,7 +105,10 @@ class ModelCheck:
 
     def _proof(self, report: AuditReport) -> str:
         if self.bound is None:
-            return "none follows, because membership was decided by a data split; audit.draw_coins before the training"
+            return (
+                "none follows, because a data split decided membership. To get one, let random coins decide it: call "
+                "audit.draw_coins before the training (docs/trained-models.md)"
+            )
         return (
             f"at least {down(self.bound.epsilon)} at delta {report.delta:g} with confidence {report.confidence:g}; perfect "
             f"attacks would have proved {down(self.bound.ceiling)}"

@@ -180,7 +180,7 @@ def _report_bug(error: BaseException) -> int:
 def _interrupt(arguments: Sequence[str], number: int, stop: BaseException) -> int:
     """Say what ended the program, what of a run is kept, and by which command it goes on."""
     notes = [f"; {note}" for note in getattr(stop, "__notes__", ())]
-    if arguments[:1] == ["run"]:
+    if arguments[:1] == ["run"] and notes:  # nothing is noted before there is a run to go on with
         again = [word for word in arguments if word != "--resume"]
         notes.append(f"; continue with: {shlex.join(['audit', *again, '--resume'])}")
     print_plain(f"stopped by {signal.Signals(number).name}{''.join(notes)}", file=sys.stderr)

@@ -13,7 +13,7 @@ from audit.cli.printing import print_json, print_plain
 from audit.core.claims import LowerBound
 from audit.core.errors import ConfigError
 from audit.core.game_results import AttackResult, GameResult
-from audit.core.results import IN_WORDS, AuditReport
+from audit.core.results import IN_WORDS, AuditReport, Status
 from audit.core.rounding import down, up
 
 
@@ -85,11 +85,16 @@ def _attacks(report: AuditReport) -> list[AttackResult]:
 
 
 def _lines(report: AuditReport, folder: Path | None) -> list[str]:
-    from audit.cli.output import document
+    from audit.cli.output import document, gate_lines
 
     output = [f"{report.title}: {IN_WORDS[report.outcome]}"]
     for result in report.mechanisms:
         output += [f"  {verdict.reason}" for verdict in result.verdicts]
+        output += [
+            f"  holds only if membership was decided by {check.value}: this is declared, and no table of scores shows it"
+            for check in result.checks
+            if check.code == "game" and check.status is Status.DECLARED
+        ]
     for attack in _attacks(report):
         rates = [
             f"TPR {point.tpr:.1%} at FPR {point.target_fpr:g} ({point.lower:.1%} to {point.upper:.1%})"
@@ -104,6 +109,7 @@ def _lines(report: AuditReport, folder: Path | None) -> list[str]:
             word = "passed" if control.passed else "FAILED"
             output.append(f"    negative control {word}: {control.false_alarms} of {control.repetitions} alarms")
     output += [line for game in _games(report) for line in _simulation_lines(game)]
+    output += gate_lines(report)
     output += [f"note: {note}" for note in report.notes]
     return [*output, *([f"report: {document(folder)}"] if folder is not None else [])]
 
@@ -120,7 +126,7 @@ def _simulation_lines(game: GameResult) -> list[str]:
     """Return what simulated audits of this size say: how often they are wrong, and what they would have caught."""
     output = [
         f"  simulated on {certificate.law}: {certificate.wrong} of {certificate.repetitions} audits wrong, a rate of "
-        f"{certificate.lower:.1%} to {certificate.upper:.1%}; at most {certificate.nominal:.1%} promised"
+        f"{certificate.lower:.1%} to {certificate.upper:.1%} (99% limits); at most {certificate.nominal:.1%} promised"
         f"{'' if certificate.kept else '; MORE THAN CHANCE EXPLAINS'}"
         for certificate in game.certificates
     ]

@@ -70,7 +70,10 @@ def _gate(text: str) -> tuple[str, Gate]:
 
     match = _FORM.fullmatch(text.replace(" ", ""))
     if match is None:
-        raise ConfigError(f"--gate {text}: expected FIGURE<=LIMIT, for example tpr@0.1%<=2%, auc<=0.6 or proven_epsilon<=1")
+        raise ConfigError(
+            f"--gate {text}: expected FIGURE<=LIMIT, where FIGURE is tpr@RATE%, auc, proven_epsilon or claimed_epsilon; for "
+            "example tpr@0.1%<=2%, auc<=0.6 or proven_epsilon<=1"
+        )
     limit = float(match["limit"]) / (100 if match["unit"] else 1)
     if match["rate"] is None:
         name = f"max_{match['figure']}"

@@ -77,10 +77,15 @@ def lines(report: AuditReport, folder: Path) -> list[str]:
     for result in report.mechanisms:
         output.append(_line(result, report))
         output += [f"    {game.name}: {_stopping_text(game.watched)}" for game in result.games if game.watched is not None]
-    failures = [gate for gate in report.policy if not gate.met]
-    output += [f"policy gate {gate.gate} not met: found {gate.found}, limit {gate.limit}" for gate in failures[:3]]
+    output += gate_lines(report)[:3]
     output += [f"note: {note}" for note in report.notes[:3]]
     return [*output, f"report: {document(folder)}"]
+
+
+def gate_lines(report: AuditReport) -> list[str]:
+    """Return a line for each policy gate that is not met."""
+    figures = [("no figure" if gate.found is None else f"{gate.found:.4g}", gate) for gate in report.policy if not gate.met]
+    return [f"policy gate {gate.gate} not met: found {figure}, limit {gate.limit:g}" for figure, gate in figures]
 
 
 def document(folder: Path) -> Path:

@@ -186,7 +186,9 @@ def _column(columns: Mapping[str, Any], column_name: str | None, usual: tuple[st
     problem = (
         f"no column '{column_name}'"
         if column_name
-        else f"{len(names)} columns that could be the {purpose} ({', '.join(names) or 'none'})"
+        else f"{len(names)} columns that could be the {purpose} ({', '.join(names)})"
+        if names
+        else f"no column that could be the {purpose}"
     )
     raise DataError(
         f"{path} has {problem}; it holds {_list_columns(columns)}. Expected one of {', '.join(usual)}, or name it with "

@@ -24,6 +24,7 @@ def main() -> None:
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     _leave_with(os.getppid())
     tempfile.tempdir = os.devnull  # libraries ask for the name of a folder, which they would look for by writing
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = os.path.dirname(__file__)  # torch makes its cache's folder; this one is there
     request = _frames.receive(requests)
     if request is None:
         return

@@ -63,4 +63,8 @@ def test_the_exit_code_is_that_of_the_gate(tmp_path: Path, capsys: pytest.Captur
     assert json.loads(capsys.readouterr().out)["policy_met"] is True
     assert answer([*common, "--gate", "auc<=0.99", "--gate", "tpr@10%<=1%"]) == 1
     assert json.loads(capsys.readouterr().out)["policy_met"] is False
+    assert answer([*common[:-1], "--gate", "auc<=0.99", "--gate", "tpr@10%<=1%"]) == 1
+    plain = capsys.readouterr().out
+    assert "policy gate tpr@10% not met: found 0." in plain and "policy gate max_auc" not in plain
+    assert "holds only if membership was decided by independent coins" in plain
     assert answer([*common, "--gate", "auc"]) == 2

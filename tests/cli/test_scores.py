@@ -109,7 +109,7 @@ def test_tables_of_several_attacks_are_not_pooled(tmp_path, capsys):
 BAD = {
     "NaN": ({"score": np.where(VALUES[3] == VALUES, np.nan, VALUES), "member": COINS}, "scores 'score' has 1 NaN"),
     "text": ({"score": ["high"] * 500, "member": COINS}, "expected one number per record"),
-    "no score": ({"points": VALUES, "member": COINS}, r"0 columns that could be the score"),
+    "no score": ({"points": VALUES, "member": COINS}, r"no column that could be the score"),
     "two scores": ({"score": VALUES, "value": VALUES, "member": COINS}, r"2 columns that could be the score \(score, value\)"),
     "no member": ({"score": VALUES}, "could be the membership"),
     "members only": ({"score": VALUES, "member": COINS | True}, "marks members only"),

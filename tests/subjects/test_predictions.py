@@ -91,7 +91,7 @@ BAD = {
     "unequal": (GOOD | {"labels": LABELS[:5]}, "unequal length"),
     "no distribution": ({"probabilities": PROBABILITIES * 1.1, "labels": LABELS, "member": MEMBER}, "not a distribution"),
     "regression targets": ({"losses": LOSSES, "labels": LABELS + 0.5, "member": MEMBER}, "for regression leave them out"),
-    "unknown": (GOOD | {"logit": LOGITS}, "also holds logit"),
+    "unknown": (GOOD | {"logit": LOGITS}, "holds logit, which no file of recorded predictions has"),
     "text": (GOOD | {"logits": LOGITS.astype(str)}, "logits have type"),
 }
 

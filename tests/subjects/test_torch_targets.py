@@ -72,6 +72,13 @@ def test_exported_program_gives_the_outputs_of_the_module(tmp_path, batch, fixed
     assert np.allclose(found, expected(), atol=1e-5)
 
 
+def test_a_program_is_read_where_no_cache_of_torch_was_chosen(tmp_path, monkeypatch):
+    """A program saved in this process has set the variable that the worker inherits; the command's own process has not."""
+    path = exported(tmp_path / "m.pt2")
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    assert np.allclose(build("torch_export", path).logits(INPUTS), expected(), atol=1e-5)
+
+
 class Recurrent(nn.Module):
     def __init__(self) -> None:
         super().__init__()
