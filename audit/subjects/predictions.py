@@ -102,7 +102,8 @@ def _arrays(content: bytes, place: Path) -> dict[str, Array]:
     unknown = [key for key in arrays if key not in _FORMS + _FURTHER]
     if unknown:
         raise DataError(
-            f"{place} holds {', '.join(unknown)}, which no file of recorded predictions has; expected one of {', '.join(_FORMS)} (columns logit_0, probability_0, "
+            f"{place} holds {', '.join(unknown)}, which no file of recorded predictions has; expected one of "
+            f"{', '.join(_FORMS)} (columns logit_0, probability_0, "
             f"loss, error) and {', '.join(_FURTHER)} (columns label, member, group)"
         )
     return arrays
