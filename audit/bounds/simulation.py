@@ -156,8 +156,8 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
 
     An estimator takes part where the law is in its family. Every audit puts the truth to the tests; every tenth also makes its
     bounds by the audit's own search. The limits are of the one of the two rates that is surely larger, so that a search that
-    fails is seen among the bounds that were made and not thinned out by the others. Nothing is returned where even twenty audits would take
-    long, or the game decides no membership by coins.
+    fails is seen among the bounds that were made and not thinned out by the others. Nothing is returned where even twenty
+    audits would take long, or the game decides no membership by coins.
 
     Raises:
         ConfigError: more than `REPETITIONS` audits were asked for, which are made whatever they take, and they would take
