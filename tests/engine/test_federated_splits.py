@@ -64,7 +64,7 @@ def two_rounds(dataset: Dataset, model: dict[str, Any], **options: Any) -> Execu
         canaries=Canaries(kind="none", description="", coordinates=np.zeros(1, dtype=np.int64)),
         included=np.zeros((1, 1), dtype=bool),
         seeds=(Seed(3),),
-        mechanism=dp_sgd(noise_multiplier=0.0, clip_norm=0.5, sample_rate=0.1, steps=2, unit="client"),
+        mechanism=dp_sgd(noise_multiplier=0.0, clip_norm=0.02, sample_rate=0.1, steps=2, unit="client"),
         model=model,
         optimizer={"kind": "sgd", "learning_rate": 1.0},
         access=Access.FINAL_MODEL,
