@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -175,6 +177,17 @@ def test_the_record_has_the_keys_and_words_of_the_registry(kind: str) -> None:
     if record["tier"] == 2:
         assert deployment["dp_variant"]["variant_name"] in ("Pure DP", "Approximate DP")
         assert isinstance(deployment["privacy_loss"]["privacy_parameters"]["epsilon"], float)
+
+
+@pytest.mark.skipif("REGISTRY_SCHEMA" not in os.environ, reason="set REGISTRY_SCHEMA to the registry's deployments-schema.yaml")
+def test_the_record_is_valid_by_the_schema_of_the_registry() -> None:
+    """The schema is in the repository opendp/deployments-registry-data, under schemas."""
+    jsonschema = pytest.importorskip("jsonschema", reason="checking a schema needs the extra 'dev'")
+    schema = yaml.safe_load(Path(os.environ["REGISTRY_SCHEMA"]).read_text(encoding="utf-8"))
+    for kind in sample.ALL:
+        jsonschema.validate(yaml.safe_load(registry.Registry().render(sample.ALL[kind]())["registry.yaml"]), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"tier": 0}, schema)
 
 
 def test_the_external_edition_keeps_no_setting_and_no_person() -> None:
