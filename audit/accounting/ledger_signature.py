@@ -59,7 +59,7 @@ def check(book: Book, file: Path, public: Path) -> SignedHistory:
     line, end, rest = content.partition(b"\n")
     match = _STATEMENT.fullmatch(line.decode(errors="replace"))
     if match is None or not rest.startswith(signature.FIRST_LINE):
-        raise DataError(f"'{file}' is no signature of a ledger; expected what `audit ledger sign` writes")
+        raise DataError(f"'{file}' is not a signature of a ledger; expected what `audit ledger sign` writes")
     entries, seal = int(match[1]), match[2]
     later = len(book.hashes) - entries
     if words := signature.refusal(line + end, rest, public, NAMESPACE):

@@ -51,7 +51,7 @@ def verify(
     from audit.accounting import ledger_database
 
     if signature is not None and key is None:
-        raise ConfigError("a signature is checked by the public key of whoever signed; --key names it")
+        raise ConfigError("a signature is checked by the public key of the person who signed; give it with --key")
     book = ledger_database.read(file)
     is_present = seal is None or seal in book.hashes
     row: dict[str, Any] = {"entries": len(book.hashes), "seal": book.seal, "known": is_present}

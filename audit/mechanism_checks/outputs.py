@@ -94,9 +94,10 @@ def without_mask(outputs: Any) -> Any:
     return np.where(np.ma.getmaskarray(outputs), math.nan, outputs.data.astype(np.float64))
 
 
-def _holds_mask(output: Any) -> bool:
-    if isinstance(output, list | tuple):
-        return any(map(_holds_mask, output))
+def _holds_mask(output: Any, depth: int = 0) -> bool:
+    """Return whether a masked array is in an output; deeper than is read, nothing is."""
+    if isinstance(output, list | tuple) and depth <= DEEPEST:
+        return any(_holds_mask(part, depth + 1) for part in output)
     return isinstance(output, np.ma.MaskedArray)
 
 

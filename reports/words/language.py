@@ -120,11 +120,11 @@ def _translated(tag: str, text: str) -> str:
     translation = current().recorded.get(text)
     if translation is not None:
         return translation
+    if text.endswith("."):  # before the patterns: a short one may match the sentence with its full stop
+        return recorded(text[:-1]) + say("separator.end")
     for pattern, sentence in _patterns(tag):
         if match := pattern.fullmatch(text):
             return sentence.format(**{name: recorded(value) for name, value in match.groupdict().items()})
-    if text.endswith("."):
-        return recorded(text[:-1]) + say("separator.end")
     parts = text.split("; ")
     return say("separator.clauses").join(recorded(part) for part in parts) if len(parts) > 1 else text
 

@@ -18,6 +18,7 @@ import reports
 from audit import plugins
 from audit.core.errors import ConfigError
 from audit.core.results import AuditReport
+from audit.mechanisms import federated
 from reports.formats import _glyphs, html, json, pdf
 from reports.formats import figures as drawings
 from reports.pages import label
@@ -132,6 +133,16 @@ def test_what_reports_record_is_translated_part_by_part() -> None:
         assert recorded("nobody ever translated this") == "nobody ever translated this"
         assert say("cover.inside", family=say("family.dp_sgd")) == "在泊松抽样的 DP-SGD 族内"
     assert recorded("250 taken, 250 accounted") == "250 taken, 250 accounted"
+
+
+@pytest.mark.parametrize("unit", federated.UNITS)
+@pytest.mark.parametrize("noise", federated.PLACES)
+def test_who_is_protected_from_whom_is_translated_whatever_the_training_is_called(noise: str, unit: str) -> None:
+    options: dict = {} if noise == "none" else {"noise_multiplier": 1.0}
+    options |= {"unit": "example", "local_steps": 2, "record_rate": 0.5} if noise == "records" else {"unit": unit}
+    training = federated.Federated(clients=9, noise=noise, **options)
+    with speaking("zh"):
+        assert ENGLISH_WORDS.findall(recorded(f"mine: {training.remark}.")) == []
 
 
 def test_the_chinese_font_has_every_character_that_is_said() -> None:

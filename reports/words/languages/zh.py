@@ -1007,19 +1007,41 @@ RECORDED = {
     "{training}, game {game}: {note}": "{training}，博弈 {game}：{note}",
     "the attack is weak, because {reason}": "攻击偏弱，原因是{reason}",
     (
-        "central: noise at the server protects no client from the server: whoever receives updates or their sums sees them "
+        "{training}: noise at the server protects no client from the server: whoever receives updates or their sums sees them "
         "without noise, and no epsilon is claimed there; the claim is about those who see released models alone"
     ): (
-        "集中式：服务器处的噪声不能使任何客户端免受服务器观察：接收更新或其和的一方看到的是无噪声的内容，那里没有声明 ε；该声"
-        "明只针对仅能看到所发布模型的一方"
+        "{training}：服务器处的噪声不能使任何客户端免受服务器观察：接收更新或其和的一方看到的是无噪声的内容，那里没有声明 ε；"
+        "该声明只针对仅能看到所发布模型的一方"
     ),
     (
-        "local: each client adds noise to its own update, so the claim about single updates holds before the server too; in "
-        "the sum the noise of all clients adds up, and who sees sums alone learns less"
+        "{training}: each client adds noise to its own update, so the claim about single updates holds before the server too; "
+        "in the sum the noise of all clients adds up, and who sees sums alone learns less"
     ): (
-        "本地式：每个客户端在自己的更新中加噪，因此关于单个更新的声明对服务器也成立；在和中所有客户端的噪声相加，只看到和的一"
+        "{training}：每个客户端在自己的更新中加噪，因此关于单个更新的声明对服务器也成立；在和中所有客户端的噪声相加，只看到和的一"
         "方所知更少"
     ),
+    (
+        "{training}: the clients share the noise of the sum: the claim about sums rests on secure aggregation, a single "
+        "update carries one share only, and where a share p of the clients drops out the noise shrinks by the root of 1 - p"
+    ): (
+        "{training}：各客户端分担和的噪声：关于和的声明依赖于安全聚合，单个更新只带有其中一份；若有比例 p 的客户端退出，"
+        "噪声缩小为原来的 1 - p 的平方根倍"
+    ),
+    (
+        "{training}: each client trains by DP-SGD on its own records, so the claim about one record holds before the server "
+        "too; a client that holds many is protected by group privacy alone"
+    ): (
+        "{training}：每个客户端在自己的记录上以 DP-SGD 训练，因此关于一条记录的声明对服务器也成立；"
+        "持有多条记录的客户端只受群组隐私保护"
+    ),
+    (
+        "{training}: no noise is added, so no client is protected from anybody; secure aggregation alone is not "
+        "differential privacy"
+    ): "{training}：没有加噪，因此任何客户端对任何一方都不受保护；仅有安全聚合并不是差分隐私",
+    (
+        "{remark}; claims are about one record of a client; a record may turn its client's whole update, so they count on half "
+        "of the noise"
+    ): "{remark}；声明针对客户端的一条记录；一条记录可以改变其客户端的整个更新，因此这些声明只按一半的噪声计算",
     (
         "The model is right on {rate} of the members, no more than always naming one class ({base}): are the records exactly "
         "as the model takes them (scaling, order of classes)?"
