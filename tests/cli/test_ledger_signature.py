@@ -84,7 +84,7 @@ def test_what_is_no_signature_is_said(book: Path, keys: Path, capsys: pytest.Cap
     for content in (b"", b"ledger of 3 entries\n", signed.read_bytes().partition(b"\n")[2], b"\xff\xfe\n"):
         signed.write_bytes(content)
         assert verify(book, keys / "own.pub") == 2
-        assert "no signature of a ledger" in capsys.readouterr().err
+        assert "not a signature of a ledger" in capsys.readouterr().err
     signed.unlink()
     assert verify(book, keys / "own.pub") == 2 and "audit ledger sign" in capsys.readouterr().err
     assert answer(["ledger", "verify", str(book), "--signature", str(signed)]) == 2
