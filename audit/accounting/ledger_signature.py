@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audit.accounting.ledger_database import Book
+from audit.core import files
 from audit.core.errors import DataError
 from audit.execution import signature
 
 NAMESPACE = "epsilon-audit-ledger"
-_STATEMENT = re.compile(r"ledger of (\d+) entries, seal ([0-9a-f]{64})")
+FIRST_WORDS = b"ledger of "
+_STATEMENT = re.compile(FIRST_WORDS.decode() + r"([1-9][0-9]{0,11}) entries, seal ([0-9a-f]{64})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ def check(book: Book, file: Path, public: Path) -> SignedHistory:
         OutputError: OpenSSH is absent.
     """
     try:
-        content = file.read_bytes()
+        content = files.read(file)
     except OSError as error:
         raise DataError(f"cannot read the signature '{file}': {error.strerror}; `audit ledger sign` writes one") from error
     line, end, rest = content.partition(b"\n")
@@ -64,6 +66,6 @@ def check(book: Book, file: Path, public: Path) -> SignedHistory:
     later = len(book.hashes) - entries
     if words := signature.refusal(line + end, rest, public, NAMESPACE):
         return SignedHistory(entries=entries, later=later, problem=f"not signed by this key ({words})")
-    if not 0 < entries <= len(book.hashes) or book.hashes[entries - 1] != seal:
+    if entries > len(book.hashes) or book.hashes[entries - 1] != seal:
         return SignedHistory(entries=entries, later=later, problem="entries that were signed were changed or removed since")
     return SignedHistory(entries=entries, later=later)

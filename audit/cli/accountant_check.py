@@ -43,6 +43,7 @@ def check(
     from audit.accounting import resolve
     from audit.accounting.regression import conclusion, files, suite
 
+    files.check_outputs(cases, {"--junit": junit, "--write-baseline": write_baseline, "--plot": plot})
     choice = conclusion.choose(suite.load(cases), groups=group, texts=case, omissions=skip or ())
     baselines = conclusion.read_baseline(baseline) if baseline is not None else {}
     names = accountant or ["rdp"]

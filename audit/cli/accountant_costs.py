@@ -52,12 +52,14 @@ def epsilon(
     as_json: AsJson = False,
 ) -> int:
     """Compute the epsilon of a mechanism by each accountant, beside a proven bracket on the true epsilon."""
+    from audit.accounting.regression import files
     from audit.api import accountant as library
     from audit.core.event_forms import encode
     from audit.core.events import words
 
     if over not in ("delta", "steps"):
         raise ConfigError(f"--over is '{over}'; expected delta or steps")
+    files.check_outputs(event, {"--csv": csv_file, "--page": page, "--plot": plot})
     own_code.add_working_folder(accountant or ())
     question_event = shared.event_of(event, phases=phase, training=mechanism, noise=noise, rate=rate, steps=steps)
     names, relation = accountant or list(usual(question_event)), shared.relation_of(adjacency)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from audit.cli.printing import AsJson, print_json, print_plain
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, OutputError
 
 if TYPE_CHECKING:
     from audit.accounting.ledger_database import Book
@@ -26,11 +26,17 @@ def sign(
 ) -> int:
     """Write a signature of the history as it is now to a file; `audit ledger verify --key` checks it later."""
     from audit.accounting import ledger_database, ledger_signature
-    from audit.accounting.regression import files
+    from audit.core import files
 
     target = _signature_file(file, output, "--out")
+    _check_target(target, file, key)
     book = ledger_database.read(file)
-    files.write(target, ledger_signature.sign(book, key))
+    content = ledger_signature.sign(book, key)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        files.write_whole(target, content)
+    except OSError as error:
+        raise OutputError(f"cannot write the signature '{target}': {error.strerror}; choose another file with --out") from error
     entries = len(book.hashes)
     print_plain(f"{entries} {'entry' if entries == 1 else 'entries'} signed in {target}; the seal is {book.seal}")
     return 0
@@ -79,6 +85,28 @@ def _signature_row(book: Book, file: Path, key: Path) -> tuple[bool, str, dict[s
     if history.problem:
         return False, f"{file}: {history.problem}", fields
     return True, f"the first {history.entries} are signed by this key, {history.later} were added since", fields
+
+
+def _check_target(target: Path, place: str, key: Path) -> None:
+    """Refuse to replace what is no earlier signature of a ledger: the ledger itself, the key, any other file.
+
+    Raises:
+        ConfigError: it would.
+    """
+    from audit.accounting import ledger_signature
+    from audit.core import files
+
+    for other, name in ((place, "the ledger"), (key, "the key")):
+        if files.same(target, other):
+            raise ConfigError(f"'{target}' is {name} itself; name a file of its own for the signature with --out")
+    try:
+        is_signature = files.read(target).startswith(ledger_signature.FIRST_WORDS)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ConfigError(f"'{target}' cannot be replaced by a signature: {error.strerror}; name another with --out") from error
+    if not is_signature:
+        raise ConfigError(f"'{target}' exists and is not a signature of a ledger; name another file with --out")
 
 
 def _signature_file(place: str, file: Path | None, option: str) -> Path:

@@ -50,8 +50,16 @@ def read_json(path: Path) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file, for its owner alone, under a temporary name, force it to disk, and give it its name.
+def same(path: Path, other: str | Path) -> bool:
+    """Return whether both name one file that exists; no text that is the name of none does."""
+    try:
+        return os.path.samefile(path, other)
+    except (OSError, ValueError):  # one of them is absent, or is no path: an expression, a URL
+        return False
+
+
+def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Write a file, by default for its owner alone, under a temporary name, force it to disk, and give it its name.
 
     Folders may come from others: the temporary file is always a new one, so that a link in its place is not followed.
 
@@ -61,7 +69,7 @@ def write_whole(path: Path, content: bytes) -> None:
     temporary = path.with_name(path.name + ".tmp")
     try:
         temporary.unlink(missing_ok=True)
-        with open(temporary, "xb", opener=_owner_only) as stream:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, mode)) as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
@@ -70,10 +78,6 @@ def write_whole(path: Path, content: bytes) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def _owner_only(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def sync_folder(folder: Path) -> None:

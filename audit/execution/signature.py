@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from audit.core import files
 from audit.core.errors import ConfigError, DataError, OutputError
 from audit.execution.run_folder import SIGNATURE, SUMS
 
@@ -78,7 +79,7 @@ def refusal(content: bytes, signature: bytes, public: Path, namespace: str) -> s
 def _public_key(public: Path) -> str:
     """Kind and key of a public key, without its comment."""
     try:
-        key = public.read_text(encoding="ascii").strip()
+        key = files.read(public).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"cannot read the public key '{public}': {error}; expected a file such as id_ed25519.pub") from error
     if len(key.splitlines()) != 1 or len(key.split()) < 2 or "PRIVATE" in key:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -10,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
+from audit.accounting.regression import files
 from audit.cli.accountant import app
 from audit.cli.app import answer
 from audit.core.errors import ConfigError, DataError
@@ -194,6 +196,29 @@ def test_any_event_with_its_curve_and_what_if(tmp_path: Path) -> None:
         assert f">{up(row, 4)}<" in text
     assert f"[{down(found['truth'][0], 4)}, {up(found['truth'][1], 4)}]" in text and "Gaussian" in text
     assert 'src="http' not in text and 'href="http' not in text
+
+
+@pytest.mark.parametrize("option", ["--page", "--csv", "--plot"])
+def test_the_file_that_is_read_is_not_overwritten(tmp_path: Path, option: str) -> None:
+    event, link = tmp_path / "event.txt", tmp_path / "link.svg"
+    event.write_text("Gaussian(1.0)")
+    link.hardlink_to(event)
+    for target in (event, link):
+        with pytest.raises(ConfigError, match=f"{option} .* is the file that is read"):
+            invoke("epsilon", str(event), option, str(target))
+    assert event.read_text() == "Gaussian(1.0)"
+
+
+def test_a_page_is_written_through_no_link_and_may_be_read_by_others(tmp_path: Path) -> None:
+    other, target = tmp_path / "letter", tmp_path / "folder" / "epsilon.csv"
+    other.write_text("a letter")
+    target.parent.mkdir()
+    target.with_name("epsilon.csv.tmp").symlink_to(other)
+    files.write(target, b"delta\n")
+    umask = os.umask(0)
+    os.umask(umask)
+    assert other.read_text() == "a letter" and target.read_bytes() == b"delta\n"
+    assert target.stat().st_mode & 0o777 == 0o666 & ~umask
 
 
 def test_phases_groups_and_delta() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -95,3 +96,48 @@ def test_a_database_names_the_file(keys: Path, capsys: pytest.CaptureFixture[str
     url = "postgresql://nobody@localhost/nothing#people"
     assert answer(["ledger", "sign", url, "--key", str(keys / "own")]) == 2
     assert "--out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["book.ledger", "link", "own", "own.pub", "letter"])
+def test_a_signature_replaces_no_other_file(
+    tmp_path: Path, keys: Path, target: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither the ledger, by any of its names, nor the key, nor what somebody wrote."""
+    file = written(tmp_path / "book.ledger", "ab")
+    (tmp_path / "link").symlink_to(file)
+    (tmp_path / "letter").write_text("a letter")
+    for name in ("own", "own.pub"):
+        shutil.copy(keys / name, tmp_path / name)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    options = ["--key", str(tmp_path / "own"), "--out", str(tmp_path / target)]
+    assert answer(["ledger", "sign", str(file), *options]) == 2
+    assert target in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_signature_is_renewed_and_follows_no_link(tmp_path: Path, keys: Path, book: Path) -> None:
+    other = tmp_path / "letter"
+    other.write_text("a letter")
+    Path(f"{book}.sig.tmp").symlink_to(other)
+    assert answer(["ledger", "sign", str(book), "--key", str(keys / "own")]) == 0
+    assert other.read_text() == "a letter" and verify(book, keys / "own.pub") == 0
+
+
+@pytest.mark.parametrize("count", ["9" * 5000, "03", "\u0663", "0", "-3"])
+def test_a_number_of_entries_that_signing_never_writes_is_refused(
+    book: Path, keys: Path, count: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signed = Path(f"{book}.sig")
+    signed.write_bytes(signed.read_bytes().replace(b"of 3 ", f"of {count} ".encode(), 1))
+    assert verify(book, keys / "own.pub") == 2
+    assert "not a signature of a ledger" in capsys.readouterr().err
+
+
+def test_a_pipe_is_refused_before_it_is_read(
+    tmp_path: Path, keys: Path, book: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert verify(book, pipe) == 2 and "pipe" in capsys.readouterr().err
+    assert verify(book, keys / "own.pub", "--signature", str(pipe)) == 2 and "pipe" in capsys.readouterr().err
+    assert answer(["ledger", "sign", str(book), "--key", str(keys / "own"), "--out", str(pipe)]) == 2

@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from audit.accounting.regression.suite import CaseFinding, Result
+from audit.core import files
 from audit.core.errors import ConfigError, OutputError
 
 ResultsByName = Mapping[str, Sequence[Result]]
@@ -72,18 +73,31 @@ def as_json(found_results: ResultsByName) -> dict[str, Any]:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all.
+    """Write a file that others may read, whole or not at all.
 
     Raises:
         OutputError: it cannot be written.
     """
-    temporary = path.with_name(path.name + ".tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        temporary.replace(path)
+        files.write_whole(path, content, mode=0o666)
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error}") from error
+
+
+def check_outputs(source: str | Path | None, outputs: Mapping[str, Path | None]) -> None:
+    """Check, before any work is done, that no output would replace the file that is read.
+
+    Args:
+        source: what the user named: a file, or a text that is none.
+        outputs: files to write, by the option that named each.
+
+    Raises:
+        ConfigError: one would.
+    """
+    for option, path in outputs.items():
+        if source is not None and path is not None and files.same(path, source):
+            raise ConfigError(f"{option} '{path}' is the file that is read; name another, it would be overwritten")
 
 
 def write_figure(path: Path, images: tuple[bytes, bytes]) -> None:
