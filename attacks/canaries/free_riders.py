@@ -11,10 +11,10 @@ from audit.core.seeds import Seed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeRiders:
-    """Clients of a federation that hold a held-out record each and send, in place of an update, the last released step.
+    """Clients of a federation that send, in place of an update, the last released step; a coin decides what each holds.
 
-    A control: what they send hangs on nothing that is theirs, so an attack that tells which records were trained on tells
-    nothing here, and a bound above 0 is a false alarm.
+    A control: a client whose coin says so holds a held-out record, the others hold nothing, and all of them send the same. So
+    nothing that is released depends on the coins, and a bound above 0 is a false alarm.
 
     Attributes:
         boost: by which each update is multiplied before the clip.
@@ -29,7 +29,7 @@ class FreeRiders:
         Conduct(boost=self.boost)
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` records that nobody trains on, one a client.
+        """Return `count` records that nobody trains on, one a client.
 
         Raises:
             ConfigError: a pool with fewer records.
@@ -37,7 +37,7 @@ class FreeRiders:
         rows = _pool.choose(dataset, count, seed.child("free_riders"), "free_riders")
         return Canaries(
             kind="free_riders",
-            description=f"clients with a record held out of {dataset.name} that send the last released step back",
+            description=f"clients that send the last released step back, whatever record of {dataset.name} they hold",
             records=dataset.pool.take(rows),
             identifiers=dataset.pool_index[rows],
             conduct=Conduct(boost=self.boost, trains=False),

@@ -156,7 +156,7 @@ class Conduct:
 
     Attributes:
         boost: by which it multiplies its update before the clip.
-        trains: False for a free rider, which sends the last released step back and never reads its record.
+        trains: False for a free rider, which sends the last released step back whether it holds its record or not.
         finite: False for a client that puts a NaN into one coordinate of a crafted update.
     """
 

@@ -137,18 +137,20 @@ class CanaryClients:
 
     def _arriving(self, present: Tensor, deviation: float) -> Tensor:
         """Return inner products of what arrives from each canary's slot with its direction `(N, m)`, over the clip norm."""
-        uploads = (present & self.included).float()
-        if deviation == 0:
-            return uploads
         width, columns = self.layout.width, self.layout.columns()
+        arrivals = (present & self.included).float()
+        if self.uploads is not None:
+            arrivals *= self.planted.own_products(self.uploads[:, :width], 0)
+        if deviation == 0:
+            return arrivals
         for index, stream in enumerate(self.streams):
             for start in range(0, self.slots, _CANARY_BATCH):
                 batch = min(_CANARY_BATCH, self.slots - start)
                 noise = torch.zeros(batch, width)
                 noise[:, columns] = torch.randn(batch, len(columns), generator=stream) * deviation * self.scale
-                own = self.planted.own_products(noise.to(uploads.device), start)
-                uploads[index, start : start + batch] += own * present[index, start : start + batch]
-        return uploads
+                own = self.planted.own_products(noise.to(arrivals.device), start)
+                arrivals[index, start : start + batch] += own * present[index, start : start + batch]
+        return arrivals
 
 
 def padded_rows(held: Sequence[Array], longest: int | None = None) -> tuple[Array, Array]:

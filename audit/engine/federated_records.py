@@ -149,7 +149,8 @@ class RecordClients:
     """Records as clients with slots of their own, each of which holds one; a coin decides whether it sends its update or zero.
 
     They do their worst within their conduct: they multiply what they send and claim many records, through the same clipping and
-    weighting as all others. A free rider sends the last released step back.
+    weighting as all others. A free rider sends the last released step back, whatever its coin: that decides only whether it
+    holds its record.
 
     Args:
         job: with the records, after groups were laid out one after the other.
@@ -179,9 +180,12 @@ class RecordClients:
         self.weight = weight_of(torch.tensor([float(OVERWEIGHT * most_records)], device=self.served.device))
 
     def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
-        """Add the sum of the updates of those that take part and are in; return the largest norm."""
+        """Add the sum of the updates of those that send; return the largest norm."""
         updates = self.sight.updates.zero_()
-        federation, client = torch.nonzero(present[:, -self.slots :] & self.included, as_tuple=True)
+        senders = present[:, -self.slots :]
+        if self.conduct.trains:
+            senders = senders & self.included
+        federation, client = torch.nonzero(senders, as_tuple=True)
         for start in range(0, len(client), self.workers.slots):
             part = slice(start, start + self.workers.slots)
             raw = self._raw(federation[part], client[part]) * self.conduct.boost

@@ -48,6 +48,12 @@ def moved(given: TrainingJob, plan: FederatedTrainer) -> np.ndarray:
     return np.concatenate([(value[1] - value[0]).ravel() for _, value in sorted(weights.items())])
 
 
+def flat_weights(given: TrainingJob) -> np.ndarray:
+    """Weights of the first released model, flattened."""
+    weights = trainer().fit(given, cases.silent).models.weights
+    return np.concatenate([value[0].ravel() for _, value in sorted(weights.items())])
+
+
 def update_of(given: TrainingJob, record: int) -> np.ndarray:
     """What a client with that record alone sends, by autograd, in the order of names."""
     records = given.canaries.records
@@ -95,10 +101,39 @@ def test_records_that_clients_claim_do_not_count_beyond_the_cap() -> None:
 def test_a_free_rider_sends_the_last_step_back_and_reads_no_record() -> None:
     given = job(Conduct(trains=False), [True, True], rounds=3)
     other = replace(given, canaries=replace(given.canaries, records=given.dataset.pool.take(np.array([7, 9]))))
-    np.testing.assert_array_equal(moved(given, trainer()), moved(other, trainer()))
-    first = replace(given, mechanism=dp_sgd(noise_multiplier=0.0, clip_norm=CLIP, sample_rate=1.0, steps=1, unit="client"))
-    assert np.abs(moved(first, trainer())).max() == 0, "there is no step to send back in the first round"
-    assert np.abs(moved(given, trainer())).max() > 1e-4
+    np.testing.assert_array_equal(flat_weights(given), flat_weights(other))
+    honest = job(Conduct(), [False, False], rounds=3)  # nobody sends anything beside the clients
+    assert np.abs(flat_weights(given) - flat_weights(honest)).max() > 1e-4
+    first = [replace(plan, mechanism=replace(plan.mechanism, count=1)) for plan in (given, honest)]
+    np.testing.assert_array_equal(*map(flat_weights, first), "there is no step to send back in the first round")
+
+
+@pytest.mark.parametrize("noise", ["central", "local"])
+def test_nothing_that_is_released_depends_on_the_coin_of_a_free_rider(noise: str) -> None:
+    """They are a control for every party: federations that differ in the coins alone are equal in all that is seen."""
+    given = job(Conduct(trains=False), [True, True, False], rounds=3)
+    noisy = dp_sgd(noise_multiplier=0.2, clip_norm=CLIP, sample_rate=0.5, steps=3, unit="client")
+    plans = [replace(given, mechanism=noisy, included=coins) for coins in (given.included, ~given.included)]
+    first, second = (trainer(noise=noise).fit(plan, cases.silent).models for plan in plans)
+    assert "updates/products" in first.extra and np.abs(first.extra["updates/products"]).max() > 0
+    for name, value in {**first.weights, **first.extra}.items():
+        np.testing.assert_array_equal(value, {**second.weights, **second.extra}[name], name)
+
+
+def test_parties_see_nothing_of_an_update_that_counts_as_zero() -> None:
+    """A signal is of what was sent: a NaN does not get past the clip, so its sender's coin cannot be seen in any update."""
+    given = job(Conduct(), [True, True, False])
+    rows = np.eye(3, 75, dtype=np.float32)
+    planted = replace(given.canaries, records=None, directions=rows, orthogonal=True)
+    for conduct, expected in ((Conduct(finite=False), [0.0, 0.0, 0.0]), (Conduct(), [1.0, 1.0, 0.0])):
+        plan = replace(given, canaries=replace(planted, conduct=conduct))
+        seen = trainer().fit(plan, cases.silent).models.extra
+        np.testing.assert_allclose(seen["updates/products"][0, :, 0], expected, atol=1e-6)
+    local = dp_sgd(noise_multiplier=0.5, clip_norm=CLIP, sample_rate=1.0, steps=1, unit="client")
+    plan = replace(given, canaries=replace(planted, conduct=Conduct(finite=False)), mechanism=local)
+    seen = trainer(noise="local").fit(plan, cases.silent).models.extra["updates/products"]
+    assert np.abs(seen).min() > 0
+    np.testing.assert_array_equal(seen[0], seen[1], "both federations have the same noise, and no coin adds to it")
 
 
 def test_parties_see_the_clients_updates() -> None:
