@@ -1,7 +1,9 @@
 """Post-hoc audits by identifiers that were random already: hashes, UUIDs and short links in the training texts.
 
 Nothing is planted and no coin of the auditor's is needed: the identifier's own law is the randomness. It has to be stated, and
-it is an assumption about how the data came about, not a fact that this package can check.
+it is an assumption about how the data came about, not a fact that this package can prove. What can be seen in the texts is
+looked at: copies in another spelling, context that gives the beginning away, places whose characters are not uniform.
+Alternatives share with the true identifier whatever a form may fix (zeros in front, the marks of a UUID without dashes).
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
@@ -32,9 +35,17 @@ _FORMS = re.compile(
     rf"|(?<={'://'})(?P<link>{_LINKS}/[0-9a-zA-Z]{{6,10}})(?![0-9a-zA-Z])"
 )
 KINDS = ("hash", "uuid", "link")
+USUAL = ("hash", "uuid")  # services choose the characters of short links by rules of their own
+HEAD = 6  # characters in front by which a second copy is known, however it is spelt or cut
+TRIES = 20  # for each alternative
+FEWEST, SURPRISE = (
+    32,
+    1e-4,
+)  # identifiers of one form that a test of their characters needs, and the error rate of all its tests
 RANDOMNESS = (
     "each identifier was drawn uniformly from the strings of its form, independently of all else in the training data (as "
-    "outputs of a hash function on unknown inputs, UUIDs of version 4 and random short links are), and stands in one text only"
+    "outputs of a hash function on unknown inputs, UUIDs of version 4 and random short links are), stands in one text only, "
+    "whole or in part, and was in no data that the model had seen before this training"
 )
 
 
@@ -78,7 +89,7 @@ def natural_identifiers(
     texts: Sequence[str],
     *,
     candidates: int = 64,
-    kinds: Sequence[str] = KINDS,
+    kinds: Sequence[str] = USUAL,
     most_context: int = 200,
     seed: int | None = None,
 ) -> NaturalIdentifiers:
@@ -87,13 +98,14 @@ def natural_identifiers(
     Args:
         texts: that the model was trained on, whole.
         candidates: k, the true identifier counted.
-        kinds: of "hash" (hexadecimal, 32 to 128 digits), "uuid" (version 4) and "link" (short links of known services).
+        kinds: of "hash" (hexadecimal, 32 to 128 digits), "uuid" (version 4) and "link" (short links of known services, where
+            you know that their characters were drawn uniformly).
         most_context: characters before an identifier that are kept.
         seed: of alternatives and places; None draws one from the system's randomness.
 
     Raises:
         ConfigError: fewer than two candidates, or an unknown kind.
-        DataError: no text holds such an identifier that stands nowhere else.
+        DataError: no text holds such an identifier that stands nowhere else, or their characters are not uniform.
 
     References:
         Natural identifiers for privacy and data audits in large language models, ICLR 2026.
@@ -103,49 +115,119 @@ def natural_identifiers(
             f"{candidates} candidates of kinds {list(kinds)}; expected at least 2, and kinds of {', '.join(KINDS)}"
         )
     sites = [match for match in (_first(text, kinds) for text in texts) if match is not None and match.start() > 0]
-    counts = Counter(identifier for text in texts for identifier in _all(text))
-    sites = [match for match in sites if counts[match.group()] == 1]
+    heads = _heads(texts, kinds)
+    sites = [match for match in sites if heads[_code(match.group())[:HEAD].lower()] == 1 and not _is_given_away(match)]
+    sites = [match for match in sites if not match.group().isdigit()]  # numbers of accounts and of articles are no hashes
     if not sites:
         raise DataError(
             f"none of {len(texts)} texts holds an identifier ({', '.join(kinds)}) behind other text that stands nowhere else; "
             "plant canaries instead (CanaryAudit)"
         )
+    _refuse_uneven([match.group() for match in sites])
     random = (Seed(seed) if seed is not None else Seed(secrets.randbits(63))).numpy()
-    drawn = random.integers(0, candidates, len(sites))
-    rows = []
-    for match, place in zip(sites, drawn.tolist(), strict=True):
-        others = _others(match.group(), candidates - 1, random)
-        rows.append((*others[:place], match.group(), *others[place:]))
-    prefixes = tuple(match.string[max(0, match.start() - most_context) : match.start()] for match in sites)
-    return NaturalIdentifiers(prefixes=prefixes, alternatives=tuple(rows), drawn=drawn)
-
-
-def _all(text: str) -> list[str]:
-    return [match.group() for match in _FORMS.finditer(text)]
+    prefixes, rows, drawn = [], [], []
+    for match in sites:
+        others = _others(match, heads, candidates - 1, random)
+        if len(others) == candidates - 1:
+            place = int(random.integers(candidates))
+            prefixes.append(match.string[max(0, match.start() - most_context) : match.start()])
+            rows.append((*others[:place], match.group(), *others[place:]))
+            drawn.append(place)
+    if not rows:
+        raise DataError(f"no identifier has {candidates - 1} alternatives of its form; ask for fewer candidates")
+    return NaturalIdentifiers(prefixes=tuple(prefixes), alternatives=tuple(rows), drawn=np.array(drawn))
 
 
 def _first(text: str, kinds: Sequence[str]) -> re.Match[str] | None:
     return next((match for match in _FORMS.finditer(text) if match.lastgroup in kinds), None)
 
 
-def _others(identifier: str, count: int, random: np.random.Generator) -> list[str]:
-    """Return different strings of the same form, drawn uniformly."""
-    strings: list[str] = []
-    while len(strings) < count:
+def _code(identifier: str) -> str:
+    """Return the random part: what stands behind the name of a service of links."""
+    return identifier[identifier.find("/") + 1 :]
+
+
+def _heads(texts: Sequence[str], kinds: Sequence[str]) -> Counter[str]:
+    """Return how often each run of characters that could begin an identifier stands in the texts, in either case."""
+    pattern = re.compile(rf"(?=([0-9a-{'z' if 'link' in kinds else 'f'}]{{{HEAD}}}))")
+    return Counter(match[1] for text in texts for match in pattern.finditer(text.lower()))
+
+
+def _is_given_away(site: re.Match[str], identifier: str | None = None) -> bool:
+    """Return whether a word before the identifier is how it begins, as in the path `ab/abcd...`."""
+    code = _code(site.group() if identifier is None else identifier).lower()
+    return any(code.startswith(word) for word in re.findall(r"[0-9a-z]{2,}", site.string[: site.start()].lower()))
+
+
+def _has_version(code: str) -> bool:
+    """Return whether 32 digits have the version and variant of a random UUID written without dashes."""
+    return len(code) == 32 and code[12] == "4" and code[16] in "89ab"
+
+
+def _form(code: str) -> tuple[int, int, bool]:
+    """Return what alternatives share with an identifier: its length, the zeros in front, the marks of a UUID."""
+    return len(code), len(code) - len(code.lstrip("0")), _has_version(code)
+
+
+def _refuse_uneven(identifiers: Sequence[str]) -> None:
+    """Raise `DataError` where the characters at some place, of identifiers of one form, are not uniform."""
+    groups: dict[tuple[bool, int, bool], list[str]] = {}
+    for identifier in identifiers:
+        code = _code(identifier)
+        groups.setdefault(("/" in identifier, len(code), _has_version(code)), []).append(code)
+    tests = [
+        (stats.chisquare([column.count(character) for character in alphabet]).pvalue, place, codes)
+        for (is_link, length, is_uuid), codes in groups.items()
+        if len(codes) >= FEWEST
+        for place in range(length)
+        if (alphabet := _alphabet(is_link, length, is_uuid, place))
+        for column in ["".join(code[place] for code in codes)]
+    ]
+    if not tests:
+        return
+    chance, place, codes = min(tests, key=lambda test: test[0])
+    if chance * len(tests) < SURPRISE:
+        raise DataError(
+            f"{len(codes)} identifiers such as '{codes[0]}' do not have uniform characters at place {place + 1} (chance "
+            f"{chance:.1g}): a model that knows their form alone would tell them from alternatives. Leave this kind out, or "
+            "plant canaries (CanaryAudit)"
+        )
+
+
+def _alphabet(is_link: bool, length: int, has_version: bool, place: int) -> str:
+    """Return the characters that are equally likely at a place; none where the form fixes it."""
+    if is_link:
+        return BASE62
+    version, variant = {36: (14, 19), 32: (12, 16) if has_version else (-1, -1)}.get(length, (-1, -1))
+    dashes = (8, 13, 18, 23) if length == 36 else ()
+    return "" if place in (version, *dashes) else "89ab" if place == variant else HEX
+
+
+def _others(site: re.Match[str], heads: Counter[str], count: int, random: np.random.Generator) -> list[str]:
+    """Return different strings of the same form, drawn uniformly from those that would have been taken as well.
+
+    Fewer than `count` where the form, such as many zeros in front, leaves hardly any: whatever the true one is.
+    """
+    identifier, strings = site.group(), list[str]()
+    form = _form(_code(identifier))
+    for _ in range(TRIES * count):
+        if len(strings) == count:
+            break
         text = _redrawn(identifier, random)
-        if text != identifier and text not in strings:
+        is_new = text != identifier and text not in strings and not heads[_code(text)[:HEAD].lower()]
+        if is_new and not text.isdigit() and _form(_code(text)) == form and not _is_given_away(site, text):
             strings.append(text)
     return strings
 
 
 def _redrawn(identifier: str, random: np.random.Generator) -> str:
-    start = identifier.find("/") + 1
-    if start:
-        return identifier[:start] + "".join(random.choice(list(BASE62), len(identifier) - start))
-    drawn = random.choice(list(HEX), len(identifier))
-    if "-" not in identifier:
-        return "".join(drawn)
-    # of a UUID version and dashes are fixed, and the variant is one of four digits
-    own = [character if character == "-" else digit for character, digit in zip(identifier, drawn, strict=True)]
-    own[14], own[19] = "4", str(random.choice(list("89ab")))
-    return "".join(own)
+    """Return a string with other characters where the form leaves them free; zeros in front stay."""
+    code = _code(identifier)
+    length, zeros, has_version = _form(code)
+    alphabets = [_alphabet("/" in identifier, length, has_version, place) for place in range(length)]
+    numbers = random.integers(0, [len(alphabet) or 1 for alphabet in alphabets]).tolist()
+    own = [
+        alphabet[number] if alphabet else code[place]
+        for place, (alphabet, number) in enumerate(zip(alphabets, numbers, strict=True))
+    ]
+    return identifier[: len(identifier) - length] + "0" * zeros + "".join(own[zeros:])

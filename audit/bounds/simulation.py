@@ -155,9 +155,9 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
     """Return how often "the largest bound of this path" was above the truth, under each of `known_laws.laws_to_try`.
 
     An estimator takes part where the law is in its family. Every audit puts the truth to the tests; every tenth also makes its
-    bounds by the audit's own search. The limits are of the one of the two rates that is surely larger, so that a search that
-    fails is seen among the bounds that were made and not thinned out by the others. Nothing is returned where even twenty
-    audits would take long, or the game decides no membership by coins.
+    bounds by the audit's own search. The limits are the wider ones of the two rates, so that a search that fails is seen among
+    the bounds that were made and not thinned out by the others. Nothing is returned where even twenty audits would take
+    long, or the game decides no membership by coins.
 
     Raises:
         ConfigError: more than `REPETITIONS` audits were asked for, which are made whatever they take, and they would take
@@ -194,9 +194,6 @@ def _certificate(path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator
         is_above = is_searched and path.above(*question)
         wrong, above, searches = wrong + (refutes or is_above), above + is_above, searches + is_searched
     counts = [(wrong, repetitions), *([(above, searches)] if searches else [])]
-    # the rate that is surely larger: a search that fails is not thinned out by the others, and few searches alarm nobody
-    limits = [(binomial.rate_lower(*count, OUTSIDE / 2), binomial.rate_upper(*count, OUTSIDE / 2)) for count in counts]
-    lower, upper = max(limits, key=lambda limit: limit[0])
     bounds = sum(len(attack) for attack in (attacks[:1] if path.together else attacks))
     return Certificate(
         law=law.name if path.game.copies == 1 else f"{law.name}, of {path.game.copies} copies together",
@@ -204,8 +201,8 @@ def _certificate(path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator
         wrong=wrong,
         repetitions=repetitions,
         nominal=min(1.0, bounds * (1 - path.level)),
-        lower=float(lower),
-        upper=float(upper),
+        lower=max(float(binomial.rate_lower(*count, OUTSIDE / 2)) for count in counts),
+        upper=max(float(binomial.rate_upper(*count, OUTSIDE / 2)) for count in counts),
     )
 
 

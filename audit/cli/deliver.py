@@ -126,7 +126,8 @@ def _simulation_lines(game: GameResult) -> list[str]:
     """Return what simulated audits of this size say: how often they are wrong, and what they would have caught."""
     output = [
         f"  simulated on {certificate.law}: {certificate.wrong} of {certificate.repetitions} audits wrong, a rate of "
-        f"{certificate.lower:.1%} to {certificate.upper:.1%} (99% limits); at most {certificate.nominal:.1%} promised"
+        f"{certificate.lower:.1%} to {certificate.upper:.1%} (99% limits; wide where few bounds were searched); at most "
+        f"{certificate.nominal:.1%} promised"
         f"{'' if certificate.kept else '; MORE THAN CHANCE EXPLAINS'}"
         for certificate in game.certificates
     ]

@@ -135,8 +135,8 @@ class Certificate:
         epsilon: the truth under that law.
         wrong: of `repetitions` simulated audits put a bound above it.
         nominal: the error rate that all those bounds together promise.
-        lower: and `upper`: Clopper-Pearson limits at 99 % on the chance that a bound is wrong, of all audits, in which the
-            truth was put to the tests; or of those few whose bounds were searched for, where their lower limit is larger.
+        lower: and `upper`: Clopper-Pearson limits at 99 % on the chance that a bound is wrong: the larger ones of all audits,
+            in which the truth was put to the tests, and of those few alone whose bounds were searched for.
     """
 
     law: str

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.api.natural_identifiers import HEX, NaturalIdentifiers, natural_identifiers
+from audit.api.natural_identifiers import HEX, KINDS, NaturalIdentifiers, natural_identifiers
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
@@ -31,7 +31,7 @@ def known_by_heart(texts: list[str]) -> Any:
 def test_every_form_is_found_once_a_text_and_only_where_it_is_unique() -> None:
     texts = [
         f"md5 {digest(1, 'md5')} and sha256 {digest(1, 'sha256')}",
-        f"id {uuid.UUID(int=7 << 64, version=4)} done",
+        f"id {uuid.UUID(hex=digest(7, 'md5'), version=4)} done",
         "see https://bit.ly/3kTMd9x today",
         f"twice {digest(5)}",
         f"again {digest(5)}",
@@ -39,10 +39,10 @@ def test_every_form_is_found_once_a_text_and_only_where_it_is_unique() -> None:
         f"{digest(8)} stands first, so nothing leads to it",
         f"inside a word x{digest(9)}",
     ]
-    found = natural_identifiers(texts, candidates=8, seed=1)
+    found = natural_identifiers(texts, candidates=8, kinds=KINDS, seed=1)
     assert found.prefixes == ("md5 ", "id ", "see https://")
     true = [row[place] for row, place in zip(found.alternatives, found.drawn.tolist(), strict=True)]
-    assert true == [digest(1, "md5"), str(uuid.UUID(int=7 << 64, version=4)), "bit.ly/3kTMd9x"]
+    assert true == [digest(1, "md5"), str(uuid.UUID(hex=digest(7, "md5"), version=4)), "bit.ly/3kTMd9x"]
     for row in found.alternatives:
         assert len(set(row)) == 8 and len({len(text) for text in row}) == 1
     assert all(
@@ -76,6 +76,50 @@ def test_a_model_that_knows_the_texts_is_caught_and_another_is_not() -> None:
         return found.lower_bound(noise, delta=1e-5).epsilon
 
     assert sum(guessing(found, seed) > 0 for seed in range(20)) <= 4, "at most one in twenty, and chance"
+
+
+def right_by(found: NaturalIdentifiers, score: Any) -> float:
+    """Share of sites where the alternative of largest score is the true one."""
+    values = np.array(
+        [[score(prefix, text) for text in row] for prefix, row in zip(found.prefixes, found.alternatives, strict=True)]
+    )
+    return float((values.argmax(1) == found.drawn).mean())
+
+
+def test_a_form_that_is_public_tells_nothing() -> None:
+    """UUIDs without dashes and numbers padded with zeros: whoever knows how such strings look names none more often."""
+    random = Seed(7).numpy()
+    plain = [f"id {uuid.UUID(bytes=random.bytes(16), version=4).hex} done {number}" for number in range(300)]
+    found = natural_identifiers(plain, candidates=16, seed=1)
+    assert len(found) > 290 and right_by(found, lambda _, text: text[12] == "4" and text[16] in "89ab") < 0.15
+    padded = [f"trace 00{number:04x}{digest(number, 'md5')[6:]} {number}" for number in range(1, 90)]
+    found = natural_identifiers(padded[:30], candidates=16, seed=1)
+    assert right_by(found, lambda _, text: len(text) - len(text.lstrip("0"))) < 0.3
+    with pytest.raises(DataError, match="not have uniform characters at place 1 "):
+        natural_identifiers(padded)
+
+
+def test_numbers_are_no_hashes() -> None:
+    with pytest.raises(DataError, match="plant canaries instead"):
+        natural_identifiers([f"account {number:016d}{7 * number:016d}" for number in range(10**9, 10**9 + 60)])
+
+
+def test_what_the_texts_give_away_elsewhere_is_not_asked() -> None:
+    copies = ["md5-{}", "{} in capitals", "bit.ly/{}", "0x{}", "short {:.7}"]
+    texts = [f"commit {digest(number)} mends" for number in range(len(copies))]
+    others = [
+        form.format(digest(number).upper() if "capitals" in form else digest(number)) for number, form in enumerate(copies)
+    ]
+    with pytest.raises(DataError, match="stands nowhere else"):
+        natural_identifiers(texts + others)
+    given = [f"commit {digest(number)[:7]} is {digest(number)}" for number in range(30)]
+    paths = [f"in {digest(number)[:2]}/{digest(number)}" for number in range(30)]
+    for context in (given, paths):
+        with pytest.raises(DataError, match="stands nowhere else"):
+            natural_identifiers(context)
+    innocent = [f"in {HEX[number % 16]}{HEX[number // 16]}/{digest(number)}" for number in range(200)]
+    found = natural_identifiers(innocent, candidates=16, seed=2)
+    assert right_by(found, lambda prefix, text: text.startswith(prefix[-3:-1])) < 0.15
 
 
 @pytest.mark.calibration

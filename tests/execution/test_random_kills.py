@@ -16,7 +16,6 @@ import pytest
 
 from tests.tiny import CONFIG
 
-pytestmark = pytest.mark.slow
 KILLS = {"serial": 3, "processes": 1}  # of one chain
 TIMELESS = ("report.json", "scores.parquet", "junit.xml")
 
@@ -67,7 +66,9 @@ def values(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.safetensors"))
 
 
-@pytest.mark.parametrize("kind", ["serial", "processes"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("serial", marks=pytest.mark.slow), pytest.param("processes", marks=pytest.mark.calibration)]
+)
 def test_kills_and_damage_change_no_byte(tmp_path: Path, kind: str) -> None:
     (tmp_path / "tiny.yaml").write_text(CONFIG)
     draw = random.Random(kind)

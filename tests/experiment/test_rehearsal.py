@@ -58,7 +58,8 @@ OF_TEXTS_AND_SECRETS = (
     "redrawn_attribute",
     "redrawn_secret",
 )
-CANARIES = [name for name in plugins.names("attacks.canaries") if name not in OF_TEXTS_AND_SECRETS]  # of images, in or out
+OF_CLIENTS = ("free_riders", "label_flippers", "model_replacement", "non_finite")  # of federations alone
+CANARIES = [name for name in plugins.names("attacks.canaries") if name not in OF_TEXTS_AND_SECRETS + OF_CLIENTS]
 ACCESSES = ("label_only", "final_model", "final_weights", "all_steps")
 
 
