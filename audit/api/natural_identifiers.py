@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
+from audit.stats.sampling_tests import uniformity
 
 if TYPE_CHECKING:
     from audit.core.claims import CertifiedBound
@@ -176,7 +176,7 @@ def _refuse_uneven(identifiers: Sequence[str]) -> None:
         code = _code(identifier)
         groups.setdefault(("/" in identifier, len(code), _has_version(code)), []).append(code)
     tests = [
-        (stats.chisquare([column.count(character) for character in alphabet]).pvalue, place, codes)
+        (uniformity([column.count(character) for character in alphabet]), place, codes)
         for (is_link, length, is_uuid), codes in groups.items()
         if len(codes) >= FEWEST
         for place in range(length)

@@ -83,3 +83,14 @@ def _largest(largest: int, steps: int, records: int, rate: float) -> float:
     upper_tail = float(special.bdtr(largest, records, rate)) ** steps
     below = 0.0 if largest == 0 else float(special.bdtr(largest - 1, records, rate)) ** steps
     return min(1.0, 2 * min(upper_tail, 1 - below))
+
+
+def uniformity(counts: Sequence[int]) -> float:
+    """Return Pearson's p-value that categories with these counts are equally likely; good from an expected two or so of each.
+
+    >>> uniformity([50, 50]), uniformity([100, 0]) < 1e-20
+    (1.0, True)
+    """
+    observed = np.asarray(counts, dtype=np.float64)
+    expectation = observed.mean()
+    return float(special.chdtrc(len(observed) - 1, ((observed - expectation) ** 2 / expectation).sum()))
