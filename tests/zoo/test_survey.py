@@ -12,7 +12,7 @@ import pytest
 from audit import plugins
 from audit.cli.app import answer
 from audit.core.errors import ConfigError
-from audit.zoo import _survey, _trainings
+from audit.zoo import _loops, _page, _survey, _trainings
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,3 +77,18 @@ def test_the_page_keeps_the_promise_of_95_percent() -> None:
     text = (ROOT / "docs" / "zoo.md").read_text()
     shares = [int(share) for share in re.findall(r"\((\d+)%\)", text)]
     assert len(shares) == 2 and min(shares) >= 95
+
+
+def test_the_page_of_a_loop_says_what_the_page_in_docs_says_of_it() -> None:
+    """Text and row of shuffled batches are those that the code prints now, but for the seconds."""
+    text = (ROOT / "docs" / "zoo.md").read_text()
+    name = "shuffled_batches"
+    loop = plugins.find(_survey.LOOPS, name)()
+    claim, (low, high) = _loops.claim(loop, _survey.LOOP_PLAN), _loops.truth(loop, _survey.LOOP_PLAN)
+    fields = {"audit": _survey.LOOP, "claim": claim, "truth": (low, high), "checks": ("loop.sampling",), "seconds": 0.1}
+    entry = _survey.Entry(name=name, wrong=loop.wrong, visibility=loop.visibility, **fields)
+    lines = _page.page([entry]).splitlines()
+    start = lines.index("## Loops")
+    rule = next(at for at in range(start, len(lines)) if lines[at].startswith("|---"))
+    assert "\n".join(lines[start : rule + 1]) in text
+    assert f"\n{lines[rule + 1].rsplit('|', 2)[0]}|" in text
