@@ -67,6 +67,7 @@ DOORS = {
     "ray": ["audit.execution.executors"],
     "transformers": ["audit.models"],
     "peft": ["audit.models"],
+    "huggingface_hub": ["audit.models"],
     "tokenizers": ["audit.data"],
 }
 

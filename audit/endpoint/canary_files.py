@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from audit.core import files
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
+from audit.data import text_files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +66,10 @@ def read(place: Path) -> list[TextCanary]:
     """Return the canaries of a file.
 
     Raises:
-        DataError: a line is no canary, or all coins fell on one side.
+        DataError: it cannot be read as text, a line is no canary, or all coins fell on one side.
     """
     canaries = []
-    for number, line in enumerate(files.read_text(place).split("\n"), start=1):
+    for number, line in enumerate(text_files.whole_text(place)[0].split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -80,6 +80,8 @@ def read(place: Path) -> list[TextCanary]:
         prefix, secret, included = (columns.get(key) for key in ("prefix", "secret", "included"))
         if not (isinstance(prefix, str) and isinstance(secret, str) and isinstance(included, bool) and prefix and secret):
             raise DataError(f'{place}, line {number}: expected {{"prefix": text, "secret": text, "included": true or false}}')
+        if any("\ud800" <= letter <= "\udfff" for letter in prefix + secret):  # JSON can name it, no encoding can write it
+            raise DataError(f"{place}, line {number}: the text holds half a character (a lone surrogate); write whole ones")
         canaries.append(TextCanary(prefix=prefix, secret=secret, included=included))
     sides = np.array([canary.included for canary in canaries], dtype=bool)
     if sides.all() or not sides.any():

@@ -40,6 +40,9 @@ def secret_log_probabilities(module: nn.Module, encode: Encode, texts: Sequence[
         module: a causal language model whose outputs have `logits`.
         encode: text to token numbers, as for training.
         texts: pairs of prefix and whole text.
+
+    Raises:
+        DataError: a text has a token that the model does not know, or more tokens than it takes.
     """
     device = next(module.parameters()).device
     training, values = module.training, np.empty(len(texts))
@@ -48,12 +51,27 @@ def secret_log_probabilities(module: nn.Module, encode: Encode, texts: Sequence[
         with torch.no_grad():
             for row, (prefix, text) in enumerate(texts):
                 tokens, start = secret_start(encode, prefix, text)
+                _demand_room(module, tokens, text)
                 ids = torch.tensor([tokens], device=device)
                 logits = module(input_ids=ids).logits[0, start - 1 : -1].double()
                 values[row] = -float(F.cross_entropy(logits, ids[0, start:], reduction="sum"))
     finally:
         module.train(training)
     return values
+
+
+def _demand_room(module: nn.Module, tokens: Sequence[int], text: str) -> None:
+    """Raise `DataError` where a model of transformers has no embedding for a token, or for a place."""
+    embeddings = module.get_input_embeddings() if hasattr(module, "get_input_embeddings") else None  # type: ignore[operator]
+    known_tokens = getattr(embeddings, "num_embeddings", None)
+    if isinstance(known_tokens, int) and not 0 <= min(tokens) <= max(tokens) < known_tokens:
+        raise DataError(
+            f"{text[:80]!r} holds token {max(tokens)}, and the model knows {known_tokens} tokens, from 0 on: "
+            "the tokenizer is larger than the model; take the one that it was trained with"
+        )
+    places = getattr(getattr(module, "config", None), "max_position_embeddings", None)
+    if isinstance(places, int) and 0 < places < len(tokens):
+        raise DataError(f"{text[:80]!r} has {len(tokens)} tokens, and the model takes {places}; use shorter canaries")
 
 
 def places_of(rows: Iterable[Mapping[str, Any]], secrets: Sequence[Sequence[int]]) -> list[tuple[int, int]]:

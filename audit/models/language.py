@@ -17,6 +17,7 @@ from audit.core import checks
 from audit.core.data import Vocabulary
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.seeds import Seed
+from audit.models import adapter_files
 from audit.models.build import seeded_stream
 
 KIND = "language_model"
@@ -132,6 +133,11 @@ class LanguageModel:
         place = Path(self.folder).expanduser()
         if not (place / "config.json").is_file():
             raise DataError(f"model.folder {place} holds no config.json; expected a folder as save_pretrained writes it")
+        if adapter_files.is_adapter(place):  # transformers would load it on top of the weights
+            raise DataError(
+                f"model.folder {place} holds an adapter ({adapter_files.SETTINGS}) beside the whole weights, "
+                "so that it is not clear which model is meant; keep the two in folders of their own"
+            )
         if not list(place.glob("*.safetensors")):
             raise DataError(
                 f"model.folder {place} holds no .safetensors; files that could run code are not read: save with them"

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from safetensors.torch import load_file
 from torch import nn
 
 from audit.core.data import Vocabulary
 from audit.core.errors import DataError
+from audit.models import adapter_files
 from audit.models.language import DAMAGE, LanguageModel, extra_library
-
-_SETTINGS, _MATRICES = "adapter_config.json", "adapter_model.safetensors"
-
-
-def is_adapter(folder: Path) -> bool:
-    """Return whether a folder holds an adapter as peft, ms-swift and others write it."""
-    return (folder / _SETTINGS).is_file()
 
 
 def read(folder: Path, base: Path) -> tuple[nn.Module, nn.Module]:
     """Return the trained model and the model before training, both in evaluation mode.
 
     What an adapter's own settings say of its base is not followed: the base is the folder that is named here. Nothing is
-    downloaded, code in a folder is not run, and files that could run code are not read.
+    downloaded, code in a folder is not run, and files that could run code are not read. Adapters are LoRA's, see
+    `adapter_files`.
 
     Args:
         folder: of an adapter, or of a whole model.
@@ -32,17 +31,46 @@ def read(folder: Path, base: Path) -> tuple[nn.Module, nn.Module]:
         ConfigError: transformers or peft is not installed.
         DataError: a folder cannot be read, or the adapter does not fit the base.
     """
-    before = _whole(base)
-    if not is_adapter(folder):
-        return _whole(folder).eval(), before.eval()
-    if not (folder / _MATRICES).is_file():
-        raise DataError(f"adapter {folder} holds no {_MATRICES}; files that could run code are not read: save with safetensors")
-    target = _whole(base)
+    extra_library("transformers")
+    with _without_hub():
+        if not adapter_files.is_adapter(folder):
+            before = _whole(base)
+            return _whole(folder).eval(), before.eval()
+        if not (folder / adapter_files.MATRICES).is_file():
+            raise DataError(
+                f"adapter {folder} holds no {adapter_files.MATRICES}; files that could run code are not read: "
+                "save with safetensors"
+            )
+        content = adapter_files.settings(folder)
+        before = _whole(base)
+        options = adapter_files.peft_options(content, folder, before)
+        return _adapted(_whole(base), options, folder).eval(), before.eval()
+
+
+def _adapted(target: nn.Module, options: dict[str, Any], folder: Path) -> nn.Module:
+    library = extra_library("peft")
     try:
-        trained: nn.Module = extra_library("peft").PeftModel.from_pretrained(target, str(folder), local_files_only=True)
+        trained: nn.Module = library.get_peft_model(target, library.LoraConfig(**options))
+        outcome = library.set_peft_model_state_dict(trained, load_file(folder / adapter_files.MATRICES))
     except DAMAGE as error:
-        raise DataError(f"adapter {folder} does not fit the model {base}: {error}") from error
-    return trained.eval(), before.eval()
+        raise DataError(f"adapter {folder} does not fit the base: {error}") from error
+    left_out = [*adapter_files.missing(outcome.missing_keys), *outcome.unexpected_keys]
+    if left_out:
+        raise DataError(f"adapter {folder} does not fit the base: '{left_out[0]}' is in only one of them")
+    return trained
+
+
+@contextmanager
+def _without_hub() -> Iterator[None]:
+    """Refuse every request of the hub's client meanwhile, as its variable HF_HUB_OFFLINE does from the start."""
+    from huggingface_hub import constants
+
+    former = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = former
 
 
 def _whole(folder: Path) -> nn.Module:

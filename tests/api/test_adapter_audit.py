@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from audit.cli.app import answer
 from audit.core.data import Vocabulary
 from audit.core.errors import DataError, ExecutionMismatch
 from audit.core.seeds import Seed
+from audit.engine.secret_scores import secret_log_probabilities
+from audit.models import trained_language
 from audit.models.language import Adapter, LanguageModel
 
 LENGTH = 48
@@ -89,12 +93,90 @@ def test_what_is_no_adapter_of_this_base_is_named(folders: Path, tmp_path: Path)
     with pytest.raises(DataError, match="could run code"):
         adapter_report(tmp_path, **options)
     (tmp_path / "adapter_model.safetensors").write_bytes(b"\0" * 16)
-    with pytest.raises(DataError, match="does not fit"):
+    with pytest.raises(DataError, match="cannot be read as safetensors"):
         adapter_report(tmp_path, **options)
+    (tmp_path / "adapter_config.json").unlink()
     (tmp_path / "config.json").write_text((folders / "base" / "config.json").read_text())
     (tmp_path / "model.safetensors").write_bytes(b"\0" * 16)
     with pytest.raises(DataError, match="cannot be read as a causal language model"):
         adapter_report(folders / "adapter", **{**options, "base": tmp_path})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"peft_type": "XLORA", "adapters": {"0": "attacker/repository"}, "hidden_size": 48},
+        {"peft_type": "MULTITASK_PROMPT_TUNING", "prompt_tuning_init_state_dict_path": "/etc/hostname"},
+        {"base_model_name_or_path": "attacker/repository", "revision": "main", "auto_mapping": {"parent_library": "os"}},
+    ],
+)
+def test_no_setting_of_an_adapter_reaches_the_network(
+    settings: dict[str, Any], folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        pytest.fail("the network was asked for")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refused)
+    monkeypatch.setattr(socket.socket, "connect", refused)
+    monkeypatch.setattr(torch, "load", refused)
+    folder = Path(shutil.copytree(folders / "adapter", tmp_path / "adapter"))
+    content = json.loads((folder / "adapter_config.json").read_text())
+    (folder / "adapter_config.json").write_text(json.dumps(content | settings))
+    if "peft_type" in settings:
+        with pytest.raises(DataError, match="'peft_type' is"):
+            trained_language.read(folder, folders / "base")
+        return
+    trained, before = trained_language.read(folder, folders / "base")
+    assert len(trained.state_dict()) > len(before.state_dict())
+
+
+def test_the_hub_is_off_while_folders_are_read_and_afterwards_as_before(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    seen = []
+    build = LanguageModel.build
+
+    def observed(model: LanguageModel, vocabulary: Vocabulary, length: int) -> torch.nn.Module:
+        seen.append(constants.is_offline_mode())
+        return build(model, vocabulary, length)
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(LanguageModel, "build", observed)
+    trained_language.read(folders / "adapter", folders / "base")
+    assert seen == [True, True] and not constants.is_offline_mode()
+
+
+@pytest.mark.parametrize("options", [{}, {"use_dora": True}, {"use_rslora": True}, {"modules_to_save": ["lm_head"]}])
+def test_an_adapter_is_read_as_peft_reads_it(options: dict[str, Any], folders: Path, tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    spec = LanguageModel(folder=str(folders / "base"))
+    config = peft.LoraConfig(r=3, target_modules=["q_proj", "o_proj"], task_type="CAUSAL_LM", **options)
+    module = peft.get_peft_model(spec.build(Vocabulary(size=257), LENGTH), config)
+    for value in module.parameters():
+        if value.requires_grad:
+            torch.nn.init.normal_(value, 0.5, 0.1)
+    module.save_pretrained(tmp_path)
+    theirs = peft.PeftModel.from_pretrained(spec.build(Vocabulary(size=257), LENGTH), str(tmp_path)).eval()
+    trained, before = trained_language.read(tmp_path, folders / "base")
+    tokens = torch.arange(12)[None]
+    torch.testing.assert_close(trained(input_ids=tokens).logits, theirs(input_ids=tokens).logits, rtol=0, atol=0)
+    assert (trained(input_ids=tokens).logits - before(input_ids=tokens).logits).abs().max() > 0.01
+
+
+def test_a_folder_of_weights_with_an_adapter_beside_them_is_no_base(folders: Path, tmp_path: Path) -> None:
+    mixed = Path(shutil.copytree(folders / "base", tmp_path / "mixed"))
+    for file in (folders / "adapter").glob("adapter_*"):
+        shutil.copy(file, mixed)
+    with pytest.raises(DataError, match=r"holds an adapter \(adapter_config\.json\) beside the whole weights"):
+        trained_language.read(folders / "adapter", mixed)
+
+
+def test_texts_beyond_the_model_are_named_with_its_sizes(folders: Path) -> None:
+    module: Any = LanguageModel(folder=str(folders / "base")).build(Vocabulary(size=257), LENGTH)
+    with pytest.raises(DataError, match="holds token 300, and the model knows 257 tokens"):
+        secret_log_probabilities(module, lambda text: [300] * len(text), [("a", "ab")])
+    with pytest.raises(DataError, match=f"has {LENGTH + 1} tokens, and the model takes {LENGTH}"):
+        secret_log_probabilities(module, lambda text: list(text.encode()), [("a", "a" * (LENGTH + 1))])
 
 
 def test_chats_hold_the_secret_as_the_answer() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -168,6 +169,24 @@ def test_canaries_survive_a_file_and_are_committed_to(tmp_path: Path) -> None:
         (tmp_path / "bad.jsonl").write_text(content)
         with pytest.raises(DataError, match=message):
             canary_files.read(tmp_path / "bad.jsonl")
+
+
+def test_a_canaries_file_that_is_no_text_is_refused_by_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "binary").write_bytes(b'{"prefix": "\xff"}')
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name, message in (("missing", "no file"), ("binary", "not UTF-8"), ("pipe", "it is a pipe"), ("folder", "cannot read")):
+        with pytest.raises(DataError, match=message):
+            canary_files.read(tmp_path / name)
+        command = ["endpoint", "http://127.0.0.1:9", "--model", "m", "--canaries", str(tmp_path / name)]
+        assert answer(command) == 2, capsys.readouterr()
+
+
+def test_a_canary_that_is_no_unicode_text_is_refused(tmp_path: Path) -> None:
+    line = {"prefix": "a", "secret": "\ud800", "included": True}
+    (tmp_path / "halves.jsonl").write_text(f"{json.dumps(line)}\n{json.dumps(line | {'included': False})}\n")
+    with pytest.raises(DataError, match=r"line 1: .* half a character"):
+        canary_files.read(tmp_path / "halves.jsonl")
 
 
 def test_the_command_proves_an_epsilon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from audit.core.events import dp_sgd
 from audit.core.seeds import Seed
 from audit.core.training import Executed, TrainingJob
 from audit.data.load import load
+from audit.data.readers.speeches import Speeches
 from audit.trainers.federated import FederatedTrainer
 from tests.engine import cases
 from tests.engine.test_data_real import ADULT, ADULT_CATEGORICAL
@@ -106,6 +107,23 @@ def test_speeches_are_windows_of_their_speakers(tmp_path: Path) -> None:
     assert {("ROMEO", "···It"), ("ROMEO", "It is"), ("ROMEO", "east."), ("JULIET", "···Ay"), ("JULIET", "y me!")} <= records
     assert ("ROMEO", "··O ·") in records, "a character outside of the alphabet is 0, like what lies before a speech"
     assert len(dataset.train) == len("It is the east.") - 1 + len("Ay me!") - 1 + len("O é") - 1
+
+
+def test_line_ends_of_other_systems_make_the_same_speeches(tmp_path: Path) -> None:
+    inputs = []
+    for number, end in enumerate(("\n", "\r\n", "\r")):
+        (tmp_path / f"{number}.txt").write_bytes(PLAY.replace("\n", end).encode())
+        inputs.append(Speeches(root=str(tmp_path), path=f"{number}.txt").read().main.inputs)
+    assert len(inputs[0]) and all(np.array_equal(inputs[0], other) for other in inputs[1:])
+
+
+def test_a_speaker_s_name_has_a_length_that_every_record_can_keep(tmp_path: Path) -> None:
+    (tmp_path / "play.txt").write_text(f"{'N' * 100}:\nWho is there?\n\n{'M' * 20_000}:\n{'word ' * 4_000}\n")
+    with pytest.raises(DataError, match="has 20,000 characters; expected at most 100"):
+        Speeches(root=str(tmp_path), path="play.txt").read()
+    (tmp_path / "play.txt").write_text(f"{'N' * 100}:\nWho is there?\n")
+    owners = Speeches(root=str(tmp_path), path="play.txt").read().main.owners
+    assert owners is not None and set(owners) == {"N" * 100}
 
 
 def test_what_is_no_play_is_refused(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ ALPHABET = "\n" + "".join(map(chr, range(32, 127)))
 """Characters with a number of their own, from 1 on; 0 is any other, and fills what lies before a speech begins."""
 _SPEECH = re.compile(r"([^\n]+):\n(.+)", re.DOTALL)
 
+_LONGEST_NAME = 100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speeches:
@@ -47,11 +49,17 @@ class Speeches:
         """All speeches; no test part of its own.
 
         Raises:
-            DataError: no such file, no text, or no speech in it.
+            DataError: no such file, no text, no speech in it, or a name of more than 100 characters.
         """
         place = locate(self.root, self.path)
         text, read = text_files.whole_text(place)
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
         speeches = [match.groups() for match in map(_SPEECH.fullmatch, re.split(r"\n{2,}", text.strip())) if match]
+        longest = max((speaker for speaker, _ in speeches), key=len, default="")
+        if len(longest) > _LONGEST_NAME:  # every record keeps its speaker's name, in a column as wide as the longest
+            raise DataError(
+                f"{place}: the name {longest[:40]!r}... has {len(longest):,} characters; expected at most {_LONGEST_NAME}"
+            )
         windows = [self._windows(words) for _, words in speeches]
         if not windows or not sum(map(len, windows)):
             raise DataError(f"{place} holds no speech; expected paragraphs that begin with a name and a colon on a line")
