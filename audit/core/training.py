@@ -109,6 +109,9 @@ class Executed:
             where nothing was recomputed. Empty where the trainer does not do so.
         count_noise: `(N,)` empirical std of the noise on the counts of clipped examples, one draw a step, over that which is
             accounted; empty where no such counts are released.
+        batch_digests: `(N, steps)` a number of 64 bits for the members of each batch: the same for the same members, and for
+            several batches their sum modulo 2^64; empty where the trainer does not record who took part.
+        population_digest: `(N,)` the same of all records that each model could sample; empty likewise.
         measured: False where the trainer could not see what was done; the other fields then say nothing.
     """
 
@@ -121,6 +124,8 @@ class Executed:
     skipped: Array
     recomputed: Array = field(default_factory=lambda: np.empty(0))
     count_noise: Array = field(default_factory=lambda: np.empty(0))
+    batch_digests: Array = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    population_digest: Array = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     measured: bool = True
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.adaptive_clipping import AdaptiveNorms, refuse_planted_gradients
+from audit.engine.batch_digests import BatchDigests
 from audit.engine.clip_check import Recomputation
 from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
 from audit.engine.compiled_mlp import ChainGradients, compiled_chain
@@ -88,6 +89,7 @@ class Chunk:
             self.canaries = PlantedGradients(job.canaries, self.models.layout, self.models.flat, scale)
         self.noise: NoiseStreams | CorrelatedNoise | None = None
         self.encoder = Encoder(technique.encoder) if technique.encoder else None
+        self.digests = None if self.encoder is None else BatchDigests(self.included, self.law.population, job.steps)
         if self.private is not None:
             noise_seeds = tuple(seed.child("noise") for seed in self.seeds)
             streams = NoiseStreams(self.models.layout, noise_seeds, self.models.flat)
@@ -168,6 +170,8 @@ class Chunk:
             if clip_norm is not None:
                 torch.maximum(measurements.largest, norms.amax(1) / clip_norm, out=measurements.largest)
         measurements.batch_sizes[:, step] = counts
+        if self.digests is not None:
+            self.digests.add(block, within, step)
         noisy = self._noisy(total, measurements.noise_norms[step])
         if self.adaptive is not None:
             self.adaptive.step()
@@ -257,6 +261,8 @@ class Chunk:
             skipped=measurements.non_finite_counts.cpu().numpy(),
             recomputed=np.full(len(self.seeds), -1.0) if self.recomputation is None else self.recomputation.errors,
             count_noise=np.empty(0) if self.adaptive is None else self.adaptive.realised_count_noise(),
+            batch_digests=np.empty(0, dtype=np.uint64) if self.digests is None else self.digests.batches,
+            population_digest=np.empty(0, dtype=np.uint64) if self.digests is None else self.digests.population,
         )
         if self.average is not None:
             self.models.flat.copy_(self.average.average)

@@ -180,6 +180,8 @@ def join(parts: Sequence[TrainedModels]) -> TrainedModels:
         skipped=np.concatenate([part.skipped for part in executions]),
         recomputed=np.concatenate([part.recomputed for part in executions]),
         count_noise=np.concatenate([part.count_noise for part in executions]),
+        batch_digests=np.concatenate([part.batch_digests for part in executions]),
+        population_digest=np.concatenate([part.population_digest for part in executions]),
     )
     first = parts[0]
     return TrainedModels(

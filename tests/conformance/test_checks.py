@@ -23,7 +23,7 @@ BROKEN: dict[str, tuple[Event, dict[str, Any]]] = {
     "clipping": (NOISY, {"largest_norm": np.full(4, 1.5)}),
     "clipping_recomputed": (NOISY, {"recomputed": np.full(4, 0.1)}),
     "count_noise": (NOISY, {"count_noise": np.full(4, 0.4)}),
-    "cyclic_batches": (CYCLES, {"batch_sizes": np.full((4, 200), 99)}),
+    "cyclic_batches": (CYCLES, {"batch_digests": np.arange(800, dtype=np.uint64).reshape(4, 200)}),
     "gradients_recomputed": (PLAIN, {"recomputed": np.full(4, 0.1)}),
     "noise": (NOISY, {"noise_multiplier": np.full(4, 0.75)}),
     "sampling": (NOISY, {"batch_sizes": np.full((4, 200), 200)}),
@@ -34,7 +34,10 @@ BROKEN: dict[str, tuple[Event, dict[str, Any]]] = {
 def honest(event: Event = NOISY) -> Executed:
     random = np.random.default_rng(7)
     cycles = np.tile(random.multinomial(1000, np.full(10, 0.1), size=4), 20)
+    digests = np.tile(random.integers(2**64, size=(4, 10), dtype=np.uint64), 20)
     return Executed(
+        batch_digests=digests,
+        population_digest=digests[:, :10].sum(axis=1),
         steps=200,
         batch_sizes=cycles if event is CYCLES else random.binomial(1000, 0.1, size=(4, 200)),
         population=np.full(4, 1000),
@@ -67,3 +70,15 @@ def test_it_has_a_position_of_its_own(name: str) -> None:
 def test_what_was_not_measured_is_a_gap() -> None:
     (row,) = check_executed(NOISY, replace(honest(), measured=False))
     assert row.status is Status.GAP
+
+
+def test_sizes_alone_refute_cycles_and_do_not_confirm_them() -> None:
+    check = plugins.build(PACKAGE, {"kind": "cyclic_batches"})
+    empty = np.empty(0, dtype=np.uint64)
+    unknown = replace(honest(CYCLES), batch_digests=empty, population_digest=empty)
+    (row,) = check.check(CYCLES, unknown)
+    assert row.status is Status.DECLARED and "not recorded" in row.value
+    assert check.check(CYCLES, replace(unknown, batch_sizes=np.full((4, 200), 99)))[0].status is Status.FAILED
+    twice = honest(CYCLES).batch_digests.copy()
+    twice[:, ::10] = twice[:, 1::10]  # members of one batch again in another of each cycle
+    assert check.check(CYCLES, replace(honest(CYCLES), batch_digests=twice))[0].status is Status.FAILED

@@ -21,9 +21,10 @@ from audit.core.events import dp_sgd, sgd
 from audit.core.protocols import MechanismSetting
 from audit.core.results import Status
 from audit.core.seeds import Seed
+from audit.engine import chunk
 from audit.engine.correlated_noise import CorrelatedNoise, Encoder
 from audit.engine.cyclic_batches import CyclicSampler, places
-from audit.engine.sampling import Law
+from audit.engine.sampling import Block, Law
 from audit.mechanisms.matrix_factorization import BandedMatrixFactorization, square_root
 from audit.models.build import starting
 from audit.trainers.matrix_factorization import MatrixFactorizationTrainer, encoder_matrix
@@ -122,6 +123,30 @@ def test_what_was_done_is_held_against_the_event(monkeypatch: pytest.MonkeyPatch
     assert statuses(replace(EVENT, separation=5), job)["sampling-cycles"] is Status.FAILED
     monkeypatch.setattr(CorrelatedNoise, "step", lambda self: self._streams.step())
     assert statuses(EVENT, job)["noise"] is Status.FAILED  # independent noise is not what the encoder accounts for
+
+
+class ShuffledAnew(CyclicSampler):
+    """Members change places among the batches of each cycle after the first, whose sizes stay."""
+
+    def block(self) -> Block:
+        block = super().block()
+        for start in range(CYCLE, len(block.index), CYCLE):
+            for model in range(block.index.shape[1]):
+                part = slice(start, start + CYCLE)
+                present = np.arange(block.index.shape[2]) < block.counts[part, model, None]
+                rows = block.index[part, model]
+                rows[present] = np.random.default_rng(start).permutation(rows[present])
+        return block
+
+
+@pytest.mark.parametrize("canaries", [None, DIRAC])
+def test_members_have_to_come_back_and_not_only_sizes(canaries: Canaries | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = cases.job(EVENT, models=3, **({} if canaries is None else {"canaries": canaries}))
+    assert statuses(EVENT, job)["sampling-cycles"] is Status.CHECKED
+    monkeypatch.setattr(chunk, "CyclicSampler", ShuffledAnew)
+    executed = MatrixFactorizationTrainer().fit(job, cases.silent).executed
+    np.testing.assert_array_equal(executed.batch_sizes[:, CYCLE:], executed.batch_sizes[:, :-CYCLE])
+    assert statuses(EVENT, job)["sampling-cycles"] is Status.FAILED
 
 
 def test_a_model_does_not_depend_on_its_neighbours() -> None:

@@ -7,32 +7,54 @@ from typing import ClassVar
 
 import numpy as np
 
-from audit.checks.executed._row import row
+from audit.core.data import Array
 from audit.core.deployed_events import MatrixFactorization
 from audit.core.events import Event
-from audit.core.results import Check
+from audit.core.results import Check, Status
 from audit.core.training import Executed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CyclicBatches:
-    """Batches in cycles, in each of which every record takes part once: their sizes add up to all records, and come back."""
+    """Batches in cycles, in each of which every record takes part once: their members are all records, and come back.
+
+    Sizes of a trainer that shuffles anew in every cycle come back too, so they refute and never confirm. Members are compared
+    by their digests, where the trainer records them.
+    """
 
     position: ClassVar[int] = 25
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
         """Return the rows that this check adds; none where it has nothing to look at."""
-        sizes = execution.batch_sizes
+        sizes, digests = execution.batch_sizes, execution.batch_digests
         if not isinstance(event, MatrixFactorization) or not sizes.size:
             return ()
         cycle = event.separation
-        if sizes.shape[1] >= cycle:
-            whole = bool((sizes[:, :cycle].sum(axis=1) == execution.population).all())
-        else:
-            whole = bool((sizes.sum(axis=1) <= execution.population).all())
-        returns = bool(np.array_equal(sizes[:, cycle:], sizes[:, : max(0, sizes.shape[1] - cycle)]))
+        if not _in_cycles(sizes, execution.population, cycle):
+            return (_row(f"sizes of batches do not come back in cycles of {cycle} that take every record once", Status.FAILED),)
+        if not digests.size or digests.shape[1] < cycle:
+            value = f"batch sizes come back in cycles of {cycle}; who is in each batch was not recorded"
+            return (_row(value, Status.DECLARED),)
+        if not _in_cycles(digests, execution.population_digest, cycle):
+            value = f"members of batches do not come back in cycles of {cycle} that take every record once"
+            return (_row(value, Status.FAILED),)
         value = f"each record in one batch of every {cycle}, {-(-event.steps // cycle)} times in all"
-        return (row("sampling-cycles", "Sampling, in cycles", value, whole and returns),)
+        return (_row(value, Status.CHECKED),)
+
+
+def _in_cycles(batches: Array, whole: Array, cycle: int) -> bool:
+    """Return whether numbers of batches `(N, steps)` come back after each cycle, and add up to the whole in the first.
+
+    A training shorter than a cycle has to stay within the whole, which only sizes can be held against.
+    """
+    if batches.shape[1] < cycle:
+        return bool((batches.sum(axis=1) <= whole).all())
+    adds_up = bool((batches[:, :cycle].sum(axis=1) == whole).all())
+    return adds_up and np.array_equal(batches[:, cycle:], batches[:, : batches.shape[1] - cycle])
+
+
+def _row(value: str, status: Status) -> Check:
+    return Check(code="sampling-cycles", item="Sampling, in cycles", value=value, status=status)
 
 
 PLUGIN = CyclicBatches
