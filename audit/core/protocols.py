@@ -33,6 +33,18 @@ class Trainer(Protocol):
 
 
 @runtime_checkable
+class LossTaker(Trainer, Protocol):
+    """A trainer that says whether it trains by `TrainingJob.loss`; one that says nothing has a loss of its own.
+
+    Attributes:
+        takes_losses: a class attribute; where it is not true, a config that names a loss is refused before any training.
+    """
+
+    @property
+    def takes_losses(self) -> bool: ...
+
+
+@runtime_checkable
 class ModelMaker(Trainer, Protocol):
     """A trainer whose models are not those of `audit.models.build`: it makes, counts and rehearses them itself."""
 

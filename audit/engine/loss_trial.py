@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,8 @@ from audit.engine.trials import CODE_ERRORS, location_of
 from audit.models.build import seeded_stream
 
 _ALONE = 4
+_MOVES, _EVERY = 40, 5  # of outputs towards small losses and towards large ones, and after how many the loss is tried again
+_FIRST_MOVE, _GROWTH = 0.1, 1.25
 
 
 def examine_loss(loss: RecordLoss, outputs: Tensor, labels: Tensor) -> None:
@@ -20,7 +24,8 @@ def examine_loss(loss: RecordLoss, outputs: Tensor, labels: Tensor) -> None:
 
     Raises:
         ConfigError: it fails, gives no number a record, draws random numbers or cannot be differentiated.
-        UnsupportedMechanism: a record's loss changes with the other records of the batch.
+        UnsupportedMechanism: a record's loss was seen to change with the other records of the batch: at these outputs, or at
+            others on the way to those of a model that fits the labels, or misses them.
     """
     if not isinstance(loss, OwnLoss):
         if labels.dtype == torch.bool and outputs.shape != labels.shape:
@@ -43,6 +48,39 @@ def examine_loss(loss: RecordLoss, outputs: Tensor, labels: Tensor) -> None:
     if not alike(_values_of(loss, leaf, labels), whole):
         raise ConfigError(f"loss '{loss.name}' gives other numbers when it is called again; results could not be repeated")
     _refuse_coupling(loss, leaf.detach(), labels, whole.detach())
+    for sign in (1.0, -1.0):
+        for moved in _moved(loss, leaf.detach(), labels, sign):
+            _refuse_coupling(loss, moved, labels, _values_of(loss, moved, labels).detach())
+
+
+def _moved(loss: OwnLoss, outputs: Tensor, labels: Tensor, sign: float) -> Iterator[Tensor]:
+    """Yield outputs on the way to smaller losses of all records (`sign` 1) or larger ones (-1): moves by the sign of the slope.
+
+    A record whose loss does not follow, or is not finite, takes its move back and tries a shorter one.
+    """
+    lengths = torch.full((len(outputs),) + (1,) * (outputs.dim() - 1), _FIRST_MOVE, dtype=outputs.dtype)
+    values = _values_of(loss, outputs, labels).detach()
+    for move in range(1, _MOVES + 1):
+        candidates = outputs - sign * lengths * loss.slopes(outputs, labels).sign()
+        trial = _values_or_none(loss, candidates, labels)
+        better = (
+            torch.zeros_like(values, dtype=torch.bool) if trial is None else (sign * (values - trial) > 0) & trial.isfinite()
+        )
+        rows = better.view_as(lengths)
+        outputs = torch.where(rows, candidates, outputs)
+        values = values if trial is None else torch.where(better, trial, values)
+        lengths = torch.where(rows, lengths * _GROWTH, lengths / 2)
+        if move % _EVERY == 0:
+            yield outputs
+
+
+def _values_or_none(loss: OwnLoss, outputs: Tensor, labels: Tensor) -> Tensor | None:
+    """Return a loss at outputs that no model gave; None where it refuses them (a chance above 1, say), as it may."""
+    try:
+        with seeded_stream(Seed(0)):
+            return loss.function(outputs, labels).detach()
+    except CODE_ERRORS:
+        return None
 
 
 def _refuse_coupling(loss: OwnLoss, outputs: Tensor, labels: Tensor, whole: Tensor) -> None:

@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from audit import plugins
 from audit.core.data import Array
 from audit.core.errors import ConfigError
-from audit.core.training import TrainingJob
 
 _SHORT_ROW = 32
 
@@ -92,15 +91,6 @@ def loss_of(name: str) -> RecordLoss:
     if not callable(function):
         raise ConfigError(f"training.loss '{name}' is {type(function).__name__}; expected a function(outputs, labels)")
     return OwnLoss(name, function)
-
-
-def refuse_own_loss(job: TrainingJob, trainer: str) -> None:
-    """Raise `ConfigError` where a job names a loss and the trainer has one of its own."""
-    if job.loss:
-        raise ConfigError(
-            f"training.loss is '{job.loss}', but trainer '{trainer}' trains by a loss of its own; drop the key, or use trainer "
-            "dpsgd, sgd or matrix_factorization"
-        )
 
 
 def input_tensor(inputs: Array, dtype: torch.dtype) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from audit import plugins
 from audit.accounting.resolve import side_of
@@ -26,6 +26,7 @@ from audit.core.protocols import (
     Accountant,
     Attack,
     Estimator,
+    LossTaker,
     Mechanism,
     MechanismSetting,
     ModelMaker,
@@ -150,6 +151,17 @@ def _mechanism(spec: MechanismSpec, setting: MechanismSetting) -> tuple[Event, T
     return event, trainer, observed
 
 
+def _refuse_loss(loss: str, spec: MechanismSpec, trainer: Trainer) -> NoReturn:
+    """Raise `ConfigError` for a loss that the trainer would leave aside."""
+    package = plugins.FOLDERS["trainers"]
+    takers = [name for name in plugins.names(package) if getattr(plugins.find(package, name), "takes_losses", False)]
+    raise ConfigError(
+        f"training.loss is '{loss}', but the trainer of mechanism '{spec.name}' ({type(trainer).__name__}) does not declare "
+        "that it takes one (takes_losses = True), and would train by a loss of its own; drop the key, or use trainer "
+        f"{', '.join(takers)}"
+    )
+
+
 def _recipe(
     config: Config, spec: MechanismSpec, dataset: Dataset, accountants: Sequence[Accountant]
 ) -> tuple[Recipe, tuple[Observer, ...]]:
@@ -167,6 +179,8 @@ def _recipe(
         unit=dataset.unit,
     )
     mechanism, trainer, observed = _mechanism(spec, setting)
+    if training.loss and not (isinstance(trainer, LossTaker) and trainer.takes_losses):
+        _refuse_loss(training.loss, spec, trainer)
     if unit(mechanism) != dataset.unit and training.batch_size is not None:
         raise ConfigError(
             f"training of '{spec.name}': batch_size counts records, and its mechanism is about one {unit(mechanism)}; give "

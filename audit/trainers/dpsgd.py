@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from audit.core.errors import UnsupportedMechanism
 from audit.core.training import Progress, TrainingJob
@@ -36,6 +37,8 @@ class DpSgdTrainer:
         precision: "bfloat16" multiplies in it on the way forward and back, which is faster for wide layers; norms, clipping,
             sums, noise and parameters stay in float32, and one example still moves the sum by at most the clip norm.
     """
+
+    takes_losses: ClassVar[bool] = True
 
     model_chunk: int | None = None
     clipping: str = "flat"

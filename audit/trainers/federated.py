@@ -10,7 +10,6 @@ from audit.core.event_reading import unit
 from audit.core.training import Progress, TrainingJob
 from audit.engine.federated import Federations, RoundPlan
 from audit.engine.federated_clients import SPLITS, LocalTraining, RecordNoise
-from audit.engine.losses import refuse_own_loss
 from audit.engine.subject import Ensemble
 
 
@@ -108,7 +107,6 @@ class FederatedTrainer:
         Raises:
             UnsupportedMechanism: the job does not say what noise the trainer is to add, or its canaries are of another unit.
         """
-        refuse_own_loss(job, "federated")
         if unit(job.mechanism) != "client" or (job.noisy is None) != (self.noise in ("none", "records")):
             raise UnsupportedMechanism(
                 f"trainer 'federated' with noise '{self.noise}' does not execute {job.mechanism}; use mechanism 'federated'"

@@ -19,7 +19,6 @@ from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainingJob
 from audit.engine.adapters import AdapterModels
 from audit.engine.device import find_device, one_precision
-from audit.engine.losses import refuse_own_loss
 from audit.engine.text_model import Precision, TextModel
 from audit.engine.text_subject import TextModels
 from audit.engine.text_training import Texts, TextTraining
@@ -98,7 +97,6 @@ class LanguageModelTrainer:
                 "trainer 'language_model' plants texts as they are and keeps no checkpoints; use the canaries new_token or "
                 "random_tokens with access log_probabilities, token_distributions or generations"
             )
-        refuse_own_loss(job, "language_model")
         return self._models(job, progress)
 
     def _models(self, job: TrainingJob, progress: Progress | None) -> TextModels:

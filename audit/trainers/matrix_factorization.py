@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,6 +37,8 @@ class MatrixFactorizationTrainer:
         Kairouz et al. 2021, arXiv 2103.00039. Denisov et al. 2022, arXiv 2202.08312. Choquette-Choo et al. 2023,
         arXiv 2306.08153 (bands, and cycles of batches).
     """
+
+    takes_losses: ClassVar[bool] = True
 
     model_chunk: int | None = None
     clipping: str = "flat"

@@ -17,7 +17,7 @@ from audit.engine.chunk import training_tensors
 from audit.engine.device import find_device
 from audit.engine.ensemble import join
 from audit.engine.gradient_canaries import PlantedGradients
-from audit.engine.losses import USUAL, refuse_own_loss
+from audit.engine.losses import USUAL
 from audit.engine.optimizing import PlainOptimizer, optimizer_of
 from audit.engine.parameter_layout import Layout
 from audit.engine.sampling import EnsembleSampler, Law
@@ -48,7 +48,6 @@ class OpacusTrainer:
             UnsupportedMechanism: the job is not DP-SGD, or a layer of the model mixes examples.
             ConfigError: Opacus is not installed.
         """
-        refuse_own_loss(job, "opacus")
         if job.noisy is None:
             raise UnsupportedMechanism(f"trainer 'opacus' does DP-SGD but the job demands {job.mechanism}; use trainer 'sgd'")
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import is_non_private
@@ -28,6 +29,8 @@ class SgdTrainer:
         precision: "bfloat16" multiplies in it on the way forward and back, which is faster for wide layers; sums and
             parameters stay in float32.
     """
+
+    takes_losses: ClassVar[bool] = True
 
     model_chunk: int | None = None
     copies: int = 1

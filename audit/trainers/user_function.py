@@ -16,7 +16,6 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.chunk import training_tensors
 from audit.engine.device import find_device
-from audit.engine.losses import refuse_own_loss
 from audit.engine.subject import Ensemble
 from audit.models.build import seeded_stream, starting
 
@@ -54,7 +53,6 @@ class UserFunction:
                 "trainer 'user_function' shows the final model alone; use canaries that are records, with access "
                 "label_only, final_model or final_weights"
             )
-        refuse_own_loss(job, "user_function")
         function = self._load()
         device = find_device(job.device)
         inputs, labels = training_tensors(job, torch.float32, device)

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from scipy import stats
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from audit import plugins
+from audit.config import parse
 from audit.core.access import Access
 from audit.core.data import Canaries
-from audit.core.errors import UnsupportedMechanism
+from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event, dp_sgd, sgd
+from audit.core.models import Subject
 from audit.core.protocols import Trainer
+from audit.core.training import Progress, TrainingJob
+from audit.experiment.assemble import assemble
+from audit.experiment.spec import Recipe
 from audit.models.build import parameter_count
 from tests.engine import cases
 
@@ -150,3 +159,66 @@ def test_our_engine_equals_opacus(name: str, per_sample: str) -> None:
     np.testing.assert_array_equal(ours.executed.batch_sizes, theirs.executed.batch_sizes)
     for parameter, value in ours.weights.items():
         np.testing.assert_allclose(value, theirs.weights[parameter], rtol=1e-5, atol=1e-5, err_msg=parameter)
+
+
+MECHANISMS = {
+    "sgd": {"kind": "non_private"},
+    "federated": {"kind": "federated", "clients": 5, "noise": "central", "noise_multiplier": 1.0, "clip_norm": 0.5},
+    "matrix_factorization": {"kind": "matrix_factorization", "noise_multiplier": 1.0, "clip_norm": 0.5},
+}
+OPTIONS = {"user_function": {"function": "tests.conformance.test_trainers:untrained"}}
+
+
+def untrained(model: Any, inputs: Any, labels: Any, *, seed: int) -> None:
+    """Train nothing."""
+
+
+def hundredfold(outputs: Tensor, labels: Tensor) -> Tensor:
+    return 100 * cross_entropy(outputs, labels, reduction="none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Silent:
+    """A third party's trainer that never heard of losses."""
+
+    def fit(self, job: TrainingJob, progress: Progress) -> Subject:
+        raise AssertionError("nothing is trained before the refusal")
+
+
+def recipe_of(kind: str) -> Recipe:
+    """Return the training that a config describes for a trainer, with a loss of the user's own."""
+    config = {
+        "version": 1,
+        "name": "losses",
+        "data": {"kind": "digits", "train": 40, "pool": 12, "test": 8},
+        "model": {"kind": "mlp", "hidden": [8]},
+        "training": {
+            "loss": "tests.conformance.test_trainers:hundredfold",
+            "optimizer": "sgd",
+            "learning_rate": 0.01,
+            "sample_rate": 0.25,
+            "steps": 4,
+        },
+        "mechanisms": [
+            {
+                "name": "m",
+                **MECHANISMS.get(kind, {"kind": "dp_sgd", "noise_multiplier": 1.0, "clip_norm": 0.5}),
+                "trainer": {"kind": kind, **OPTIONS.get(kind, {})},
+            }
+        ],
+        "games": [{"name": "g", "canaries": "held_out", "count": 12, "scorers": ["loss"], "estimators": ["one_run"]}],
+        "accountants": ["rdp"],
+    }
+    return assemble(parse(yaml.safe_dump(config)).config).design.recipes[0]
+
+
+@pytest.mark.parametrize("kind", [*plugins.names(PACKAGE), "tests.conformance.test_trainers:Silent"])
+def test_a_trainer_trains_by_the_loss_of_the_config_or_the_config_is_refused(kind: str) -> None:
+    if not getattr(plugins.find(PACKAGE, kind), "takes_losses", False):
+        with pytest.raises(ConfigError, match=r"does not declare that it takes one .*use trainer dpsgd, matrix_fact.*, sgd"):
+            recipe_of(kind)
+        return
+    recipe = recipe_of(kind)
+    job = cases.job(recipe.mechanism, models=2)
+    own, usual = (recipe.trainer.fit(replace(job, loss=loss), cases.silent).models.weights for loss in (recipe.loss, ""))
+    assert recipe.loss and any((own[name] != usual[name]).any() for name in own)

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attacks.signals.losses import Losses
-from audit import plugins
 from audit.core.data import Canaries, Dataset, Records
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
@@ -23,6 +22,7 @@ from audit.core.training import TrainingJob
 from audit.engine.clipping import Clip, Rows, stacked_state
 from audit.engine.dispatch import gradients_of
 from audit.engine.ensemble import train
+from audit.engine.loss_trial import examine_loss
 from audit.engine.losses import UsualLoss, loss_of
 from audit.engine.schedule import ScheduleSettings
 from audit.engine.subject import Ensemble
@@ -80,6 +80,23 @@ def averaged(outputs: Tensor, labels: Tensor) -> Tensor:
 def balanced(outputs: Tensor, labels: Tensor) -> Tensor:
     counts = torch.bincount(labels, minlength=outputs.shape[1])
     return F.cross_entropy(outputs, labels, reduction="none") / counts[labels]
+
+
+def late(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Couples records whose loss is small, which no record's is before training."""
+    values = F.cross_entropy(outputs, labels, reduction="none")
+    return torch.where(values < 0.3, values * values.mean(), values)
+
+
+def far(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Couples records that are far from their label."""
+    values = F.cross_entropy(outputs, labels, reduction="none")
+    return torch.where(values > 9, values + outputs.sum(), values)
+
+
+def of_chances(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Fails where outputs are no chances."""
+    return F.binary_cross_entropy(outputs, labels.to(outputs.dtype), reduction="none").sum(1)
 
 
 def noisy(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -241,6 +258,19 @@ def test_losses_over_a_batch_are_refused(loss: str, mechanism: Any) -> None:
         train(job(material("classes"), loss, mechanism), cases.silent)
 
 
+@pytest.mark.parametrize("loss", ["late", "far"])
+def test_losses_that_mix_records_once_a_model_fits_or_misses_are_refused(loss: str) -> None:
+    with pytest.raises(UnsupportedMechanism, match="a record's loss changes with the other"):
+        train(job(material("classes"), loss), cases.silent)
+
+
+def test_a_loss_that_takes_chances_alone_is_tried_where_it_can_be() -> None:
+    loss = loss_of("tests.engine.test_losses:of_chances")
+    examine_loss(
+        loss, torch.rand(36, 3, generator=torch.Generator().manual_seed(0)), torch.eye(3, dtype=torch.bool).repeat(12, 1)
+    )
+
+
 @pytest.mark.parametrize(
     ("loss", "sentence"),
     [
@@ -268,16 +298,6 @@ def test_labels_without_a_logit_each_are_refused() -> None:
         }
         canaries = Canaries(kind="held_out", description="", records=parts["pool"])
         train(replace(wide, dataset=replace(data, **parts), canaries=canaries), cases.silent)
-
-
-@pytest.mark.parametrize(
-    "spec", [{"kind": "opacus"}, {"kind": "federated", "clients": 5}, {"kind": "user_function", "function": "a:b"}]
-)
-def test_trainers_with_a_loss_of_their_own_refuse_another(spec: dict[str, Any]) -> None:
-    if spec["kind"] == "opacus":
-        pytest.importorskip("opacus")
-    with pytest.raises(ConfigError, match=f"trainer '{spec['kind']}' trains by a loss of its own"):
-        plugins.build("audit.trainers", spec).fit(job(material("classes"), "focal"), cases.silent)
 
 
 def test_recorded_outputs_have_the_usual_loss_of_their_labels() -> None:
