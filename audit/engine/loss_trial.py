@@ -15,7 +15,7 @@ from audit.engine.trials import CODE_ERRORS, location_of
 from audit.models.build import seeded_stream
 
 _ALONE = 4
-_MOVES, _EVERY = 40, 5  # of outputs towards small losses and towards large ones, and after how many the loss is tried again
+_MOVES, _INTERVAL = 40, 5  # of outputs towards small losses and towards large ones, and after how many the loss is tried again
 _FIRST_MOVE, _GROWTH = 0.1, 1.25
 
 
@@ -61,8 +61,10 @@ def _moved(loss: OwnLoss, outputs: Tensor, labels: Tensor, sign: float) -> Itera
     lengths = torch.full((len(outputs),) + (1,) * (outputs.dim() - 1), _FIRST_MOVE, dtype=outputs.dtype)
     values = _values_of(loss, outputs, labels).detach()
     for move in range(1, _MOVES + 1):
-        candidates = outputs - sign * lengths * loss.slopes(outputs, labels).sign()
-        trial = _values_or_none(loss, candidates, labels)
+        with seeded_stream(Seed(0)):
+            slopes = loss.slopes(outputs, labels)
+        candidates = outputs - sign * lengths * slopes.sign()
+        trial = _trial_values(loss, candidates, labels)
         better = (
             torch.zeros_like(values, dtype=torch.bool) if trial is None else (sign * (values - trial) > 0) & trial.isfinite()
         )
@@ -70,11 +72,11 @@ def _moved(loss: OwnLoss, outputs: Tensor, labels: Tensor, sign: float) -> Itera
         outputs = torch.where(rows, candidates, outputs)
         values = values if trial is None else torch.where(better, trial, values)
         lengths = torch.where(rows, lengths * _GROWTH, lengths / 2)
-        if move % _EVERY == 0:
+        if move % _INTERVAL == 0:
             yield outputs
 
 
-def _values_or_none(loss: OwnLoss, outputs: Tensor, labels: Tensor) -> Tensor | None:
+def _trial_values(loss: OwnLoss, outputs: Tensor, labels: Tensor) -> Tensor | None:
     """Return a loss at outputs that no model gave; None where it refuses them (a chance above 1, say), as it may."""
     try:
         with seeded_stream(Seed(0)):

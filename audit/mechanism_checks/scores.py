@@ -24,6 +24,7 @@ MOST_COLUMNS = 12  # of an output, that are scored by themselves
 BINS = 48
 CLASSIFIER_ROWS = 20_000
 LINEAR_ROWS, MOST_LINEAR = 100_000, 100
+LINEAR_NUMBERS = 1_000_000  # of a side that the linear classifier learns from, and of a batch that it scores
 MOST_MARKS, MARK_SHARE = 4, 0.01  # values that many numbers share, and how many at least
 CLIP = 0.002  # share of outputs at either end that the classifier does not tell apart
 LARGE = 1e29  # size from which on numbers are taken by their logarithm
@@ -123,10 +124,12 @@ def classifier(first: Array, second: Array, columns: list[int]) -> Score:
 def linear_classifier(first: Array, second: Array) -> Score:
     """Log odds of a logistic regression on many numbers as they are, with one input more for each value that many share.
 
-    Without products it learns from more columns, where the best event is a sum over all of them.
+    Without products it learns from more columns, where the best event is a sum over all of them. It learns from fewer rows of
+    wide outputs, and scores in batches, so that memory does not grow with outputs.
     """
     first, second = first[:, :MOST_LINEAR], second[:, :MOST_LINEAR]
-    rows = np.concatenate([finite(first)[:LINEAR_ROWS], finite(second)[:LINEAR_ROWS]])
+    limit = min(LINEAR_ROWS, LINEAR_NUMBERS // first.shape[1])
+    rows = np.concatenate([finite(first[:limit]), finite(second[:limit])])
     low, high = np.quantile(rows, [CLIP, 1 - CLIP], axis=0)
     values, counts = np.unique(rows, return_counts=True)
     often = np.argsort(-counts, kind="stable")[:MOST_MARKS]
@@ -139,8 +142,15 @@ def linear_classifier(first: Array, second: Array) -> Score:
         plain = np.where(is_mark, 0.0, np.clip(numbers, low, high))
         return np.concatenate([plain, *indicators], axis=1)
 
-    model = logistic.fit(features(rows), np.arange(len(rows)) < min(len(first), LINEAR_ROWS))
-    return lambda outputs: model.log_odds(features(outputs[:, :MOST_LINEAR]))
+    model = logistic.fit(features(rows), np.arange(len(rows)) < min(len(first), limit))
+
+    def score(outputs: Array) -> Array:
+        wanted = outputs[:, :MOST_LINEAR]
+        batch = LINEAR_NUMBERS // wanted.shape[1]
+        starts = range(0, max(len(wanted), 1), batch)
+        return np.concatenate([model.log_odds(features(wanted[start : start + batch])) for start in starts])
+
+    return score
 
 
 def _column(column: int, rows: Array) -> Array:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from audit.core.data import Dataset, Records
 from audit.core.training import Executed
@@ -49,6 +50,16 @@ def test_classification_figures() -> None:
     assert found["accuracy"].models == 2
     assert found["macro-F1"].value == pytest.approx((1.0 + (2 / 3 + 4 / 5) / 2) / 2)
     assert found["AUC"].value == pytest.approx(1.0)
+
+
+def test_figures_of_several_labels_are_those_of_the_library() -> None:
+    """AUC of each label, ties included, averaged over the labels that some records have and others do not."""
+    stream = np.random.default_rng(0)
+    labels = stream.random((60, 4)) < 0.4
+    labels[:, 3] = True
+    logits = stream.normal(size=(1, 60, 4)).round(1)
+    found = {metric.name: metric.value for metric in utility([observed(logits)], dataset(labels, 0))}
+    assert found["AUC per label"] == pytest.approx(np.mean([roc_auc_score(labels[:, k], logits[0, :, k]) for k in range(3)]))
 
 
 def test_regression_figures() -> None:

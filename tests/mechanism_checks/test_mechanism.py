@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -286,3 +287,17 @@ def test_numbers_that_mark_an_event_are_an_input_of_their_own() -> None:
     score = scores.linear_classifier(first[::2], second[::2])
     higher = score(first[1::2])[:, None] > score(second[1::2])[None, :]
     assert higher.mean() > 0.7
+
+
+def test_memory_for_a_linear_classifier_does_not_grow_with_outputs() -> None:
+    stream = np.random.default_rng(0)
+    first, second = (stream.normal(mean, 1, size=(50_000, 100)).astype(np.float32) for mean in (0.05, 0.0))
+    tracemalloc.start()
+    score = scores.linear_classifier(first[:40_000], second[:40_000])
+    values = score(first)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 120e6, "all rows as features would be 64 MB, standardised in a design 128 MB, scored 80 MB"
+    np.testing.assert_allclose(values[[0, 25_000, -1]], score(first[[0, 25_000, -1]]))
+    assert len(values) == len(first) and score(first[:0]).shape == (0,)
+    assert (values[40_000:] > np.median(score(second[40_000:]))).mean() > 0.6
