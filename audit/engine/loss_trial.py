@@ -49,20 +49,22 @@ def examine_loss(loss: RecordLoss, outputs: Tensor, labels: Tensor) -> None:
         raise ConfigError(f"loss '{loss.name}' gives other numbers when it is called again; results could not be repeated")
     _refuse_coupling(loss, leaf.detach(), labels, whole.detach())
     for sign in (1.0, -1.0):
-        for moved in _moved(loss, leaf.detach(), labels, sign):
+        for moved in _moved(loss, outputs.detach(), labels, sign):
             _refuse_coupling(loss, moved, labels, _values_of(loss, moved, labels).detach())
 
 
 def _moved(loss: OwnLoss, outputs: Tensor, labels: Tensor, sign: float) -> Iterator[Tensor]:
     """Yield outputs on the way to smaller losses of all records (`sign` 1) or larger ones (-1): moves by the sign of the slope.
 
-    A record whose loss does not follow, or is not finite, takes its move back and tries a shorter one.
+    A record whose loss does not follow, or is not finite, takes its move back and tries a shorter one. Slopes are taken in the
+    precision of the training, because backward passes may refuse labels of another, losses in double precision.
     """
+    precision, outputs = outputs.dtype, outputs.double()
     lengths = torch.full((len(outputs),) + (1,) * (outputs.dim() - 1), _FIRST_MOVE, dtype=outputs.dtype)
     values = _values_of(loss, outputs, labels).detach()
     for move in range(1, _MOVES + 1):
         with seeded_stream(Seed(0)):
-            slopes = loss.slopes(outputs, labels)
+            slopes = loss.slopes(outputs.to(precision), labels)
         candidates = outputs - sign * lengths * slopes.sign()
         trial = _trial_values(loss, candidates, labels)
         better = (

@@ -264,6 +264,12 @@ def test_losses_that_mix_records_once_a_model_fits_or_misses_are_refused(loss: s
         train(job(material("classes"), loss), cases.silent)
 
 
+def test_labels_keep_their_precision_in_trials() -> None:
+    """The library's backward pass of Huber's loss refuses single precision beside double."""
+    values = torch.randn(36, 3, generator=torch.Generator().manual_seed(0))
+    examine_loss(loss_of("tests.experiment.test_several_labels:huber"), values, values.flip(0))
+
+
 def test_a_loss_that_takes_chances_alone_is_tried_where_it_can_be() -> None:
     loss = loss_of("tests.engine.test_losses:of_chances")
     examine_loss(
