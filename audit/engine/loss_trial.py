@@ -49,11 +49,11 @@ def examine_loss(loss: RecordLoss, outputs: Tensor, labels: Tensor) -> None:
         raise ConfigError(f"loss '{loss.name}' gives other numbers when it is called again; results could not be repeated")
     _refuse_coupling(loss, leaf.detach(), labels, whole.detach())
     for sign in (1.0, -1.0):
-        for moved in _moved(loss, outputs.detach(), labels, sign):
-            _refuse_coupling(loss, moved, labels, _values_of(loss, moved, labels).detach())
+        for candidate in _trial_outputs(loss, outputs.detach(), labels, sign):
+            _refuse_coupling(loss, candidate, labels, _values_of(loss, candidate, labels).detach())
 
 
-def _moved(loss: OwnLoss, outputs: Tensor, labels: Tensor, sign: float) -> Iterator[Tensor]:
+def _trial_outputs(loss: OwnLoss, outputs: Tensor, labels: Tensor, sign: float) -> Iterator[Tensor]:
     """Yield outputs on the way to smaller losses of all records (`sign` 1) or larger ones (-1): moves by the sign of the slope.
 
     A record whose loss does not follow, or is not finite, takes its move back and tries a shorter one. Slopes are taken in the
