@@ -145,10 +145,10 @@ def linear_classifier(first: Array, second: Array) -> Score:
     model = logistic.fit(features(rows), np.arange(len(rows)) < min(len(first), limit))
 
     def score(outputs: Array) -> Array:
-        wanted = outputs[:, :MOST_LINEAR]
-        batch = LINEAR_NUMBERS // wanted.shape[1]
-        starts = range(0, max(len(wanted), 1), batch)
-        return np.concatenate([model.log_odds(features(wanted[start : start + batch])) for start in starts])
+        columns = outputs[:, :MOST_LINEAR]
+        batch = LINEAR_NUMBERS // columns.shape[1]
+        starts = range(0, max(len(columns), 1), batch)
+        return np.concatenate([model.log_odds(features(columns[start : start + batch])) for start in starts])
 
     return score
 
