@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from audit import plugins
+from audit.core import files
 from audit.core.adjacency import Adjacency
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, OutputError
 from audit.execution import code
 from audit.step_checks.findings import PropertyStatus
 from audit.step_checks.run import check_step
@@ -92,14 +93,13 @@ def survey(
         if name not in kinds:
             raise ConfigError(f"the zoo has no '{name}'.{plugins.hint(name, tuple(kinds))} It has: {', '.join(kinds)}")
         path = None if folder is None else folder / f"{name}-{'trained-' if trainings else ''}{identity}.json"
-        if path is not None and path.exists():
-            entries.append(_read(path))
+        if path is not None and (row := _read(path, name)) is not None:
+            entries.append(row)
             continue
         kind = kinds[name]
         entries.append(_KINDS[kind](name, plugins.find(kind, name)(), trainings))
         if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(dataclasses.asdict(entries[-1])), encoding="utf-8")
+            _write(path, entries[-1])
     return entries
 
 
@@ -108,10 +108,48 @@ def folders() -> dict[str, str]:
     return {name: kind for kind in _KINDS for name in plugins.names(kind)}
 
 
-def _read(path: Path) -> Entry:
-    row: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+def _write(path: Path, entry: Entry) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_whole(path, json.dumps(dataclasses.asdict(entry)).encode())
+    except OSError as error:
+        raise OutputError(f"cannot keep '{path}': {error.strerror}; name another folder with --keep") from error
+
+
+def _read(path: Path, name: str) -> Entry | None:
+    """Return the entry of that name that was kept in a file; None, to be computed again, where the file holds no such."""
+    try:
+        row = files.read_json(path)
+    except (OSError, ValueError):  # absent, cut short, or something else
+        return None
+    if not _is_entry(row) or row["name"] != name:
+        return None
     tuples = {"truth": tuple(row["truth"]), "checks": tuple(row["checks"])}
     return Entry(**{**row, **tuples, "proofs": tuple(Proof(**proof) for proof in row["proofs"])})
+
+
+def _is_entry(row: Any) -> bool:
+    """Return whether a JSON value has the keys of an entry and values of their types."""
+    if not _has_types(row, _ENTRY_TYPES):
+        return False
+    return (
+        len(row["truth"]) == 2
+        and all(isinstance(end, int | float) for end in row["truth"])
+        and all(isinstance(check, str) for check in row["checks"])
+        and all(_has_types(proof, _PROOF_TYPES) for proof in row["proofs"])
+    )
+
+
+def _has_types(row: Any, types: Mapping[str, Any]) -> bool:
+    return isinstance(row, dict) and row.keys() == types.keys() and all(isinstance(row[key], types[key]) for key in types)
+
+
+_ENTRY_TYPES: Mapping[str, Any] = {
+    **dict.fromkeys(("name", "audit", "wrong", "visibility"), str),
+    **dict.fromkeys(("claim", "seconds"), int | float),
+    **dict.fromkeys(("truth", "checks", "proofs"), list),
+}
+_PROOF_TYPES: Mapping[str, Any] = {"audit": str, "epsilon": int | float, "seconds": int | float}
 
 
 def _of_step(name: str, step: Any, trainings: bool) -> Entry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ import torch
 from audit import plugins
 from audit.cli.app import answer
 from audit.core.errors import ConfigError, DataError
+from audit.step_checks.bench import Bench
 from audit.step_checks.findings import PropertyStatus, StepReport
+from audit.step_checks.probes.noise import NoiseLaw
 from audit.step_checks.run import check_step
+from audit.step_checks.steps import FunctionStep, Setting
 from audit.zoo._reference import DpSgdStep, small_parameters
 from tests.step_checks import correct_setups
 
@@ -88,6 +92,32 @@ def test_every_wrong_step_fails_by_its_check(name: str) -> None:
 def test_a_correct_step_has_no_failure_and_nothing_open() -> None:
     report = checked(DpSgdStep())
     assert report.failures == () and report.open == ()
+
+
+@dataclass(frozen=True, eq=False)
+class PaddedStep(DpSgdStep):
+    """Two of six columns of a tensor are frozen where `frozen`, and have no noise."""
+
+    frozen: bool = True
+
+    def total(self, params: Any, inputs: Any, labels: Any, clip_norm: float) -> Any:
+        total = super().total(params, inputs, labels, clip_norm)
+        if self.frozen:
+            total["hidden.weight"][:, :2] = 0.0
+        return total
+
+    def noise(self, params: Any, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator) -> Any:
+        noise = super().noise(params, count, noise_multiplier, clip_norm, generator)
+        noise["hidden.weight"][:, :2] = 0.0
+        return noise
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_constants_need_no_noise_and_what_records_move_does(frozen: bool) -> None:
+    step = FunctionStep(function=PaddedStep(frozen=frozen), params=small_parameters())
+    bench = Bench(step=step, sample=sample(), claimed=Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=16.0))
+    failures = {finding.check for finding in NoiseLaw().run(bench) if finding.status is PropertyStatus.FAILED}
+    assert failures == set() if frozen else failures & {"noise.variance", "noise.missing"}
 
 
 @pytest.mark.slow

@@ -116,3 +116,21 @@ def test_a_survey_takes_what_the_same_code_left(tmp_path: Any, monkeypatch: pyte
     monkeypatch.setattr(_survey.code, "digest", lambda: "another code")
     with pytest.raises(TypeError):
         _survey.survey(["poisson"], folder=tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["half", "list", "another name", "another type"])
+def test_what_is_no_kept_row_is_computed_again(tmp_path: Any, damage: str) -> None:
+    (first,) = _survey.survey(["tuning_composed"], folder=tmp_path)
+    (path,) = tmp_path.iterdir()
+    text = path.read_text(encoding="utf-8")
+    damaged = {
+        "half": text[: len(text) // 2],
+        "list": "[]",
+        "another name": text.replace("tuning_composed", "poisson"),
+        "another type": text.replace('"checks": []', '"checks": 3'),
+    }[damage]
+    path.write_text(damaged, encoding="utf-8")
+    assert damaged != text
+    (again,) = _survey.survey(["tuning_composed"], folder=tmp_path)
+    assert (again.name, again.truth, again.checks) == (first.name, first.truth, first.checks)
+    assert _survey.survey(["tuning_composed"], folder=tmp_path) == [again]

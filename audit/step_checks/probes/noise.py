@@ -45,6 +45,9 @@ class NoiseLaw:
         samples = [(settings[0], *batches[-1], longest)]
         samples += [(settings[0], name, batch, _noise(bench, batch, settings[0], calls)) for name, batch in batches[:-1]]
         samples += [(setting, *batches[-1], _noise(bench, batches[-1][1], setting, few_calls)) for setting in settings[1:]]
+        masks = _release_masks(bench, longest)
+        samples = [(setting, name, batch, _only(noise, masks)) for setting, name, batch, noise in samples]
+        longest = samples[0][3]
         variance = _variance(bench, samples)
         if variance.status is PropertyStatus.PASSED:
             variance = _coordinates(bench, settings[0], batches[-1][1], longest) or variance
@@ -105,7 +108,7 @@ def _variance(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) ->
 def _coordinates(bench: Bench, setting: Setting, batch: Batch, noise: Noise) -> Finding | None:
     """Return the failure of a coordinate whose own noise is too small or too large, if there is one.
 
-    A tensor's variance hides one row without noise among many. Coordinates that no record moves are not released.
+    A tensor's variance hides one row without noise among many.
     """
     expected_std = setting.noise_multiplier * setting.clip_norm
     size, calls = sum(values.shape[1] for values in noise.values()), len(next(iter(noise.values())))
@@ -115,8 +118,6 @@ def _coordinates(bench: Bench, setting: Setting, batch: Batch, noise: Noise) -> 
     for name, values in noise.items():
         tails = size * noise_tests.coordinate_tails(scale * values, expected_std, degrees)
         for at in np.flatnonzero(tails < SIGNIFICANCE).tolist():
-            if not values[:, at].any() and not _moves(bench, name, at):
-                continue
             ratio = float(np.sqrt(np.mean(values[:, at] ** 2))) / expected_std
             return failure(
                 "noise.missing" if ratio < 1e-3 else "noise.variance",
@@ -130,10 +131,26 @@ def _coordinates(bench: Bench, setting: Setting, batch: Batch, noise: Noise) -> 
     return None
 
 
-def _moves(bench: Bench, name: str, at: int) -> bool:
-    """Return whether some record moves a coordinate."""
+def _release_masks(bench: Bench, noise: Noise) -> dict[str, NDArray[np.bool_]]:
+    """Return which coordinates are released, `(coordinates,)` by tensor: those with noise, and those that some record moves.
+
+    The others are constants, such as the padding row of an embedding: they need no noise. Where none were left, all are taken.
+    """
+    masks: dict[str, NDArray[np.bool_]] = {name: (values != 0).any(axis=0) for name, values in noise.items()}
+    if all(mask.all() for mask in masks.values()):
+        return masks
     setting = bench.quiet()
-    return any(bench.release(batch, setting)[name].ravel()[at] != 0 for batch in (bench.sample, *bench.records.values()))
+    for batch in (bench.sample, *bench.records.values()):
+        release = bench.release(batch, setting)
+        masks = {name: mask | (release[name].ravel() != 0) for name, mask in masks.items()}
+    if not any(mask.any() for mask in masks.values()):
+        return {name: np.ones_like(mask) for name, mask in masks.items()}
+    return masks
+
+
+def _only(noise: Noise, masks: dict[str, NDArray[np.bool_]]) -> Noise:
+    """Return the noise of the coordinates under the masks, without tensors of which none is."""
+    return {name: values[:, masks[name]] for name, values in noise.items() if masks[name].any()}
 
 
 def _repeats(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:
