@@ -110,7 +110,7 @@ def standalone(title: str, blocks: Sequence[Block], drawings: Mapping[str, bytes
 
     def fragment(block: Block) -> str:
         if isinstance(block, page.Figure):
-            return _frame(_drawing(drawings[block.name], block.name), block)
+            return _frame(_drawing(drawings[block.name], _own(drawings, block.name)), block)
         write: Callable[..., str] = WRITERS[type(block)]
         return write(block, 2, None)
 
@@ -175,8 +175,9 @@ def _table(block: page.Table, *_: Any) -> str:
 
 
 def _figure(block: page.Figure, _: int, report: AuditReport) -> str:
-    figure = figures.drawings(report)[block.name].figure
-    drawing = _screen_figure.compact(_plots.write_screen(figure), _own(block.name))
+    drawings = figures.drawings(report)
+    figure = drawings[block.name].figure
+    drawing = _screen_figure.compact(_plots.write_screen(figure), _own(drawings, block.name))
     return _frame(drawing.removesuffix("</svg>") + curves.spots(report, block.name, figure) + "</svg>", block)
 
 
@@ -185,16 +186,16 @@ def _frame(drawing: str, block: page.Figure) -> str:
     return f"<figure>{labels}<figcaption>{escape(block.caption)}</figcaption></figure>"
 
 
-def _drawing(svg: bytes, name: str) -> str:
-    """A drawing without its prologue, with identifiers that no other drawing of the page shares."""
+def _drawing(svg: bytes, prefix: str) -> str:
+    """A drawing without its prologue, its identifiers behind a prefix that no other drawing of the page shares."""
     plain = _METADATA.sub(b"", _PROLOGUE.sub(b"", svg)).decode()
-    plain = re.sub(r'\bid="([^"]+)"', rf'id="{_own(name)}\1"', plain)
-    return re.sub(r'(href="#|url\(#)', rf"\g<1>{_own(name)}", plain)
+    plain = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}\1"', plain)
+    return re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}", plain)
 
 
-def _own(name: str) -> str:
-    """Return what the identifiers of a drawing begin with, for no other to share them."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()) + "-"
+def _own(drawings: Mapping[str, object], name: str) -> str:
+    """Return what the identifiers of a drawing begin with: its number, as names may differ in letters that none can hold."""
+    return f"drawing-{list(drawings).index(name)}-"
 
 
 def _numbers(block: page.Numbers, *_: Any) -> str:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from reports.figures import _plots
-from reports.formats import _screen_figure, figures
+from reports.formats import _screen_figure, figures, html
+from reports.pages.blocks import Figure
 from tests.reports import sample
 
 STEP = 1 / 10
@@ -81,3 +82,12 @@ def test_what_stands_alike_in_two_drawings_is_written_once() -> None:
     long = '<path d="M0 0' + "h1v1" * 40 + '"/>'
     text = _screen_figure.shared(f"<svg>{long}</svg><svg>{long}<path d='M0 0'/></svg>")
     assert text.count("h1v1" * 40) == 1 and text.count('<use href="#u0"/>') == 1 and text.count('id="u0"') == 1
+
+
+def test_drawings_of_one_page_share_no_identifier() -> None:
+    svg = b'<svg xmlns="http://www.w3.org/2000/svg"><path id="a" d="M0 0"/></svg>'
+    names = ("roc-\u0440\u043e\u0437\u0430", "roc-\u043b\u0438\u0441\u0430", "a_b", "a-b", "A-b")
+    blocks = [Figure(name=name, caption="c", alt="a") for name in names]
+    page = html.standalone("title", blocks, dict.fromkeys(names, svg)).decode()
+    identifiers = re.findall(r'id="([^"]+)"', page)
+    assert len(identifiers) == len(names) == len(set(identifiers))
