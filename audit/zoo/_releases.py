@@ -11,6 +11,7 @@ import numpy as np
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Array
+from audit.mechanism_checks.controls.additive import GaussianSum
 from audit.mechanism_checks.report import MechanismReport
 from audit.mechanism_checks.run import Questions, check_mechanism
 from audit.mechanism_checks.sampling import Pair
@@ -47,6 +48,31 @@ class ZooRelease(ABC):
     @abstractmethod
     def exact(self) -> tuple[float, float]:
         """Return a bracket on the true epsilon at the claimed delta, for the worst neighbours."""
+
+
+class GaussianRelease(ZooRelease):
+    """A sum with Gaussian noise, whose claim is about one record; a subclass says by which formula the noise is chosen.
+
+    Attributes:
+        distance: by which the worst neighbours move the sum.
+    """
+
+    delta = 1e-5
+    family = "gdp"
+    distance: ClassVar[float] = 1.0
+
+    @abstractmethod
+    def deviation(self) -> float:
+        """Return the standard deviation of the noise."""
+
+    def __call__(self, data: Any, rng: np.random.Generator, size: int) -> Array:
+        """Return noisy sums."""
+        return GaussianSum(self.deviation())(data, rng, size)
+
+    def exact(self) -> tuple[float, float]:
+        """Return the epsilon of Gaussian noise of that deviation, twice."""
+        epsilon = GaussianSum(self.deviation()).epsilon(self.delta, self.distance)
+        return epsilon, epsilon
 
 
 def audit_release(release: ZooRelease, seed: int = 0) -> MechanismReport:

@@ -8,32 +8,27 @@ from typing import Any
 import numpy as np
 
 from audit.core.data import Array
-from audit.mechanism_checks.controls.additive import GaussianSum, analytic_deviation
-from audit.zoo._releases import ZooRelease
+from audit.mechanism_checks.controls.additive import analytic_deviation
+from audit.zoo._releases import GaussianRelease
 
 TRIALS, RECORDS, BATCH = 40, 10, 2
 
 
-class SearchCountedInEpochs(ZooRelease):
+class SearchCountedInEpochs(GaussianRelease):
     """A search of T trials that is entered as T / (n b) releases."""
 
     wrong = "Counts a search of T = 40 trials as T / (n b) = 2 releases, as if trials ran on batches of the data."
     visibility = "a formula for epochs reused for trials: steps = trials / (records * batch size)"
-    delta = 1e-5
-    family = "gdp"
+    distance = math.sqrt(TRIALS)  # all trials are one Gaussian release of root T times the sensitivity
 
     def __call__(self, data: Any, rng: np.random.Generator, size: int) -> Array:
         """Return the noisy sum of every trial, `(size, trials)`."""
-        return float(np.sum(data)) + rng.normal(0.0, self._deviation(), (size, TRIALS))
+        return float(np.sum(data)) + rng.normal(0.0, self.deviation(), (size, TRIALS))
 
-    def _deviation(self) -> float:
+    def deviation(self) -> float:
+        """Return the standard deviation of the noise of each trial."""
         counted = TRIALS / (RECORDS * BATCH)
         return analytic_deviation(self.epsilon, self.delta, math.sqrt(counted))
-
-    def exact(self) -> tuple[float, float]:
-        """Return the epsilon of all trials, which are one Gaussian release of root T times the sensitivity, twice."""
-        epsilon = GaussianSum(self._deviation()).epsilon(self.delta, math.sqrt(TRIALS))
-        return epsilon, epsilon
 
 
 PLUGIN = SearchCountedInEpochs
