@@ -116,7 +116,8 @@ def natural_identifiers(
         )
     sites = [match for match in (_first(text, kinds) for text in texts) if match is not None and match.start() > 0]
     heads = _heads(texts, kinds)
-    sites = [match for match in sites if heads[_code(match.group())[:HEAD].lower()] == 1 and not _is_given_away(match)]
+    sites = [match for match in sites if heads[_code(match.group())[:HEAD].lower()] == 1]
+    sites = [match for match in sites if not _is_given_away(match.group(), _words_before(match))]
     sites = [match for match in sites if not match.group().isdigit()]  # numbers of accounts and of articles are no hashes
     if not sites:
         raise DataError(
@@ -153,10 +154,14 @@ def _heads(texts: Sequence[str], kinds: Sequence[str]) -> Counter[str]:
     return Counter(match[1] for text in texts for match in pattern.finditer(text.lower()))
 
 
-def _is_given_away(site: re.Match[str], identifier: str | None = None) -> bool:
-    """Return whether a word before the identifier is how it begins, as in the path `ab/abcd...`."""
-    code = _code(site.group() if identifier is None else identifier).lower()
-    return any(code.startswith(word) for word in re.findall(r"[0-9a-z]{2,}", site.string[: site.start()].lower()))
+def _words_before(site: re.Match[str]) -> tuple[str, ...]:
+    """Return the words that stand before an identifier in its text, each once."""
+    return tuple(set(re.findall(r"[0-9a-z]{2,}", site.string[: site.start()].lower())))
+
+
+def _is_given_away(identifier: str, words: tuple[str, ...]) -> bool:
+    """Return whether one of the words is how an identifier begins, as in the path `ab/abcd...`."""
+    return _code(identifier).lower().startswith(words)
 
 
 def _has_version(code: str) -> bool:
@@ -209,13 +214,13 @@ def _others(site: re.Match[str], heads: Counter[str], count: int, random: np.ran
     Fewer than `count` where the form, such as many zeros in front, leaves hardly any: whatever the true one is.
     """
     identifier, strings = site.group(), list[str]()
-    form = _form(_code(identifier))
+    form, words = _form(_code(identifier)), _words_before(site)
     for _ in range(TRIES * count):
         if len(strings) == count:
             break
         text = _redrawn(identifier, random)
         is_new = text != identifier and text not in strings and not heads[_code(text)[:HEAD].lower()]
-        if is_new and not text.isdigit() and _form(_code(text)) == form and not _is_given_away(site, text):
+        if is_new and not text.isdigit() and _form(_code(text)) == form and not _is_given_away(text, words):
             strings.append(text)
     return strings
 
