@@ -13,6 +13,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from audit.core import event_reading
+from audit.core.deployed_events import MatrixFactorization
+from audit.core.encoder import encoder_sensitivity
+from audit.core.errors import UnsupportedMechanism
 from audit.core.events import Event, Gaussian, PoissonSampled, Repeated
 from audit.stats.bounds import betting_claims
 from audit.stats.bounds.betting_claims import Hypotheses
@@ -136,7 +139,21 @@ def _dp_sgd(event: Event) -> EventCurves | None:
     return DpSgdCurves(noise_multiplier=noisy.noise_multiplier, sample_rate=noisy.sample_rate, steps=noisy.steps)
 
 
+def _matrix_factorization(event: Event) -> EventCurves | None:
+    """A Gaussian release of what a record moves at most, adaptive inputs included (Denisov et al. 2022, Theorem 2.1)."""
+    if not isinstance(event, MatrixFactorization):
+        return None
+    try:
+        sensitivity = encoder_sensitivity(event)
+    except UnsupportedMechanism:  # no bound is proved for these coefficients, so no curve either
+        return None
+    if sensitivity == 0:
+        return None
+    return DpSgdCurves(noise_multiplier=event.noise_multiplier / sensitivity, sample_rate=1.0, steps=1)
+
+
 CURVES: Mapping[tuple[type, ...], Callable[[Event], EventCurves | None]] = {
     (Repeated, PoissonSampled, Gaussian): _dp_sgd,
+    (MatrixFactorization,): _matrix_factorization,
 }
 """Curves by the classes of an event's nodes, from the root down."""

@@ -193,11 +193,13 @@ def foreign(name: str, location: str = "") -> Any:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, SyntaxError) as error:
         at = fault(error)
-        reason = f"{at}: {type(error).__name__}: {error}" if at else f"{error}"
-        raise ConfigError(
-            f"{place}cannot load '{name}': {reason}; expected 'package.module:object' on the import path."
-            f"{_near_name(error, module, attribute)}"
-        ) from error
+        reason = (
+            f"{at}: {type(error).__name__}: {error}."
+            if at
+            else f"{error}; expected 'package.module:object' on the import path."
+        )
+        hints = _near_name(error, module, attribute) or _absent_package(error, module)
+        raise ConfigError(f"{place}cannot load '{name}': {reason}{hints}") from error
 
 
 def _near_name(error: Exception, module: str, attribute: str) -> str:
@@ -209,6 +211,13 @@ def _near_name(error: Exception, module: str, attribute: str) -> str:
         folders = getattr(sys.modules.get(package), "__path__", None) if package else None
         return hint(word, [info.name for info in pkgutil.iter_modules(folders) if not info.name.startswith("_")])
     return ""
+
+
+def _absent_package(error: Exception, module: str) -> str:
+    """Return a sentence on the package that the named module imports and this Python does not have."""
+    if not isinstance(error, ModuleNotFoundError) or error.name is None or f"{module}.".startswith(f"{error.name}."):
+        return ""
+    return f" Install what brings '{error.name.partition('.')[0]}' for {sys.executable}, which runs this command"
 
 
 _FURTHER: set[str] = set()  # top-level modules that `foreign` was asked for

@@ -13,15 +13,13 @@ FILE is an npz that `real_data.py` wrote (cifar10-without-dp-17-0.npz, say): its
 from __future__ import annotations
 
 import argparse
-import logging
-import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from attack_battery import row
 from attack_problem import train_models
+from peer_packages import Models, sacro
 
 from audit import plugins
 from audit.core.data import Array
@@ -46,30 +44,6 @@ COUNTERPARTS = [
 ]
 
 
-def sacro(models: View, labels: Array, mode: str, fix_variance: bool) -> Callable[[int], Array]:
-    """Scores of one target by SACRO-ML's `LIRAAttack`, higher for members."""
-    from sacroml.attacks import utils
-    from sacroml.attacks.likelihood_attack import LIRAAttack
-
-    logging.disable(logging.CRITICAL)
-    attack = LIRAAttack(
-        output_dir=tempfile.mkdtemp(), write_report=False, n_shadow_models=len(models) - 1, mode=mode, fix_variance=fix_variance
-    )
-    shifted = models["logits"] - models["logits"].max(axis=-1, keepdims=True)
-    p = np.exp(shifted) / np.exp(shifted).sum(axis=-1, keepdims=True)
-    own = np.take_along_axis(p, np.broadcast_to(labels[:, None], (*p.shape[:2], 1)), -1)[..., 0]
-    confidence = np.array([[utils.logit(value) for value in line] for line in own])
-
-    def score(target: int) -> Array:
-        rest = np.delete(np.arange(len(models)), target)
-        without = {i: list(confidence[rest, i][~models.included[rest, i]]) for i in range(len(labels))}
-        inside = {i: list(confidence[rest, i][models.included[rest, i]]) for i in range(len(labels))}
-        scores, _ = attack._compute_scores(labels, p[target], without, inside)
-        return np.array(scores)[:, 1]  # the column that its metrics treat as the probability of membership
-
-    return score
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=int, default=17)
@@ -84,6 +58,7 @@ def main() -> None:
         with np.load(options.arrays, allow_pickle=False) as stored:
             models, labels = View.of(included=stored["included"], logits=stored["logits"]), stored["labels"]
     targets = list(range(options.targets or len(models)))
+    known = Models(logits=np.asarray(models["logits"], np.float64), labels=np.asarray(labels), included=models.included)
     ours, theirs = {}, {}
     for name, spec in OURS.items():
         began = time.process_time()
@@ -91,7 +66,7 @@ def main() -> None:
         print(row(f"ours: {name}", ours[name], "", (time.process_time() - began) / len(targets), True), flush=True)
     for mode in ("online-carlini", "offline", "offline-carlini"):
         for fix_variance in (True, False):
-            score = sacro(models, labels, mode, fix_variance)
+            score = sacro(mode, fix_variance)(known, Path())
             began = time.process_time()
             values = np.stack([score(one) for one in targets])
             found = leave_one_out.LeaveOneOut(values=values, included=models.included[targets], models=np.asarray(targets))

@@ -3,9 +3,10 @@
     python benchmarks/federated_speed.py                    # 50 rounds, 100 of 1,000 clients, five steps, 9,946 parameters
     python benchmarks/federated_speed.py --federations 32
 
-Prints the time of the batched trainer, of a loop over clients by autograd (a few rounds of it, times the rest) and of the bare
-products of the batched training written out by hand, and their ratios. They are run in turn, because other work on the machine
-slows all of them. The first training of a process, which also imports, is left out.
+Prints the time of the batched trainer by torch's kernels and by compiled steps (`compile: on`), of a loop over clients by
+autograd (a few rounds of it, times the rest) and of the bare products of the batched training written out by hand, and the
+ratios of the last two to the compiled one. They are run in turn, because other work on the machine slows all of them. The first
+training of a process, which also imports, is left out.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def dataset() -> Dataset:
     )
 
 
-def batched(data: Dataset, federations: int, rounds: int) -> None:
+def batched(data: Dataset, federations: int, rounds: int, compiled: bool = False) -> None:
     """Train with clipping and central noise."""
     job = TrainingJob(
         dataset=data,
@@ -65,6 +66,7 @@ def batched(data: Dataset, federations: int, rounds: int) -> None:
         access=Access.FINAL_MODEL,
     )
     options = {"local_steps": STEPS, "local_batch": BATCH, "local_learning_rate": RATE, "split": "uniform"}
+    options["compile"] = "on" if compiled else "off"
     FederatedTrainer(clients=CLIENTS, **options).fit(job, lambda steps: None)
 
 
@@ -134,16 +136,23 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     data, few = dataset(), max(1, options.rounds // 10)
-    for work in (lambda: batched(data, 1, 1), lambda: loop(data, 1), lambda: products(data, 1)):
+    for work in (
+        lambda: batched(data, 1, 1),
+        lambda: batched(data, 1, 1, compiled=True),
+        lambda: loop(data, 1),
+        lambda: products(data, 1),
+    ):
         work()
     print(f"{platform.machine()}, one thread, load {os.getloadavg()[0]:.1f}")
     print(f"{options.federations} federations, {options.rounds} rounds")
     for _ in range(options.turns):
-        own = seconds(lambda: batched(data, options.federations, options.rounds))
+        by_torch = seconds(lambda: batched(data, options.federations, options.rounds))
+        own = seconds(lambda: batched(data, options.federations, options.rounds, compiled=True))
         by_loop = seconds(lambda: loop(data, few)) * options.rounds / few * options.federations
         bare = seconds(lambda: products(data, few)) * options.rounds / few * options.federations
         print(
-            f"batched {own:.2f} s, loop {by_loop:.2f} s ({by_loop / own:.1f}), products {bare:.2f} s ({bare / own:.2f})",
+            f"torch {by_torch:.2f} s, compiled {own:.2f} s, loop {by_loop:.2f} s ({by_loop / own:.1f}), "
+            f"products {bare:.2f} s ({bare / own:.2f}); torch over products {by_torch / bare:.2f}",
             flush=True,
         )
 

@@ -1,4 +1,4 @@
-"""Four data sets that no scorer was developed on, and models trained on them: credit, reviews, news and bank customers.
+"""Eight data sets and models trained on them: credit, reviews, news, bank customers, places, incomes, clothes, photographs.
 
 One pool of records each; every record is in each model by an independent fair coin, batches by Poisson sampling. What is kept
 are coins, labels and outputs, one file a data set, so that a later call starts from there.
@@ -12,6 +12,7 @@ import gzip
 import json
 import lzma
 import re
+import tarfile
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -94,12 +95,48 @@ def ag_news(root: Path) -> tuple[Array, Array]:
     return words([f"{title} {text}" for _, title, text in rows], np.array([int(label) - 1 for label, _, _ in rows]))
 
 
+def location30(root: Path) -> tuple[Array, Array]:
+    with tarfile.open(root / "location30" / "dataset_location.tgz") as archive:
+        lines = archive.extractfile("bangkok").read().decode().replace('"', "").splitlines()  # type: ignore[union-attr]
+    values = np.loadtxt(lines, delimiter=",", dtype=np.int64)
+    return values[:, 1:].astype(np.float32), values[:, 0] - 1
+
+
+def adult(root: Path) -> tuple[Array, Array]:
+    with gzip.open(root / "adult" / "adult.data.gz", "rt") as stream:
+        rows = [row for row in csv.reader(stream, skipinitialspace=True) if row]
+    return table([row[:-1] for row in rows], np.array([int(row[-1] == ">50K") for row in rows]))
+
+
+def fashion_mnist(root: Path) -> tuple[Array, Array]:
+    folder = root / "FashionMNIST" / "raw"
+    with (
+        gzip.open(folder / "train-images-idx3-ubyte.gz") as images,
+        gzip.open(folder / "train-labels-idx1-ubyte.gz") as classes,
+    ):
+        pixels, labels = (np.frombuffer(stream.read()[skip:], np.uint8) for stream, skip in ((images, 16), (classes, 8)))
+    return pixels.reshape(len(labels), -1).astype(np.float32) / 255, labels
+
+
+def cifar10(root: Path) -> tuple[Array, Array]:
+    """Images of the first batch, whose file holds colour differences and differences between neighbours."""
+    with lzma.open(root / "CIFAR10" / "train_batch_1.xz") as stream:
+        packed = np.frombuffer(stream.read(), np.uint8).reshape(3, -1, 32, 32)
+    planes = np.cumsum(np.cumsum(packed, 2, dtype=np.uint8), 3, dtype=np.uint8)
+    pixels = np.stack([planes[1] + planes[0], planes[0], planes[2] + planes[0]], axis=1).astype(np.float32) / 255
+    return pixels, np.load(root / "CIFAR10" / "labels.npz")["train_labels"][: len(pixels)]
+
+
 _MLP = {"kind": "mlp", "hidden": [64], "activation": "relu"}
 PROBLEMS = {
     "german": Problem(records=german, pool=900, classes=2, epochs=60, batch=32, model=_MLP),
     "imdb": Problem(records=imdb, pool=3000, classes=2, epochs=10, model=_MLP),
     "ag_news": Problem(records=ag_news, pool=3000, classes=4, epochs=15, model=_MLP),
     "bank": Problem(records=bank, pool=3000, classes=2, epochs=40, model=_MLP),
+    "location30": Problem(records=location30, pool=3000, classes=30, epochs=30, model=_MLP),
+    "adult": Problem(records=adult, pool=3000, classes=2, epochs=30, model=_MLP),
+    "fashion_mnist": Problem(records=fashion_mnist, pool=3000, classes=10, epochs=30, model=_MLP),
+    "cifar10": Problem(records=cifar10, pool=3000, classes=10, epochs=25, model={"kind": "cnn"}),
 }
 
 

@@ -5,15 +5,17 @@
 
 Copy this file to where the model runs, or call it there: `save("predictions.npz", {"logits_train": ..., "labels_train": ...,
 "logits_test": ..., "labels_test": ...})`. The names are those of TensorFlow Privacy's `AttackInputData`: `logits_`, `probs_`,
-`loss_` and `labels_` with `train` for records that were trained on and `test` for others. One of logits, probabilities and
-losses is written, the first that is there.
+`loss_` and `labels_` with `train` for records that were trained on and `test` for others; and beside them `token_logprobs_` of
+all tokens in a row with `token_offsets_`, where each record's start, and `score_`, higher for members, of an attack that ran
+there (`audit scores` reads that file). One of these is written, the first that is there, with `id_` beside scores, by which
+they are joined to coins, and `group_` beside all others, for results of each group.
 """
 
 import sys
 
 import numpy as np
 
-FORMS = {"logits": "logits", "probs": "probabilities", "loss": "losses"}
+FORMS = {"logits": "logits", "probs": "probabilities", "loss": "losses", "token_logprobs": "losses", "score": "score"}
 """Names here to names in the file."""
 
 
@@ -25,20 +27,39 @@ def save(path, arrays):
     """
     form = next((name for name in FORMS if arrays.get(name + "_train") is not None), None)
     if form is None:
-        raise ValueError(f"found {', '.join(sorted(arrays))}; expected logits_train, probs_train or loss_train")
-    sides = []
-    for side in ("train", "test"):
-        values, labels = arrays.get(form + "_" + side), arrays.get("labels_" + side)
-        if values is None or (labels is None and form != "loss"):
-            raise ValueError(f"{form}_{side} or labels_{side} is missing")
-        if labels is not None and len(labels) != len(values):
-            raise ValueError(f"{form}_{side} has {len(values)} records, labels_{side} {len(labels)}")
-        sides.append((np.asarray(values, np.float64), labels))
-    content = {FORMS[form]: np.concatenate([values for values, _ in sides])}
-    content["member"] = np.repeat([True, False], [len(values) for values, _ in sides])
-    if all(labels is not None for _, labels in sides):
-        content["labels"] = np.concatenate([np.asarray(labels, np.int64).ravel() for _, labels in sides])
+        raise ValueError(f"found {', '.join(sorted(arrays))}; expected one of {', '.join(name + '_train' for name in FORMS)}")
+    columns = [(form, FORMS[form])]
+    if form in ("logits", "probs") or arrays.get("labels_train") is not None:
+        columns.append(("labels", "labels"))
+    label = "id" if form == "score" else "group"
+    if arrays.get(label + "_train") is not None:
+        columns.append((label, label))
+    sides = {side: {name: column(arrays, source, side) for source, name in columns} for side in ("train", "test")}
+    for side, content in sides.items():
+        sizes = {name: len(values) for name, values in content.items()}
+        if len(set(sizes.values())) > 1:
+            raise ValueError(f"arrays of {side} have unequal lengths: {sizes}; expected one entry per record in each")
+    content = {name: np.concatenate([side[name] for side in sides.values()]) for _, name in columns}
+    content["member"] = np.repeat([True, False], [len(side[FORMS[form]]) for side in sides.values()])
     np.savez(path, **content)
+
+
+def column(arrays, source, side):
+    """Return the array of a side: numbers, int64 classes, identifiers as text, log probabilities of tokens as a mean loss."""
+    values = arrays.get(source + "_" + side)
+    if values is None:
+        raise ValueError(f"{source}_{side} is missing")
+    if source == "labels":
+        return np.asarray(values, np.int64).ravel()
+    if source in ("id", "group"):
+        return np.asarray(values).astype(str)
+    values = np.asarray(values, np.float64)
+    if source != "token_logprobs":
+        return values
+    starts = arrays.get("token_offsets_" + side)
+    if starts is None or not len(starts) or starts[0] != 0 or np.any(np.diff(np.append(starts, len(values))) < 1):
+        raise ValueError(f"token_offsets_{side} is missing or not ascending from 0; expected where each record's tokens start")
+    return -np.add.reduceat(values, np.asarray(starts)) / np.diff(np.append(starts, len(values)))
 
 
 if __name__ == "__main__":

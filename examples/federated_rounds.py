@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -76,17 +77,45 @@ def scores(path: str) -> tuple[np.ndarray, np.ndarray]:
         missing = {"meta", "rounds"} - set(file.files)
         if missing:
             raise ValueError(f"{path} lacks {', '.join(sorted(missing))}; expected a file of write_rounds")
-        meta, rounds = json.loads(str(file["meta"])), file["rounds"].astype(np.float64)
-        honest = file["honest"].astype(np.float64) if "honest" in file.files else np.zeros_like(rounds)
-    if meta.get("schema") != SCHEMA:
-        raise ValueError(f"{path} has schema {meta.get('schema')!r}; expected {SCHEMA!r}")
-    if rounds.ndim != 2 or honest.shape != rounds.shape or not np.isfinite(rounds - honest).all():
+        meta, rounds = _meta(path, str(file["meta"])), file["rounds"]
+        honest = file["honest"] if "honest" in file.files else np.zeros_like(rounds)
+    if (
+        rounds.ndim != 2
+        or not len(rounds)
+        or rounds.dtype.kind != "f"
+        or honest.shape != rounds.shape
+        or not np.isfinite(rounds - honest).all()
+    ):
         raise ValueError(
-            f"{path} holds rounds of shape {rounds.shape}; expected finite (rounds, parameters), honest sums alike"
+            f"{path} holds rounds of shape {rounds.shape} and type {rounds.dtype}; expected finite floats (rounds, "
+            "parameters), honest sums alike"
         )
+    if not 1 <= meta["count"] < rounds.shape[1]:
+        raise ValueError(f"{path} counts {meta['count']} canaries of {rounds.shape[1]} parameters; expected 1 to one fewer")
+    rounds, honest = rounds.astype(np.float64), honest.astype(np.float64)
     total = (rounds - honest).sum(0) / float(meta["clip_norm"])
     products = [canary(meta["seed"], number, len(total)) @ total for number in range(meta["count"])]
     return np.array(products), drawn(meta["seed"], meta["count"])
+
+
+def _meta(path: str, text: str) -> dict[str, Any]:
+    """Return what the file says of its canaries.
+
+    Raises:
+        ValueError: it is not what `write_rounds` writes.
+    """
+    try:
+        meta = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: meta is no JSON ({error}); expected a file of write_rounds") from error
+    schema = meta.get("schema") if isinstance(meta, dict) else None
+    if schema != SCHEMA:
+        raise ValueError(f"{path} has schema {schema!r}; expected {SCHEMA!r}")
+    whole = all(type(meta.get(name)) is int and meta[name] >= 0 for name in ("seed", "count"))
+    clip_norm = meta.get("clip_norm")
+    if not whole or type(clip_norm) not in (int, float) or not 0 < clip_norm < float("inf"):
+        raise ValueError(f"{path}: meta is {text}; expected whole numbers seed and count, and a positive clip_norm")
+    return meta
 
 
 def _demo(path: str) -> None:

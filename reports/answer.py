@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from audit.core.access import Access
 from audit.core.claims import Outcome
+from audit.core.event_reading import unit
 from audit.core.game import Inclusion
 from audit.core.game_results import AttackResult, GameResult, TprAtFpr
 from audit.core.results import AuditReport, Check, MechanismResult, Status
@@ -52,25 +53,40 @@ class Answer:
     Attributes:
         proven: the largest bound for any mechanism at this access, None where no bound was computed.
         rate: of the attack behind `proven`, else of the attack that finds most; None where no rate was measured well.
+        secret: what was guessed (`Game.secret`), "" where the question is membership.
+        guesser: the attack behind `proven`, else the one with most right guesses; None where the question is membership.
     """
 
     mechanism: MechanismResult
     access: Access
     strength: Strength
     proven: GameBound | None
-    rate: Rate | None
+    rate: Rate | None = None
+    secret: str = ""
+    guesser: AttackResult | None = None
 
 
 def answers(report: AuditReport) -> tuple[Answer, ...]:
-    """The answers for the training that the first page speaks of, from the least access to the most."""
+    """The answers for the training that the first page speaks of: on membership, then on other secrets, by rising access."""
     subject = _subject(report)
     if subject is None:
         return ()
-    levels: dict[Access, list[tuple[GameResult, AttackResult]]] = {}
-    for game, attack in _attacks(subject):
-        levels.setdefault(attack.access or game.game.access, []).append((game, attack))
-    accesses = sorted(levels, key=lambda access: len(access.released))
-    return tuple(_answer(subject, access, [attack for _, attack in levels[access]]) for access in accesses)
+    levels: dict[tuple[str, Access], list[AttackResult]] = {}
+    for game in subject.games:
+        for attack in game.attacks:
+            levels.setdefault((game.game.secret, attack.access or game.game.access), []).append(attack)
+    order = sorted(levels, key=lambda level: (level[0], len(level[1].released)))
+    return tuple(_answer(subject, secret, access, levels[secret, access]) for secret, access in order)
+
+
+def protected_unit(report: AuditReport) -> str:
+    """Return whom the first page asks about: whose contribution the claim or, without one, the training bounds."""
+    subject = _subject(report)
+    if subject is None:
+        return "example"
+    if subject.claims:
+        return subject.claims[0].unit
+    return "example" if subject.mechanism is None else unit(subject.mechanism)
 
 
 def _subject(report: AuditReport) -> MechanismResult | None:
@@ -79,21 +95,32 @@ def _subject(report: AuditReport) -> MechanismResult | None:
 
 
 def _attacks(mechanism: MechanismResult) -> Iterator[tuple[GameResult, AttackResult]]:
-    return ((game, attack) for game in mechanism.games if game.game.choices == 1 for attack in game.attacks)
+    return ((game, attack) for game in mechanism.games if not game.game.secret for attack in game.attacks)
 
 
-def _answer(mechanism: MechanismResult, access: Access, attacks: list[AttackResult]) -> Answer:
+def _answer(mechanism: MechanismResult, secret: str, access: Access, attacks: list[AttackResult]) -> Answer:
     free = [bound for bound in headline.game_bounds(mechanism) if bound.access == access and bound.bound.family is None]
-    strongest = headline.strongest(free)
-    attack_list = [attack for attack in attacks if strongest is not None and attack.scorer == strongest.attack]
-    rate = _finest(attack_list) or _finest(attacks)
+    strongest = headline.strongest([bound for bound in free if bound.game.game.secret == secret])
+    leaders = [attack for attack in attacks if strongest is not None and attack.scorer == strongest.attack]
+    guesser = _best_guesser(leaders) or _best_guesser(attacks)
     if mechanism.outcome is Outcome.INVALID:
         strength = Strength.VOID
     elif strongest is not None:
         strength = _of_bound(strongest.bound.epsilon)
+    elif guesser is not None and guesser.guesses is not None:
+        strength = Strength.LITTLE if guesser.guesses.lower > guesser.guesses.baseline else Strength.NOT_SHOWN
     else:
         strength = max((_of_bands(attack) for attack in attacks), key=list(Strength)[::-1].index)
-    return Answer(mechanism=mechanism, access=access, strength=strength, proven=strongest, rate=rate)
+    rate = None if secret else _finest(leaders) or _finest(attacks)
+    return Answer(
+        mechanism=mechanism, access=access, strength=strength, proven=strongest, rate=rate, secret=secret, guesser=guesser
+    )
+
+
+def _best_guesser(attacks: list[AttackResult]) -> AttackResult | None:
+    """Return the attack that guessed the largest share of secrets right."""
+    shares = [(attack.guesses.right / attack.guesses.secrets, attack) for attack in attacks if attack.guesses is not None]
+    return max(shares, key=lambda pair: pair[0], default=(0.0, None))[1]
 
 
 def _of_bound(epsilon: float) -> Strength:
@@ -126,24 +153,28 @@ def _finest(attacks: list[AttackResult]) -> Rate | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
-    """Whether membership was decided by what nobody could foresee.
+    """Whether membership, or the values of other secrets, were decided by what nobody could foresee.
 
     Attributes:
-        by_coins: recorded coins, else a split of the data.
+        of_secrets: no game is about membership, all are about other secrets.
+        by_coins: recorded coins, else a split of the data or values that were given.
         alarms, repetitions, allowed: of all negative controls together; 0 repetitions where there was none.
+        sound: no negative control raised more false alarms than it is allowed.
         guard: the row of the check whether inputs alone tell the two parts apart, None where it is not in the report.
     """
 
+    of_secrets: bool
     by_coins: bool
     alarms: int
     repetitions: int
     allowed: int
+    sound: bool
     guard: Check | None
 
     @property
     def status(self) -> Status:
         """Checked, failed, or a gap where nothing was tested."""
-        if self.guard is not None and self.guard.status is Status.FAILED:
+        if not self.sound or (self.guard is not None and self.guard.status is Status.FAILED):
             return Status.FAILED
         if self.by_coins:
             return Status.CHECKED if self.repetitions else Status.DECLARED
@@ -155,11 +186,15 @@ def trust(report: AuditReport) -> Trust:
     subject = _subject(report)
     games = subject.games if subject is not None else ()
     controls = [control for game in games for control in game.controls]
+    of_membership = [game.game for game in games if not game.game.secret]
+    rules = of_membership or [game.game for game in games]
     return Trust(
-        by_coins=any(game.game.inclusion is Inclusion.COINS for game in games),
+        of_secrets=bool(games) and not of_membership,
+        by_coins=any(game.inclusion is Inclusion.COINS for game in rules),
         alarms=sum(control.false_alarms for control in controls),
         repetitions=sum(control.repetitions for control in controls),
         allowed=sum(control.allowed for control in controls),
+        sound=all(control.passed for control in controls),
         guard=next((check for check in (subject.checks if subject else ()) if check.code == "blind"), None),
     )
 

@@ -195,7 +195,7 @@ def _of_source(mechanism: MechanismResult, game: GameResult, source: headline.Bo
 
 def _of_policy(report: AuditReport) -> Iterator[Judgement]:
     for gate in report.policy:
-        value = "not measured" if gate.found is None else significant(gate.found)
+        value = "no figure" if gate.found is None else significant(gate.found)
         yield Judgement(
             rule=f"PO/{slug(gate.gate)}",
             subject="",

@@ -10,7 +10,7 @@ from audit.core.access import Access
 from audit.core.claims import Claim, LowerBound, NegativeControl, Outcome, Verdict
 from audit.core.game import Inclusion
 from audit.core.game_results import AttackResult, GameResult, TprAtFpr
-from audit.core.results import AuditReport, MechanismResult
+from audit.core.results import AuditReport, MechanismResult, Metric
 
 TOGETHER = "all together"
 GRAVEST = (Outcome.VIOLATED, Outcome.INVALID, Outcome.OUT_OF_REACH, Outcome.CONSISTENT)
@@ -133,6 +133,24 @@ def tightest(mechanism: MechanismResult) -> Claim | None:
 def by_gravity(report: AuditReport) -> tuple[MechanismResult, ...]:
     """The mechanisms with those that claim something first, otherwise in the order of the configuration."""
     return tuple(sorted(report.mechanisms, key=lambda mechanism: not mechanism.claims))
+
+
+def gravity(mechanism: MechanismResult) -> tuple[int, float]:
+    """Return what sorts trainings from the gravest on: the outcome of their claims, then how much of the claim is proven."""
+    claim = tightest(mechanism)
+    if mechanism.outcome is None or claim is None:
+        return len(GRAVEST), 0.0
+    proven = max((place.bound.epsilon for place in admissible(claim, mechanism)), default=0.0)
+    return GRAVEST.index(mechanism.outcome), -proven / max(claim.epsilon, 1e-9)
+
+
+def utility(report: AuditReport) -> tuple[tuple[str, tuple[Metric, ...]], ...]:
+    """Return what each training is good for, by its name; a training that several parties look at has its figures once."""
+    by_name: dict[str, tuple[Metric, ...]] = {}
+    for result in by_gravity(report):
+        agrees = by_name.get(result.training, result.utility) == result.utility
+        by_name[result.training if result.training and agrees else result.name] = result.utility
+    return tuple((name, metrics) for name, metrics in by_name.items() if metrics)
 
 
 def without_claims(report: AuditReport) -> tuple[MechanismResult, ...]:

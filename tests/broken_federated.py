@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from audit.core.training import Progress, TrainingJob
 from audit.engine.federated import Federations
+from audit.engine.federated_clients import RecordNoise, Workers
 from audit.engine.subject import Ensemble
 from audit.trainers.federated import FederatedTrainer
 
@@ -24,7 +26,7 @@ class Broken(FederatedTrainer):
     admits: bool = False
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
-        done = self.federations(job, self._plan()).run(progress)
+        done = self.federations(job, self._plan(len(job.dataset.train))).run(progress)
         if self.admits:
             return Ensemble(job, done)
         honest = {"largest_norm": done.executed.largest_norm.clip(max=1.0)}
@@ -150,3 +152,19 @@ class _ClientNoiseAsCentral(Federations):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientNoiseAsCentral(Broken):
     federations = _ClientNoiseAsCentral
+
+
+class _QuietWorkers(Workers):
+    """Clients that clip their records' gradients and forget the noise."""
+
+    def noise_of_step(self, streams: Sequence[torch.Generator], private: RecordNoise) -> Tensor:
+        return torch.zeros_like(super().noise_of_step(streams, private))
+
+
+class _NoNoiseInside(Federations):
+    crews = _QuietWorkers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoNoiseInside(Broken):
+    federations = _NoNoiseInside

@@ -6,11 +6,14 @@ import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import optimize, special
 
 from audit import event_curves
 from audit.bounds.estimators.fdp_rank import FdpRank
 from audit.core.adjacency import Adjacency
+from audit.core.deployed_events import MatrixFactorization
 from audit.core.event_reading import noisy_steps, repetition, shape
 from audit.core.events import Composed, Event, Gaussian, Laplace, PoissonSampled, Repeated, dp_sgd, sgd
 from audit.event_curves import EventCurves, curves_of, noise_of
@@ -85,6 +88,38 @@ def test_an_event_enters_by_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert curves is not None and limit is not None
     assert limit.tpr == tuple(curves.at(0.5).tpr(limit.fpr).tolist())
     assert FdpRank()._rank_scores((3, 3), curves) is not None
+
+
+def test_matrix_factorisation_is_a_gaussian_of_what_a_record_moves() -> None:
+    event = MatrixFactorization(noise_multiplier=3.0, coefficients=(1.0, 0.5), steps=6, participations=2, separation=3)
+    curves, limit = curves_of(event), limit_curve(event, Adjacency.ADD_REMOVE)
+    mu = math.sqrt(2 * 1.25) / 3
+    fpr = np.array([0.0, 0.01, 0.3, 1.0])
+    assert curves is not None and curves.family == "gdp" and curves.parameter(1 / curves.noise_multiplier) == pytest.approx(mu)
+    tpr = special.ndtr(special.ndtri(fpr) + mu)  # the most powerful test between two normal laws `mu` apart
+    np.testing.assert_allclose(curves.at(curves.noise_multiplier).tpr(fpr), tpr, atol=2e-4)
+    assert limit is not None and curves.epsilon(curves.noise_multiplier, 1e-5) <= epsilon_of_mu(mu, 1e-5) + 1e-6
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        MatrixFactorization(noise_multiplier=1.0, coefficients=(0.5, 1.0, 1.0), steps=6, participations=2, separation=1),
+        MatrixFactorization(noise_multiplier=1.0, coefficients=(0.0,), steps=6),
+    ],
+    ids=["rising coefficients, of which no sensitivity is proved", "nothing is encoded"],
+)
+def test_matrix_factorisation_without_a_proved_sensitivity_has_no_curve(event: Event) -> None:
+    assert curves_of(event) is None
+
+
+def epsilon_of_mu(mu: float, delta: float) -> float:
+    """Epsilon of Gaussian differential privacy, by bisection (Balle and Wang 2018)."""
+
+    def excess(epsilon: float) -> float:
+        return float(special.ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * special.ndtr(-mu / 2 - epsilon / mu) - delta)
+
+    return float(optimize.brentq(excess, 0.0, 100.0))
 
 
 def test_only_a_repeated_event_has_steps_to_follow() -> None:

@@ -42,3 +42,18 @@ def test_the_pattern_finds_what_it_is_for() -> None:
     assert QUAINT.search("'a.npz' is no npz file")
     assert QUAINT.search("go on with it by --resume")
     assert not QUAINT.search("there is no edition 'x'; choose internal or external")
+
+
+def test_each_line_is_printed_by_itself() -> None:
+    """`print_plain` escapes line breaks, since text of others may hold some."""
+    for path in sorted((ROOT / "audit" / "cli").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print_plain":
+                texts = [value for value in node.args if not isinstance(value, ast.Starred)]
+                breaks = [
+                    part.lineno
+                    for text in texts
+                    for part in ast.walk(text)
+                    if getattr(part, "value", None) and "\n" in str(part.value)
+                ]
+                assert breaks == [], f"{path.relative_to(ROOT)}: lines {breaks}; give each line as an argument"

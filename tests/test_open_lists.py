@@ -16,7 +16,7 @@ MOST = 2  # names of one kind in one literal: a default and its alternative are 
 # where three names or more stand together for another reason: what that is
 REASONS = {
     "audit/core/results.py": "the formats that are written where none is named",
-    "audit/api/accountant_subjects.py": "the accountants that are asked where none is named: a choice, not all there are",
+    "audit/accounting/subjects.py": "the accountants that are asked where none is named: a choice, not all there are",
     "audit/accounting/regression/reproductions.py": "published defects, each of the accountants that it was found in",
     "audit/bounds/simulation.py": "measured costs of a simulated audit, by estimator: another one has a cost that is assumed",
 }

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from audit.cli.app import app
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 INCLUDED = {"contributing", "changelog"}  # pages that hold a file of the root
@@ -74,3 +76,9 @@ def test_the_design_page_names_what_exists() -> None:
         else:
             missing += [name] if set(re.findall(r"[A-Za-z_]\w*", name)) - words else []
     assert not missing
+
+
+def test_the_design_names_every_command() -> None:
+    section = (DOCS / "design.md").read_text(encoding="utf-8").split("## 7. The command")[1].split("\n## ")[0]
+    known = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
+    assert set(re.findall(r"audit ([a-z]+)", section)) & known == known

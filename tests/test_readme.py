@@ -79,6 +79,7 @@ def bounds(result: dict, game: str) -> list[dict]:
     return [bound for attack in attacks for bound in attack["bounds"]]
 
 
+@pytest.mark.slow
 def test_the_wrong_claim_is_contradicted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(["run", "quickstart-wrong-claim", "-q", "-o", str(tmp_path / "run")]) == 1
     assert "the claim is contradicted" in capsys.readouterr().out

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.canaries import _pool, _texts
+from attacks.canaries import _pairs, _pool, _texts
 from audit.core import checks
 from audit.core.data import Array, Canaries, Dataset
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
-
-_LAPLACE = 0.01  # added to every count, so that no pair of tokens is impossible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +46,7 @@ class UnlikelySuffix:
         _texts.vocabulary(dataset, "unlikely_suffix")
         rows = _pool.choose(dataset, count, seed.child("unlikely_suffix"), "unlikely_suffix")
         prefixes = dataset.pool.inputs[rows].astype(np.int64)
-        tokens, chances = _followers(dataset.pool.inputs.astype(np.int64), self.temperature)
+        tokens, chances = _pairs.followers(dataset.pool.inputs.astype(np.int64), self.temperature)
         seats = np.minimum(np.searchsorted(tokens, self._last(prefixes)), len(tokens) - 1)  # a rarer token's neighbour
         random, secrets = seed.child("suffixes").numpy(), np.empty((count, self.length), dtype=np.int64)
         for place in range(self.length):
@@ -66,20 +64,6 @@ class UnlikelySuffix:
             raise ConfigError(f"canaries 'unlikely_suffix': {self.length} tokens in texts of {prefixes.shape[1]}; lower length")
         ends = np.clip((prefixes >= 0).sum(axis=1), 1, room)
         return np.asarray(prefixes[np.arange(len(prefixes)), ends - 1])
-
-
-def _followers(rows: Array, temperature: float) -> tuple[Array, Array]:
-    """Return the tokens that occur `(k,)`, and of each the cumulative chances of its followers `(k, k)`."""
-    tokens = np.unique(rows[rows >= 0])
-    if len(tokens) > 4096:
-        common = np.bincount(rows[rows >= 0]).argsort()[::-1][:4096]
-        tokens = np.sort(common)
-    counts = np.full((len(tokens), len(tokens)), _LAPLACE)
-    first, second = rows[:, :-1].ravel(), rows[:, 1:].ravel()
-    is_pair = np.isin(first, tokens) & np.isin(second, tokens)
-    np.add.at(counts, (np.searchsorted(tokens, first[is_pair]), np.searchsorted(tokens, second[is_pair])), 1.0)
-    weights = counts ** (1 / temperature)
-    return tokens, np.cumsum(weights / weights.sum(axis=1, keepdims=True), axis=1)
 
 
 PLUGIN = UnlikelySuffix

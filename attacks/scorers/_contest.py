@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attacks.signals import _reading as reading
+from attacks.signals import _temperature
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit import plugins
@@ -22,6 +22,7 @@ from audit.stats.scoring.strength import TailPower, strength
 
 FOLDER = "attacks.scorers"
 _REMEMBERED = 64
+_ROWS = 16_000  # (reference, record) pairs that an attack with a fit learns from while it is tried
 _WINNERS: dict[bytes, tuple[str, TailPower, int] | None] = {}
 
 
@@ -48,8 +49,8 @@ class Contest:
         return _WINNERS[key]
 
     def _strongest(self) -> tuple[str, TailPower, int] | None:
-        shared = replace(self, views=reading.with_confidences(self.views, self.labels))
-        tried = {name: shared.strength(attack) for name, attack in candidates(len(self.views) - 1)}
+        shared = replace(self, views=_temperature.with_tempered_confidences(self.views, self.labels))
+        tried = {name: shared.strength(attack) for name, attack in candidates(len(self.views) - 1, rows=_ROWS)}
         able = {name: value for name, value in tried.items() if value is not None}
         if not able:
             return None
@@ -81,14 +82,17 @@ class Contest:
         return strength(rows, list(coins[self.targets]))
 
 
-def candidates(references: int) -> Iterator[tuple[str, Attack]]:
-    """The attacks of the folder that read outputs of so many references, by name: as they are, and offline."""
+def candidates(references: int, *, rows: int | None = None) -> Iterator[tuple[str, Attack]]:
+    """The attacks of the folder that read outputs of so many references, by name: as they are, and offline.
+
+    `rows` is how many pairs those learn from that say so; None leaves what they take by themselves.
+    """
     for kind in plugins.names(FOLDER):
-        forms: list[dict[str, object]] = [{"kind": kind}]
-        if any(field.name == "online" for field in dataclasses.fields(plugins.find(FOLDER, kind))):
-            forms.append({"kind": kind, "online": False})
-        for form in forms:
-            attack = plugins.build(FOLDER, form)
+        settings = {field.name for field in dataclasses.fields(plugins.find(FOLDER, kind))}
+        form: dict[str, object] = {"kind": kind} if rows is None or "rows" not in settings else {"kind": kind, "rows": rows}
+        forms = {kind: form, f"{kind} offline": {**form, "online": False}}
+        for name in list(forms) if "online" in settings else [kind]:
+            attack = plugins.build(FOLDER, forms[name])
             reads_outputs = attack.needs.keys <= {Logits.key, Losses.key}
             if reads_outputs and attack.needs.references <= references and not isinstance(attack, Chooser):
-                yield kind if len(form) == 1 else f"{kind} offline", attack
+                yield name, attack

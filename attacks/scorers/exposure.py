@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from attacks.signals import _reading as reading
+from attacks.signals.extrapolated_exposures import ExtrapolatedExposures
 from attacks.signals.secret_ranks import SecretRanks
 from audit.core.data import Array
 from audit.core.protocols import Needs
@@ -21,25 +24,32 @@ class Exposure:
 
     Attributes:
         candidates: secrets that are compared, the canary's own among them.
+        extrapolated: the exposure among all secrets by a skew-normal law fitted to the candidates' losses, an estimate, in
+            place of the rank among the candidates.
 
     References:
         Carlini et al. 2019, arXiv 1802.08232.
     """
 
     candidates: int = 64
+    extrapolated: bool = False
 
     def __post_init__(self) -> None:
-        SecretRanks(candidates=self.candidates)
+        self._signal()
 
     @property
     def needs(self) -> Needs:
-        """Ranks of secrets; no references."""
-        return Needs(signals={SecretRanks(candidates=self.candidates)})
+        """Ranks of secrets, or extrapolated ones; no references."""
+        return Needs(signals={self._signal()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Exposure in bits, `(m,)` float64."""
-        ranks = reading.text_signal(target, SecretRanks(candidates=self.candidates).key, "exposure")
-        return texts.exposure(ranks, self.candidates)
+        values = reading.text_signal(target, self._signal().key, "exposure")
+        return np.asarray(values, dtype=np.float64) if self.extrapolated else texts.exposure(values, self.candidates)
+
+    def _signal(self) -> SecretRanks | ExtrapolatedExposures:
+        kind = ExtrapolatedExposures if self.extrapolated else SecretRanks
+        return kind(candidates=self.candidates)
 
 
 PLUGIN = Exposure

@@ -26,13 +26,14 @@ class LearnedCombination:
     part. Finite.
 
     Attributes:
-        rows: about how many (reference, canary) pairs to train on at most (whole references are taken).
+        rows: about how many (reference, canary) pairs to train on at most (whole references; of more records than
+            that an evenly spread part of one).
 
     References:
         Features: Carlini et al. 2022, arXiv 2112.03570; Zarifzadeh et al. 2024, arXiv 2312.03262.
     """
 
-    rows: int = 200_000
+    rows: int = 64_000
 
     @property
     def needs(self) -> Needs:

@@ -31,7 +31,7 @@ class ReferenceQuantile:
     Between the quantiles the score is linear, beyond them it goes on straight. Finite.
 
     Attributes:
-        rows: about how many pairs to fit on at most (whole references are taken, at least one).
+        rows: about how many pairs to fit on at most (whole references; of more records than that an evenly spread part).
 
     Other implementations that differ: fitting on the very non-members that are evaluated afterwards makes
     an attack on a model without leakage look like one (a true positive rate of 7 % at 4 % false positives).
@@ -40,7 +40,7 @@ class ReferenceQuantile:
         The idea of Bertran et al. 2023, arXiv 2307.03694, with features from references; `quantile_regression` is theirs.
     """
 
-    rows: int = 200_000
+    rows: int = 64_000
 
     @property
     def needs(self) -> Needs:
@@ -52,14 +52,15 @@ class ReferenceQuantile:
         included = reading.memberships(reference, 2, "reference_quantile", online=False)
         target_values, reference_values = reading.mean_confidences(target, reference, "reference_quantile")
         sides = reference_fit.sides(reference_values, included)
-        models = max(1, min(len(reference_values), self.rows // max(reference_values.shape[1], 1)))
-        _, leave_one_out = reference_fit.leave_one_out(reference_values, included, models, sides)
+        models, columns = reference_fit.training_pairs(included, self.rows)
+        coins, values = included[:, columns], reference_values[:, columns]
+        _, leave_one_out = reference_fit.leave_one_out(values, coins, models, reference_fit.at(sides, columns))
         _, everyone = sides
-        outside = ~included[:models] & (leave_one_out.count > 0)
+        outside = ~coins[:models] & (leave_one_out.count > 0)
         if not outside.any():
-            outside = ~included[:models]
+            outside = ~coins[:models]
         training = _features(leave_one_out)[outside]
-        weights = [quantile_regression.fit(training, reference_values[:models][outside], level) for level in _LEVELS]
+        weights = [quantile_regression.fit(training, values[:models][outside], level) for level in _LEVELS]
         knots = _features(everyone) @ np.stack(weights, axis=1)
         return _position(target_values, knots, smallest_gap=0.05 * everyone.fixed_std)
 

@@ -12,7 +12,7 @@ from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.stats.scoring import logistic, signals
+from audit.stats.scoring import logistic, reference_fit, signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +26,15 @@ class ShadowClassifier:
 
     Attributes:
         top: how many of the largest probabilities to look at.
-        rows: about how many (reference, canary) pairs to train on at most (whole references are taken).
+        rows: about how many (reference, canary) pairs to train on at most (whole references; of more records than
+            that an evenly spread part of one).
 
     References:
         Shokri et al. 2017, arXiv 1610.05820; Salem et al. 2019, arXiv 1806.01246.
     """
 
     top: int = 3
-    rows: int = 200_000
+    rows: int = 64_000
 
     @property
     def needs(self) -> Needs:
@@ -45,9 +46,12 @@ class ShadowClassifier:
         included = reading.memberships(reference, 1, "shadow_classifier", online=True)
         logits, labels = reading.logits(target, "shadow_classifier")
         their_logits = reading.reference_logits(reference, "shadow_classifier")
-        models = max(1, min(len(included), self.rows // max(len(labels), 1)))
-        features = [self._features(their_logits[model].reshape(-1, *logits.shape[1:]), labels) for model in range(models)]
-        classifier = logistic.fit(np.concatenate(features), included[:models].ravel())
+        models, columns = reference_fit.training_pairs(included, self.rows)
+        features = [
+            self._features(their_logits[model].reshape(-1, *logits.shape[1:])[:, columns], labels[columns])
+            for model in range(models)
+        ]
+        classifier = logistic.fit(np.concatenate(features), included[:models, columns].ravel())
         return classifier.log_odds(self._features(logits, labels))
 
     def _features(self, logits: Array, labels: Array) -> Array:

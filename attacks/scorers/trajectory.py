@@ -25,13 +25,14 @@ class Trajectory:
     checkpoints; here the adversary sees them.
 
     Attributes:
-        rows: about how many (reference, canary) pairs to train on at most (whole references are taken).
+        rows: about how many (reference, canary) pairs to train on at most (whole references; of more records than
+            that an evenly spread part of one).
 
     References:
         Liu et al. 2022, arXiv 2208.14933 (loss trajectory).
     """
 
-    rows: int = 200_000
+    rows: int = 64_000
 
     @property
     def needs(self) -> Needs:

@@ -31,13 +31,14 @@ class WhiteBoxClassifier:
     `learned_combination`, which sees the outputs alone (docs/results.md).
 
     Attributes:
-        rows: about how many (reference, canary) pairs to train on at most (whole references are taken).
+        rows: about how many (reference, canary) pairs to train on at most (whole references; of more records than
+            that an evenly spread part of one).
 
     References:
         Nasr et al. 2019, arXiv 1812.00910 (the signals; there a network learns from them).
     """
 
-    rows: int = 200_000
+    rows: int = 64_000
 
     @property
     def needs(self) -> Needs:

@@ -18,6 +18,9 @@ from audit.stats.scoring import regression, signals
 CONFIDENCES = "confidences"
 """Logit-scaled confidences `(..., m)` beside the logits that they were computed from, once for several attacks."""
 
+LARGEST = 1e100
+"""Size of a number beyond which its squares, and with them variances, are no longer finite."""
+
 NO_REFERENCE = View(included=np.empty((0, 0), dtype=bool))
 """For attacks that look at the target alone."""
 
@@ -56,13 +59,6 @@ def confidences(target: View, reference: View, attack: str, key: str = "logits")
     )
 
 
-def _is_regression(target: View, key: str) -> bool:
-    """True where records have numbers for labels and the model predicts one."""
-    outputs = target.get(key)
-    has_numbers = target.labels is not None and np.asarray(target.labels).dtype.kind == "f"
-    return has_numbers and outputs is not None and outputs.shape[-1] == 1
-
-
 def with_confidences(models: View, labels: Array | None) -> View:
     """The view with the confidences of its models, so that no attack on it computes them again.
 
@@ -72,7 +68,7 @@ def with_confidences(models: View, labels: Array | None) -> View:
     if logits_of_models is None or labels is None or np.asarray(labels).dtype.kind not in "iu":
         return models
     values = np.asarray(logits_of_models)
-    if not np.isfinite(values).all():
+    if unusable(values):
         return models  # the attack that reads them says so
     return replace(models, signals={**models.signals, CONFIDENCES: signals.scaled_confidence(values, np.asarray(labels))})
 
@@ -307,12 +303,23 @@ def with_queries(values: Array, axes: int) -> Array:
     return values if values.ndim == axes else values.reshape(*values.shape[:-1], 1, values.shape[-1])
 
 
+def unusable(values: Array) -> int:
+    """Return how many numbers are not finite or too large to compute with.
+
+    >>> unusable(np.array([1.0, np.nan, -np.inf, 1e200]))
+    3
+    """
+    if values.size == 0 or (float(values.min()) >= -LARGEST and float(values.max()) <= LARGEST):  # both False of NaN
+        return 0
+    return int(values.size - (np.abs(values.astype(np.float64)) <= LARGEST).sum())
+
+
 def _finite(values: Array, attack: str) -> Array:
     values = np.asarray(values)
-    bad = int(values.size - np.isfinite(values).sum())
+    bad = unusable(values)
     if bad:
         raise ObservationError(
-            f"attack '{attack}': {bad} of {values.size} observed values are not finite; "
+            f"attack '{attack}': {bad} of {values.size} observed values are not finite or larger than {LARGEST:g}; "
             "did the training diverge? lower the learning rate or check the records"
         )
     return values

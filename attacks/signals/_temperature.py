@@ -24,7 +24,12 @@ def tempered_losses(target: View, reference: View, attack: str, degree: float) -
     Raises:
         ObservationError: neither logits nor losses were observed, or they are not finite.
     """
-    if degree == 1 or target.get("logits") is None or reading.is_regression(target, "logits"):
+    if target.get(_key(degree)) is not None:
+        shared = reading.signal_pair(_key(degree), target, reference, attack)
+        target_values, reference_values = (
+            reading.with_queries(values, axes) for values, axes in zip(shared, (2, 3), strict=True)
+        )
+    elif degree == 1 or target.get("logits") is None or reading.is_regression(target, "logits"):
         target_values, reference_values = (values / degree for values in reading.confidences(target, reference, attack))
     else:
         labels = reading.class_labels(target, attack)
@@ -35,10 +40,32 @@ def tempered_losses(target: View, reference: View, attack: str, degree: float) -
     return np.logaddexp(0.0, -target_values).mean(axis=0), np.logaddexp(0.0, -reference_values).mean(axis=1)
 
 
+def with_tempered_confidences(models: View, labels: Array | None) -> View:
+    """The view with the confidences of its models, as they are and at each temperature, once for several attacks on it."""
+    models = reading.with_confidences(models, labels)
+    if models.get(reading.CONFIDENCES) is None or labels is None:
+        return models
+    logits = np.asarray(models["logits"])
+    tempered = {
+        _key(degree): signals.scaled_confidence(logits / degree, np.asarray(labels))
+        for degree in temperature.GRID
+        if degree != 1
+    }
+    return replace(models, signals={**models.signals, **tempered})
+
+
+def _key(degree: float) -> str:
+    return f"{reading.CONFIDENCES}/{degree:g}"
+
+
 def some_records(models: View, columns: Array) -> View:
-    """The models on some of their records, with their logits and losses alone, which is what is compared there."""
-    axes = {"logits": -2, "losses": -1}
-    parts = {key: np.take(array, columns, axis=axes[key]) for key, array in models.signals.items() if key in axes}
+    """The models on some of their records, with what ratios of probabilities are made of: logits, losses, confidences."""
+    kinds = ("logits", "losses", reading.CONFIDENCES)
+    parts = {
+        key: np.take(array, columns, axis=-2 if key == "logits" else -1)
+        for key, array in models.signals.items()
+        if key.split("/")[0] in kinds
+    }
     labels = None if models.labels is None else np.asarray(models.labels)[columns]
     coins = None if models.included is None else np.asarray(models.included)[:, columns]
     return replace(models, signals=parts, labels=labels, included=coins)

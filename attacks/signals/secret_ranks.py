@@ -6,13 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attacks.signals import _secrets
 from attacks.signals._texts import texts_of
 from audit.core.data import Array, Canaries
 from audit.core.errors import ConfigError
 from audit.core.models import TextModels
-from audit.core.seeds import Seed
-
-_PART = 4096  # texts that a model is asked about at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,25 +47,11 @@ class SecretRanks:
         records = texts_of(canaries)
         if records is None or canaries.secret_tokens is None:
             return None
-        secret = records.labels >= 0
-        own = _sums(models, records.inputs, secret)
+        own = _secrets.own_sums(models, records)
         ranks = np.ones_like(own)
-        generator = Seed(self.seed).child("secret ranks").numpy()
-        for _ in range(self.candidates - 1):
-            drawn = generator.integers(*canaries.secret_tokens, size=records.labels.shape)
-            rival_losses = np.where(secret, drawn, records.inputs).astype(records.inputs.dtype)
-            is_equal = (rival_losses == records.inputs).all(axis=1)
-            ranks += (_sums(models, rival_losses, secret) >= own) & ~is_equal
+        for sums, is_own in _secrets.rivals(models, records, canaries.secret_tokens, self.candidates - 1, self.seed):
+            ranks += (sums >= own) & ~is_own
         return ranks.astype(np.float32)
-
-
-def _sums(models: TextModels, inputs: Array, secret: Array) -> Array:
-    """`(N, m)` log-probability of each secret."""
-    parts = []
-    for start in range(0, len(inputs), _PART):
-        part = slice(start, start + _PART)
-        parts.append((models.outputs(inputs[part]) * secret[part]).sum(axis=-1, dtype=np.float64))
-    return np.concatenate(parts, axis=1)
 
 
 PLUGIN = SecretRanks

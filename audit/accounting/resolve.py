@@ -9,11 +9,11 @@ from typing import Any
 
 from audit import plugins
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim
+from audit.core.claims import Claim, Side
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import single_phase
 from audit.core.events import Event
-from audit.core.protocols import Accountant, Side
+from audit.core.protocols import Accountant
 
 PACKAGE = "audit.accounting.accountants"
 

@@ -17,14 +17,16 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+from audit.accounting import costs
+from audit.accounting.subjects import USUAL, Names, bracket, named, side, usual
 from audit.api.accountant_battery import Battery, CaseRow, check
 from audit.api.accountant_budgets import noise, steps
 from audit.api.accountant_curves import curve, what_if
-from audit.api.accountant_rows import CurvePoint, DeltaRow, Deltas, EpsilonRow, Epsilons, NoiseRow, StepsRow, WhatIfRow
-from audit.api.accountant_subjects import USUAL, Names, bracket, named, side, usual
+from audit.api.accountant_rows import DeltaRow, Deltas, Epsilons, NoiseRow, StepsRow
 from audit.api.event_sources import AnyEvent, read_event
 from audit.core import checks
 from audit.core.adjacency import Adjacency
+from audit.core.costs import CurvePoint, EpsilonRow, WhatIfRow
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_changes import grouped
 from audit.core.events import Event
@@ -78,15 +80,8 @@ def epsilon(
     """
     checks.open_probability(delta, "delta")
     mechanism, relation = grouped(read_event(event), group_size), Adjacency.by_name(adjacency)
-    rows = []
-    for name, accountant in named(usual(mechanism) if accountants is None else accountants):
-        try:
-            claim = accountant.claim(mechanism, delta=delta, adjacency=relation)
-            cells: tuple[float | None, str, str] = (claim.epsilon, claim.source, claim.note)
-        except UnsupportedMechanism as error:
-            cells = (None, "", f"unsupported: {error}")
-        value, source, note = cells
-        rows.append(EpsilonRow(accountant=name, side=side(accountant), epsilon=value, source=source, note=note))
+    subjects = list(named(usual(mechanism) if accountants is None else accountants))
+    rows = costs.claims(mechanism, delta=delta, adjacency=relation, subjects=subjects)
     (lower, upper), doubt = bracket(mechanism, delta, relation)
     return Epsilons(rows=Table(rows), lower=lower, upper=upper, delta=delta, adjacency=relation, doubt=doubt)
 

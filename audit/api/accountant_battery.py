@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from audit.api.accountant_subjects import named
+from audit.accounting.subjects import named
 from audit.core.tables import Table
 
 if TYPE_CHECKING:

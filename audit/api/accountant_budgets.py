@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from audit.accounting.subjects import Names, caveat, named, usual
 from audit.api.accountant_rows import NoiseRow, StepsRow
-from audit.api.accountant_subjects import Names, caveat, named, usual
 from audit.api.event_sources import AnyEvent, read_event
 from audit.core import checks
 from audit.core.adjacency import Adjacency

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 
-import numpy as np
-
-from audit.api.accountant_rows import CurvePoint, WhatIfRow
-from audit.api.accountant_subjects import Names, bracket, claimed, named, usual
+from audit.accounting import costs
+from audit.accounting.costs import DELTAS
+from audit.accounting.subjects import Names, named, usual
 from audit.api.event_sources import AnyEvent, read_event
 from audit.core import checks
 from audit.core.adjacency import Adjacency
-from audit.core.errors import ConfigError
-from audit.core.event_changes import EventChange, Quantity, changed, grouped
+from audit.core.costs import CurvePoint, WhatIfRow
+from audit.core.event_changes import Quantity, grouped
 from audit.core.tables import Table
-
-MOST_ROWS = 1000
-DELTAS = tuple(float(f"{delta:.3g}") for delta in np.geomspace(1e-10, 0.1, 19))
 
 
 def curve(
@@ -39,13 +34,7 @@ def curve(
     """
     mechanism, relation = grouped(read_event(event), group_size), Adjacency.by_name(adjacency)
     subjects = list(named(usual(mechanism) if accountants is None else accountants))
-    points = []
-    for delta in deltas:
-        checks.open_probability(delta, "delta")
-        (lower, upper), _ = bracket(mechanism, delta, relation)
-        claims = {name: claimed(accountant, mechanism, delta, relation) for name, accountant in subjects}
-        points.append(CurvePoint(delta=delta, lower=lower, upper=upper, claims=claims))
-    return Table(points)
+    return Table(costs.curve(mechanism, deltas=deltas, adjacency=relation, subjects=subjects))
 
 
 def what_if(
@@ -72,27 +61,4 @@ def what_if(
     checks.open_probability(delta, "delta")
     mechanism, relation = read_event(event), Adjacency.by_name(adjacency)
     subjects = list(named(usual(mechanism) if accountants is None else accountants))
-    lists = [[_change(quantity, value) for value in values] for quantity, values in changes.items()]
-    count = int(np.prod([len(values) for values in lists], dtype=np.float64))
-    if not 0 < count <= MOST_ROWS:
-        raise ConfigError(f"these values make {count} rows; expected 1 to {MOST_ROWS}")
-    rows = []
-    for combination in product(*lists):
-        variant = mechanism
-        for change in combination:
-            variant = changed(variant, change)
-        variant = grouped(variant, group_size)
-        (lower, upper), _ = bracket(variant, delta, relation)
-        claims = {name: claimed(accountant, variant, delta, relation) for name, accountant in subjects}
-        texts = tuple(f"{change.quantity} {'x' if change.is_factor else ''}{change.value:g}" for change in combination)
-        rows.append(WhatIfRow(changes=texts, lower=lower, upper=upper, claims=claims))
-    return Table(rows)
-
-
-def _change(quantity: Quantity, value: float | str) -> EventChange:
-    text = str(value)
-    try:
-        number = float(text.removeprefix("x"))
-    except ValueError as error:
-        raise ConfigError(f"{quantity} is '{text}'; expected a number, or a factor such as x2") from error
-    return EventChange(quantity=quantity, value=number, is_factor=text.startswith("x"))
+    return Table(costs.what_if(mechanism, changes, delta=delta, adjacency=relation, subjects=subjects, group_size=group_size))

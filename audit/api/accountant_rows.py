@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic
 
 from audit.core.adjacency import Adjacency
-from audit.core.protocols import Side
+from audit.core.claims import Side
+from audit.core.costs import EpsilonRow
 from audit.core.tables import Row, Table
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EpsilonRow:
-    """The epsilon that one accountant states.
-
-    Attributes:
-        side: where it claims to lie: "upper" (at or above the true epsilon), "lower", or "estimate", which is no bound.
-        epsilon: None where the accountant does not cover the mechanism; `note` then says why.
-        source: the accountant with its version.
-    """
-
-    accountant: str
-    side: Side
-    epsilon: float | None
-    source: str
-    note: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,28 +86,3 @@ class StepsRow:
     left: int | None
     note: str
     is_limit: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurvePoint:
-    """A point of a privacy curve: the proven bracket on epsilon at a delta, and each accountant's claim (None for no claim)."""
-
-    delta: float
-    lower: float
-    upper: float
-    claims: Mapping[str, float | None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WhatIfRow:
-    """What an event would cost with other noise, rate or steps.
-
-    Attributes:
-        changes: the values, as they were asked for: "noise 2", "steps x0.5".
-        claims: each accountant's epsilon, None where it has none.
-    """
-
-    changes: tuple[str, ...]
-    lower: float
-    upper: float
-    claims: Mapping[str, float | None]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from audit.experiment.attack_comparison import AttackComparison
 
 FORMS = ("logits", "losses")
+ROUNDING = 1e-5  # by which the loss of a probability near 1 may fall below 0 in single precision
 
 
 def compare_attacks(
@@ -95,11 +96,26 @@ def _view(arrays: Mapping[str, Any]) -> tuple[View, Any]:
             f"{forms[0]} are {values.dtype} of shape {values.shape} beside memberships of shape {included.shape}; expected "
             f"numbers, {'(models, records, classes)' if axes == 3 else '(models, records)'}"
         )
-    if not np.isfinite(values).all():
-        raise DataError(f"{int((~np.isfinite(values)).sum())} of the {forms[0]} are not finite; did a training diverge?")
+    _check_values(values, forms[0])
     if forms[0] == "logits":
         _check_labels(labels, values.shape)
     return View(signals={forms[0]: values}, included=included.astype(bool)), labels
+
+
+def _check_values(values: Any, form: str) -> None:
+    from attacks.signals import _reading as reading
+
+    bad = reading.unusable(values)
+    if bad:
+        raise DataError(
+            f"{bad} of the {form} are not finite or larger than {reading.LARGEST:g}; did a training diverge? Give -1e9 for a "
+            "class that is masked"
+        )
+    if form == "logits" and values.shape[2] < 2:
+        raise DataError("the logits have one class; expected two or more. Give (0, z) for the single logit z of class 1")
+    low = int((values < -ROUNDING).sum())
+    if form == "losses" and low:
+        raise DataError(f"{low} of the losses are below 0, the least {values.min():.3g}; expected cross-entropies in nats")
 
 
 def _check_labels(labels: Any, shape: tuple[int, ...]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.core.results import IN_WORDS
-from audit.core.rounding import down
+from audit.core.rounding import down, plural
 from audit.core.tables import Table
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class ModelCheck:
             f"  strongest attack: {self._strongest()}",
             f"  epsilon: {self._proof(report)}",
             f"  members and nonmembers: {self._guard(report)}",
-            f"  not run: {f'{skipped} attacks; each with its reason in .attacks' if skipped else 'no attack was skipped'}",
+            f"  not run: {plural(skipped, 'attack') + ', the reason in .attacks' if skipped else 'no attack was skipped'}",
         ]
         lines += [
             f"  claim of epsilon {verdict.claim.epsilon:g}: {verdict.reason}" for verdict in report.mechanisms[0].verdicts

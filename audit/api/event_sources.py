@@ -67,7 +67,7 @@ def _of_file(path: Path, mechanism: str) -> Event:
         if isinstance(tree, str):
             return parse(tree)
         if _is_report(tree):
-            return _of_report(tree, mechanism)
+            return _of_report(path, mechanism)
         return _of_config(str(path), mechanism) if _is_config(tree) else _of_tree(tree)
     except (ConfigError, DataError) as error:
         message = str(error)
@@ -98,15 +98,13 @@ def _is_report(tree: Any) -> bool:
     return isinstance(tree, Mapping) and "schema" in tree and isinstance(tree.get("mechanisms"), list)
 
 
-def _of_report(tree: Mapping[str, Any], mechanism: str) -> Event:
+def _of_report(path: Path, mechanism: str) -> Event:
     """The event of a report's private training, as the audit accounted for it."""
-    from audit.core.event_forms import decode
     from audit.core.event_reading import is_non_private
+    from reports.formats import json as report_json
 
-    try:
-        events = {str(row["name"]): decode(row["mechanism"]) for row in tree["mechanisms"] if row["mechanism"] is not None}
-    except (KeyError, TypeError) as error:
-        raise DataError(f"looks like a report, but its mechanisms cannot be read: {error}") from error
+    rows = report_json.from_json(path.read_bytes()).mechanisms
+    events = {row.name: row.mechanism for row in rows if row.mechanism is not None}
     return _only_training({name: event for name, event in events.items() if mechanism or not is_non_private(event)}, mechanism)
 
 

@@ -150,6 +150,7 @@ class Launch:
 
     def _audit(self, store: Store) -> tuple[AuditReport, tuple[GameOutcome, ...], float]:
         """Return the report, the games behind it and the seconds it took."""
+        from audit.accounting.report_costs import with_costs
         from audit.execution import manifest
         from audit.execution.code import sources
         from audit.experiment import assemble, naming
@@ -171,6 +172,9 @@ class Launch:
             results, outcomes = line.run(experiment, store, watcher)
         LOG.info("all games played after %.0f s", time.monotonic() - start)
         report = summary.report(results, _frame(self.resolved, experiment, store.created))
+        if self.resolved.config.output.costs:
+            LOG.info("computing what the claimed mechanisms cost by several accountants")
+            report = with_costs(report)
         return self.entry.settled(report, design), outcomes, time.monotonic() - start
 
     def _write(

@@ -15,6 +15,7 @@ from audit.core.claims import DECLARED, CertifiedBound, Claim, Outcome, Verdict
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.core.game import Game, Inclusion
+from audit.core.rounding import below
 from audit.core.seeds import Seed
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def minus_loss(model: Any, inputs: Array, labels: Array) -> Array:
 
 def _verdict(claim: Claim, bound: CertifiedBound) -> Verdict:
     if bound.epsilon > claim.epsilon:
-        outcome, reason = Outcome.VIOLATED, f"Epsilon is at least {bound.epsilon:.4g} at the claimed delta"
+        outcome, reason = Outcome.VIOLATED, f"Epsilon is at least {below(bound.epsilon)} at the claimed delta"
     elif bound.ceiling <= claim.epsilon:
         outcome = Outcome.OUT_OF_REACH
         reason = f"Perfect scores would have proved {bound.ceiling:.3g} only: take more canaries or runs"

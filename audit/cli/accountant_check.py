@@ -140,9 +140,9 @@ def page(
 
 def refresh(battery_file: Annotated[Path, typer.Argument(help="File of test cases whose brackets are recomputed.")]) -> int:
     """Recompute every bracket of a file of test cases (takes minutes) and write the file."""
-    from audit.accounting.regression import suite
+    from audit.accounting.regression import refreshing
 
-    print_plain(f"{suite.refresh(battery_file, progress=lambda line: typer.echo(line, err=True))} cases")
+    print_plain(f"{refreshing.refresh(battery_file, progress=lambda line: typer.echo(line, err=True))} cases")
     return 0
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,19 +9,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from audit.api.accountant_subjects import usual
+from audit.accounting.subjects import named, usual
 from audit.cli import accountant_options as shared
 from audit.cli import accountant_page, own_code
-from audit.cli.accountant_page import CLAIM_COLUMNS, WHAT_IF_COLUMNS
 from audit.cli.printing import AsJson, print_json, print_table
 from audit.core.errors import ConfigError, UnsupportedMechanism
 
 if TYPE_CHECKING:
-    from audit.api.accountant_rows import CurvePoint, Epsilons, WhatIfRow
+    from audit.api.accountant_rows import Epsilons
     from audit.core.adjacency import Adjacency
+    from audit.core.costs import WhatIfRow
     from audit.core.events import Event
-    from audit.core.tables import Table
 
+CLAIM_COLUMNS = ("accountant", "epsilon", "times the truth", "note")
+WHAT_IF_COLUMNS = ("changes", "truth at least", "truth at most")
 WhatIf = Annotated[
     list[str] | None,
     typer.Option(
@@ -52,10 +51,10 @@ def epsilon(
     as_json: AsJson = False,
 ) -> int:
     """Compute the epsilon of a mechanism by each accountant, beside a proven bracket on the true epsilon."""
+    from audit.accounting import costs as cost_sheets
     from audit.accounting.regression import files
     from audit.api import accountant as library
     from audit.core.event_forms import encode
-    from audit.core.events import words
 
     if over not in ("delta", "steps"):
         raise ConfigError(f"--over is '{over}'; expected delta or steps")
@@ -68,14 +67,17 @@ def epsilon(
     group = f" for {group_size} records" if group_size > 1 else ""
     terms = f"under {adjacency}{group}"
     truth = shared.truth_text(costs.lower, costs.upper, costs.doubt)
-    if csv_file is not None or page is not None or (plot is not None and over == "delta"):
-        points = library.curve(question_event, adjacency=relation, group_size=group_size, accountants=names)
-        _write_curve(points, csv_file, plot if over == "delta" else None)
-        if page is not None:
-            claims, variants = _claim_cells(costs), _what_if_cells(rows, names)
-            accountant_page.write(
-                page, words(question_event), terms, f"At delta {delta:g} {truth}.", (claims, variants, points)
-            )
+    curve_plot = plot if over == "delta" else None
+    if any(file is not None for file in (csv_file, page, curve_plot)):
+        sheet = cost_sheets.sheet(
+            question_event,
+            delta=delta,
+            adjacency=relation,
+            subjects=list(named(names)),
+            variants=rows,
+            group_size=group_size,
+        )
+        accountant_page.write(sheet, csv_file=csv_file, page=page, plot=curve_plot)
     if plot is not None and over == "steps":
         _draw_steps(plot, names, question_event, delta, relation)
     if as_json:
@@ -189,25 +191,6 @@ def _what_if_cells(rows: Sequence[WhatIfRow], names: Sequence[str]) -> list[tupl
         )
         for row in rows
     ]
-
-
-def _write_curve(points: Table[CurvePoint], csv_file: Path | None, plot: Path | None) -> None:
-    from audit.accounting.regression import files
-    from reports.figures.accountants import epsilon_over_delta
-
-    names = list(points[0].claims)
-    if csv_file is not None:
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["delta", "truth_at_least", "truth_at_most", *names])
-        for point in points:
-            claims = ("" if value is None else value for value in point.claims.values())
-            writer.writerow([point.delta, point.lower, point.upper, *claims])
-        files.write(csv_file, stream.getvalue().encode())
-    if plot is not None:
-        curves = {name: [point.claims[name] for point in points] for name in names}
-        ends = ([point.lower for point in points], [point.upper for point in points])
-        files.write_figure(plot, epsilon_over_delta(curves, [point.delta for point in points], ends))
 
 
 def _draw_steps(path: Path, accountants: Sequence[str], event: Event, delta: float, relation: Adjacency) -> None:

@@ -10,6 +10,7 @@ import typer
 from audit.cli import own_code
 from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError
+from audit.core.rounding import plural
 
 SILENT = 6
 
@@ -52,8 +53,9 @@ def fuzz(
         return code
     unsafe = sum(finding.is_unsafe for finding in result.findings)
     print_plain(
-        f"{accountant}: {answers} questions of {len(kinds)} kinds; {unsafe} claims on the wrong side of the truth, "
-        f"{len(result.findings) - unsafe} broken relations between safe claims"
+        f"{accountant}: {plural(answers, 'question')} of {plural(len(kinds), 'kind')}; "
+        f"{plural(unsafe, 'claim')} on the wrong side of the truth, "
+        f"{plural(len(result.findings) - unsafe, 'broken relation')} between safe claims"
     )
     for name, crash in result.crashes.items():
         print_plain(f"it raises an error ({name}): {crash}")

@@ -1,54 +1,40 @@
-"""What `audit accountant epsilon` prints, as a page in the style of the report: claims, privacy curve, what-if table."""
+"""What `audit accountant epsilon` writes of a sheet of costs: the privacy curve as CSV and drawing, the page of the report."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from audit.cli import accountant_options as shared
-
 if TYPE_CHECKING:
-    from audit.api.accountant_rows import CurvePoint
-    from audit.core.tables import Table
-
-CLAIM_COLUMNS = ("accountant", "epsilon", "times the truth", "note")
-WHAT_IF_COLUMNS = ("changes", "truth at least", "truth at most")
-CURVE_COLUMNS = ("delta", "truth at least", "truth at most")
-Cells = Sequence[tuple[str, ...]]
+    from audit.core.costs import CostSheet
 
 
-def write(path: Path, mechanism: str, terms: str, truth: str, answers: tuple[Cells, Cells, Table[CurvePoint]]) -> None:
-    """Write the page of one mechanism.
-
-    Args:
-        mechanism: what it is about, in words.
-        terms: neighbouring data sets and group.
-        answers: cells of the claims, cells of the what-if table (none for no table), points of the curve.
+def write(sheet: CostSheet, *, csv_file: Path | None, page: Path | None, plot: Path | None) -> None:
+    """Write the files that were asked for.
 
     Raises:
-        OutputError: the file cannot be written.
+        ConfigError: the plot is neither .svg nor .png.
+        OutputError: a file cannot be written.
     """
     from audit.accounting.regression import files
-    from reports.figures.accountants import epsilon_over_delta
-    from reports.pages.costs import CostTable, costs_page
+    from reports import costs
+    from reports.figures import _costs
 
-    claims, variants, points = answers
-    names = tuple(points[0].claims)
-    curve = [
-        (
-            f"{point.delta:g}",
-            shared.bound(point.lower, "lower"),
-            shared.bound(point.upper),
-            *(shared.bound(point.claims[name]) for name in names),
-        )
-        for point in points
-    ]
-    tables = [CostTable(caption="What each accountant claims", columns=CLAIM_COLUMNS, rows=claims)]
-    if variants:
-        tables.append(CostTable(caption="What if", columns=(*WHAT_IF_COLUMNS, *names), rows=variants))
-    tables.append(CostTable(caption="Epsilon at other deltas", columns=(*CURVE_COLUMNS, *names), rows=curve))
-    ends = ([point.lower for point in points], [point.upper for point in points])
-    lines = {name: [point.claims[name] for point in points] for name in names}
-    svg, _ = epsilon_over_delta(lines, [point.delta for point in points], ends)
-    files.write(path, costs_page(f"{mechanism}, {terms}", truth, tables, svg))
+    if csv_file is not None:
+        files.write(csv_file, _csv(sheet).encode())
+    if page is not None:
+        files.write(page, costs.page(sheet))
+    if plot is not None:
+        files.write_figure(plot, _costs.drawing(sheet))
+
+
+def _csv(sheet: CostSheet) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["delta", "truth_at_least", "truth_at_most", *sheet.accountants])
+    for delta, line in zip(sheet.deltas, sheet.curve, strict=True):
+        claims = ("" if value is None else value for value in line.claims)
+        writer.writerow([delta, line.lower, line.upper, *claims])
+    return stream.getvalue()

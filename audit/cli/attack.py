@@ -55,7 +55,9 @@ def compare(
 
 
 def _show(comparison: AttackComparison) -> None:
-    """The table, strongest first by the figure at the lowest rate that is resolved."""
+    """Print the table, strongest first by TPR at 1 % FPR where enough nonmembers resolve it, else by AUC."""
+    from audit.experiment.attack_comparison import LEAST_NONMEMBERS
+
     by_attack: dict[str, dict[str, AttackFigure]] = {}
     for row in comparison.rows:
         by_attack.setdefault(row.attack, {})[row.figure] = row
@@ -68,7 +70,14 @@ def _show(comparison: AttackComparison) -> None:
         "targets, and in brackets the gap to the best, target by target"
     )
     print_table(title, ["attack", *figures], cells)
-    print_plain(*(f"not run: {name}: {reason}" for name, reason in comparison.not_run.items()))
+    print_plain(
+        *(
+            f"not shown: {name}: needs {least:,} nonmembers or more"
+            for name, least in LEAST_NONMEMBERS.items()
+            if name not in figures
+        ),
+        *(f"not run: {name}: {reason}" for name, reason in comparison.not_run.items()),
+    )
 
 
 def _cell(row: AttackFigure) -> str:

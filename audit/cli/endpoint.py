@@ -54,7 +54,8 @@ def endpoint(
         if score == scoring.GENERATIONS:
             server = scoring.generation_scores(client, model, texts, watcher.advance)
         else:
-            server = scoring.log_probability_scores(client, model, texts, watcher.advance, reference)
+            rule = scoring.next_token_scores if score == scoring.NEXT_TOKENS else scoring.log_probability_scores
+            server = rule(client, model, texts, watcher.advance, reference)
     settings = Settings(
         delta=delta,
         confidence=confidence,
@@ -71,7 +72,7 @@ def _check_options(score: str, reference: str, coins: bool, claim_epsilon: float
     from audit.endpoint import scoring
 
     checks.choice(score, "--score", scoring.SCORES)
-    if reference and score != scoring.LOG_PROBABILITIES:
+    if reference and score == scoring.GENERATIONS:
         raise ConfigError("--reference subtracts log-probabilities; leave it out with --score generations")
     if not coins and (reference or score != scoring.LOG_PROBABILITIES or claim_epsilon is not None):
         raise ConfigError("--no-coins reads losses and states no epsilon: leave out --reference, --score and --claim-epsilon")

@@ -16,7 +16,11 @@ Reference = Annotated[
     str, typer.Option(help="Name of the model before training on the same server; its log-probabilities are subtracted.")
 ]
 Score = Annotated[
-    str, typer.Option(help="log_probabilities, or generations: greedy continuations, for servers that give no others.")
+    str,
+    typer.Option(
+        help="log_probabilities of prompts; next_tokens: of secrets spelled by lists of likely tokens, a request a token; or "
+        "generations: greedy continuations, which every server gives."
+    ),
 ]
 Coins = Annotated[
     bool,

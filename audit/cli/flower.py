@@ -37,6 +37,6 @@ def flower(
 def _instance(name: str) -> Any:
     """Return the strategy that a name stands for; a class or a function without arguments is called."""
     value = own_code.find(name)
-    if isinstance(value, type) or not (hasattr(value, "aggregate_train") or hasattr(value, "epsilon")):
+    if isinstance(value, type) or not any(hasattr(value, name) for name in ("aggregate_train", "aggregate_fit", "epsilon")):
         return own_code.call(value, name)
     return value

@@ -11,6 +11,7 @@ import typer
 from audit.cli.printing import AsJson, print_json, print_plain
 from audit.cli.report import JSON, load
 from audit.core.errors import DataError, OutputError
+from audit.core.files import write_whole
 
 if TYPE_CHECKING:
     from reports.index import IndexRow
@@ -32,7 +33,7 @@ def index(
     if not entries:
         raise DataError(f"no {JSON} that can be read lies in '{folder}'; name the folder that holds the runs")
     try:
-        target.write_text(pages.document(entries, unreadable, language), encoding="utf-8")
+        write_whole(target, pages.document(entries, unreadable, language).encode())
     except OSError as error:
         raise OutputError(f"cannot write '{target}': {error.strerror}; choose another --output") from error
     if as_json:

@@ -62,7 +62,7 @@ def verify(
     is_present = seal is None or seal in book.hashes
     row: dict[str, Any] = {"entries": len(book.hashes), "seal": book.seal, "known": is_present}
     if is_present:
-        line = f"{len(book.hashes)} in an unbroken chain (settings, budgets, releases); the seal is {book.seal}"
+        line = f"entries in an unbroken chain (settings, budgets, releases): {len(book.hashes)}; the seal is {book.seal}"
     else:
         line = f"the seal {seal} is not part of the history: entries before it were changed or removed"
     is_signed, lines = True, [line]
@@ -72,7 +72,7 @@ def verify(
     if as_json:
         print_json(row)
     else:
-        print_plain("\n".join(lines))
+        print_plain(*lines)
     return 0 if is_present and is_signed else 1
 
 

@@ -82,15 +82,16 @@ def _print(plan: RunPlan) -> None:
     console = stdout_console()
     qualifier = "up to " if plan.stopping else ""
     console.print(
-        f"{qualifier}{plan.models} models, {plan.model_steps:,} model-steps; {plan.bounds} bounds, "
-        f"each at confidence {plan.level:.4f}"
+        f"{qualifier}{plan.models} models, {plan.model_steps:,} model-steps; {plan.bounds} bounds (an estimator states one "
+        f"for each attack), each at confidence {plan.level:.4f}"
     )
     for name, claims in plan.claims.items():
         claims_text = ", ".join(f"{up(claim.epsilon)} ({claim.source})" for claim in claims) or "no claim"
         print_plain(f"{name}: {claims_text}")
-    table = Table("mechanism", "game", "estimator", "family", "scores", "most it could prove")
+    table = Table("mechanism", "game", "estimator", "family", "scores", "bounds", "most it could prove")
     for row in plan.ceilings:
-        table.add_row(row.mechanism, row.game, row.estimator, row.family or "any", f"{row.scores:,}", down(row.ceiling))
+        family, scores = row.family or "any", f"{row.scores:,}"
+        table.add_row(row.mechanism, row.game, row.estimator, family, scores, str(row.bounds), down(row.ceiling))
     console.print(table)
     print_plain(*plan_claims.lines(plan))
     for stop in plan.stopping:

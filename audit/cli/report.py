@@ -14,6 +14,7 @@ from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core import files
 from audit.core.errors import ConfigError, DataError, OutputError
 from audit.core.results import USUAL_FORMATS
+from audit.core.rounding import plural
 from audit.core.visible import without_passwords
 
 if TYPE_CHECKING:
@@ -45,6 +46,12 @@ def report(
     ledger: Annotated[
         str | None, typer.Option("--ledger", help="Budget ledger to put into a copy of the report; needs --output.")
     ] = None,
+    costs: Annotated[
+        bool,
+        typer.Option(
+            "--costs", help="Compute what the claimed mechanisms cost, for pages in a copy of the report; needs --output."
+        ),
+    ] = False,
     key: Annotated[
         Path | None,
         typer.Option(
@@ -70,7 +77,7 @@ def report(
         formats=tuple(formats or ()),
         extra=("annex",) if annex else (),
     )
-    audit_report = _with_ledger(load(source), ledger, output)
+    audit_report = _with_costs(_with_ledger(load(source), ledger, output), costs, output)
     files_by_name = _render(audit_report, request)
     sums = run_folder.read_sums(folder) if (folder / run_folder.SUMS).is_file() else None
     for name, content in files_by_name.items():
@@ -85,7 +92,7 @@ def report(
     if as_json:
         print_json({"folder": str(folder), "files": sorted(files_by_name), "mlflow_run": tracked})
     else:
-        print_plain(f"{len(files_by_name)} files written to {folder}")
+        print_plain(f"{plural(len(files_by_name), 'file')} written to {folder}")
         if tracked is not None:
             print_plain(f"MLflow run {tracked} at {without_passwords(str(mlflow))}")
     return 0
@@ -106,6 +113,17 @@ def _with_ledger(audit_report: AuditReport, file: str | None, output: Path | Non
     if output is None:
         raise ConfigError("--ledger makes another report; name a folder for it with --output")
     return replace(audit_report, ledger=ledger.summary(ledger_database.load(file)))
+
+
+def _with_costs(audit_report: AuditReport, enabled: bool, output: Path | None) -> AuditReport:
+    """The report with what its mechanisms cost, as a run with `output.costs` has it."""
+    from audit.accounting.report_costs import with_costs
+
+    if not enabled:
+        return audit_report
+    if output is None:
+        raise ConfigError("--costs makes another report; name a folder for it with --output")
+    return with_costs(audit_report)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -142,10 +142,11 @@ class ExecutionSection(ConfigSection):
 
 
 class Output(ConfigSection):
-    """Where results go and in which forms."""
+    """Where results go and in which forms, and whether the report has pages on what its mechanisms cost."""
 
     directory: str = "runs"
     formats: list[Format] = Field(default=list(USUAL_FORMATS))
+    costs: bool = False
 
 
 Words = Annotated[str, Field(max_length=300)]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal
 
 from audit.core.adjacency import Adjacency
 from audit.core.game import Assumption, Game
 
 MOST_CERTIFICATES = 10_000  # simulated audits behind one certificate: as many tell an error of 0.05 to 0.002, and end in hours
+
+Side = Literal["upper", "lower", "estimate"]
+"""Where a stated epsilon claims to lie: at or above the true one, at or below it, or near it (which is no bound)."""
 
 DECLARED = "declared"
 """How the source of a claim begins that an owner states."""

@@ -121,7 +121,8 @@ def decode(tree: Mapping[str, Any], *, skip_validation: bool = False) -> Event:
     5
     """
     if not isinstance(tree, Mapping):
-        raise DataError(f'{tree!r} is not an event; expected an object such as {{"kind": "Gaussian", "noise_multiplier": 2.0}}')
+        example = '{"kind": "Gaussian", "noise_multiplier": 2.0}'
+        raise DataError(f"{tree!r:.300} is not an event; expected an object such as {example}")
     name, classes = tree.get("kind"), kinds_by_name()
     build = _FLAT[name] if name in _FLAT and "steps" in tree else classes.get(str(name))
     if build is None:
@@ -130,7 +131,7 @@ def decode(tree: Mapping[str, Any], *, skip_validation: bool = False) -> Event:
     try:
         return _without_validation(build, values) if skip_validation else build(**values)
     except (TypeError, KeyError) as error:
-        raise DataError(f"cannot read {dict(tree)} as an event: {error}") from error
+        raise DataError(f"cannot read {dict(tree)!s:.300} as an event: {error}") from error
 
 
 def _value(key: str, value: Any, skip_validation: bool) -> Any:

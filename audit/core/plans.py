@@ -23,6 +23,7 @@ class CeilingRow:
     Attributes:
         family: None, or the trade-off family inside which the figure holds.
         scores: of members and nonmembers together.
+        bounds: that it will state: one for each attack that it judges, or one of all attacks where training may stop early.
     """
 
     mechanism: str
@@ -31,6 +32,7 @@ class CeilingRow:
     family: str | None
     ceiling: float
     scores: int
+    bounds: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound
@@ -22,8 +22,6 @@ from audit.core.training import Executed, Progress, TrainingJob
 from audit.core.views import Scores, View
 
 Result = TypeVar("Result")
-Side = Literal["upper", "lower", "estimate"]
-"""Where a stated epsilon claims to lie: at or above the true one, at or below it, or near it (which is no bound)."""
 
 
 class Trainer(Protocol):
@@ -292,13 +290,12 @@ class ObservedMechanism(Mechanism, Protocol):
 
     Attributes:
         passes: keys of the trainer that follow from the mechanism.
-        remark: who is protected from whom, for the cover of a report; no full stop.
     """
 
     @property
     def passes(self) -> Mapping[str, Any]: ...
 
-    @property
-    def remark(self) -> str: ...
+    def remark(self, setting: MechanismSetting) -> str:
+        """Return who is protected from whom, for the cover of a report; no full stop."""
 
     def observers(self, event: Event) -> tuple[Observer, ...]: ...

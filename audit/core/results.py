@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from audit.core import checks
 from audit.core.claims import Claim, LowerBound, Outcome, Verdict
+from audit.core.costs import CostSheet
 from audit.core.events import Event
 from audit.core.game_results import GameResult
 from audit.core.provenance import BudgetLedger, DataSummary, Engagement, Provenance
@@ -147,6 +148,7 @@ class AuditReport:
         engagement: what the owner declares of the audit itself, or None.
         settings: the settings that somebody gave, each as its path in the config and its value in words.
         config_lines: in which line of the user's own file each of its paths begins.
+        costs: of the claimed mechanisms by several accountants, where `output.costs` asks for them.
     """
 
     schema: str
@@ -171,6 +173,7 @@ class AuditReport:
     engagement: Engagement | None = None
     settings: tuple[tuple[str, str], ...] = ()
     config_lines: tuple[tuple[str, int], ...] = ()
+    costs: tuple[CostSheet, ...] = ()
 
     def to_pandas(self, table: TableName = "bounds") -> pd.DataFrame:
         """Return one table of the report as a data frame.

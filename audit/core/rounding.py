@@ -6,7 +6,7 @@ Decimal digits are cut from the shortest decimal that names the float, so 0.29 p
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 SPACE = "\N{NO-BREAK SPACE}"
 DASH = "not measured"
@@ -22,6 +22,17 @@ def down(value: float, digits: int = 2) -> str:
     ('3.41', '0.29', '0.00')
     """
     return INFINITY_TEXT if value == math.inf else _cut(value, digits, ROUND_FLOOR)
+
+
+def below(value: float, digits: int = 4) -> str:
+    """A lower bound of any size in a sentence: so many significant digits, never above `value`.
+
+    >>> below(1.58359), below(0.99999), below(1.2e-7), below(0.0), below(math.inf)
+    ('1.583', '0.9999', '1.2e-7', '0', 'no limit')
+    """
+    if value == math.inf:
+        return INFINITY_TEXT
+    return f"{Context(prec=digits, rounding=ROUND_DOWN).create_decimal(repr(float(value))).normalize():g}"
 
 
 def up(value: float, digits: int = 2) -> str:

@@ -109,6 +109,10 @@ class Executed:
             where nothing was recomputed. Empty where the trainer does not do so.
         count_noise: `(N,)` empirical std of the noise on the counts of clipped examples, one draw a step, over that which is
             accounted; empty where no such counts are released.
+        inner_noise: `(N,)` empirical std of the noise that clients of a federation add in their own steps, over that which is
+            accounted; empty where they add none.
+        inner_draws: `(N,)` coordinates x steps x clients behind each of those.
+        inner_norm: `(N,)` largest clipped gradient of one record in such steps, in units of the clip norm.
         batch_digests: `(N, steps)` a number of 64 bits for the members of each batch: the same for the same members, and for
             several batches their sum modulo 2^64; empty where the trainer does not record who took part.
         population_digest: `(N,)` the same of all records that each model could sample; empty likewise.
@@ -124,6 +128,9 @@ class Executed:
     skipped: Array
     recomputed: Array = field(default_factory=lambda: np.empty(0))
     count_noise: Array = field(default_factory=lambda: np.empty(0))
+    inner_noise: Array = field(default_factory=lambda: np.empty(0))
+    inner_draws: Array = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    inner_norm: Array = field(default_factory=lambda: np.empty(0))
     batch_digests: Array = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     population_digest: Array = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     measured: bool = True

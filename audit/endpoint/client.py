@@ -6,10 +6,12 @@ import hashlib
 import http.client
 import json
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +22,13 @@ from audit.core.errors import ConfigError, DataError, ObservationError
 TRANSIENT = frozenset({408, 425, 429, 502, 503, 504})
 FAULT = 500  # several servers answer so to requests that are wrong, so it is tried again once and no more
 CONNECTION = (ConnectionError, TimeoutError, http.client.HTTPException, OSError)
-LARGEST_ANSWER = 1 << 26
+NOBODY = (ConnectionRefusedError, socket.gaierror)
+ROOM, ROOM_PER_TOKEN = 1 << 20, 1 << 10  # bytes that an answer may have: at all, and for each token of prompt and answer
 Json = Mapping[str, Any]
+
+
+class UnreachableServer(ObservationError):
+    """Nobody listens at the address, so nothing is known of what the server can do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +39,7 @@ class ServerSettings:
         url: of the server, with its version: `http://host:8000/v1`.
         key_variable: environment variable that holds the key; "" sends none. A key is neither written nor printed.
         in_flight: requests under way at once.
-        timeout: seconds for one answer.
+        timeout: seconds for one answer, from connecting to its last byte.
         attempts: of one request, at most.
         pause: seconds before the second attempt; each further pause is twice as long.
         most_tokens: that may be paid for, of prompts and answers together; None for no cap.
@@ -47,7 +54,11 @@ class ServerSettings:
     most_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
+        try:
+            parts = urlsplit(self.url)
+            _ = parts.port  # a port that is none raises where it is read
+        except ValueError as error:
+            raise ConfigError(f"the server's URL has the form http://host:port/v1: {error}") from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"the server's URL has the form http://host:port/v1; got scheme '{parts.scheme}'")
         if parts.username or parts.password or parts.query:
@@ -57,6 +68,11 @@ class ServerSettings:
         if self.key_variable and not os.environ.get(self.key_variable):
             raise ConfigError(
                 f"the environment has no variable {self.key_variable}, or it is empty; set it to the server's key"
+            )
+        key = os.environ[self.key_variable] if self.key_variable else ""
+        if not (key.isascii() and key.isprintable()):  # http.client would print the whole key where it refuses it
+            raise ConfigError(
+                f"the key in {self.key_variable} holds a line end or another character that no key has; it is not sent"
             )
 
 
@@ -75,23 +91,29 @@ class Client:
         self.settings, self._sleep = settings, sleep
         self._lock, self._local = threading.Lock(), threading.local()
         self._cache_file, self._answers = cache, {} if cache is None else _read_cache(cache)
-        self.tokens, self.requests = 0, 0
+        self.tokens, self.requests, self._reservation = 0, 0, 0
 
-    def completion(self, body: Json, reduce: Callable[[Json], Any]) -> Any:
-        """Return what `reduce` makes of the server's answer to a completion; that alone is kept.
+    def completion(self, body: Json, reduce: Callable[[Json], Any], purpose: str = "") -> Any:
+        """Return what `reduce` makes of the server's answer to a completion; that alone is kept, by request and purpose.
 
         Raises:
             ObservationError: the server does not answer, or refuses the request.
             DataError: the cap on tokens is reached.
         """
-        key = hashlib.sha256(json.dumps([self.settings.url, dict(body)], sort_keys=True).encode()).hexdigest()
+        parts = [self.settings.url, dict(body), *filter(None, [purpose])]
+        key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
         with self._lock:
             if key in self._answers:
                 return self._answers[key]
-        self._refuse_over_cap()
-        answer = self._ask(body)
-        value = reduce(answer)
-        self._account(answer, body)
+        budget = _most_tokens(body)
+        self._reserve(budget)
+        try:
+            answer = self._ask(body)
+            value = reduce(answer)
+            self._account(answer, budget)
+        finally:
+            with self._lock:
+                self._reservation -= budget
         self._keep(key, value)
         return value
 
@@ -121,18 +143,18 @@ class Client:
                 self._sleep(self.settings.pause * 2 ** (attempt - 1))
             try:
                 status, content = self._send(body)
+                kind = ObservationError
             except CONNECTION as error:
                 failure = f"{type(error).__name__}: {error}"
+                kind = UnreachableServer if isinstance(error, NOBODY) else ObservationError
                 continue
             if status == 200:
                 return _object(content)
-            failure = f"status {status}: {content[:300].decode('utf-8', 'replace')}"
+            failure = f"status {status}: {self._printable(content)}"
             faults += status == FAULT
             if status not in TRANSIENT and (status != FAULT or faults > 1):
                 break
-        raise ObservationError(
-            f"the server at {self._host} gave no answer to a completion after {attempt + 1} attempts: {failure}"
-        )
+        raise kind(f"the server at {self._host} gave no answer to a completion after {attempt + 1} attempts: {failure}")
 
     def _send(self, body: Json) -> tuple[int, bytes]:
         parts = urlsplit(self.settings.url)
@@ -141,30 +163,48 @@ class Client:
         headers = {"Content-Type": "application/json"}
         if self.settings.key_variable:
             headers["Authorization"] = f"Bearer {os.environ[self.settings.key_variable]}"
+        largest = ROOM + ROOM_PER_TOKEN * _most_tokens(body)
         try:
-            connection.request("POST", f"{parts.path.rstrip('/')}/completions", json.dumps(dict(body)), headers)
-            response = connection.getresponse()
-            return response.status, response.read(LARGEST_ANSWER)
+            connection.connect()
+            with _deadline(connection.sock, self.settings.timeout):
+                connection.request("POST", f"{parts.path.rstrip('/')}/completions", json.dumps(dict(body)), headers)
+                response = connection.getresponse()
+                content = response.read(largest + 1)
         finally:
             connection.close()
+        if len(content) > largest:
+            raise ObservationError(f"the server at {self._host} answered a completion by more than {largest:,} bytes")
+        if response.length:  # a body that ends early is an error only where all of it is read at once
+            raise http.client.IncompleteRead(content, response.length)
+        return response.status, content
+
+    def _printable(self, content: bytes) -> str:
+        """Return the beginning of what a server wrote, without the key that some repeat and without a terminal's commands."""
+        text = content.decode("utf-8", "replace")
+        if self.settings.key_variable:
+            text = text.replace(os.environ[self.settings.key_variable], "***")
+        return "".join(character if character.isprintable() else " " for character in text[:300])
 
     @property
     def _host(self) -> str:
         parts = urlsplit(self.settings.url)
         return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
 
-    def _refuse_over_cap(self) -> None:
+    def _reserve(self, budget: int) -> None:
+        """Set tokens aside for a request, or raise where the cap could be passed with those under way."""
         cap = self.settings.most_tokens
-        if cap is not None and self.tokens >= cap:
-            raise DataError(
-                f"the cap of {cap:,} tokens is reached after {self.requests:,} requests; raise --most-tokens: answers that are "
-                "in the cache are not paid for again"
-            )
+        with self._lock:
+            if cap is not None and self.tokens + self._reservation + budget > cap:
+                raise DataError(
+                    f"the cap of {cap:,} tokens is reached after {self.requests:,} requests, those under way and the next "
+                    "counted; raise --most-tokens: answers that are in the cache are not paid for again"
+                )
+            self._reservation += budget
 
-    def _account(self, answer: Json, body: Json) -> None:
+    def _account(self, answer: Json, budget: int) -> None:
         usage = answer.get("usage")
         total = usage.get("total_tokens") if isinstance(usage, dict) else None
-        cost = total if isinstance(total, int) and total > 0 else len(str(body.get("prompt", "")))  # a byte a token at most
+        cost = total if isinstance(total, int) and total > 0 else budget
         with self._lock:
             self.tokens += cost
             self.requests += 1
@@ -175,6 +215,40 @@ class Client:
             if self._cache_file is not None:
                 with self._cache_file.open("a", encoding="utf-8") as file:
                     file.write(json.dumps({"key": key, "value": value}) + "\n")
+
+
+def _most_tokens(body: Json) -> int:
+    """Return how many tokens a request can cost: a byte each at most, a start token and those that are written."""
+    return len(str(body.get("prompt", "")).encode("utf-8", "replace")) + 1 + int(body.get("max_tokens", 0))
+
+
+@contextmanager
+def _deadline(connection: socket.socket, seconds: float) -> Iterator[None]:
+    """Cut a connection that is not done in time; a socket's own timeout begins anew with each byte that drips in.
+
+    Raises:
+        TimeoutError: it was cut.
+    """
+    lateness = threading.Event()
+
+    def cut() -> None:
+        lateness.set()
+        with suppress(OSError):  # the other side was faster
+            connection.shutdown(socket.SHUT_RDWR)
+
+    alarm = threading.Timer(seconds, cut)
+    alarm.daemon = True
+    alarm.start()
+    try:
+        yield
+    except CONNECTION as error:
+        if lateness.is_set():
+            raise TimeoutError(f"no whole answer within {seconds:g} s") from error
+        raise
+    finally:
+        alarm.cancel()
+    if lateness.is_set():
+        raise TimeoutError(f"no whole answer within {seconds:g} s")
 
 
 def _object(content: bytes) -> Json:
@@ -201,7 +275,7 @@ def _read_cache(path: Path) -> dict[str, Any]:
         try:
             entry = json.loads(line)
             answers[entry["key"]] = entry["value"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             if number == len(lines):
                 path.write_text("".join(f"{whole}\n" for whole in lines[:-1]), encoding="utf-8")
                 break

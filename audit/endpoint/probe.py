@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from audit.core.errors import ObservationError
-from audit.endpoint.client import Client
+from audit.endpoint.client import Client, UnreachableServer
 from audit.endpoint.token_scores import WAYS, TokenScores, ask
 
 PLAIN = "The quick brown fox jumps over the lazy dog near the river bank."
@@ -42,11 +42,13 @@ def probe(client: Client, model: str) -> Capability:
     for way in WAYS:
         try:
             return _test_answer(client, model, way)
+        except UnreachableServer:
+            raise
         except ObservationError as error:
             reasons.append(f"{way}: {error}")
     raise ObservationError(
         f"this server's log-probabilities cannot be used. {'. '.join(reasons)}. Scores that need none are "
-        "valid, too, if weaker: --score generations"
+        "valid, too: --score next_tokens where the server lists likely tokens, --score generations anywhere"
     )
 
 

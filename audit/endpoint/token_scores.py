@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -69,31 +70,38 @@ def ask(client: Client, way: str, model: str, prompt: str) -> TokenScores:
 def written(client: Client, model: str, prompt: str, tokens: int) -> str:
     """Return what the model writes greedily behind a prompt, in at most so many tokens."""
     body = {"model": model, "prompt": prompt, "max_tokens": tokens, "temperature": 0}
-    return str(client.completion(body, lambda answer: str(_choice(answer).get("text", ""))))
+    return str(client.completion(body, lambda answer: str(choice(answer).get("text", ""))))
 
 
-def _choice(answer: Json) -> Json:
+def choice(answer: Json) -> Json:
+    """Return the first text of an answer.
+
+    Raises:
+        ObservationError: it holds none.
+    """
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise ObservationError(f"the answer has no choices, only {', '.join(map(str, answer)) or 'nothing'}")
-    choice: Json = choices[0]
-    return choice
+        raise ObservationError(f"the answer has no choices, only {str(list(answer))[:200]}")
+    first: Json = choices[0]
+    return first
 
 
 def _echo(answer: Json, prompt: str) -> tuple[list[str], list[float | None], int]:
-    logs = _choice(answer).get("logprobs")
+    logs = choice(answer).get("logprobs")
     if not isinstance(logs, dict):
         raise ObservationError(
             "the answer has no log-probabilities: the server ignores 'logprobs', or was started without them"
         )
+    if "content" in logs:
+        raise ObservationError("the server ignores 'echo': its log-probabilities are those of generated tokens")
     tokens, values = logs.get("tokens"), logs.get("token_logprobs")
     if not isinstance(tokens, list) or not isinstance(values, list) or len(tokens) != len(values):
         raise ObservationError("the answer's 'tokens' and 'token_logprobs' are not lists of one length")
-    return _of_prompt([str(token) for token in tokens], [_number(value) for value in values], prompt)
+    return _of_prompt([str(token) for token in tokens], [number_of(value) for value in values], prompt)
 
 
 def _prompt_logprobs(answer: Json, prompt: str) -> tuple[list[str], list[float | None], int]:
-    rows = _choice(answer).get("prompt_logprobs") or answer.get("prompt_logprobs")
+    rows = choice(answer).get("prompt_logprobs") or answer.get("prompt_logprobs")
     if not isinstance(rows, list):
         raise ObservationError("the answer has no 'prompt_logprobs': the server ignores that key")
     tokens, values = [], []
@@ -106,7 +114,7 @@ def _prompt_logprobs(answer: Json, prompt: str) -> tuple[list[str], list[float |
                 f"token {number} of the prompt has {len(entries)} log-probabilities; expected that of itself"
             )
         tokens.append(str(entries[0].get("decoded_token", "")))
-        values.append(_number(entries[0].get("logprob")))
+        values.append(number_of(entries[0].get("logprob")))
     text = "".join(tokens)
     if not prompt.endswith(text):
         raise ObservationError("the tokens of 'prompt_logprobs' are not those of the prompt that was sent")
@@ -134,8 +142,11 @@ def _of_prompt(tokens: list[str], values: list[float | None], prompt: str) -> tu
     return tokens[start:stop], values[start:stop], len(tokens) - stop
 
 
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def number_of(value: Any) -> float | None:
+    """Return a number of an answer, NaN where it is none that a log-probability can be; None for what is no number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if abs(value) <= sys.float_info.max else math.nan  # JSON has whole numbers that no float holds
 
 
 _READERS: dict[str, Callable[[Json, str], tuple[list[str], list[float | None], int]]] = {

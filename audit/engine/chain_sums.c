@@ -305,7 +305,7 @@ static void one_model(const chain *c, const float *flat, float *total, const flo
     int64_t place[BLOCK], outputs = c->sizes[c->layers];
     room r = {acts, sigs, packed, bias, squares, 0, place, 0};
     arrange(c, flat, &r, work);
-    for (int64_t i = 0; i < rows; i++) norms[i] = left[i] = 0;
+    for (int64_t i = 0; clip && i < rows; i++) norms[i] = left[i] = 0;
     for (int64_t at = 0; at < rows;) {
         at = gather(c, &r, data, chosen, mask, at, rows);
         forward(c, &r);
@@ -328,4 +328,24 @@ void chain_sums(const chain *c, int64_t models, const float *flat, float *total,
     for (int64_t m = 0; m < models; m++)
         one_model(c, flat + m * c->width, total + m * c->width, data, labels, chosen + m * rows, mask + m * rows, rows,
                   clip ? clip + m : 0, per_layer, norms + m * rows, left + m * rows, work);
+}
+
+/* Takes gradient steps with many models, each on rows of its own: in each step a model loses `rate` times the mean gradient
+   of the rows that `mask` marks, and stays where there are none.
+
+   chosen and mask are (models x steps x rows); flat (models x width) is updated in place; work has width floats more than
+   chain_workspace(). All else is as above. */
+void chain_steps(const chain *c, int64_t models, float *flat, const float *data, const void *labels, const int64_t *chosen,
+                 const uint8_t *mask, int64_t steps, int64_t rows, float rate, float *work) {
+    float *total = work, *rest = work + c->width;
+    for (int64_t at = 0; at < models * steps; at++) {
+        float *own = flat + at / steps * c->width;
+        int64_t count = 0;
+        for (int64_t i = 0; i < rows; i++) count += mask[at * rows + i] != 0;
+        if (!count) continue;
+        memset(total, 0, sizeof(float) * c->width);
+        one_model(c, own, total, data, labels, chosen + at * rows, mask + at * rows, rows, 0, 0, 0, 0, rest);
+        float share = rate / count;
+        for (int64_t j = 0; j < c->width; j++) own[j] -= share * total[j];
+    }
 }

@@ -143,16 +143,10 @@ class ChainGradients(TapeGradients):
 
     def __init__(self, module: nn.Module, state: Mapping[str, Tensor], chain: Chain, cdll: ctypes.CDLL) -> None:
         super().__init__(module, state)
-        self._sizes, self._weights, self._biases = map(_numbers, (chain.sizes, chain.weights, chain.biases))
-        self._chain = _Chain(
-            layers=len(chain.weights), activation=chain.activation, classes=1, width=chain.width,
-            sizes=self._sizes, weights=self._weights, biases=self._biases,
-        )  # fmt: skip
-        self._outputs = chain.sizes[-1]
+        self._sizes, self._chain = chain.sizes, ChainStruct.of(chain)
         self._sums = cdll.chain_sums
         self._sums.restype, self._sums.argtypes = None, _ARGUMENTS
-        cdll.chain_workspace.restype = ctypes.c_int64
-        self._work = torch.zeros(cdll.chain_workspace(ctypes.byref(self._chain)))
+        self._work = torch.zeros(workspace(self._chain, cdll))
         self._valid_labels: Tensor | None = None
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
@@ -175,7 +169,9 @@ class ChainGradients(TapeGradients):
             DataError: records of another size or type than the chain's, or labels that it has no output for.
         """
         (inputs, labels), (clip, total) = data, into
-        self._check(inputs, labels)
+        if labels is not self._valid_labels:  # once for each tensor of labels
+            check_records(inputs, labels, self._sizes)
+            self._valid_labels = labels
         inputs, labels, indices, mask = (value.contiguous() for value in (inputs, labels, indices, mask))
         norms, clipped_norms = torch.empty(2, *mask.shape)
         bounds = None
@@ -194,19 +190,23 @@ class ChainGradients(TapeGradients):
         )
         return None if clip is None else Clipping(norms=norms, left=clipped_norms, finite=all_finite(norms))
 
-    def _check(self, inputs: Tensor, labels: Tensor) -> None:
-        """Raise an error where compiled code would leave its memory; once for each tensor of labels."""
-        if labels is self._valid_labels:
-            return
-        size = inputs[:1].numel() if len(inputs) else self._sizes[0]
-        if inputs.dtype != torch.float32 or size != self._sizes[0]:
-            raise DataError(f"records of {size} {inputs.dtype} each; expected {self._sizes[0]} torch.float32 for this model")
-        if labels.dtype == torch.int64 and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < self._outputs:
-            raise DataError(f"labels up to {int(labels.max())}; expected 0 to {self._outputs - 1}, the outputs of the model")
-        self._valid_labels = labels
+
+def check_records(inputs: Tensor, labels: Tensor, sizes: tuple[int, ...]) -> None:
+    """Raise an error where compiled code would leave its memory.
+
+    Raises:
+        DataError: records of another size or type than the chain's, or labels that it has no output for.
+    """
+    size = inputs[:1].numel() if len(inputs) else sizes[0]
+    if inputs.dtype != torch.float32 or size != sizes[0]:
+        raise DataError(f"records of {size} {inputs.dtype} each; expected {sizes[0]} torch.float32 for this model")
+    if labels.dtype == torch.int64 and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < sizes[-1]:
+        raise DataError(f"labels up to {int(labels.max())}; expected 0 to {sizes[-1] - 1}, the outputs of the model")
 
 
-class _Chain(ctypes.Structure):
+class ChainStruct(ctypes.Structure):
+    """A chain as compiled code reads it."""
+
     _fields_ = (
         ("layers", ctypes.c_int64),
         ("activation", ctypes.c_int64),
@@ -217,9 +217,24 @@ class _Chain(ctypes.Structure):
         ("biases", ctypes.POINTER(ctypes.c_int64)),
     )
 
+    @classmethod
+    def of(cls, chain: Chain) -> ChainStruct:
+        """Return `chain`, whose labels are classes until `classes` says otherwise."""
+        sizes, weights, biases = map(_numbers, (chain.sizes, chain.weights, chain.biases))
+        return cls(
+            layers=len(chain.weights), activation=chain.activation, classes=1, width=chain.width,
+            sizes=sizes, weights=weights, biases=biases,
+        )  # fmt: skip
+
+
+def workspace(struct: ChainStruct, cdll: ctypes.CDLL) -> int:
+    """Return how many floats compiled code needs beside the models."""
+    cdll.chain_workspace.restype = ctypes.c_int64
+    return int(cdll.chain_workspace(ctypes.byref(struct)))
+
 
 _WHOLE, _MEMORY = ctypes.c_int64, ctypes.c_void_p
-_ARGUMENTS: tuple[Any, ...] = (ctypes.POINTER(_Chain), _WHOLE, *[_MEMORY] * 6, _WHOLE, _MEMORY, _WHOLE, *[_MEMORY] * 3)
+_ARGUMENTS: tuple[Any, ...] = (ctypes.POINTER(ChainStruct), _WHOLE, *[_MEMORY] * 6, _WHOLE, _MEMORY, _WHOLE, *[_MEMORY] * 3)
 
 
 def _numbers(values: tuple[int, ...]) -> ctypes.Array[ctypes.c_int64]:

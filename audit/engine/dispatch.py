@@ -129,14 +129,19 @@ def _disagreement(module: nn.Module, state: Mapping[str, Tensor], inputs: Tensor
     labels = _labels(reference)
     mask = torch.ones(_MODELS, len(inputs) // _MODELS, dtype=torch.bool, device=inputs.device)
     rows = Rows(inputs=inputs, labels=labels, mask=mask)
-    gradients = _example_gradients(slow, rows)
+    gradients = _example_gradients(slow, rows, plain=True)
+    reason: str | None
     try:
         fast = TapeGradients(module, state)
         if not agree(fast.forward(inputs).unsqueeze(0), reference.unsqueeze(0), _TOLERANCE.get(reference.dtype, _COARSE)):
-            return "its forward pass treats a batch of several models unlike a batch of one"
-        return _unlike_sums(fast, rows, gradients)
+            reason = "its forward pass treats a batch of several models unlike a batch of one"
+        else:
+            reason = _unlike_sums(fast, rows, gradients)
     except CODE_ERRORS as error:
-        return str(error).partition("\n")[0]
+        reason = str(error).partition("\n")[0]
+    if reason is not None:
+        _example_gradients(slow, rows, plain=False)  # these models will be trained that way
+    return reason
 
 
 def _by_loop(slow: LoopGradients, inputs: Tensor) -> Tensor:
@@ -155,14 +160,14 @@ def _labels(outputs: Tensor) -> Tensor:
     return torch.arange(len(outputs), device=outputs.device) % outputs.shape[1]
 
 
-def _example_gradients(slow: LoopGradients, rows: Rows) -> dict[str, Tensor]:
-    """Name to `(models, rows, ...)`.
+def _example_gradients(slow: LoopGradients, rows: Rows, *, plain: bool) -> dict[str, Tensor]:
+    """Name to `(models, rows, ...)`, by plain autograd or the way of training by the loop.
 
     Raises:
         ConfigError: the module's code cannot be differentiated.
     """
     try:
-        gradients = slow.example_gradients(rows)
+        gradients = slow.example_gradients(rows, plain=plain)
     except CODE_ERRORS as error:
         raise ConfigError(failure(slow.module, rows.inputs, error)) from error
     return {name: torch.stack([of_model[name] for of_model in gradients]) for name in gradients[0]}

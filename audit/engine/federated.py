@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -13,11 +13,13 @@ from torch import Tensor
 
 from audit.core.data import Array
 from audit.core.seeds import Seed
-from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
-from audit.engine.clipping import clip_factors, stacked_state
+from audit.core.training import Progress, TrainedModels, TrainingJob
+from audit.engine.clipping import all_finite, clip_factors, stacked_state
+from audit.engine.compiled_clients import client_steps
 from audit.engine.device import find_device
 from audit.engine.federated_canaries import CanaryClients, PlantedCanaries, RoundSight, stream, streams
-from audit.engine.federated_clients import LocalTraining, Workers, batches, split
+from audit.engine.federated_clients import CACHE_CLIENTS, LocalTraining, Workers, batches, split
+from audit.engine.federated_measures import RoundMeasures
 from audit.engine.federated_records import CanaryExamples, RecordClients
 from audit.engine.losses import input_tensor, label_tensor
 from audit.engine.optimizing import optimizer_of
@@ -55,16 +57,6 @@ class RoundPlan:
     hosts: int | None = None
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Measurements:
-    """What really happened, gathered while it happens."""
-
-    participants: Array
-    noise_squares: Tensor
-    largest: Tensor
-    skipped: Tensor
-
-
 class Federations:
     """The federations of a job, trained from the first to the last round.
 
@@ -85,6 +77,8 @@ class Federations:
         DataError: too few records for the clients, or canaries made for another model.
     """
 
+    crews: ClassVar[type[Workers]] = Workers
+
     def __init__(self, job: TrainingJob, plan: RoundPlan) -> None:
         self.job, self.plan = job, plan
         device = find_device(job.device)
@@ -95,12 +89,15 @@ class Federations:
         shape, outputs = job.dataset.train.inputs.shape[1:], job.dataset.outputs
         modules = [starting(job.model, shape, outputs, seed.child("init"), job.start) for seed in job.seeds]
         self.state = stacked_state(modules, torch.float32, device)
-        self.workers = Workers(modules[0], self.state, _records(job, device), plan.slots, plan.local)
+        records = _records(job, device)
+        self.workers = self.crews(modules[0], self.state, records, plan.slots, plan.local)
         self.served = self.workers.row_of(self.state)
         self.canaries = self._planted()
-        self.padded, self.sizes = self.canaries.rows(
+        self.record_table, self.sizes = self.canaries.rows(
             split(job.dataset, plan.clients, plan.split, plan.concentration, Seed(plan.split_seed))
         )
+        if plan.local.private is None:
+            self.workers.fast_steps = client_steps(modules[0], records, plan.local.compile, self._examples())
         self.weights = self.weight_of(torch.from_numpy(np.array(self.sizes)).to(device, torch.float32))
         self.canaries.send(self.clipped, self.weight_of, int(self.sizes.max()))
         self.optimizer = optimizer_of(job).start(self.rounds)
@@ -114,6 +111,11 @@ class Federations:
         if self.plan.hosts is None:
             return RecordClients(self.job, self.workers, self.served)
         return CanaryExamples(self.job, self.workers, self.served, self.plan.hosts)
+
+    def _examples(self) -> float:
+        """Return how many passes over one record a federation comes to in expectation."""
+        sizes = self.sizes[0] if self.plan.local.batch is None else np.minimum(self.sizes[0], self.plan.local.batch)
+        return float(sizes.sum()) * self.plan.local.steps * self.job.steps * self.rate
 
     def weight_of(self, records: Tensor) -> Tensor:
         """Return the weights of clients that hold so many records, all 1 or capped at 1."""
@@ -138,18 +140,14 @@ class Federations:
 
     def run(self, progress: Progress) -> TrainedModels:
         """Return all federations after all rounds."""
-        rounds, count, device = self.rounds, self.count, self.served.device
+        rounds, count = self.rounds, self.count
         initial = {name: value.clone() for name, value in self.workers.named(self.served).items()}
-        measurements = _Measurements(
-            participants=self.coins.sum(2).reshape(count, -1, self.plan.cohorts).sum(2),
-            noise_squares=torch.zeros(count, dtype=torch.float64, device=device),
-            largest=torch.zeros(count, device=device),
-            skipped=torch.zeros(count, dtype=torch.int64, device=device),
-        )
+        participants = self.coins.sum(2).reshape(count, -1, self.plan.cohorts).sum(2)
+        measures = RoundMeasures(participants, self.coins[:, :, : self.plan.clients].sum(2), self.clip_norm, self.served)
         signals: dict[str, Tensor] = {}
         checkpoints = []
         for number in range(rounds):
-            self._round(number, measurements, signals)
+            self._round(number, measures, signals)
             if (number + 1) % self.plan.cohorts:
                 continue
             if (number + 1) // self.plan.cohorts in self.job.checkpoints:
@@ -157,25 +155,29 @@ class Federations:
             progress(count)
         return TrainedModels(
             weights=_export({**self.state, **self.workers.named(self.served)}),
-            executed=self._execution(measurements),
+            executed=measures.executed(
+                self.job.steps,
+                self._noisy_coordinates,
+                self.coins.shape[2],
+                local=self.plan.noise == "local",
+                inner=0 if self.plan.local.private is None else self.workers.layout.parameters * self.plan.local.steps,
+            ),
             initial=_export({slot.name: initial[slot.name] for slot in self.workers.layout.slots}),
             checkpoints=tuple(checkpoints),
             extra={name: values.cpu().numpy() for name, values in signals.items()},
         )
 
-    def _round(self, number: int, measurements: _Measurements, signals: dict[str, Tensor]) -> None:
+    def _round(self, number: int, measures: RoundMeasures, signals: dict[str, Tensor]) -> None:
         """One round of every federation; what is seen of canaries goes to `signals`, name to `(N, m, steps)`."""
         present = torch.from_numpy(self.coins[:, number]).to(self.served.device)
         total = torch.zeros_like(self.served)
-        largest = self.canaries.add_sum(present, total)
-        if largest is not None and self.clip_norm is not None:
-            torch.maximum(measurements.largest, largest / self.clip_norm, out=measurements.largest)
-        honest = self._clients_sum(number, measurements)
+        measures.note_norms(self.canaries.add_sum(present, total))
+        honest = self._clients_sum(number, measures)
         unknown = self.canaries.unknown()
         background = honest if unknown is None else honest - unknown
         total += honest
         noise = self.noise_of(number)
-        self._measure(number, noise, measurements)
+        measures.note_noise(noise, self._spread(number))
         model_release = self.released(total, noise)
         noisy_sum = total if self.plan.noise == "central" else model_release
         before = self.served.clone()
@@ -198,15 +200,14 @@ class Federations:
                 signals[name] = values.new_zeros(*values.shape, self.job.steps)
             signals[name][:, own, step] = values[:, own]
 
-    def _clients_sum(self, number: int, measurements: _Measurements) -> Tensor:
+    def _clients_sum(self, number: int, measures: RoundMeasures) -> Tensor:
         """Return the sum of the honest clients' clipped and weighted updates `(N, width)`."""
         total = torch.zeros_like(self.served)
         federation, client = np.nonzero(self.coins[:, number, : self.plan.clients])
         rows, real = self._records_of(number, federation, client)
         device = self.served.device
-        for start in range(0, len(client), self.plan.slots):
-            part = slice(start, start + self.plan.slots)
-            owner = torch.from_numpy(federation[part]).to(device)
+        for part in self.workers.parts(len(client)):
+            owner, number_of = (torch.from_numpy(numbers[part]).to(device) for numbers in (federation, client))
             longest = max(1, int(real[part].sum(2).max()))
             client_updates = self.workers.updates(
                 self.served.index_select(0, owner),
@@ -214,15 +215,14 @@ class Federations:
                 torch.from_numpy(np.ascontiguousarray(real[part, :, :longest])).to(device),
                 self._record_noise(number, federation[part], client[part]),
             )
-            number_of = torch.from_numpy(client[part]).to(device)
-            clipped_sums, finite = self.clipped(client_updates, self.weights[owner, number_of])
-            self.canaries.arrive(owner, number_of, clipped_sums)
-            total.index_add_(0, owner, clipped_sums)
-            measurements.skipped.index_add_(0, owner, (~finite).long())
-            if self.clip_norm is not None:
-                ratios = torch.zeros_like(measurements.largest)
-                ratios.scatter_reduce_(0, owner, clipped_sums.norm(dim=1) / self.clip_norm, "amax")
-                torch.maximum(measurements.largest, ratios, out=measurements.largest)
+            if self.workers.inside is not None:
+                measures.note_inside(owner, self.workers.inside)
+            blocks = (values.split(CACHE_CLIENTS) for values in (client_updates, owner, number_of))
+            for updates, owners, numbers in zip(*blocks, strict=True):  # few enough to stay in the cache meanwhile
+                products, finite = self.clipped(updates, self.weights[owners, numbers])
+                self.canaries.arrive(owners, numbers, products)
+                total.index_add_(0, owners, products)
+                measures.note_updates(owners, products, finite)
         return total
 
     def _record_noise(self, number: int, federation: Array, client: Array) -> list[torch.Generator]:
@@ -246,7 +246,7 @@ class Federations:
                 generator = self.job.seeds[index].child("local", number).numpy()
                 row_numbers, mask = batches(self.sizes[index, client[own]], self.plan.local, generator)
                 rows[own, :, : row_numbers.shape[2]] = np.take_along_axis(
-                    self.padded[index, client[own]][:, None], row_numbers, axis=2
+                    self.record_table[index, client[own]][:, None], row_numbers, axis=2
                 )
                 real[own, :, : mask.shape[2]] = mask
         return rows, real
@@ -264,6 +264,10 @@ class Federations:
         noise[:, self.workers.columns] = normal_draws.to(noise.device)
         return noise * (self.private.noise_multiplier * self.scale * self._spread(number)).unsqueeze(1)
 
+    @property
+    def _noisy_coordinates(self) -> int:
+        return len(self.workers.columns) if self.private is not None else 0
+
     def _spread(self, number: int) -> Tensor:
         """Return how much larger the noise of the sum is than the accounted one, of an update or of the sum itself `(N,)`."""
         if self.plan.noise != "local":
@@ -271,37 +275,12 @@ class Federations:
         replies = self.coins[:, number, : self.plan.clients].sum(1)
         return torch.from_numpy(np.sqrt(replies)).to(self.served)
 
-    def _measure(self, number: int, noise: Tensor, measurements: _Measurements) -> None:
-        """Note the size of the noise that was added."""
-        # a round without replies has no local noise: 0 over 1, not over 0
-        spread = self._spread(number).clamp(min=1).double()
-        measurements.noise_squares += noise.double().square().sum(1) / spread.square()
-
     def update_noise(self) -> float:
         """Return the noise multiplier of a single update as it arrives."""
         if self.private is None or self.plan.noise in ("none", "central", "records"):
             return 0.0
         share = 1.0 if self.plan.noise == "local" else 1 / math.sqrt(self.plan.clients - self.plan.dropped)
         return self.private.noise_multiplier * share
-
-    def _execution(self, measurements: _Measurements) -> Executed:
-        """Return what was measured; a round without clients has no local noise, and counts as a draw all the same."""
-        draws = len(self.workers.columns) * self.rounds if self.private is not None else 0
-        multiplier = np.zeros(self.count)
-        if draws:
-            replies = self.coins[:, :, : self.plan.clients].sum(2)  # canary slots add no noise to the sum
-            lonely = (replies == 0).sum(1) if self.plan.noise == "local" else np.zeros(self.count)
-            draw_counts = np.maximum(draws - lonely * len(self.workers.columns), 1)
-            multiplier = np.sqrt(measurements.noise_squares.cpu().numpy() / draw_counts) / self.scale
-        return Executed(
-            steps=self.job.steps,
-            batch_sizes=measurements.participants,
-            population=np.full(self.count, self.coins.shape[2]),
-            noise_multiplier=multiplier,
-            noise_draws=draws,
-            largest_norm=measurements.largest.double().cpu().numpy(),
-            skipped=measurements.skipped.cpu().numpy(),
-        )
 
 
 def clipped_updates(updates: Tensor, clip_norm: float | None, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -316,7 +295,8 @@ def clipped_updates(updates: Tensor, clip_norm: float | None, weights: Tensor) -
     finite = norms.isfinite()
     factors = weights if clip_norm is None else weights * clip_factors(norms, clip_norm, finite)
     products = updates * factors.unsqueeze(1)
-    products[~finite] = 0  # a factor of 0 does not take out what is infinite
+    if not all_finite(norms):
+        products[~finite] = 0  # a factor of 0 does not take out what is infinite
     return products, finite
 
 

@@ -54,7 +54,7 @@ class PlantedCanaries(Protocol):
     slots: int
     owners: Array
 
-    def rows(self, held: Sequence[Array]) -> tuple[Array, Array]:
+    def rows(self, client_rows: Sequence[Array]) -> tuple[Array, Array]:
         """Return the records of each client `(N, clients, longest)`, padded by repeating, and their numbers `(N, clients)`."""
 
     def send(self, clip: Clipping, weight_of: Callable[[Tensor], Tensor], most_records: int) -> None:
@@ -90,9 +90,9 @@ class CanaryClients:
         self.streams = streams(job.seeds, "canary noise")
         self.uploads: Tensor | None = None
 
-    def rows(self, held: Sequence[Array]) -> tuple[Array, Array]:
+    def rows(self, client_rows: Sequence[Array]) -> tuple[Array, Array]:
         """Return the clients' own records, the same in all federations."""
-        return same_rows(held, len(self.included))
+        return same_rows(client_rows, len(self.included))
 
     def send(self, clip: Clipping, weight_of: Callable[[Tensor], Tensor], most_records: int) -> None:
         """Make what each canary client adds to the sum `(m, width)`; canaries of one coordinate each are added as they are."""
@@ -153,16 +153,16 @@ class CanaryClients:
         return arrivals
 
 
-def padded_rows(held: Sequence[Array], longest: int | None = None) -> tuple[Array, Array]:
+def padded_rows(client_rows: Sequence[Array], longest: int | None = None) -> tuple[Array, Array]:
     """Return rows of each client `(clients, longest)`, padded by repeating, which masks leave out, and their numbers."""
-    sizes = np.array([len(rows) for rows in held])
+    sizes = np.array([len(rows) for rows in client_rows])
     width = int(sizes.max()) if longest is None else longest
-    return np.stack([np.resize(rows, width) for rows in held]), sizes
+    return np.stack([np.resize(rows, width) for rows in client_rows]), sizes
 
 
-def same_rows(held: Sequence[Array], federations: int) -> tuple[Array, Array]:
+def same_rows(client_rows: Sequence[Array], federations: int) -> tuple[Array, Array]:
     """Return the same for each federation: `(federations, clients, longest)` and `(federations, clients)`."""
-    rows, sizes = padded_rows(held)
+    rows, sizes = padded_rows(client_rows)
     return np.broadcast_to(rows, (federations, *rows.shape)), np.broadcast_to(sizes, (federations, *sizes.shape))
 
 

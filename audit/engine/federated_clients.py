@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from audit.core import checks
 from audit.core.data import Array, Dataset
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.data import clients
 from audit.engine.clipping import Clip, Gradients, Rows
+from audit.engine.compiled_clients import ClientSteps
+from audit.engine.compiled_mlp import COMPILE
 from audit.engine.dispatch import gradients_of
 from audit.engine.layer_map import has_random_layers
 from audit.engine.losses import USUAL
@@ -22,7 +25,8 @@ from audit.engine.parameter_layout import Layout
 from audit.engine.per_model_loop import LoopGradients
 
 SPLITS = ("uniform", "dirichlet", "column")
-_CREW = 16  # sizes of crews are multiples of this
+_CREW = 4  # sizes of crews are multiples of this
+CACHE_CLIENTS = 16  # updates at once in what takes one pass over each after the other
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +55,14 @@ class LocalTraining:
         batch: records of a step, drawn afresh without replacement; None for all that the client has.
         learning_rate: of these steps.
         private: where these steps are DP-SGD; `batch` says nothing then.
+        compile: "on", "auto" or "off": whether steps without noise are those of compiled code where the model is a chain.
     """
 
     steps: int = 5
     batch: int | None = None
     learning_rate: float = 0.1
     private: RecordNoise | None = None
+    compile: str = "off"
 
     def __post_init__(self) -> None:
         if self.steps < 1 or (self.batch is not None and self.batch < 1) or not self.learning_rate > 0:
@@ -64,6 +70,7 @@ class LocalTraining:
                 f"local_steps {self.steps}, local_batch {self.batch}, local_learning_rate {self.learning_rate}; expected at "
                 "least 1, at least 1 or null, and more than 0"
             )
+        checks.choice(self.compile, "compile", COMPILE)
 
 
 def split(dataset: Dataset, count: int, kind: str, concentration: float, seed: Seed) -> tuple[Array, ...]:
@@ -120,6 +127,11 @@ class Workers:
         slots: clients at once.
         local: what they do.
 
+    Attributes:
+        fast_steps: takes the local steps instead of torch, where it is given.
+        inside: of the updates computed last, where their steps are DP-SGD: the sum of squares of each client's noise, over the
+            accounted variance, and its largest clipped gradient, over the clip norm, `(k,)` each.
+
     Raises:
         UnsupportedMechanism: dropout, or an untrained tensor that differs between federations.
     """
@@ -134,6 +146,8 @@ class Workers:
     ) -> None:
         self.inputs, self.labels = records
         self.local, self.slots = local, slots
+        self.fast_steps: ClientSteps | None = None
+        self.inside: tuple[Tensor, Tensor] | None = None
         copies = {name: value[:1].expand(slots, *value.shape[1:]).clone() for name, value in state.items()}
         self.moved = _moved_buffers(module, self.inputs[:2])
         if self.moved and local.private is not None:
@@ -149,6 +163,12 @@ class Workers:
         self.buffers = {name: state[name].shape[1:] for name in self.moved}
         self.width = self.layout.width + sum(shape.numel() for shape in self.buffers.values())
         self.columns = torch.cat([self.layout.columns(), torch.arange(self.layout.width, self.width)]).to(self.inputs.device)
+
+    def parts(self, count: int) -> Iterator[slice]:
+        """Return which of so many clients train at once: parts of about one size, few enough for the slots and the cache."""
+        size = self.slots if self.fast_steps is None else min(self.slots, CACHE_CLIENTS)
+        step = -(-count // -(-count // size)) if count else size
+        return (slice(start, start + step) for start in range(0, count, step))
 
     def crew(self, count: int) -> Gradients:
         """Return models for so many clients at once: the fewest slots of a few sizes, so that slots do not lie idle."""
@@ -189,11 +209,17 @@ class Workers:
             real: which of those are not padding.
             streams: of each client's own noise, where its steps are DP-SGD.
         """
+        if self.fast_steps is not None:
+            last = start.clone()
+            self.fast_steps.descend(last, rows, real, self.local.learning_rate)
+            return torch.sub(start, last, out=last)
         count = len(start)
         models = self.crew(count)
         missing = len(models.flat) - count
         if missing:
             rows, real = (torch.cat([part, part.new_zeros(missing, *part.shape[1:])]) for part in (rows, real))
+        if self.local.private is not None:
+            self.inside = torch.zeros(count, dtype=torch.float64, device=start.device), start.new_zeros(count)
         buffers = models_state(models, self.moved)
         models.flat[:count] = start[:, : self.layout.width]
         for name, part in self._parts(start).items():
@@ -216,19 +242,25 @@ class Workers:
         """Return the noisy mean of clipped gradients of each client that DP-SGD takes a step along."""
         private = self.local.private
         gradient = torch.zeros_like(models.flat)
-        if private is not None:
-            models.add_sum(batch, Clip(norm=private.clip_norm), gradient)
-            self._add_noise(gradient, streams, private.noise_multiplier * private.clip_norm)
+        if private is not None and self.inside is not None:
+            clipping = models.add_sum(batch, Clip(norm=private.clip_norm), gradient)
+            noise = self.noise_of_step(streams, private).to(gradient.device)
+            gradient[: len(noise)].add_(noise)
             gradient.div_(private.batch)
+            squares, largest = self.inside
+            deviation = max(private.noise_multiplier * private.clip_norm, 1e-300)
+            squares += (noise.double() / deviation).square().sum(1)
+            if clipping is not None:
+                torch.maximum(largest, clipping.left[: len(noise)].amax(1) / private.clip_norm, out=largest)
         return gradient
 
-    def _add_noise(self, gradient: Tensor, streams: Sequence[torch.Generator], deviation: float) -> None:
-        """Add each client's noise to all parameters."""
+    def noise_of_step(self, streams: Sequence[torch.Generator], private: RecordNoise) -> Tensor:
+        """Return each client's noise in a step on all parameters `(k, width)`, on the host."""
         columns = self.layout.columns()
-        noise = torch.zeros(gradient.shape)
+        noise = torch.zeros(len(streams), self.layout.width)
         for slot, stream in enumerate(streams):
-            noise[slot, columns] = torch.randn(len(columns), generator=stream) * deviation
-        gradient.add_(noise.to(gradient.device))
+            noise[slot, columns] = torch.randn(len(columns), generator=stream) * (private.noise_multiplier * private.clip_norm)
+        return noise
 
     def gradients(self, start: Tensor, records: Tensor) -> Tensor:
         """Return the gradient of one record's loss at each model, as wide as an update `(k, width)`, for `k` up to `slots`.

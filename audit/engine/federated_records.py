@@ -110,15 +110,15 @@ class CanaryExamples:
         self.first = len(job.dataset.train)
         self.sight = RecordSight(job, workers, like, self.owners)
 
-    def rows(self, held: Sequence[Array]) -> tuple[Array, Array]:
+    def rows(self, client_rows: Sequence[Array]) -> tuple[Array, Array]:
         """Return the records of each client of each federation, the hosts' with the canaries that are in."""
-        if self.hosts > len(held):
-            raise ConfigError(f"hosts is {self.hosts} of {len(held)} clients; expected at most as many")
+        if self.hosts > len(client_rows):
+            raise ConfigError(f"hosts is {self.hosts} of {len(client_rows)} clients; expected at most as many")
         numbers = self.first + np.arange(len(self.owners))
         parts = []
         for coins in self.included:
-            own = [np.concatenate([held[host], numbers[coins & (self.owners == host)]]) for host in range(self.hosts)]
-            parts.append([*own, *held[self.hosts :]])
+            own = [np.concatenate([client_rows[host], numbers[coins & (self.owners == host)]]) for host in range(self.hosts)]
+            parts.append([*own, *client_rows[self.hosts :]])
         longest = max(len(rows) for lists in parts for rows in lists)
         blocks = [padded_rows(lists, longest) for lists in parts]
         return np.stack([rows for rows, _ in blocks]), np.stack([sizes for _, sizes in blocks])
@@ -133,8 +133,8 @@ class CanaryExamples:
 
     def arrive(self, owner: Tensor, client: Tensor, updates: Tensor) -> None:
         """Keep the hosts' updates."""
-        chosen = client < self.sight.updates.shape[1]
-        self.sight.updates[owner[chosen], client[chosen]] = updates[chosen]
+        of_hosts = client < self.sight.updates.shape[1]
+        self.sight.updates[owner[of_hosts], client[of_hosts]] = updates[of_hosts]
 
     def unknown(self) -> Tensor | None:
         """Return the sum of the hosts' updates."""
@@ -170,9 +170,9 @@ class RecordClients:
         self.sight = RecordSight(job, workers, served, self.owners)
         self.previous = served.clone()
 
-    def rows(self, held: Sequence[Array]) -> tuple[Array, Array]:
+    def rows(self, client_rows: Sequence[Array]) -> tuple[Array, Array]:
         """Return the clients' own records, the same in all federations."""
-        return same_rows(held, len(self.included))
+        return same_rows(client_rows, len(self.included))
 
     def send(self, clip: Clipping, weight_of: Callable[[Tensor], Tensor], most_records: int) -> None:
         """Keep the clipping and the weight of a client that claims many records."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -37,10 +39,26 @@ class HeldDraws(TorchDispatchMode):
         free: those among them that could not be held, such as `randperm`.
     """
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: torch would load its compiler, which takes over a second, to keep it away from `__torch_dispatch__`."""
+        return False
+
     def __init__(self) -> None:
         super().__init__()
         self.random_operations: set[str] = set()
         self.free: set[str] = set()
+        self._scope = ExitStack()
+
+    def __enter__(self) -> Self:
+        if "torch._dynamo" in sys.modules:  # compiled code hides its draws, or is compiled with this scope in it
+            self._scope.enter_context(torch.compiler.set_stance("force_eager"))
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._scope.close()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
@@ -19,6 +19,8 @@ from audit.engine.parameter_layout import Layout
 from audit.models.build import seeded_stream
 
 log = logging.getLogger(__name__)
+
+_RecordLoss = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
 
 
 class LoopGradients:
@@ -83,13 +85,19 @@ class LoopGradients:
         norms, clipped_norms = (torch.stack([getattr(result, name) for result in results]) for name in ("norms", "left"))
         return Clipping(norms=norms, left=clipped_norms, finite=all(result.finite for result in results))
 
-    def example_gradients(self, rows: Rows) -> list[dict[str, Tensor]]:
-        """For each model, name to `(rows, ...)`: the gradient of each example."""
+    def example_gradients(self, rows: Rows, *, plain: bool = False) -> list[dict[str, Tensor]]:
+        """For each model, name to `(rows, ...)`: the gradient of each example.
+
+        Args:
+            rows: of all models.
+            plain: by autograd of one example after another; `torch.func.grad` loads torch's compiler, over a second of CPU.
+        """
         self._modes.train()
         inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
         labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
         parts = [_part(rows, inputs[n], labels[n], rows.mask[n]) for n in range(self.models)]
-        return [self._example_gradients(*self._split(n), part) for n, part in enumerate(parts)]
+        gradients = self._plain_gradients if plain else self._example_gradients
+        return [gradients(*self._split(n), part) for n, part in enumerate(parts)]
 
     def _split(self, model: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         trainable = {slot.name for slot in self.layout.slots}
@@ -125,14 +133,10 @@ class LoopGradients:
         return clipping
 
     def _example_gradients(self, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows) -> dict[str, Tensor]:
-        """Name to `(rows, ...)`; by plain autograd, one example after another, where `vmap` does not know an operation."""
-
-        def loss(values: dict[str, Tensor], record: Tensor, label: Tensor) -> Tensor:
-            outputs = torch.func.functional_call(self.module, {**values, **constants}, (record,))
-            return rows.loss.values(outputs, label).mean()
-
+        """Name to `(rows, ...)`; by plain autograd where `vmap` does not know an operation."""
         if self._vectorises:
             try:
+                loss = self._record_loss(constants, rows)
                 record_gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
                 gradients: dict[str, Tensor] = record_gradients(parameters, rows.inputs, rows.labels)
                 return gradients
@@ -141,16 +145,29 @@ class LoopGradients:
                     raise
                 self._vectorises = False
                 log.warning("examples are taken one after another, which is slower still; vmap says: %s", error)
+        return self._plain_gradients(parameters, constants, rows)
+
+    def _plain_gradients(self, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows) -> dict[str, Tensor]:
+        loss = self._record_loss(constants, rows)
         stacked_gradients = {name: value.new_zeros(len(rows.mask), *value.shape) for name, value in parameters.items()}
         for row in rows.mask.nonzero().flatten().tolist():
             leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
-            parts = torch.autograd.grad(
-                loss(leaves, rows.inputs[row], rows.labels[row]), list(leaves.values()), allow_unused=True
-            )
-            for name, part in zip(leaves, parts, strict=True):
+            record_loss = loss(leaves, rows.inputs[row], rows.labels[row])
+            for name, part in zip(
+                leaves, torch.autograd.grad(record_loss, list(leaves.values()), allow_unused=True), strict=True
+            ):
                 if part is not None:
                     stacked_gradients[name][row] = part
         return stacked_gradients
+
+    def _record_loss(self, constants: dict[str, Tensor], rows: Rows) -> _RecordLoss:
+        """Return the loss of one record, averaged over its copies, by parameters, inputs and label."""
+
+        def loss(values: dict[str, Tensor], record: Tensor, label: Tensor) -> Tensor:
+            outputs = torch.func.functional_call(self.module, {**values, **constants}, (record,))
+            return rows.loss.values(outputs, label).mean()
+
+        return loss
 
 
 def _part(rows: Rows, inputs: Tensor, labels: Tensor, mask: Tensor) -> Rows:

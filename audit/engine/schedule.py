@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,18 +17,16 @@ from torch import nn
 
 from audit.core import checks
 from audit.core.data import Array
-from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
-from audit.engine.clipping import Clip, stacked_state
+from audit.engine.architecture_key import architecture_key, content_key, loss_key
 from audit.engine.compile_c import library
 from audit.engine.compiled_mlp import COMPILE, SOURCE, Chain, chain_of, worth_compiling
 from audit.engine.device import find_device
-from audit.engine.dispatch import loop_reason
 from audit.engine.dp_options import Technique
-from audit.engine.examine import Behaviour, Probe, examine
-from audit.engine.ghost_clipping import TapeGradients
+from audit.engine.examine import Probe
 from audit.engine.losses import input_tensor, label_tensor, loss_of
 from audit.engine.microbatches import planned_rows
+from audit.engine.model_trial import KeptTrials, Trial, try_out, try_paths
 from audit.engine.parameter_layout import Layout
 from audit.engine.sampling import ALIGNMENT, Law, align_up
 from audit.models.build import starting
@@ -44,6 +42,7 @@ _PASS_BYTES = 2**28
 _FLAT_BYTES = 2**21
 # below this many models the interpreter's share of a step outweighs the cache
 _FEW_MODELS, _FEW_BYTES = 4, 2**26
+_TRIALS = KeptTrials()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,22 +111,18 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
     device = find_device(job.device)
     shape = job.dataset.train.inputs.shape[1:]
     module = starting(job.model, shape, job.dataset.outputs, job.seeds[0].child("init"), job.start)
-    probe = _probe(job)
-    behaviour = examine(module, probe, private=job.noisy is not None)
-    state = stacked_state([module], settings.dtype, device)
-    sample = probe.on(device, settings.dtype)
+    chain = _compiled(job, settings, technique or Technique(), module)
+    trial = _trial(job, settings, module, compiled=chain is not None)
     # canaries that are gradients take no rows; of the others about half are in a model, more only costs passes
     canary_rows = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
     law = Law(population=len(job.dataset.train) + canary_rows, rate=job.sample_rate)
     workers = torch.get_num_threads() if device.type == "cpu" else 1
-    chain = _compiled(job, settings, technique or Technique(), module)
+    slow, row_bytes = trial.sequential, trial.row_bytes
     if chain is not None:  # padding costs compiled code nothing; what is left to torch passes over the flat parameters
-        slow, row_bytes, rows = False, 0, settings.rows or law.rows
+        rows = settings.rows or law.rows
         fit = max(_FEW_MODELS, _FLAT_BYTES // (Layout.of(module).width * settings.dtype.itemsize))
     else:
-        slow = settings.sequential or _alone(behaviour) or loop_reason(module, state, sample.inputs) is not None
-        row_bytes = 0 if slow else _row_bytes(TapeGradients(module, state), sample)
-        rows = settings.rows or (_whole_batch(law) if behaviour.mixes else _rows(law, row_bytes, device))
+        rows = settings.rows or (_whole_batch(law) if trial.behaviour.mixes else _rows(law, row_bytes, device))
         fit = _fitting(len(job.seeds), rows * row_bytes, device)
         if slow and PRECISIONS[settings.precision] is not None:
             log.warning("precision: %s has no effect on models that are trained one after another", settings.precision)
@@ -138,12 +133,33 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
         planned=planned_rows(law),
         workers=min(workers, -(-len(job.seeds) // chunk)),
         sequential=slow,
-        draws=bool(behaviour.draws),
+        draws=bool(trial.behaviour.draws),
         dtype=settings.dtype,
         row_bytes=row_bytes,
         chain=chain,
         products=None if slow else PRECISIONS[settings.precision],
     )
+
+
+def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, compiled: bool) -> Trial:
+    """Return what the model was seen to do, of an earlier job where only values that training moves are others.
+
+    The key has all that a trial reads of libraries' models; those with code of a user's own are tried out for every job. An
+    earlier run's is never used, since a user may have changed code in between.
+    """
+    probe, private = _probe(job), job.noisy is not None
+    place = (find_device(job.device), settings.dtype)
+    start = content_key(job.start)
+    sample = content_key({"inputs": probe.inputs, "labels": probe.labels})
+    loss = loss_key(probe.loss)
+    key = (architecture_key(module), start, sample, loss, probe.classes, private, place, settings.sequential, compiled)
+
+    def trial() -> Trial:
+        if compiled or settings.sequential:
+            return replace(try_out(module, probe, private=private), sequential=not compiled)
+        return try_paths(module, probe, place, private=private)
+
+    return _TRIALS.of(job.dataset.test.inputs, key, trial)
 
 
 def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique, module: nn.Module) -> Chain | None:
@@ -169,13 +185,6 @@ def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique
     if settings.compile == "auto" and not worth_compiling(chain, examples):
         return None
     return chain if library(SOURCE) is not None else None
-
-
-def _alone(behaviour: Behaviour) -> bool:
-    """True where the models cannot share a forward pass, which is said once."""
-    if behaviour.why_alone is not None:
-        log.warning("the models are trained one after another, which is slower: %s", behaviour.why_alone)
-    return behaviour.why_alone is not None
 
 
 def _is_column(labels: Array) -> bool:
@@ -234,11 +243,3 @@ def _chunk(models: int, fit: int, workers: int) -> int:
     """Models of one chunk, so that all workers have as many chunks and no chunk has more than `fit`."""
     rounds = max(1, math.ceil(models / (fit * workers)))
     return max(1, math.ceil(models / (rounds * workers)))
-
-
-def _row_bytes(tape_gradients: TapeGradients, probe: Probe) -> int:
-    rows = probe.first(2)
-    tape_gradients.tape.numbers = 0
-    tape_gradients.begin([Seed(0)])
-    tape_gradients.add_sum(rows, Clip(norm=1.0), torch.zeros_like(tape_gradients.flat))
-    return 2 * tape_gradients.tape.numbers * tape_gradients.flat.element_size() // max(1, len(rows.inputs))

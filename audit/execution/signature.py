@@ -13,7 +13,7 @@ from pathlib import Path
 
 from audit.core import files
 from audit.core.errors import ConfigError, DataError, OutputError
-from audit.execution.run_folder import SIGNATURE, SUMS
+from audit.execution.run_folder import SIGNATURE, SUMS, write
 
 NAMESPACE = "epsilon-audit"
 FIRST_LINE = b"-----BEGIN SSH SIGNATURE-----"
@@ -30,10 +30,7 @@ def sign(folder: Path, key: Path) -> Path:
     """
     target = folder / SIGNATURE
     content = signature_of((folder / SUMS).read_bytes(), key, NAMESPACE)
-    try:
-        target.write_bytes(content)
-    except OSError as error:
-        raise OutputError(f"cannot write '{target}': {error.strerror}; choose another folder") from error
+    write(target, content)
     return target
 
 

@@ -1,4 +1,4 @@
-"""Names in the config become objects, here and nowhere else."""
+"""Names in the config become objects, here and in `assemble_games` alone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from audit import plugins
 from audit.accounting.resolve import side_of
 from audit.bounds.budget import Budget
 from audit.config import Config
-from audit.config.model import GameSpec, MechanismSpec
+from audit.config.model import MechanismSpec
 from audit.config.training import TrainingSection
-from audit.core.access import ACCESS_BY_NAME, Access, smallest_access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import DECLARED, Claim
 from audit.core.data import Dataset
@@ -20,12 +19,9 @@ from audit.core.errors import ConfigError
 from audit.core.event_forms import encode
 from audit.core.event_reading import unit
 from audit.core.events import Event
-from audit.core.game import Assumption
 from audit.core.observers import Observer
 from audit.core.protocols import (
     Accountant,
-    Attack,
-    Estimator,
     LossTaker,
     Mechanism,
     MechanismSetting,
@@ -36,10 +32,11 @@ from audit.core.protocols import (
 from audit.core.seeds import Seed
 from audit.event_curves import curves_of
 from audit.execution.code import foreign_modules
-from audit.experiment import sizes, stopping
+from audit.experiment import sizes
+from audit.experiment.assemble_games import check_counts, named_plugins, play_of
 from audit.experiment.naming import RecordKey, new_key
 from audit.experiment.parties import by_party
-from audit.experiment.spec import AuditDesign, Execution, Experiment, Material, PlannedAttack, Play, Recipe
+from audit.experiment.spec import AuditDesign, Execution, Experiment, Material, Recipe
 
 
 def assemble(config: Config, *, key: RecordKey | None = None, call_factory: bool = True) -> Experiment:
@@ -62,7 +59,7 @@ def assemble(config: Config, *, key: RecordKey | None = None, call_factory: bool
             plugins.find(plugins.FOLDERS["formats"], name, "formats")
     seed = Seed(config.seed)
     dataset = load.load(config.data, seed.child("data"))
-    accountants = tuple(_named_plugins("accountants", "audit.accounting.accountants", config.accountants))
+    accountants = tuple(named_plugins("accountants", "audit.accounting.accountants", config.accountants))
     for name, accountant in accountants:
         if side_of(accountant) == "lower":
             raise ConfigError(f"accountants: '{name}' states a lower bound on epsilon; a claim has to be an upper bound")
@@ -70,8 +67,8 @@ def assemble(config: Config, *, key: RecordKey | None = None, call_factory: bool
         raise ConfigError("the train split is empty, so there is nothing to train on; lower data.pool or data.test")
     trainings = [_recipe(config, spec, dataset, [accountant for _, accountant in accountants]) for spec in config.mechanisms]
     by_losses = _by_losses(dataset, [recipe for recipe, _ in trainings])
-    plays = tuple(replace(_play(config, spec), by_losses=by_losses) for spec in config.games)
-    _check_counts(plays)
+    plays = tuple(replace(play_of(config, spec), by_losses=by_losses) for spec in config.games)
+    check_counts(plays)
     recipes, plays = by_party(trainings, plays)
     design = AuditDesign(name=config.name, recipes=recipes, plays=plays)
     material = Material(
@@ -88,7 +85,7 @@ def assemble(config: Config, *, key: RecordKey | None = None, call_factory: bool
             delta=config.delta, confidence=config.confidence, comparisons=design.bounds, certificates=config.certificates
         ),
         execution=_execution(config),
-        classes=tuple(own for _, own in _named_plugins("coverage", plugins.FOLDERS["coverage"], config.coverage)),
+        classes=tuple(own for _, own in named_plugins("coverage", plugins.FOLDERS["coverage"], config.coverage)),
     )
 
 
@@ -105,7 +102,7 @@ def _execution(config: Config) -> Execution:
         models_per_job=config.execution.models_per_job,
         executor=plugins.build("audit.execution.executors", config.execution.executor),
         foreign=foreign_modules(config.model_dump(mode="json")),
-        checks=tuple(check for _, check in _named_plugins("checks", plugins.FOLDERS["checks"], config.checks)),
+        checks=tuple(check for _, check in named_plugins("checks", plugins.FOLDERS["checks"], config.checks)),
     )
 
 
@@ -115,20 +112,6 @@ def _parameters(config: Config, dataset: Dataset, trainer: Trainer) -> int:
     if isinstance(trainer, ModelMaker):
         return trainer.parameters(config.model, dataset)
     return build.parameter_count(config.model, dataset.train.inputs.shape[1:], dataset.outputs)
-
-
-def _named_plugins(location: str, package: str, specs: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
-    """Plug-ins with a name each: the kind, numbered where it occurs twice."""
-    pairs: list[tuple[str, Any]] = []
-    for index, spec in enumerate(specs):
-        try:
-            plugin = plugins.build(package, spec)
-        except ConfigError as error:
-            raise ConfigError(f"{location}[{index}]: {error}") from error
-        kind = str(spec["kind"]).rsplit(":", maxsplit=1)[-1]
-        duplicates = sum(name == kind or name.startswith(f"{kind} ") for name, _ in pairs)
-        pairs.append((f"{kind} {duplicates + 1}" if duplicates else kind, plugin))
-    return pairs
 
 
 def _is_foreign(model: Mapping[str, Any]) -> bool:
@@ -209,7 +192,7 @@ def _recipe(
         loss=training.loss or "",
         accountants=tuple(accountants),
         declared=declarations,
-        remark="" if observed is None else observed.remark,
+        remark="" if observed is None else observed.remark(setting),
     )
     return recipe, () if observed is None else observed.observers(mechanism)
 
@@ -238,73 +221,3 @@ def _adjacency(config: Config, name: str) -> Adjacency:
     if len(adjacencies) > 1:
         raise ConfigError(f"the games of mechanism '{name}' differ in adjacency: {sorted(adjacencies)}; use one")
     return adjacencies.pop()
-
-
-def _play(config: Config, spec: GameSpec) -> Play:
-    location = f"games.{spec.name}"
-    access = Access.by_name(spec.access) if ":" not in spec.access else plugins.load(spec.access, Access)
-    estimators_by_name = _named_plugins(f"{location}.estimators", "audit.bounds.estimators", spec.estimators)
-    if spec.stopping != "never":
-        stopping.refuse(location, estimators_by_name, spec.runs, config.execution.models_per_job)
-    estimators = tuple(plugin for _, plugin in estimators_by_name)
-    attacks = []
-    for name, attack in _named_plugins(f"{location}.scorers", "attacks.scorers", spec.scorers):
-        if spec.references < attack.needs.references:
-            raise ConfigError(
-                f"{location}: scorer '{name}' needs {attack.needs.references} reference models, "
-                f"the game trains {spec.references}; raise references or choose another scorer"
-            )
-        attacks.append(_planned_attack(location, (name, attack), access, estimators, alone=spec.count == 1))
-    recipes = spec.mechanisms if spec.mechanisms is not None else [mechanism.name for mechanism in config.mechanisms]
-    ((_, maker),) = _named_plugins(f"{location}.canaries", "attacks.canaries", [spec.canaries])
-    return Play(
-        name=spec.name,
-        access=access,
-        adjacency=spec.adjacency,
-        runs=spec.runs,
-        references=spec.references,
-        inclusion_probability=spec.inclusion_probability,
-        prior=spec.prior,
-        count=spec.count,
-        maker=maker,
-        attacks=tuple(attacks),
-        estimators=estimators,
-        recipes=frozenset(recipes),
-        stops=spec.stopping != "never",
-    )
-
-
-def _planned_attack(
-    location: str, named_attack: tuple[str, Attack], access: Access, estimators: tuple[Estimator, ...], *, alone: bool
-) -> PlannedAttack:
-    """An attack at the smallest access that it needs, with the estimators whose assumptions hold there.
-
-    Canaries of one run meet independent noise where single steps are seen; in what was made of all steps together they do not.
-    """
-    name, attack = named_attack
-    signals = attack.needs.of(access.released)
-    sources = attack.needs.sources if signals is None else frozenset(signal.source for signal in signals)
-    own = smallest_access(sources, access)
-    if own is None:
-        access_needed = next((access for access in ACCESS_BY_NAME.values() if attack.needs.sources <= access.released), None)
-        raise ConfigError(
-            f"{location}: scorer '{name}' reads {', '.join(sorted(attack.needs.sources - access.released))}, which the game's "
-            f"access '{access.name}' does not release{f'; {access_needed.name} does' if access_needed else ''}: raise access "
-            "or choose another scorer"
-        )
-    if access.each_release and not own.each_release and not alone:
-        estimators = tuple(estimator for estimator in estimators if Assumption.INDEPENDENT_TRIALS not in estimator.assumes)
-    if not estimators:
-        raise ConfigError(
-            f"{location}: scorer '{name}' sees no single step, where canaries of one run are not "
-            "independent trials, and every estimator of the game assumes that; add one_run"
-        )
-    return PlannedAttack(name=name, attack=attack, access=own, estimators=estimators)
-
-
-def _check_counts(plays: Sequence[Play]) -> None:
-    for play in plays:
-        if play.runs * play.count < 2:
-            raise ConfigError(
-                f"games.{play.name}: {play.runs} run(s) of {play.count} canary give one score; raise runs or count"
-            )

@@ -103,8 +103,8 @@ class _Comparison:
             if attack.needs.references > self.references:
                 not_run[name] = f"needs {attack.needs.references} references and has {self.references}"
             elif not attack.needs.are_met_by(self.models.signals.keys()):
-                keys = sorted(signal.key for signal in attack.needs.signals)
-                not_run[name] = f"needs {', '.join(keys)}, which these models do not show"
+                keys = sorted({signal.key for signal in attack.needs.signals} - self.models.signals.keys())
+                not_run[name] = f"needs {', '.join(keys)}, not recorded of these models"
             else:
                 try:
                     scores[name] = np.stack([self._score(name, attack, row) for row in self.rows])

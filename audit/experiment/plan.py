@@ -85,7 +85,8 @@ def _ceilings(games: Sequence[Insertion], budget: Budget) -> list[CeilingRow]:
                 family=bound.family,
                 ceiling=bound.ceiling,
                 scores=len(included),
+                bounds=1 if play.stops else sum(estimator in attack.estimators for attack in play.attacks),
             )
-            for bound in computed[terms]
+            for estimator, bound in zip(play.estimators, computed[terms], strict=True)
         ]
     return rows

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_DOWN, Context
 from typing import Any
 
 from audit.core.claims import DeltaBound, LowerBound, Verdict
+from audit.core.rounding import below
 from audit.mechanism_checks.sampling import Pair
 
 
@@ -76,13 +76,13 @@ class MechanismReport:
         lines = [
             f"{self.name}: {self.verdict.outcome.value.replace('_', ' ')}. {self.verdict.reason}",
             f"  claimed  epsilon {claim.epsilon:g} at delta {claim.delta:g}",
-            f"  proven   epsilon >= {_down(self.epsilon.epsilon)} at delta {claim.delta:g}, by {self.epsilon.selected}",
-            f"           delta >= {_down(self.delta.delta)} at epsilon {claim.epsilon:g}",
+            f"  proven   epsilon >= {below(self.epsilon.epsilon)} at delta {claim.delta:g}, by {self.epsilon.selected}",
+            f"           delta >= {below(self.delta.delta)} at epsilon {claim.epsilon:g}",
         ]
         if self.fit is not None:
-            lines.append(f"           epsilon >= {_down(self.fit.epsilon)} inside the family '{self.fit.family}'")
+            lines.append(f"           epsilon >= {below(self.fit.epsilon)} inside the family '{self.fit.family}'")
         if self.floating_point is not None:
-            bound = _down(self.floating_point.delta)
+            bound = below(self.floating_point.delta)
             lines.append(f"           delta >= {bound} at epsilon {claim.epsilon:g}, by the lowest bits of the outputs")
         lines += [
             f"  ceiling  epsilon {self.epsilon.ceiling:.3f}: outputs that two data sets never share would prove no more",
@@ -98,15 +98,6 @@ def _epsilon(bound: LowerBound) -> dict[str, Any]:
 
 def _delta(bound: DeltaBound) -> dict[str, Any]:
     return {"bound": bound.delta, "at_epsilon": bound.epsilon, "ceiling": bound.ceiling}
-
-
-def _down(value: float) -> str:
-    """A bound with four digits, never rounded up.
-
-    >>> _down(0.99999), _down(1.2e-7), _down(0.0)
-    ('0.9999', '1.2e-7', '0')
-    """
-    return f"{Context(prec=4, rounding=ROUND_DOWN).create_decimal(repr(value)).normalize():g}"
 
 
 def _short(data: Any, limit: int = 60) -> str:

@@ -14,6 +14,7 @@ from audit.core import checks
 from audit.core.claims import Claim, DeltaBound, LowerBound, Outcome, Verdict
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption, Game
+from audit.core.rounding import below
 from audit.core.seeds import Seed
 from audit.mechanism_checks import search
 from audit.mechanism_checks.report import MechanismReport
@@ -211,12 +212,13 @@ def _verdict(claim: Claim, epsilon: LowerBound, fit: LowerBound | None, deltas: 
     """Refuted by any of the bounds; out of reach where no event could have refuted it."""
     refutations = []
     if epsilon.epsilon > claim.epsilon:
-        refutations.append((epsilon, f"epsilon is at least {epsilon.epsilon:.4g} at the claimed delta"))
+        refutations.append((epsilon, f"epsilon is at least {below(epsilon.epsilon)} at the claimed delta"))
     for text, bound in deltas:
         if bound.delta > claim.delta:
-            refutations.append((epsilon, f"{text}delta is at least {bound.delta:.4g} at the claimed epsilon"))
+            refutations.append((epsilon, f"{text}delta is at least {below(bound.delta)} at the claimed epsilon"))
     if fit is not None and fit.epsilon > claim.epsilon:
-        refutations.append((fit, f"mu of Gaussian DP is at least {fit.parameter or 0.0:.4g}, an epsilon of {fit.epsilon:.4g}"))
+        text = f"mu of Gaussian DP is at least {below(fit.parameter or 0.0)}, an epsilon of {below(fit.epsilon)}"
+        refutations.append((fit, text))
     if refutations:
         reason = "; ".join(text for _, text in refutations)
         return Verdict(claim=claim, outcome=Outcome.VIOLATED, bound=refutations[0][0], reason=reason[0].upper() + reason[1:])

@@ -16,6 +16,8 @@ from audit.core.event_reading import noisy_steps, phases, steps
 from audit.core.events import Event, Unit, dp_sgd, sgd
 from audit.core.observers import Observer
 from audit.core.protocols import MechanismSetting
+from audit.core.rounding import up
+from audit.stats.curves import tradeoff
 
 REMARKS = {
     "none": "no noise is added, so no client is protected from anybody; secure aggregation alone is not differential privacy",
@@ -31,8 +33,10 @@ REMARKS = {
 PLACES = tuple(REMARKS)
 UNITS = ("client", "example")
 OF_EXAMPLES = (
-    "claims are about one record of a client; a record may turn its client's whole update, so they count on half of the noise"
+    "claims are about one record of a client; a record may turn its client's whole update, so they count on half of the noise; "
+    "several records of one client move no more than its update, and are claimed alike"
 )
+GROUPS = (2, 10, 100)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +133,27 @@ class Federated:
             "unit": self.unit,
         }
 
-    @property
-    def remark(self) -> str:
+    def remark(self, setting: MechanismSetting) -> str:
         """Return who is protected from whom, in a sentence for the cover."""
-        plain = self.unit == "client" or self.noise in ("none", "records")
-        return REMARKS[self.noise] if plain else f"{REMARKS[self.noise]}; {OF_EXAMPLES}"
+        if self.noise == "records":
+            return f"{REMARKS[self.noise]}; {self._of_groups(setting)}"
+        return REMARKS[self.noise] if self.unit == "client" or self.noise == "none" else f"{REMARKS[self.noise]}; {OF_EXAMPLES}"
+
+    def _of_groups(self, setting: MechanismSetting) -> str:
+        """Return what the claim about one record leaves a client that holds several.
+
+        In each step k records move a clipped sum by k clip norms at most, by 2 k where they are replaced. Sampling them is not
+        counted, so that the group's curve is that of Gaussian noise (Dong, Roth and Su 2019, arXiv 1905.02383, theorem 4):
+        k mu-GDP.
+        """
+        event = self._inside(setting.steps)
+        distance = 2 if setting.adjacency is Adjacency.REPLACE_ONE else 1
+        mu = distance * math.sqrt(sum(count / noise**2 if noise else math.inf for noise, _, count in phases(event)))
+        small, medium, large = (up(tradeoff.epsilon_of_gdp(size * mu, setting.delta)) for size in GROUPS)
+        return (
+            f"by group privacy it leaves a client's {GROUPS[0]} records an epsilon of {small}, {GROUPS[1]} records "
+            f"{medium} and {GROUPS[2]} records {large} at delta {setting.delta:g}, sampling not counted"
+        )
 
     def event(self, setting: MechanismSetting) -> Event:
         """Return the event of the training about one client, with the noise that is really added.

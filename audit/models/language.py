@@ -9,6 +9,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import nn
 
@@ -17,11 +20,12 @@ from audit.core import checks
 from audit.core.data import Vocabulary
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.seeds import Seed
-from audit.models import adapter_files
+from audit.models import adapter_files, weight_files
 from audit.models.build import seeded_stream
 
 KIND = "language_model"
 _PUBLIC = Seed(0).child("language model")  # of weights that are public and the same in every training
+_SLACK = 1 << 20  # numbers that a file may lack: heads that are made anew
 DAMAGE = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, ImportError, SafetensorError)
 """What the libraries raise on files that are damaged or do not fit."""
 
@@ -103,7 +107,7 @@ class LanguageModel:
         total = hashlib.sha256()
         place = Path(self.folder).expanduser()
         try:
-            for file in sorted([*place.glob("*.json"), *place.glob("*.safetensors")]):
+            for file in weight_files.read_places(place):
                 with file.open("rb") as stream:
                     total.update(f"{file.name} {hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
         except OSError as error:
@@ -144,11 +148,14 @@ class LanguageModel:
             )
         if self.sha256 and self.digest() != self.sha256:
             raise DataError(f"model.folder {place} holds other files than when the run began; start a new run")
+        weight_files.read_places(place)
+        weight_files.check(place)
         try:
             config = library.AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
             _without_dropout(config)
             if classes:
                 config.num_labels = classes
+            _demand_weights(place, _kind(library, classes), config)
             module: nn.Module = (
                 _kind(library, classes)
                 .from_pretrained(place, config=config, local_files_only=True, trust_remote_code=False, use_safetensors=True)
@@ -226,6 +233,31 @@ class Adapter:
 
 def _kind(library: Any, classes: int) -> Any:
     return library.AutoModelForSequenceClassification if classes else library.AutoModelForCausalLM
+
+
+def _demand_weights(place: Path, kind: Any, config: Any) -> None:
+    """Raise `DataError` where the config describes a far larger model than the folder's files hold, before it is allocated."""
+    with torch.device("meta"):
+        model_count = sum(value.numel() for value in kind.from_config(config).parameters())
+    file_count = weight_files.numbers(place)
+    if model_count > 2 * file_count + _SLACK:
+        raise DataError(
+            f"model.folder {place}: config.json describes a model of {model_count:,} numbers and the .safetensors hold "
+            f"{file_count:,}; they belong to different models"
+        )
+
+
+def next_token_log_probabilities(
+    model: LanguageModel, vocabulary: Vocabulary, prefixes: NDArray[Any], ends: NDArray[Any]
+) -> NDArray[np.float32]:
+    """Log-probabilities `(m, tokens)` of the token behind each prefix `(m, length)` of `ends` tokens, in nats."""
+    module = model.build(vocabulary, prefixes.shape[1]).eval()
+    scores = np.empty((len(prefixes), vocabulary.ordinary), dtype=np.float32)
+    with torch.no_grad():
+        for row, (prefix, end) in enumerate(zip(prefixes, ends, strict=True)):
+            logits = module(input_ids=torch.from_numpy(prefix[None, :end])).logits[0, -1]
+            scores[row] = torch.log_softmax(logits.double(), 0)[: vocabulary.ordinary].numpy()
+    return scores
 
 
 def takes_positions(module: nn.Module) -> bool:

@@ -76,6 +76,45 @@ def correlation_tail(first: Array, second: Array) -> float:
     return float(special.betainc((n - 2) / 2, 0.5, 1 - r * r))
 
 
+def twins_tail(noise: Array, rounding: Array | float = 0.0) -> float:
+    """P-value that no two columns of independent normal numbers `(n, columns)` are multiples of each other; 1 below 5 rows.
+
+    Rounding puts columns of few rows on few directions, where some meet by chance. So each is turned towards its neighbour by
+    as much as `rounding`, the most that a number of it `(columns,)` is off by, may have turned it away.
+
+    Columns are sorted by the ratio of their first two rows, so that multiples are neighbours. The other rows say nothing of
+    that order, so Student's tests of neighbours on them are exact, and those of pairs that share no column are independent.
+    The smallest of them finds a single pair, Fisher's sum of their logarithms many of them on few rows.
+
+    >>> stream = np.random.default_rng(0)
+    >>> independent = stream.normal(size=(20, 50))
+    >>> twins_tail(independent) > 1e-3, twins_tail(np.concatenate([independent, -independent[:, :1]], axis=1)) < 1e-9
+    (True, True)
+    """
+    rows = len(noise) - 2
+    if rows < 3 or noise.shape[1] < 2:
+        return 1.0
+    order = np.argsort(np.arctan2(noise[0], noise[1]) % math.pi)
+    rest = noise[2:, order]
+    rest = rest - rest.mean(0)
+    lengths = np.sqrt(np.sum(rest**2, axis=0))
+    errors = math.sqrt(rows) * np.broadcast_to(rounding, noise.shape[1:])[order]
+    turns = np.arcsin(np.clip(errors / np.where(lengths > 0, lengths, 1.0), 0.0, 1.0))
+    tails = [1.0]
+    for start in range(min(2, noise.shape[1] - 1)):
+        count = (noise.shape[1] - start) // 2
+        sides = [slice(start + side, start + 2 * count, 2) for side in (0, 1)]
+        left, right = (rest[:, side] for side in sides)
+        scales = lengths[sides[0]] * lengths[sides[1]]
+        cosines = np.abs(np.sum(left * right, axis=0)) / np.where(scales > 0, scales, 1.0)
+        angles = np.minimum(np.arccos(np.clip(cosines, 0.0, 1.0)) + turns[sides[0]] + turns[sides[1]], math.pi / 2)
+        pairs = np.asarray(special.betainc((rows - 2) / 2, 0.5, np.sin(angles) ** 2))
+        smallest = -math.expm1(count * math.log1p(-min(float(pairs.min()), 1 - 1e-12)))
+        together = float(special.gammaincc(count, -np.sum(np.log(np.maximum(pairs, 1e-300)))))
+        tails += [4 * smallest, 4 * together]
+    return min(tails)
+
+
 def lattice_bits(values: Array, formats: tuple[int, ...] = (8, 11)) -> int | None:
     """Number of mantissa bits of the coarsest floating-point format that holds every value, or None.
 

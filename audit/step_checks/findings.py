@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from audit import plugins
+from audit.core.rounding import plural
 from audit.step_checks.batches import Batch
 from audit.step_checks.steps import Setting
 
@@ -190,7 +191,12 @@ class StepReport:
 
     def __str__(self) -> str:
         order = (PropertyStatus.FAILED, PropertyStatus.QUESTION, PropertyStatus.GAP, PropertyStatus.PASSED)
-        lines = [f"{self.name}: {len(self.failures)} failures, {len(self.open)} open, of {len(self.findings)} checks"]
+        passed = len(self.findings) - len(self.failures) - len(self.open)
+        meaning = " (not tested, or a question to you)" if self.open else ""
+        lines = [
+            f"{self.name}: {passed} of {plural(len(self.findings), 'check')} passed, {len(self.failures)} failed, "
+            f"{len(self.open)} open{meaning}"
+        ]
         for status in order:
             for finding in self.findings:
                 if finding.status is status:

@@ -37,6 +37,7 @@ class FederatedTrainer:
         slots: clients trained at once.
         record_rate: and record_noise, record_clip: of DP-SGD on each client's records; from the mechanism, like local_steps.
         hosts: clients among whose records canary examples are, dealt out in turn.
+        compile: as for trainer `dpsgd`, for the clients' steps where these have no noise.
     """
 
     clients: int
@@ -56,6 +57,7 @@ class FederatedTrainer:
     record_rate: float | None = None
     record_noise: float = 0.0
     record_clip: float = 1.0
+    compile: str = "off"
 
     def __post_init__(self) -> None:
         self._plan()
@@ -91,7 +93,11 @@ class FederatedTrainer:
             dropped=self.dropped,
             cohorts=self.cohorts,
             local=LocalTraining(
-                steps=self.local_steps, batch=self.local_batch, learning_rate=self.local_learning_rate, private=private
+                steps=self.local_steps,
+                batch=self.local_batch,
+                learning_rate=self.local_learning_rate,
+                private=private,
+                compile=self.compile,
             ),
             split=self.split,
             concentration=self.concentration,

@@ -73,17 +73,16 @@ class Loop:
         """Return two events between which lies what the loop spends; the same twice where that is known."""
         return plan.training(), plan.training()
 
+    def truth(self, plan: LoopPlan) -> tuple[float, float]:
+        """Return a proved bracket on the epsilon that is spent."""
+        lower, upper = self.spent(plan)
+        return _bracket(lower, plan.delta)[0], _bracket(upper, plan.delta)[1]
+
 
 def claim(loop: Loop, plan: LoopPlan) -> float:
     """Return the epsilon that is claimed: an upper bound of what is accounted for."""
     event = plan.training(rate=loop.accounted_rate(plan), steps=loop.accounted_steps(plan))
     return _bracket(event, plan.delta)[1]
-
-
-def truth(loop: Loop, plan: LoopPlan) -> tuple[float, float]:
-    """Return a proved bracket on the epsilon that is spent."""
-    lower, upper = loop.spent(plan)
-    return _bracket(lower, plan.delta)[0], _bracket(upper, plan.delta)[1]
 
 
 def observe(loop: Loop, plan: LoopPlan, seed: int = 0) -> TrainingLog:

@@ -49,9 +49,9 @@ TABLE = """
 LOOPS_TEXT = """\
 Each trains on {records:,} records with a correct step of noise multiplier {noise:g}, batches of about {batch} records and
 {steps} steps, recorded by `audit.record` and held against what its accounting is told. Claimed and true epsilon at delta
-{delta:g} are proved brackets. Shuffled batches, {shuffled} records each so that none is left over, lie between a place in the
-epoch that nobody knows and one that everybody knows; the claim lies between them too, so that they are worth more than it is
-not proved here: what is refuted is that they are Poisson samples."""
+{delta:g} are proved brackets. Shuffled batches, {shuffled} records each so that none is left over, are held from above by a
+place in the epoch that everybody knows, and from below by the largest release of each epoch where all other records pull
+against the one under test: its batch stands out by two clip norms, and by one where its place is empty."""
 RELEASES_TEXT = """\
 Functions `(data, rng, size)`, given to `audit mechanism` with the neighbours that show most. The true epsilon is exact, or
 infinite where an output of one data set cannot come from its neighbour."""
@@ -76,9 +76,9 @@ What audits that train do not see here, and what would:
   Plant such records, or use `audit step`, which does.
 - `clip_batch_sum`, `batch_statistics`, `class_weights`, `realised_normaliser`: what one record does depends on the rest of the
   batch, and the worst batches are not those of this training.
-- `noise_same_tensor`, `noise_same_seed`, `noise_from_batch`, `noise_truncated`, `noise_uniform`, `noise_half_precision`: the
-  noise is large enough and wrong in its law. An attack that subtracts repeated noise, or looks for outputs beyond its range,
-  would see it; losses and products do not.
+- `noise_same_tensor`, `noise_same_seed`, `noise_from_batch`, `noise_mirrored`, `noise_truncated`, `noise_uniform`,
+  `noise_half_precision`: the noise is large enough and wrong in its law. An attack that subtracts repeated noise, or looks for
+  outputs beyond its range, would see it; losses and products do not.
 - `noise_missing_layer`, `noise_missing_row`: what is without noise is another layer, or number, than these canaries are
   measured along.
 - `noise_skips_empty`: whether the batch was empty is released, not the canary.

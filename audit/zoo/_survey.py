@@ -188,7 +188,7 @@ def _of_loop(name: str, loop: _loops.Loop, trainings: bool) -> Entry:
         checks=tuple(finding.check for finding in findings if finding.status is PropertyStatus.FAILED),
         seconds=time.process_time() - start,
         claim=_loops.claim(loop, LOOP_PLAN),
-        truth=_loops.truth(loop, LOOP_PLAN),
+        truth=loop.truth(LOOP_PLAN),
     )
 
 

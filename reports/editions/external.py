@@ -12,23 +12,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from audit.core.claims import LowerBound, Verdict
+from audit.core.costs import CostSheet
 from audit.core.evaluation import Evaluation
 from audit.core.evidence import Watched
-from audit.core.game_results import (
-    AttackResult,
-    GameResult,
-    GroupResult,
-    GuessResult,
-    Histogram,
-    RocCurve,
-    TprAtFpr,
-    TriggerResult,
-)
+from audit.core.game_results import AttackResult, GameResult, GroupResult, GuessResult, TriggerResult
 from audit.core.provenance import BudgetLedger, DataSummary, Provenance
-from audit.core.results import AuditReport, Check, MechanismResult
+from audit.core.results import AuditReport, Check, GateResult, MechanismResult
+from reports.editions.thresholds import SMALLEST_GROUP, coarse
 from reports.formats.json import to_json
 
-SMALLEST_GROUP = 10
 MARK = "external edition"
 WITHHELD = "withheld in this edition"
 TITLES = {"model": "Audit of a trained model", "scores": "Audit of attack scores"}
@@ -43,8 +35,9 @@ _PLACE = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?[/\\][^\s;,\"'()]*[^\s;,.\"'()]|
 def external(report: AuditReport, title: str | None = None) -> AuditReport:
     """The report without records, small groups, seeds, hashes, configuration and arguments; a report of its own, so marked.
 
-    Guarantee: no `RecordExposure` or `RecordSpread`; no group, bin or step of a curve that speaks of fewer than
-        `SMALLEST_GROUP` records, and no group whose size with the total tells that of fewer; no seed, no hash of data, model or
+    Guarantee: no `RecordExposure` or `RecordSpread`; no group, rate, bin or step of a curve that speaks of fewer than
+        `SMALLEST_GROUP` records, no two of an attack whose difference does, and no group whose size with the total tells that
+        of fewer; no seed, no hash of data, model or
         configuration (which somebody who guesses them could check), no file name, and no text of the configuration or of the
         command's arguments is left in any field, but what the owner declares: title, names of trainings and games, claims, what
         lies outside of them (without paths) and who answers for the system. Its identifier follows from its own content alone.
@@ -69,6 +62,8 @@ def external(report: AuditReport, title: str | None = None) -> AuditReport:
         origins=(),
         provenance=_provenance(report.provenance),
         ledger=None if report.ledger is None else _ledger(report.ledger),
+        costs=tuple(_costs(sheet, report.kind) for sheet in report.costs),
+        policy=tuple(_gate(gate, _withheld_rates(report)) for gate in report.policy),
         notes=tuple(_PLACE.sub(WITHHELD, note) for note in report.notes),
     )
     return replace(edition, id=f"PX-{hashlib.sha256(to_json(edition)).hexdigest()[:8].upper()}")
@@ -89,6 +84,18 @@ def _data(data: DataSummary, kind: str) -> DataSummary:
 def _provenance(provenance: Provenance) -> Provenance:
     command = " ".join(provenance.command.split()[:2])
     return replace(provenance, command=command, seed=None, config_sha256="", device="", threads=0)
+
+
+def _withheld_rates(report: AuditReport) -> frozenset[float]:
+    """Return the true positive rates that this edition holds back, which no gate may tell either."""
+    attacks = [attack for result in report.mechanisms for game in result.games for attack in game.attacks]
+    rates = [(rate, edition) for attack in attacks for rate, edition in zip(attack.tpr_at, coarse(attack).tpr_at, strict=True)]
+    return frozenset(rate.tpr for rate, edition in rates if rate.tpr is not None and edition.tpr is None)
+
+
+def _gate(gate: GateResult, withheld: frozenset[float]) -> GateResult:
+    """The gate, without its figure where that is a rate of few records."""
+    return replace(gate, found=None) if "tpr" in gate.gate and gate.found in withheld else gate
 
 
 def _mechanism(result: MechanismResult, kind: str) -> MechanismResult:
@@ -119,6 +126,10 @@ def _bound(bound: LowerBound) -> LowerBound:
 def _ledger(book: BudgetLedger) -> BudgetLedger:
     """The ledger without the owner's remarks."""
     return replace(book, releases=tuple(replace(release, note="") for release in book.releases))
+
+
+def _costs(sheet: CostSheet, kind: str) -> CostSheet:
+    return sheet if kind == "run" else replace(sheet, trainings=(kind,))
 
 
 def _game(game: GameResult) -> GameResult:
@@ -163,11 +174,11 @@ def _guesses(guesses: GuessResult) -> GuessResult:
 
 
 def _triggers(result: TriggerResult) -> TriggerResult | None:
-    """The row, None where it counts fewer than `SMALLEST_GROUP` triggers: which ones those were tells what was planted."""
-    sizes = (result.with_records, result.without_records)
-    hits = (result.hits_with, result.hits_without)
-    small = any(size < SMALLEST_GROUP for size in sizes) or any(0 < count < SMALLEST_GROUP for count in hits)
-    return None if small else result
+    """The row, None where fewer than `SMALLEST_GROUP` triggers were answered or missed: which ones tells what was planted."""
+    with_records = (result.hits_with, result.with_records - result.hits_with)
+    without_records = (result.hits_without, result.without_records - result.hits_without)
+    small = any(0 < count < SMALLEST_GROUP for count in (*with_records, *without_records))
+    return None if small or min(result.with_records, result.without_records) < SMALLEST_GROUP else result
 
 
 def _stopping_record(stopping: Watched) -> Watched:
@@ -183,97 +194,7 @@ def _evaluation(evaluation: Evaluation) -> Evaluation:
 
 def _attack(attack: AttackResult) -> AttackResult:
     return replace(
-        attack,
-        roc=_roc(attack.roc),
-        tpr_at=tuple(_rate(rate) for rate in attack.tpr_at),
-        histogram=_histogram(attack.histogram),
+        coarse(attack),
         guesses=None if attack.guesses is None else _guesses(attack.guesses),
         bounds=tuple(_bound(bound) for bound in attack.bounds),
     )
-
-
-def _rate(rate: TprAtFpr) -> TprAtFpr:
-    """The row, empty where it speaks of a few records only."""
-    positives = (rate.true_positives or 0) + (rate.false_positives or 0)
-    if positives == 0 or positives >= SMALLEST_GROUP:
-        return rate
-    return TprAtFpr(
-        target_fpr=rate.target_fpr,
-        tpr=None,
-        realised_fpr=None,
-        lower=None,
-        upper=None,
-        false_positives=None,
-        true_positives=None,
-        allowed=rate.allowed,
-    )
-
-
-def _roc(curve: RocCurve) -> RocCurve:
-    """The curve at points between which at least `SMALLEST_GROUP` records lie: its steps would tell each record's side."""
-    indices = [0]
-    last = len(curve.fpr) - 1
-    for index in range(1, last):
-        if min(_records(curve, indices[-1], index), _records(curve, index, last)) >= SMALLEST_GROUP:
-            indices.append(index)
-    indices = [*indices, last] if last else indices
-
-    def coarse(column: tuple[float, ...]) -> tuple[float, ...]:
-        return tuple(column[index] for index in indices)
-
-    return replace(
-        curve,
-        fpr=coarse(curve.fpr),
-        tpr=coarse(curve.tpr),
-        lower=coarse(curve.lower),
-        upper=coarse(curve.upper),
-    )
-
-
-def _records(curve: RocCurve, start: int, end: int) -> int:
-    """Return how many records lie between two points."""
-    members = (curve.tpr[end] - curve.tpr[start]) * curve.members
-    return round(members + (curve.fpr[end] - curve.fpr[start]) * curve.nonmembers)
-
-
-def _histogram(histogram: Histogram) -> Histogram:
-    """The counts in as few bins of equal width as it takes for each to be empty or hold `SMALLEST_GROUP` records.
-
-    As in any histogram of a report, the outermost bins take in what lies outside.
-    """
-    count = len(histogram.members)
-    for width in (width for width in range(1, count + 1) if count % width == 0):
-        candidate = _fold(_merge(histogram, width))
-        if all(total == 0 or total >= SMALLEST_GROUP for total in _totals(candidate)):
-            return candidate
-    return _merge(histogram, count)
-
-
-def _merge(histogram: Histogram, width: int) -> Histogram:
-    starts = range(0, len(histogram.members), width)
-    return Histogram(
-        edges=(*(histogram.edges[start] for start in starts), histogram.edges[-1]),
-        members=tuple(sum(histogram.members[start : start + width]) for start in starts),
-        nonmembers=tuple(sum(histogram.nonmembers[start : start + width]) for start in starts),
-    )
-
-
-def _fold(histogram: Histogram) -> Histogram:
-    """The same without small bins at its ends, which their neighbours take in."""
-    while len(histogram.members) > 1 and _totals(histogram)[0] < SMALLEST_GROUP:
-        histogram = Histogram(
-            edges=histogram.edges[1:], members=_first(histogram.members), nonmembers=_first(histogram.nonmembers)
-        )
-    while len(histogram.members) > 1 and _totals(histogram)[-1] < SMALLEST_GROUP:
-        members, nonmembers = _first(histogram.members[::-1])[::-1], _first(histogram.nonmembers[::-1])[::-1]
-        histogram = Histogram(edges=histogram.edges[:-1], members=members, nonmembers=nonmembers)
-    return histogram
-
-
-def _first(counts: tuple[int, ...]) -> tuple[int, ...]:
-    """The counts with the first two as one."""
-    return (counts[0] + counts[1], *counts[2:])
-
-
-def _totals(histogram: Histogram) -> list[int]:
-    return [members + nonmembers for members, nonmembers in zip(histogram.members, histogram.nonmembers, strict=True)]

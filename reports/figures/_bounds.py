@@ -11,7 +11,7 @@ from audit.core.claims import Claim, LowerBound, Outcome
 from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, MechanismResult
 from reports import headline
-from reports.figures import _plots
+from reports.figures import _labels, _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Plan
 from reports.pages.blocks import Tone
 from reports.words import named
@@ -21,6 +21,7 @@ from reports.words.phrases import join_words
 
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 MOST_ROWS = 5
+MOST_TRAININGS = 3  # with more, the figure and its caption would not fit below the answer on the first page
 MOST_LETTERS, END_LETTERS = 18, 26  # of a name beside an axis, and at the end of a curve
 ROW_MM, FOOT_MM, HEAD_MM = 11.0, 9.5, 1.5
 LINE = 0.29  # between two lines of text beside a bar, in rows
@@ -56,7 +57,7 @@ class Bar:
 
 def overview(report: AuditReport) -> Plan:
     """Bars of what is proven against marks of what is claimed and of what could have been shown."""
-    bars = _bars(report)
+    bars, trainings = _bars(report)
     descriptions = [f"{bar.name.replace(chr(10), ', ')}: {_description(bar)}, {_claimed(bar)}" for bar in bars]
     pale = any(bound.family for bar in bars for bound in bar.bounds)
     several = any(len(bar.claims) > 1 for bar in bars)
@@ -70,7 +71,8 @@ def overview(report: AuditReport) -> Plan:
             say("bar.blue_the_tightest_claim") + (say("bar.thin_the_other_claims") if several else "") + say("separator.end")
             if any(bar.claim for bar in bars)
             else ""
-        ),
+        )
+        + (say("bar.gravest", bars=len(bars), all=trainings) if trainings > len(bars) else ""),
         alt=say("bar.bar_chart") + say("separator.clauses").join(descriptions) + say("separator.end"),
         height_mm=HEAD_MM + FOOT_MM + ROW_MM * len(bars),
         paint=lambda figure: _paint_overview(figure, bars),
@@ -89,7 +91,10 @@ def access(mechanism: MechanismResult) -> Plan:
         )
     return Plan(
         name=_plots.file_name("access", mechanism.name),
-        caption=say("bar.what_each_adversary_can_show", name=mechanism.name)
+        caption=say(
+            "bar.what_each_adversary_could_have_shown" if _is_void(mechanism) else "bar.what_each_adversary_can_show",
+            name=mechanism.name,
+        )
         + (say("bar.blue_the_tightest_claim_2", up=up(claim.epsilon)) if claim else ""),
         alt=say("bar.bar_chart") + say("separator.clauses").join(descriptions) + say("separator.end"),
         height_mm=HEAD_MM + FOOT_MM + ROW_MM * len(bars),
@@ -112,7 +117,9 @@ def _description(bar: Bar) -> str:
 
 
 def _claimed(bar: Bar) -> str:
-    return say("bar.claimed", epsilon=up(bar.claim.epsilon)) if bar.claim else say("bar.no_claim")
+    if bar.claim is not None:
+        return say("bar.claimed", epsilon=up(bar.claim.epsilon))
+    return say("bar.infinite_claim" if bar.claims else "bar.no_claim")
 
 
 def _level(mechanism: MechanismResult, name: str, places: Sequence[headline.GameBound]) -> Bar:
@@ -129,7 +136,7 @@ def _of_bounds(name: str, mechanism: MechanismResult, bounds: Sequence[LowerBoun
         free=largest(True),
         inside=largest(False),
         claims=mechanism.claims,
-        void=mechanism.outcome is Outcome.INVALID,
+        void=_is_void(mechanism),
     )
 
 
@@ -137,13 +144,14 @@ def _part(epsilon: float, claim: Claim) -> str:
     return down(epsilon / claim.epsilon) if claim.epsilon > 0 else say("proof.nothing")
 
 
-def _bars(report: AuditReport) -> list[Bar]:
-    """A bar for each game, or for each training where that would be too many."""
+def _bars(report: AuditReport) -> tuple[list[Bar], int]:
+    """A bar for each game, or where these are many for each of the gravest trainings; and how many trainings there are."""
     games = [(mechanism, game) for mechanism in headline.by_gravity(report) for game in mechanism.games if game.bounds]
-    if len(games) <= MOST_ROWS:
-        return [_bar(f"{mechanism.name}\n{game.name}", mechanism, (game,)) for mechanism, game in games]
     owners = list({id(mechanism): mechanism for mechanism, _ in games}.values())
-    return [_bar(mechanism.name, mechanism, mechanism.games) for mechanism in owners]
+    if len(games) <= MOST_ROWS:
+        return [_bar(f"{mechanism.name}\n{game.name}", mechanism, (game,)) for mechanism, game in games], len(owners)
+    gravest = sorted(owners, key=headline.gravity)[:MOST_TRAININGS]
+    return [_bar(owner.name, owner, owner.games) for owner in owners if owner in gravest], len(owners)
 
 
 def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult]) -> Bar:
@@ -209,14 +217,14 @@ def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:
         if trajectory.epsilon
     ]
     ends += [
-        say("bar.proves", label=trajectory.label, down=down(trajectory.epsilon[-1]))
+        say("bar.void_end" if _is_void(mechanism) else "bar.proves", label=trajectory.label, down=down(trajectory.epsilon[-1]))
         for trajectory in mechanism.bound_trajectories
         if trajectory.epsilon
     ]
     last = max((trajectory.steps[-1] for trajectory in mechanism.trajectories if trajectory.steps), default=0)
     return Plan(
         name=_plots.file_name("budget", mechanism.name),
-        caption=say("bar.privacy_budget_of_over_training", name=mechanism.name) + _watched_scorers(mechanism),
+        caption=_budget_caption(mechanism),
         alt=say("bar.line_chart_over_training_steps", count=count(last), power=power(report.delta))
         + say("separator.clauses").join(ends)
         + say("separator.end"),
@@ -225,35 +233,41 @@ def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:
     )
 
 
-def _watched_scorers(mechanism: MechanismResult) -> str:
+def _is_void(mechanism: MechanismResult) -> bool:
+    return mechanism.outcome is Outcome.INVALID
+
+
+def _budget_caption(mechanism: MechanismResult) -> str:
+    begin = say("bar.privacy_budget_of_over_training", name=mechanism.name)
     if not mechanism.bound_trajectories:
-        return say("bar.what_attacks_prove_nothing_is")
+        return begin + say("bar.what_attacks_prove_nothing_is")
     scorers = list(dict.fromkeys(trajectory.label.partition(",")[0] for trajectory in mechanism.bound_trajectories))
+    if _is_void(mechanism):
+        return say("bar.privacy_budget_of_a_void_audit", name=mechanism.name, join_words=join_words(scorers))
     inside = any(bound.bound.family for bound in headline.game_bounds(mechanism))
     only = say("bar.some_of_these_bounds_hold") if inside else ""
-    return say("bar.what_proves_from_the_steps", join_words=join_words(scorers), only=only)
+    return begin + say("bar.what_proves_from_the_steps", join_words=join_words(scorers), only=only)
 
 
 def _paint_budget(figure: Any, report: AuditReport, mechanism: MechanismResult) -> None:
     axes = figure.add_axes((0.075, 0.185, 0.645, 0.795))
     curves = []
     claims, proofs = mechanism.trajectories, mechanism.bound_trajectories
-    for dash, name, claim in zip(DASHES * 9, _plots.short([claim.accountant for claim in claims]), claims, strict=False):
+    tone = Tone.CHANCE if _is_void(mechanism) else Tone.MEASURED
+    for dash, name, claim in zip(DASHES * 9, _labels.short([claim.accountant for claim in claims]), claims, strict=False):
         x, y = _finite(claim.steps, claim.epsilon)
         axes.plot(x, y, color=CLAIM, linewidth=1.5, linestyle=dash)
         curves += [Curve(x=x, y=y, name=f"{elide(name, END_LETTERS)}, {up(float(y[-1]))}", tone=Tone.CLAIM)] if len(y) else []
-    for dash, name, proof in zip(DASHES * 9, _plots.short([proof.label for proof in proofs]), proofs, strict=False):
+    for dash, name, proof in zip(DASHES * 9, _labels.short([proof.label for proof in proofs]), proofs, strict=False):
         x, y = _finite(proof.steps, proof.epsilon)
-        axes.plot(x, y, color=MEASURED, linewidth=1.2, linestyle=dash, marker="o", markersize=2.4)
-        curves += (
-            [Curve(x=x, y=y, name=f"{elide(name, END_LETTERS)}, {down(float(y[-1]))}", tone=Tone.MEASURED)] if len(y) else []
-        )
+        axes.plot(x, y, color=_plots.COLOURS[tone], linewidth=1.2, linestyle=dash, marker="o", markersize=2.4)
+        curves += [Curve(x=x, y=y, name=f"{elide(name, END_LETTERS)}, {down(float(y[-1]))}", tone=tone)] if len(y) else []
     axes.set_ylim(0, max([float(curve.y.max()) for curve in curves], default=1.0) * 1.08 + 1e-9)
     axes.set_xlim(0, max([float(curve.x.max()) for curve in curves], default=1.0))
     axes.set_xlabel(say("bar.training_step"))
     axes.set_ylabel(say("bar.at", power=power(report.delta)))
     _plots.grid(axes)
-    _plots.label_ends(axes, curves)
+    _labels.label_ends(axes, curves)
 
 
 def _finite(steps: Sequence[int], epsilon: Sequence[float]) -> tuple[Any, Any]:

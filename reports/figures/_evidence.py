@@ -10,7 +10,7 @@ import numpy as np
 from audit.core.evidence import Evidence, Watched
 from audit.core.game_results import GameResult
 from audit.core.results import MechanismResult
-from reports.figures import _plots
+from reports.figures import _labels, _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Floats, Plan
 from reports.pages.blocks import Block, Paragraph, Strong, Tone
 from reports.words.language import many, say
@@ -102,7 +102,7 @@ def evidence(mechanism: MechanismResult, game: GameResult, stopping: Watched) ->
 
 def _names(stopping: Watched) -> list[str]:
     """The claims, and whether the evidence holds only inside the family that they assert."""
-    sources = _plots.short([process.claim.source for process in stopping.evidence])
+    sources = _labels.short([process.claim.source for process in stopping.evidence])
     return [
         f"{elide(source, MOST_LETTERS)} {up(process.claim.epsilon)}{say('evidence.family') if process.family else ''}"
         for source, process in zip(sources, stopping.evidence, strict=True)
@@ -145,7 +145,7 @@ def _paint(figure: Any, stopping: Watched, names: list[str]) -> None:
     )
     axes.set_ylabel("e-value")
     _plots.grid(axes)
-    _plots.label_ends(axes, curves)
+    _labels.label_ends(axes, curves)
 
 
 def _points(process: Evidence, log_evidence: tuple[float, ...]) -> tuple[Floats, Floats]:

@@ -10,7 +10,7 @@ import numpy as np
 from audit.core.game_results import AttackResult, GameResult
 from audit.core.results import MechanismResult
 from reports import headline
-from reports.figures import _plots
+from reports.figures import _labels, _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Floats, Plan
 from reports.pages.blocks import Tone
 from reports.words.language import many, say
@@ -105,7 +105,7 @@ def _paint_roc(figure: Any, game: GameResult, lead: AttackResult, limit: tuple[F
         if limit is not None:
             axes.plot(limit[0], turn(limit[1]), color=CLAIM, linewidth=1.5)
             curves.append(Curve(x=limit[0], y=turn(limit[1]), name=say("curve.limit_of_the_claims"), tone=Tone.CLAIM))
-        _plots.label(axes, curves)
+        _labels.label(axes, curves)
 
 
 def _rate_texts(tpr: Any) -> Floats:
@@ -173,4 +173,4 @@ def _paint_scores(figure: Any, attacks: Sequence[AttackResult]) -> None:
         axes.tick_params(axis="y", labelleft=False, left=False)
         if place == 0:
             axes.set_ylabel(say("curve.share_of_scores"))
-        _plots.label(axes, curves)
+        _labels.label(axes, curves)

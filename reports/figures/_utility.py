@@ -16,23 +16,33 @@ from reports.words.numbers import figure as figure_of
 
 MARKERS = ("o", "D", "s", "^", "v", "P")
 ROW_MM, FOOT_MM, GAP_MM = 5.0, 9.0, 9.0
+MOST_LINES = 30  # a figure of more would leave its page no room; the table below it has every line
 
 
 def utility(report: AuditReport) -> Plan:
     """Return what each training is good for, side by side."""
-    rows = [(mechanism.name, metric) for mechanism in headline.by_gravity(report) for metric in mechanism.utility]
+    figures = [(name, metric) for name, metrics in headline.utility(report) for metric in metrics]
+    rows = _first(figures)
     owners = list(dict.fromkeys(owner for owner, _ in rows))
     panels = _panels(rows)
     lines = len(owners) * sum(len(panel) for panel in panels)
     return Plan(
         name="utility",
-        caption=say("utility.marks_are_means_over_models", utility_basis=named.utility_basis(report.kind)),
+        caption=say("utility.marks_are_means_over_models", utility_basis=named.utility_basis(report.kind))
+        + (say("utility.first", rows=len(rows), all=len(figures)) if len(rows) < len(figures) else ""),
         alt=say("utility.dot_chart_of_utility")
         + say("separator.clauses").join(f"{owner} {metric.name} {figure_of(metric.value)}" for owner, metric in rows)
         + say("separator.end"),
         height_mm=FOOT_MM + ROW_MM * (lines + 1) + GAP_MM * (len(panels) - 1),
         paint=lambda figure: _paint_utility(figure, rows, owners, panels),
     )
+
+
+def _first(figures: Sequence[tuple[str, Metric]]) -> list[tuple[str, Metric]]:
+    """Return as many of the first metrics, each of the first trainings, as fit on a page."""
+    owners = list(dict.fromkeys(owner for owner, _ in figures))[:MOST_LINES]
+    names = list(dict.fromkeys(metric.name for _, metric in figures))[: max(1, MOST_LINES // max(1, len(owners)))]
+    return [(owner, metric) for owner, metric in figures if owner in owners and metric.name in names]
 
 
 def _panels(rows: Sequence[tuple[str, Metric]]) -> list[list[str]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from reports.figures import _plots
 from reports.pages.blocks import Tone
+from reports.words.language import say
 
 LARGEST_FACTOR = 30.0
 _MARKS = {"EXACT": (Tone.PLAIN, "o"), "LOOSE": (Tone.CLAIM, "^"), "WRONG": (Tone.MEASURED, "X")}
@@ -34,28 +35,28 @@ def epsilon_over_steps(curves: Mapping[str, tuple[Sequence[float], Sequence[floa
     return _plots.draw(80.0, paint)
 
 
-def epsilon_over_delta(
-    curves: Mapping[str, Sequence[float | None]], deltas: Sequence[float], bracket: tuple[Sequence[float], Sequence[float]]
-) -> tuple[bytes, bytes]:
-    """SVG and PNG of the privacy curve: the bracket on epsilon at each delta as a band, and a line an accountant."""
-
-    def paint(figure: Any) -> None:
-        axes = figure.add_axes((0.09, 0.14, 0.66, 0.8))
-        low, high = (np.where(np.isfinite(end), end, np.nan) for end in bracket)
-        axes.fill_between(deltas, low, high, color=_plots.COLOURS[Tone.CHANCE], alpha=0.5, linewidth=2.0, label="truth")
-        for place, (name, epsilons) in enumerate(curves.items()):
-            values = np.array([math.nan if value is None else value for value in epsilons])
-            dash = _plots.DASHES[place % len(_plots.DASHES)]
-            finite = np.where(np.isfinite(values), values, np.nan)
-            axes.plot(deltas, finite, label=name, color=_plots.COLOURS[Tone.CLAIM], linestyle=dash, linewidth=1.1)
-        axes.set_xscale("log")
-        axes.set_xlabel("delta")
-        axes.set_ylabel("epsilon")
-        axes.set_ylim(bottom=0)
-        _plots.grid(axes)
-        axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=7)
-
-    return _plots.draw(80.0, paint)
+def paint_privacy_curve(
+    figure: Any,
+    curves: Mapping[str, Sequence[float | None]],
+    deltas: Sequence[float],
+    bracket: tuple[Sequence[float], Sequence[float]],
+) -> None:
+    """Draw the bracket on epsilon at each delta as a band, and a line an accountant; what is not finite has no place."""
+    axes = figure.add_axes((0.09, 0.14, 0.66, 0.8))
+    low, high = (np.where(np.isfinite(end), end, np.nan) for end in bracket)
+    band = _plots.COLOURS[Tone.CHANCE]
+    axes.fill_between(deltas, low, high, color=band, alpha=0.5, linewidth=2.0, label=say("costs.band"))
+    for place, (name, epsilons) in enumerate(curves.items()):
+        values = np.array([math.nan if value is None else value for value in epsilons])
+        dash = _plots.DASHES[place % len(_plots.DASHES)]
+        finite = np.where(np.isfinite(values), values, np.nan)
+        axes.plot(deltas, finite, label=name, color=_plots.COLOURS[Tone.CLAIM], linestyle=dash, linewidth=1.1)
+    axes.set_xscale("log")
+    axes.set_xlabel("δ")
+    axes.set_ylabel("ε")
+    axes.set_ylim(bottom=0)
+    _plots.grid(axes)
+    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=7)
 
 
 def claims_against_brackets(rows: Sequence[tuple[str, float, float]], name: str) -> tuple[bytes, bytes]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from audit.core.results import AuditReport
 from reports import headline, parties
-from reports.figures import _bounds, _evidence, _ledger, _parties, _plots, _scores, _utility
+from reports.figures import _bounds, _costs, _evidence, _ledger, _parties, _plots, _scores, _utility
 from reports.figures._plots import Drawing, Plan
 from reports.words.language import current
 from reports.words.translation import translated
@@ -73,6 +73,8 @@ def plans(report: AuditReport) -> Iterator[Plan]:
                 yield _scores.scores(mechanism, game)
     if any(mechanism.utility for mechanism in report.mechanisms):
         yield _utility.utility(report)
+    for sheet in report.costs:
+        yield _costs.plan(sheet)
     if report.ledger is not None:
         yield _ledger.plan(report.ledger)
 

@@ -238,6 +238,10 @@ def _scalar(value: Any, kind: Any, location: str) -> Any:
         if isinstance(value, str) and value in {member.value for member in kind}:
             return kind(value)
         raise DataError(f"{FILE}: {location} is {value!r:.60}; expected one of {', '.join(member.value for member in kind)}")
+    elif typing.get_origin(kind) is typing.Literal:
+        if isinstance(value, str) and value in typing.get_args(kind):
+            return value
+        raise DataError(f"{FILE}: {location} is {value!r:.60}; expected one of {', '.join(typing.get_args(kind))}")
     elif type(value) is kind:
         return value
     raise DataError(f"{FILE}: {location} is {value!r:.60}; expected a {getattr(kind, '__name__', kind)}")
@@ -261,6 +265,8 @@ def _describe(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
         values = {"enum": [member.value for member in kind]} if issubclass(kind, StrEnum) else {"type": "string"}
         definitions[kind.__name__] = {**values, "description": _summary(kind)}
         return {"$ref": f"#/$defs/{kind.__name__}"}
+    if typing.get_origin(kind) is typing.Literal:
+        return {"enum": list(typing.get_args(kind))}
     plain = {"type": {int: "integer", str: "string", bool: "boolean", float: "number"}[kind]}
     return {"anyOf": [plain, {"enum": sorted(INFINITIES)}]} if kind is float else plain
 

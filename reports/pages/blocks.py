@@ -94,11 +94,16 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A drawing by its file name, with the text a screen reader says in its place."""
+    """A drawing by its file name, with the text a screen reader says in its place.
+
+    Attributes:
+        floats: what follows may stand before it, where its page has no room for it.
+    """
 
     name: str
     caption: str
     alt: str
+    floats: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,38 +1,98 @@
-"""A page beside the report: what a mechanism costs by several accountants, next to the proven bracket on the truth."""
+"""What a mechanism costs by several accountants, next to the proven bracket: pages of a report, or one beside it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from reports.formats import html
-from reports.pages.blocks import Block, Column, Figure, Paragraph, Table
+from audit.core.costs import CostLine, CostSheet
+from audit.core.results import AuditReport
+from reports.figures import _costs
+from reports.formats import figures
+from reports.pages.blocks import Block, Column, Mono, Paragraph, Section, Table, Text
+from reports.words import named
+from reports.words.language import say
+from reports.words.numbers import at_delta, down, near, not_measured, up
+from reports.words.phrases import figure_block, join_words
 
-TITLE = "What it costs"
-_BRACKET = (
-    "The truth is the epsilon of the mechanism itself, not of a model. Where two ends are stated they are proved: an upper "
-    "bound below them is wrong, one above them is safe, and the factor beside it says what it costs. Upper bounds are rounded "
-    "up, lower ones down."
-)
-_CURVE = "The privacy curve: the proven bracket as a band, each accountant's claim as a line"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostTable:
-    """A table of texts: in its first column what the row is about, then figures; a column called `note` holds words."""
-
-    caption: str
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
+DIGITS = 4
+_ROUNDING = {"upper": up, "lower": down, "estimate": near}
 
 
-def costs_page(mechanism: str, truth: str, tables: Sequence[CostTable], curve: bytes) -> bytes:
-    """Return the page as one HTML file: the mechanism, the truth in words, the first table, the curve, the other tables."""
-    blocks: list[Block] = [Paragraph(text=f"{mechanism}. {truth}"), Paragraph(text=_BRACKET), _table(tables[0])]
-    blocks.append(Figure(name="curve", caption=f"{_CURVE}.", alt=_CURVE))
-    return html.standalone(TITLE, [*blocks, *(_table(table) for table in tables[1:])], {"curve": curve})
+def section(report: AuditReport) -> tuple[Section, ...]:
+    """A section for each mechanism whose costs the report holds; none where nobody asked for them."""
+    drawings = figures.planned(report)
+    return tuple(
+        Section(
+            title=say("costs.of", names=join_words(sheet.trainings)),
+            blocks=blocks(sheet, figure_block(drawings[_costs.name(sheet)])),
+        )
+        for sheet in report.costs
+    )
 
 
-def _table(table: CostTable) -> Table:
-    columns = tuple(Column(title=title, right=place > 0 and title != "note") for place, title in enumerate(table.columns))
-    return Table(caption=table.caption, columns=columns, rows=tuple(table.rows))
+def blocks(sheet: CostSheet, curve: Block) -> tuple[Block, ...]:
+    """The mechanism with the truth in words, claims beside it, the privacy curve, what other settings would cost."""
+    group = say("costs.group", size=sheet.group_size) if sheet.group_size > 1 else ""
+    about = say(
+        "costs.about",
+        mechanism=sheet.mechanism,
+        adjacency=named.adjacency(sheet.adjacency),
+        group=group,
+        at_delta=at_delta(sheet.delta),
+        truth=truth(sheet),
+    )
+    variants = (_lines(sheet, say("costs.what_if"), say("costs.changes"), sheet.what_if),) if sheet.what_if else ()
+    return (
+        Paragraph(text=about),
+        Paragraph(text=say("costs.bracket")),
+        _claims(sheet),
+        curve,
+        *variants,
+        _lines(sheet, say("costs.other_deltas"), "δ", sheet.curve),
+    )
+
+
+def truth(sheet: CostSheet) -> str:
+    """The bracket on the true epsilon in words, or why there is none."""
+    return sheet.doubt or say("costs.truth", low=down(sheet.lower, DIGITS), high=up(sheet.upper, DIGITS))
+
+
+def _claims(sheet: CostSheet) -> Table:
+    rows = tuple(
+        (
+            Mono(row.accountant),
+            row.source or say("word.none"),
+            not_measured() if row.epsilon is None else _ROUNDING[row.side](row.epsilon, DIGITS),
+            _factor(row.epsilon, sheet.upper),
+            row.note or say("word.none"),
+        )
+        for row in sheet.claims
+    )
+    columns = (
+        Column(title=say("table.accountant")),
+        Column(title=say("costs.states_itself"), share=1),
+        Column(title="ε", right=True),
+        Column(title=say("costs.times_the_truth"), right=True),
+        Column(title=say("costs.note"), share=1.2),
+    )
+    return Table(caption=say("costs.claims"), columns=columns, rows=rows, small=True)
+
+
+def _factor(epsilon: float | None, upper: float) -> str:
+    """A claim over the upper end, where both are numbers above 0."""
+    return not_measured() if epsilon is None or not 0 < upper < math.inf else f"{epsilon / upper:.3f}"
+
+
+def _lines(sheet: CostSheet, caption: str, first: str, lines: Sequence[CostLine]) -> Table:
+    sides = [row.side for row in sheet.claims]
+    rows: list[tuple[Text, ...]] = []
+    for line in lines:
+        claims = (
+            not_measured() if value is None else _ROUNDING[side](value, DIGITS)
+            for side, value in zip(sides, line.claims, strict=True)
+        )
+        rows.append((line.label, down(line.lower, DIGITS), up(line.upper, DIGITS), *claims))
+    titles = (say("costs.at_least"), say("costs.at_most"), *sheet.accountants)
+    columns = (Column(title=first), *(Column(title=title, right=True, share=1) for title in titles))
+    return Table(caption=caption, columns=columns, rows=tuple(rows), small=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 from audit.core.claims import LowerBound, Outcome
 from audit.core.provenance import Engagement
@@ -43,7 +44,7 @@ def cover(report: AuditReport) -> tuple[Block, ...]:
         verdict.facts(report, head, claim(report, head)),
         Numbers(items=without_claim.numbers(report) if head is None else numbers(report, head)),
         Quote(text=without_claim.sentence(report) if head is None else quotable(report, head)),
-        *(() if drawing is None else (figure_block(drawing),)),
+        *(() if drawing is None else (replace(figure_block(drawing), floats=True),)),
     )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from audit.core.claims import Outcome
 from audit.core.results import AuditReport, Check, MechanismResult, Status
 from reports import headline
 from reports.figures import _ledger
 from reports.formats import figures
-from reports.pages import parties, terms, training
+from reports.pages import costs, parties, terms, training
 from reports.pages.blocks import Block, Contents, Heading, Items, Missing, Paragraph, Section, Signature, Strong, Text
 from reports.pages.cover import cover, identity, unprotected_blocks
 from reports.pages.reproduction import reproduce
@@ -37,6 +38,7 @@ def sections(report: AuditReport) -> tuple[Section, ...]:
         *parties.section(report),
         *((training.shared(report, common),) if common else ()),
         *trainings,
+        *costs.section(report),
         *ledger(report),
         utility(report),
         limitations(report),
@@ -120,7 +122,9 @@ def _error_rate(report: AuditReport) -> str:
         else say("page.the_bound_of_this_report")
     )
     correction = say("page.the_doubt_was_divided_among") if several else say("separator.end")
-    return say("page.with_confidence", together=together, confidence=confidence(report.confidence), correction=correction)
+    text = say("page.with_confidence", together=together, confidence=confidence(report.confidence), correction=correction)
+    void = [mechanism.name for mechanism in report.mechanisms if mechanism.outcome is Outcome.INVALID]
+    return text + (say("page.bounds_are_void", names=join_words(void)) if void else "")
 
 
 def ledger(report: AuditReport) -> tuple[Section, ...]:

@@ -10,7 +10,7 @@ from reports.headline import GameBound, Headline
 from reports.pages.blocks import Facts, Mark, Strong, Text, Tone, Verdict
 from reports.words import named
 from reports.words.language import say
-from reports.words.numbers import confidence, count, down, not_measured, rate, significant, target, up
+from reports.words.numbers import confidence, count, down, near, rate, significant, target, up
 from reports.words.phrases import join_sentences
 
 TONES = {
@@ -20,27 +20,43 @@ TONES = {
     Strength.VOID: Tone.OPEN,
 }
 
+BASES = {
+    (False, True): "trust.coins",
+    (False, False): "trust.split",
+    (True, True): "trust.draws",
+    (True, False): "trust.no_draws",
+}
+"""What is said of the ground of a game, by whether all games are about other secrets and whether chance decided."""
+
 
 def verdict(report: AuditReport) -> Verdict:
     """The answer for the least access that was tried, and in a word for those who see more."""
     all_answers = answer.answers(report)
     if not all_answers:
         return Verdict(
-            question=say("question.none"), word=say("answer.no answer"), text=(say("answer.nothing"),), tone=Tone.PLAIN
+            question=named.question(None, answer.protected_unit(report)),
+            word=say("answer.no answer"),
+            text=(say("answer.nothing"),),
+            tone=Tone.PLAIN,
         )
     first, further = all_answers[0], all_answers[1:]
     paragraphs: list[Text] = [join_sentences(sentences(report, first))]
     for answer_item in further:
-        text = say(
-            "answer.other", question=named.question(answer_item.access), strength=say(f"answer.{answer_item.strength.value}")
-        )
+        text = say("answer.other", question=question(report, answer_item), strength=say(f"answer.{answer_item.strength.value}"))
         paragraphs.append((Strong(text), say("separator.space"), join_sentences(sentences(report, answer_item))))
     return Verdict(
-        question=named.question(first.access),
+        question=question(report, first),
         word=say(f"answer.{first.strength.value}"),
         text=tuple(paragraphs),
         tone=TONES[first.strength],
     )
+
+
+def question(report: AuditReport, item: Answer) -> str:
+    """Return what is asked, in the reader's words."""
+    if item.secret:
+        return named.question_of_secret(item.secret, item.access)
+    return named.question(item.access, answer.protected_unit(report))
 
 
 def sentences(report: AuditReport, answer: Answer) -> tuple[str, ...]:
@@ -52,7 +68,24 @@ def sentences(report: AuditReport, answer: Answer) -> tuple[str, ...]:
             if verdict.outcome is answer.mechanism.outcome and verdict.reason
         ]
         return (say("answer.void", reason=reasons[0] if reasons else named.verdict_title(Outcome.INVALID)),)
-    return (_rate(answer), _proof_text(report, answer))
+    return (_guesses(answer) if answer.secret else _rate(answer), _proof_text(report, answer))
+
+
+def _guesses(answer: Answer) -> str:
+    """Return how many secrets were named, beside how many follow from what everybody knows of them."""
+    if answer.guesser is None or answer.guesser.guesses is None:
+        return say("answer.no_rate")
+    result = answer.guesser.guesses
+    return say(
+        "answer.guesses",
+        attack=answer.guesser.scorer,
+        right=count(result.right),
+        secrets=count(result.secrets),
+        share=rate(result.right / result.secrets, result.secrets),
+        low=rate(result.lower, result.secrets, "down"),
+        high=rate(result.upper, result.secrets, "up"),
+        chance=near(100 * result.baseline, 1),
+    )
 
 
 def _rate(answer: Answer) -> str:
@@ -73,11 +106,12 @@ def _rate(answer: Answer) -> str:
 
 def _proof_text(report: AuditReport, answer: Answer) -> str:
     if answer.proven is None:
-        return "" if headline.has_coins(report) else say("answer.split")
+        return "" if headline.has_coins(report) else say("answer.no_draw" if answer.secret else "answer.split")
     if answer.proven.bound.epsilon <= 0:
         return say("answer.nothing_proven", ceiling=down(answer.proven.bound.ceiling))
     text = proof(report, answer.proven)
-    if answer.rate is not None and answer.rate.attack.scorer == answer.proven.attack:
+    leader = answer.guesser if answer.rate is None else answer.rate.attack
+    if leader is not None and leader.scorer == answer.proven.attack:
         return say("answer.proven", proof=text)
     return say("answer.proven_by", attack=answer.proven.attack, proof=text)
 
@@ -93,7 +127,7 @@ def facts(report: AuditReport, head: Headline | None, claim: Text) -> Facts:
     items: list[tuple[str, Text]] = [
         (say("fact.claim"), claim),
         (say("fact.policy"), policy(report)),
-        (say("fact.trust"), trust(report)),
+        (say("fact.trust_of_secrets" if answer.trust(report).of_secrets else "fact.trust"), trust(report)),
     ]
     needs = stronger_audit(report)
     items += [(say("fact.stronger"), needs)] if needs else []
@@ -119,7 +153,7 @@ def policy(report: AuditReport) -> Text:
             "policy.missed",
             gate=named.gate(gate.gate),
             limit=significant(gate.limit),
-            found=not_measured() if gate.found is None else significant(gate.found),
+            found=say("policy.no_figure") if gate.found is None else significant(gate.found),
         )
         for gate in failures
     ]
@@ -127,15 +161,15 @@ def policy(report: AuditReport) -> Text:
 
 
 def trust(report: AuditReport) -> Text:
-    """Return whether the split can be trusted."""
+    """Return whether what decided membership, or the values of secrets, can be trusted."""
     basis = answer.trust(report)
-    lines = [say("trust.coins" if basis.by_coins else "trust.split")]
+    lines = [say(BASES[basis.of_secrets, basis.by_coins])]
     if basis.by_coins:
         numbers = {"alarms": count(basis.alarms), "repetitions": count(basis.repetitions), "allowed": count(basis.allowed)}
         lines.append(say("trust.control", **numbers) if basis.repetitions else say("trust.no_control"))
     if basis.guard is not None:
         lines.append(say("trust.guard", value=basis.guard.value))
-    elif not basis.by_coins:
+    elif not basis.by_coins and not basis.of_secrets:
         lines.append(say("trust.no_guard"))
     mark = named.status_mark(basis.status)
     return (Mark(mark.text.capitalize(), mark.tone), say("separator.sentences"), join_sentences(lines))

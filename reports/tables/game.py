@@ -6,7 +6,7 @@ import math
 
 from audit.core.claims import LowerBound, NegativeControl
 from audit.core.evaluation import GroupSpread
-from audit.core.game_results import GameResult, GroupResult
+from audit.core.game_results import GameResult, GroupResult, TprAtFpr
 from reports import headline, outliers
 from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone, name_column
 from reports.words import named
@@ -83,6 +83,13 @@ def estimates(game: GameResult) -> Table | None:
     )
 
 
+def _absence(point: TprAtFpr, nonmembers: int) -> tuple[str, str]:
+    """Return why a rate is not there: finer than one nonmember, or withheld because it speaks of a few records."""
+    if point.target_fpr * nonmembers < 1 - 1e-9:
+        return say("game_table.not_resolved"), say("game_table.finest_1_in", count=count(nonmembers))
+    return say("game_table.withheld"), say("game_table.few_records")
+
+
 def rates(game: GameResult, with_claim: bool) -> Table:
     """TPR at fixed FPRs with intervals, counts and what the claim allows."""
     rows: list[tuple[Text, ...]] = []
@@ -94,8 +101,7 @@ def rates(game: GameResult, with_claim: bool) -> Table:
                 rows.append(
                     (
                         *first,
-                        say("game_table.not_resolved"),
-                        say("game_table.finest_1_in", count=count(nonmembers)),
+                        *_absence(point, nonmembers),
                         "",
                         "",
                         _limit(point.allowed),

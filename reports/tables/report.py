@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from audit.core.claims import LowerBound, Outcome
 from audit.core.event_reading import is_non_private, noisy_steps, sample_rate, steps, unit
 from audit.core.events import Event
 from audit.core.results import AuditReport, Check, MechanismResult
@@ -17,8 +18,17 @@ MOST_RECORDS = 20
 SMALL_SIDE = 30  # fewer members or nonmembers than this make a group's figures rough
 
 
+def _bound(mechanism: MechanismResult, bound: LowerBound | None) -> str:
+    """Return a bound before its ceiling and with its family, called void where nothing can be concluded about its training."""
+    if bound is None:
+        return say("word.none")
+    numbers = {"down": down(bound.epsilon), "down_2": down(bound.ceiling)}
+    text = say("table.of_2", family=named.family(bound.family), **numbers) if bound.family else say("table.of", **numbers)
+    return say("table.void", bound=text) if mechanism.outcome is Outcome.INVALID else text
+
+
 def overview(report: AuditReport) -> Table:
-    """Every training and game on mechanism line: claimed, proven with the ceiling of the same game, TPR."""
+    """Every training and game on a line: claimed, proven with the ceiling of the same game, TPR."""
     rows: list[tuple[Text, ...]] = []
     for mechanism in headline.by_gravity(report):
         claim = min(mechanism.claims, key=lambda c: c.epsilon, default=None)
@@ -33,15 +43,8 @@ def overview(report: AuditReport) -> Table:
                     Mono(mechanism.name),
                     Mono(game.name),
                     up(claim.epsilon) if claim else say("word.none"),
-                    say("word.none") if free is None else say("table.of", down=down(free.epsilon), down_2=down(free.ceiling)),
-                    say("word.none")
-                    if inside is None
-                    else say(
-                        "table.of_2",
-                        down=down(inside.epsilon),
-                        down_2=down(inside.ceiling),
-                        family=named.family(inside.family or ""),
-                    ),
+                    _bound(mechanism, free),
+                    _bound(mechanism, inside),
                     percent(best_rate[1].tpr) if best_rate else not_measured(),
                 )
             )
@@ -188,14 +191,14 @@ def utility(report: AuditReport) -> Table:
     """Every utility figure of every training."""
     rows = tuple(
         (
-            Mono(result.name),
+            Mono(name),
             metric.name,
             figure(metric.value),
             say("table.one_model") if metric.models < 2 else significant(metric.spread, 2),
             count(metric.models),
         )
-        for result in headline.by_gravity(report)
-        for metric in result.utility
+        for name, metrics in headline.utility(report)
+        for metric in metrics
     )
     return Table(
         caption=say("table.mean_over_models_and_sample", utility_basis=named.utility_basis(report.kind)),
@@ -230,7 +233,7 @@ def policy(report: AuditReport) -> Table:
         (
             named.gate(gate.gate),
             significant(gate.limit),
-            not_measured() if gate.found is None else significant(gate.found),
+            say("policy.no_figure") if gate.found is None else significant(gate.found),
             Mark(say("table.met"), Tone.GOOD) if gate.met else Mark(say("table.not_met"), Tone.BAD),
         )
         for gate in report.policy

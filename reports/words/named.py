@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Outcome
+from audit.core.events import Unit
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.results import Status
 from reports.pages.blocks import Mark, Tone
@@ -87,10 +90,19 @@ def level(access: Access) -> str:
     return _known_words("level", access.name, access.words)
 
 
-def question(access: Access) -> str:
-    """The question about what an adversary sees, in the reader's words."""
-    key = f"question.{access.name}"
-    return say(key) if key in current().sentences else say("question.other", what=recorded(access.words))
+def question(access: Access | None, unit: str) -> str:
+    """Return the question what an adversary sees tells of whom: `unit` is whom a claim about the training protects."""
+    key = "question.none" if access is None else f"question.{access.name}"
+    what = "" if access is None else recorded(access.words)
+    name = next((name for name in get_args(Unit) if unit in (name, recorded(name))), "other")  # a report may be translated
+    units = say(f"units.{name}", unit=recorded(unit))
+    return say(key if key in current().sentences else "question.other", what=what, units=units)
+
+
+def question_of_secret(secret: str, access: Access) -> str:
+    """The question whether what an adversary sees tells a secret that is no membership."""
+    key = f"question.secret.{secret}"
+    return say(key if key in current().sentences else "question.secret", what=recorded(access.words))
 
 
 def assumption(assume: Assumption) -> str:

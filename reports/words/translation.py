@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from audit.core.claims import Claim, Estimate, LowerBound, Verdict
+from audit.core.costs import CostLine, CostSheet, EpsilonRow
 from audit.core.evaluation import Fidelity
 from audit.core.game_results import GameResult, RocCurve
 from audit.core.provenance import BudgetRelease, DataSummary
@@ -21,8 +22,11 @@ TEXTS: dict[type, tuple[str, ...]] = {
     BudgetRelease: ("mechanism",),
     Check: ("item", "value"),
     Claim: ("source", "note", "unit"),
+    CostLine: ("label",),
+    CostSheet: ("mechanism", "doubt"),
     Coverage: ("attack_class", "done"),
     DataSummary: ("name", "source"),
+    EpsilonRow: ("note",),
     Estimate: ("warning",),
     Fidelity: ("sentence",),
     GameResult: ("note",),

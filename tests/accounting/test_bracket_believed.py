@@ -44,6 +44,7 @@ def rare_normals(noise: float, rate: float, steps: int, delta: float) -> float:
     return float(brentq(excess, 1.0, 1e9, rtol=1e-12))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 10])
 @pytest.mark.parametrize("scale", [0.05, 0.002, 0.001, 1e-4, 1e-5, 1e-7])
 @pytest.mark.parametrize("delta", [1e-5, 1e-9])
@@ -56,6 +57,7 @@ def test_laplace_with_tiny_noise(scale: float, count: int, delta: float) -> None
     assert (1 - 2e-4) * high <= low <= high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "rate", "steps", "delta"),
     [(0.05, 0.01, 100, 1e-5), (0.06, 0.1, 20, 1e-6), (0.03, 0.01, 10, 1e-5), (0.04, 0.01, 100, 1e-5), (0.1, 0.05, 100, 1e-5)],
@@ -76,6 +78,7 @@ def test_one_step_at_a_tiny_rate(event: Event, delta: float, truth: float) -> No
     assert low <= truth * (1 + 1e-9) and truth * (1 - 1e-9) <= high and high - low <= 1e-8 * high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [1e-5, 1e-6, 1e-7, 1e-8])
 def test_tiny_rates_have_two_ends(rate: float) -> None:
     low, high = Reference().bracket(training(0.8, rate, 10_000), delta=1e-7, adjacency=ADD)

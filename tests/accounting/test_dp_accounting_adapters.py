@@ -82,6 +82,7 @@ def test_a_smaller_delta_costs_more_and_optimistic_is_below_pessimistic() -> Non
     assert 0 < low < claim("pld", 1.0, 0.05, 100)
 
 
+@pytest.mark.slow
 def test_a_delta_within_the_librarys_round_off_is_refused() -> None:
     """Of 200,000 steps the library itself claims 8.1057 at 1e-9, below a proven 8.1062."""
     for delta, steps in ((1e-10, 10), (1e-9, 200_000)):

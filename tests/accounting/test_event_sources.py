@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import dp_accounting
@@ -19,6 +20,8 @@ from audit.core.event_changes import EventChange, changed, noise_of
 from audit.core.event_forms import dp_events, encode, kinds_by_name
 from audit.core.event_reading import steps
 from audit.core.events import Composed, Event, Gaussian, Laplace, PoissonSampled, Repeated, SampledWithoutReplacement, dp_sgd
+from reports.formats import json as report_json
+from tests.reports import sample
 
 TRAINING = dp_sgd(noise_multiplier=1.5, clip_norm=1.0, sample_rate=0.01, steps=300)
 
@@ -165,3 +168,21 @@ def test_an_event_without_a_proof_says_so_in_place_of_a_bracket() -> None:
     costs = audit.accountant.epsilon("PoissonSampled(Laplace(1.0), 0.1)", adjacency="replace_one", accountants=["reference"])
     assert (costs.lower, costs.upper) == (0.0, float("inf")) and "no bracket is proved" in costs.doubt
     assert costs.rows[0].epsilon is None and "unsupported" in costs.rows[0].note
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        TRAINING,
+        parse("2 * Gaussian(3.0) + dp_sgd(1.0, 0.01, 100) + Laplace(10)"),
+        parse("3 * PoissonSampled(Gaussian(2.0), 0.1)"),
+    ],
+)
+def test_the_event_of_a_report_is_read_as_the_report_wrote_it(event: Event, tmp_path: Path) -> None:
+    """The report's own writer, so that the two forms cannot drift apart."""
+    report = sample.run()
+    private = replace(report.mechanisms[-1], name="private", mechanism=event)
+    file = tmp_path / "report.json"
+    file.write_bytes(report_json.to_json(replace(report, mechanisms=(private,))))
+    assert read_event(str(file)) == event
+    assert read_event(str(file), mechanism="private") == event

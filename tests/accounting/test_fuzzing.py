@@ -127,9 +127,11 @@ def _linear_group(node: Event) -> Event:
     match node:
         case Grouped(mechanism=ApproximateDp(epsilon=epsilon, delta=spent), size=size):
             return ApproximateDp(epsilon=size * epsilon, delta=min(size * spent, 1.0))
-        case Grouped(mechanism=inner, size=size):
-            return rebuilt(inner, lambda leaf: _less_noise(leaf, math.sqrt(size)))
     return node
+
+
+def _root_of_group(node: Event) -> Event:
+    return rebuilt(node.mechanism, lambda leaf: _less_noise(leaf, math.sqrt(node.size))) if isinstance(node, Grouped) else node
 
 
 def _less_noise(node: Event, factor: float) -> Event:
@@ -185,6 +187,7 @@ class WithoutLinearTerm:
 
 OBJECTS: dict[str, Any] = {
     "linear group delta": Misreader(misread=_linear_group),
+    "group as its root": Misreader(misread=_root_of_group),
     "first phase only": Misreader(misread=_first_phase),
     "idle phase ends the account": Misreader(misread=_idle_phase_ends_all),
     "delta of a part dropped": Misreader(misread=_no_delta),

@@ -56,6 +56,7 @@ def test_released_accuracies_cost_times_over_records_and_scale() -> None:
         accuracy_release("none", records=0, scale=0.1)
 
 
+@pytest.mark.slow
 def test_how_often_a_release_still_fits() -> None:
     kept = book(2.0).record(ORACLE, Release(name="training", event=training(500)))
     count = kept.most_repeats(ORACLE, training(100))

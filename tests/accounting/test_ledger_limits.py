@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from audit.accounting import ledger_database
+from audit.accounting.event_expressions import parse
 from audit.accounting.ledger import BudgetExceeded, Ledger, Release
 from audit.accounting.ledger_limits import Limit
 from audit.cli.app import answer
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, DataError
-from audit.core.events import ApproximateDp, Gaussian
+from audit.core.events import ApproximateDp, Gaussian, sgd
+from reports.formats import json as report_json
 from tests.accounting.ledgers import empty
+from tests.reports import sample
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
@@ -109,14 +113,10 @@ def test_the_command_keeps_limits_and_imports_events(tmp_path: Path, capsys: pyt
     file, history = str(tmp_path / "people.ledger"), tmp_path / "history.json"
     history.write_text("[[1.0, 0.01, 200]]")
     report = tmp_path / "report.json"
-    rows = [
-        {"name": "plain", "mechanism": {"kind": "NonPrivate", "sample_rate": 0.1, "steps": 5}},
-        {
-            "name": "dp",
-            "mechanism": {"kind": "DpSgd", "noise_multiplier": 2.0, "clip_norm": 1.0, "sample_rate": 0.01, "steps": 90},
-        },
-    ]
-    report.write_text(json.dumps({"schema": 9, "mechanisms": rows}))
+    done = sample.run()
+    trainings = {"plain": sgd(sample_rate=0.1, steps=5), "dp": parse("dp_sgd(2.0, 0.01, 90)")}
+    rows = tuple(replace(done.mechanisms[-1], name=name, mechanism=event) for name, event in trainings.items())
+    report.write_bytes(report_json.to_json(replace(done, mechanisms=rows)))
     assert answer(["ledger", "create", file, "--budget", "9", "-a", "rdp"]) == 0
     assert answer(["ledger", "limit", file, "north", "--budget", "3", "-a", "rdp", "--group", "north", "--note", "board"]) == 0
     assert answer(["ledger", "record", file, "first", "--event", str(history), "--group", "north"]) == 0

@@ -96,6 +96,7 @@ def test_jax_privacy_takes_phases_and_batches_of_fixed_size() -> None:
         ask("jax_privacy", D, adjacency=REPLACE)
 
 
+@pytest.mark.slow
 def test_the_optimistic_side_of_dp_accounting_is_below_the_pessimistic_one() -> None:
     low, high = ask("dp_accounting_pld,pessimistic=false", D), ask("dp_accounting_pld", D)
     assert 1.7 < low < 1.82819 < high

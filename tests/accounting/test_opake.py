@@ -11,6 +11,7 @@ from audit.accounting.accountants.reference import Reference
 from audit.accounting.event_expressions import parse
 from audit.core.adjacency import Adjacency
 from audit.core.errors import UnsupportedMechanism
+from audit.core.events import Gaussian, PoissonSampled, Repeated
 
 TEXTS = (
     "dp_sgd(1.0, 0.01, 1000)",
@@ -41,3 +42,10 @@ def test_its_figures_are_close_to_the_bracket(text: str) -> None:
     pytest.importorskip("opake")
     low, high = Reference().bracket(parse(text), delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     assert low * (1 - 1e-9) <= claim(text) <= 1.02 * high
+
+
+def test_several_answers_on_a_batch_have_no_figure() -> None:
+    pytest.importorskip("opake")
+    event = PoissonSampled(mechanism=Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=3), sample_rate=0.1)
+    with pytest.raises(UnsupportedMechanism, match="single Gaussian releases"):
+        resolve.subject("opake").claim(event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)

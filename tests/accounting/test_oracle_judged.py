@@ -14,7 +14,7 @@ from mpmath import mp, mpf
 from audit.accounting.regression import suite, truths
 from audit.accounting.regression.suite import Case
 from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
-from audit.core.deployed_events import DiscreteGaussian, DiscreteLaplace, MatrixFactorization, Skellam, TreeAggregation
+from audit.core.deployed_events import MatrixFactorization, NoisyMax, Skellam, SparseVector, TreeAggregation
 from audit.core.deployed_procedures import (
     AdaptiveClipping,
     BufferedToeplitz,
@@ -39,7 +39,7 @@ def test_no_bracket_is_contradicted() -> None:
 
 
 ELSEWHERE = {
-    "test_deployed_events.py": {DiscreteGaussian, DiscreteLaplace, Skellam, MatrixFactorization, TreeAggregation},
+    "test_deployed_events.py": {MatrixFactorization, TreeAggregation, NoisyMax, Skellam, SparseVector},
     "test_procedures.py": {
         *(AdaptiveClipping, BufferedToeplitz, CyclicPoisson, MixtureOfGaussians),
         *(ProposeTestRelease, SubsampleAggregate, TruncatedPoisson),
@@ -128,6 +128,20 @@ def test_atoms_compose_as_binomials() -> None:
         for epsilon in (0.5, 3.0, 8.5):
             delta = exactly.delta_of_atoms(squared, mpf(epsilon))
             assert abs(delta - exactly.delta_of_atoms(binomial, mpf(epsilon))) < mpf("1e-40")
+
+
+def test_integers_against_their_closed_forms() -> None:
+    """Two-sided geometric noise has three losses, and discrete Gaussian noise loses as much as its place is off the middle."""
+    with mp.workdps(exactly.DIGITS):
+        geometric = exactly.shifted_integers(lambda k: -abs(k) / mpf(2), 2, 300)
+        fall = mp.exp(mpf(-1) / 2)
+        expected = {mpf(1): 1 / (1 + fall), mpf(0): (1 - fall) / (1 + fall) * fall, mpf(-1): fall**2 / (1 + fall)}
+        assert len(geometric) == 3
+        for loss, mass in expected.items():
+            assert abs(geometric[min(geometric, key=lambda other: abs(other - loss))] - mass) < mpf("1e-40")
+        gaussian = exactly.shifted_integers(lambda k: -(mpf(k) ** 2) / 2, 1, 17)
+        assert abs(mp.fsum(mass * mp.exp(-loss) for loss, mass in gaussian.items()) - 1) < mpf("1e-40")
+        assert all(abs(loss + mp.mpf(1) / 2 - round(float(loss) + 0.5)) < mpf("1e-40") for loss in gaussian)
 
 
 def test_a_contour_that_does_not_fade_is_no_judge() -> None:

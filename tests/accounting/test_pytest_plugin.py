@@ -71,17 +71,20 @@ def test_a_wrong_accountant_fails_with_the_reason(tmp_path: Path) -> None:
     assert "the truth is at least 1.828" in found.stdout and "catches:" in found.stdout
 
 
+@pytest.mark.slow
 def test_how_loose_is_too_loose_is_up_to_the_maintainer(tmp_path: Path) -> None:
     assert "3 passed" in run(tmp_path, "my_library:loose").stdout
     found = run(tmp_path, "my_library:loose", f"loosest=1.5, {CHOICE}")
     assert "2 failed" in found.stdout and "more than the 1.5 allowed" in found.stdout
 
 
+@pytest.mark.slow
 def test_an_accountant_that_never_answers_is_not_green(tmp_path: Path) -> None:
     found = run(tmp_path, "my_library:silent")
     assert found.returncode == 1 and "0 of 3 cases were answered" in found.stdout
 
 
+@pytest.mark.slow
 def test_a_misspelled_group_or_case_is_an_error(tmp_path: Path) -> None:
     found = run(tmp_path, "my_library:right", 'groups=["gird"]')
     assert found.returncode != 0 and "the battery has no group 'gird'" in found.stdout + found.stderr

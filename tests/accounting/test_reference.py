@@ -70,6 +70,8 @@ def test_known_values_are_inside(event: Event, delta: float, adjacency: Adjacenc
 @pytest.mark.parametrize("event", [sgd(sample_rate=0.1, steps=5), gaussian(0.0), Laplace(noise_multiplier=0.0)])
 def test_nothing_hides_the_record(event: Event) -> None:
     assert bracket(event) == (math.inf, math.inf)
+    claim = Reference().claim(event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    assert claim.note == "the true value is infinite"
 
 
 def test_a_release_that_rarely_shows_a_record_is_paid_from_delta() -> None:

@@ -28,6 +28,7 @@ def test_divergences_that_the_library_rounds_below_zero_are_bounded_instead(rate
     assert (divergences > 0).all() and (divergences >= rate**2 / 2).all()  # order 1 and above: about order * rate^2 * 0.86
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "delta"), [(1e-308, 1e-5), (1e-9, 1e-8), (1e-12, 1e-10), (1e-7, 1e-12)])
 def test_claims_at_tiny_rates_are_safe_and_quiet(rate: float, delta: float, caplog: pytest.LogCaptureFixture) -> None:
     with warnings.catch_warnings(), caplog.at_level(logging.WARNING):
@@ -38,6 +39,7 @@ def test_claims_at_tiny_rates_are_safe_and_quiet(rate: float, delta: float, capl
     assert all(low <= claim for claim in claims) and math.isfinite(high)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [1e-308, 1e-15, 1e-9, 1e-7])
 def test_one_fixed_grid_fits_into_memory(rate: float) -> None:
     low, high = (subsampled_gaussian_epsilon(1.0, rate, 1000, 1e-9, side=side) for side in ("lower", "upper"))

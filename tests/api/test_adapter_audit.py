@@ -98,7 +98,7 @@ def test_what_is_no_adapter_of_this_base_is_named(folders: Path, tmp_path: Path)
     (tmp_path / "adapter_config.json").unlink()
     (tmp_path / "config.json").write_text((folders / "base" / "config.json").read_text())
     (tmp_path / "model.safetensors").write_bytes(b"\0" * 16)
-    with pytest.raises(DataError, match="cannot be read as a causal language model"):
+    with pytest.raises(DataError, match="cannot be read as safetensors"):
         adapter_report(folders / "adapter", **{**options, "base": tmp_path})
 
 
@@ -169,6 +169,42 @@ def test_a_folder_of_weights_with_an_adapter_beside_them_is_no_base(folders: Pat
         shutil.copy(file, mixed)
     with pytest.raises(DataError, match=r"holds an adapter \(adapter_config\.json\) beside the whole weights"):
         trained_language.read(folders / "adapter", mixed)
+
+
+@pytest.mark.parametrize(
+    ("file", "changes", "message"),
+    [
+        ("config.json", {"auto_map": {"AutoConfig": "code.Config"}}, "'auto_map' asks for code"),
+        ("config.json", {"text_config": {"attn_implementation": "attacker/kernels"}}, "names code to fetch"),
+        ("config.json", {"num_hidden_layers": 10**9}, "beyond 4,096 layers"),
+        ("config.json", {"hidden_size": 1 << 16}, "describes a model of"),
+        ("config.json", {"vocab_size": 10**11}, "describes a model of|cannot be read as a causal language model"),
+        ("model.safetensors.index.json", {"weight_map": {"a": "../outside.safetensors"}}, "in the folder itself"),
+        ("model.safetensors.index.json", {"weight_map": {"a": "/etc/hostname"}}, "in the folder itself"),
+        ("model.safetensors.index.json", {"weight_map": {"a": "weights.bin"}}, "in the folder itself"),
+        ("model.safetensors.index.json", {"weight_map": {"a": 3}}, "in the folder itself"),
+        ("model.safetensors.index.json", {"weight_map": {"a": "other.safetensors"}}, "does not hold"),
+        ("model.safetensors.index.json", {"weight_map": []}, "has no 'weight_map'"),
+    ],
+)
+def test_whole_weights_that_reach_beyond_their_folder_are_refused(
+    file: str, changes: dict[str, Any], message: str, folders: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(folders / "base", tmp_path / "base"))
+    shutil.copy(folder / "model.safetensors", tmp_path / "outside.safetensors")
+    content = json.loads((folder / file).read_text()) if (folder / file).is_file() else {}
+    (folder / file).write_text(json.dumps(content | changes))
+    with pytest.raises(DataError, match=message):
+        trained_language.read(folder, folders / "base")
+
+
+def test_weights_in_shards_are_read(folders: Path, tmp_path: Path) -> None:
+    module: Any = LanguageModel(folder=str(folders / "base")).build(Vocabulary(size=257), LENGTH)
+    module.save_pretrained(tmp_path / "shards", max_shard_size="40KB")
+    assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 1
+    trained, before = trained_language.read(tmp_path / "shards", folders / "base")
+    for name, value in before.state_dict().items():
+        torch.testing.assert_close(trained.state_dict()[name], value, rtol=0, atol=0)
 
 
 def test_texts_beyond_the_model_are_named_with_its_sizes(folders: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,7 @@ def test_the_battery_takes_part_and_what_cannot_run_says_why() -> None:
     attacks = {row.attack for row in found.rows}
     assert {"auto", "lira", "rmia", "entropy"} <= attacks and "learned_combination" not in attacks
     assert found.not_run["learned_combination"] == "needs 4 references and has 3"
+    assert found.not_run["quantile_regression"] == "needs nonmember_medians, not recorded of these models", "logits it has"
     assert {(row.targets, row.references, row.canaries) for row in found.rows} == {(2, 3, RECORDS)}
 
 
@@ -132,4 +134,38 @@ def test_the_command_prints_draws_and_finds_an_attack_of_the_working_folder(
     assert app.answer(command) == 0
     table = capsys.readouterr().out
     assert "6 targets, 5 references each, 240 records" in table and "my_attacks:Own" in table
+    assert "not shown: tpr at 0.1% fpr: needs 1,000 nonmembers or more" in table and "not shown: tpr at 1% fpr" not in table
     assert app.answer([*command, "--plot", "table.pdf"]) == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_any_layout_and_precision_of_outputs_gives_the_same_figures(dtype: type) -> None:
+    arrays = drawn()
+    rounded = arrays["logits"].astype(np.float16)
+    odd = np.asfortranarray(rounded.astype(dtype))[:, ::-1][:, ::-1]
+    tables = [
+        audit.compare_attacks({**arrays, "logits": logits}, ["loss", "lira", "rmia"], battery=False).rows
+        for logits in (rounded.astype(np.float64), odd)
+    ]
+    assert [row.mean for row in tables[0]] == [row.mean for row in tables[1]]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"logits": np.full((MODELS, RECORDS, CLASSES), 1e200)}, "larger than 1e+100"),
+        ({"logits": np.full((MODELS, RECORDS, CLASSES), np.inf, np.float32)}, "not finite"),
+        ({"logits": np.full((MODELS, RECORDS, CLASSES), np.nan, np.float16)}, "not finite"),
+        ({"logits": np.zeros((MODELS, RECORDS, 1)), "labels": np.zeros(RECORDS, int)}, "one class"),
+    ],
+    ids=["huge", "infinite", "not a number", "one class"],
+)
+def test_hostile_logits_are_refused_by_a_sentence(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(DataError, match=re.escape(words)):
+        audit.compare_attacks({**drawn(), **change}, ["loss", "lira"], battery=False)
+
+
+def test_losses_below_zero_are_no_cross_entropies() -> None:
+    arrays = losses_of(drawn())
+    with pytest.raises(DataError, match="of the losses are below 0"):
+        audit.compare_attacks({**arrays, "losses": arrays["losses"] - 5}, ["loss", "lira"], battery=False)

@@ -68,7 +68,7 @@ def test_a_few_lines_are_printed(model: nn.Module, capsys: pytest.CaptureFixture
     assert lines[0] == "60 members, 60 nonmembers: not testable: this audit could not have contradicted the claim"
     assert "strongest attack" in lines[1] and "AUC 0." in lines[1]
     assert "none follows" in lines[2] and result.bound is None
-    assert "attacks; each with its reason in .attacks" in lines[4]
+    assert "attacks, the reason in .attacks" in lines[4]
     assert "inputs alone do not tell" in lines[3]
 
 

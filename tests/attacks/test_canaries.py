@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -13,9 +15,11 @@ from attacks.canaries.dirac_gradient import DiracGradient
 from attacks.canaries.mislabelled import Mislabelled
 from attacks.canaries.out_of_distribution import OutOfDistribution
 from attacks.canaries.random_gradient import RandomGradient
-from audit.core.data import Dataset, Records
+from attacks.canaries.searched_token import SearchedToken
+from audit.core.data import Dataset, Records, Vocabulary
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
+from audit.data.load import load
 from audit.stats.scoring import linear_probe
 
 SEED = Seed(5)
@@ -125,3 +129,17 @@ def test_linear_probe_is_ridge_regression() -> None:
     residual = targets - design @ weights
     np.testing.assert_allclose(design[:, :-1].T @ residual, penalty * weights[:-1], atol=1e-8)
     np.testing.assert_allclose(residual.sum(axis=0), 0, atol=1e-8)
+
+
+def test_searched_tokens_are_the_least_likely_ones_and_no_two_the_same() -> None:
+    dataset = load({"kind": "sentences", "count": 200, "unused_tokens": 5, "train": 80, "pool": 60, "test": 20}, Seed(1))
+    canaries = SearchedToken().make(dataset, 40, 100, Seed(2))
+    assert canaries.records is not None and dataset.vocabulary is not None
+    secrets = canaries.records.labels.max(axis=1)
+    assert len(set(secrets.tolist())) == 40 and secrets.max() < dataset.vocabulary.ordinary
+    ends = (canaries.records.inputs >= 0).sum(axis=1)
+    pairs = set(zip(dataset.pool.inputs[:, :-1].ravel().tolist(), dataset.pool.inputs[:, 1:].ravel().tolist(), strict=True))
+    last = canaries.records.inputs[np.arange(40), ends - 2]
+    assert not pairs & set(zip(last.tolist(), secrets.tolist(), strict=True)), "no such pair stands in the pool"
+    with pytest.raises(ConfigError, match="each takes one of its own"):
+        SearchedToken().make(replace(dataset, vocabulary=Vocabulary(size=30)), 40, 100, Seed(2))

@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 from sklearn.linear_model import LogisticRegression, QuantileRegressor
 
 from attacks.signals import _temperature
@@ -17,6 +17,7 @@ from audit import plugins
 from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.core.views import View
+from audit.stats.scoring import logistic
 
 RANDOM = np.random.default_rng(4)
 M, K, CLASSES = 30, 8, 4
@@ -204,3 +205,44 @@ def test_quantile_places_a_record_in_the_law_of_a_nonmember_of_which_as_much_is_
         return normal[1] + (normal[2] - normal[1]) * (above - first) / second
 
     close(score("reference_quantile", logits=LOGITS), np.array([place(i) for i in range(M)]))
+
+
+@pytest.mark.parametrize("online", [True, False])
+def test_confidences_at_temperatures_computed_once_are_those_that_attacks_compute(online: bool) -> None:
+    shared = _temperature.with_tempered_confidences(
+        View.of(included=np.concatenate([INCLUDED[:1], INCLUDED]), logits=LOGITS), LABELS
+    )
+
+    def parts(signals: dict[str, Array]) -> tuple[View, View]:
+        own, others = ({key: array[rows] for key, array in signals.items()} for rows in (0, slice(1, None)))
+        return View(signals=own, labels=LABELS), View(signals=others, included=INCLUDED)
+
+    for degree in (None, 0.5, 2.0, 3.0):
+        attack = plugins.build("attacks.scorers", {"kind": "rmia", "online": online, "temperature": degree})
+        plain, once = (attack.score(*parts(signals), Seed(0)) for signals in ({"logits": LOGITS}, dict(shared.signals)))
+        np.testing.assert_array_equal(plain, once)
+
+
+@pytest.mark.parametrize("kind", ["learned_combination", "shadow_classifier", "reference_quantile"])
+def test_fits_on_a_part_of_the_records_rank_like_fits_on_all(kind: str) -> None:
+    random, count = np.random.default_rng(0), 3000
+    labels, coins = random.integers(0, 3, count), random.random((9, count)) < 0.5
+    coins[1], coins[2] = False, True  # the first two references say nothing of one side
+    logits = random.standard_normal((9, count, 3)) + 2 * np.eye(3)[labels] * (1 + coins[..., None])
+    target, reference = View.of(labels=labels, logits=logits[0]), View.of(included=coins[1:], logits=logits[1:])
+    part, everything = (
+        plugins.build("attacks.scorers", {"kind": kind, "rows": rows}).score(target, reference, Seed(0))
+        for rows in (1000, 10**6)
+    )
+    assert stats.spearmanr(part, everything).statistic > 0.97
+
+
+def test_a_fit_in_blocks_of_rows_ends_at_the_minimum() -> None:
+    random = np.random.default_rng(1)
+    features = random.standard_normal((20_001, 3))
+    coins = random.random(len(features)) < special.expit(features @ [1.0, -2.0, 0.0] - 1)
+    ours = logistic.fit(features, coins, ridge=1e-4)
+    residual = special.expit(ours.log_odds(features)) - coins
+    standardised = (features - features.mean(axis=0)) / features.std(axis=0)
+    np.testing.assert_allclose(standardised.T @ residual / len(residual) + 1e-4 * ours.weights, 0, atol=1e-7)
+    assert abs(residual.mean()) < 1e-7

@@ -316,6 +316,7 @@ def test_gradient_product_reaches_the_optimal_auc_of_the_gaussian_mechanism() ->
     assert auc(found[included], found[~included]) == pytest.approx(best, abs=0.006)
 
 
+@pytest.mark.slow
 def test_learned_combination_beats_lira_with_few_references() -> None:
     """LiRA takes means over three models at face value; the fit learns how far to trust them."""
     few = aucs_of(*gaussian_toy(records=6000, references=6, shift=1.5))
@@ -467,6 +468,7 @@ def test_auto_reads_nothing_of_the_target() -> None:
     assert Auto().choose(reference, other.labels) == chosen
 
 
+@pytest.mark.slow
 def test_auto_is_as_strong_as_the_best_of_the_folder() -> None:
     """Within noise over targets, where hard records are memorised more."""
     random = np.random.default_rng(3)

@@ -230,6 +230,7 @@ def test_hours_follow_from_the_cost_of_a_model() -> None:
     assert row.hours == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 def test_any_path_can_be_certified_without_a_config() -> None:
     nothing, flat = audit.certify(delta=1e-5, scores=200, attacks=3, game="independent_trials", repetitions=30)
     assert (nothing.epsilon, flat.epsilon) == (0.0, 1.0)

@@ -91,6 +91,7 @@ def test_the_largest_of_many_attacks_is_what_is_counted() -> None:
     assert many.wrong > one.wrong + 6
 
 
+@pytest.mark.slow
 def test_families_are_tried_at_a_positive_parameter_of_their_own() -> None:
     inside = certificates.certify(path(*estimators("gaussian"), delta=1e-5), 20)
     assert [one.law for one in inside] == ["nothing leaks", "Gaussian, mu 1"]
@@ -188,6 +189,7 @@ def test_a_tiny_audit_would_have_caught_nothing() -> None:
 # ---------------------------------------------------------------------------------------- canaries in copies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", slow(["one_run", "rank_exact"], ["one_run"]))
 def test_copies_are_certified_as_a_group_and_judged_as_one_record(kind: str) -> None:
     copied = path(*estimators(kind), game=game(copies=3))

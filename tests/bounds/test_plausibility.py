@@ -15,6 +15,7 @@ from audit.core.errors import AssumptionError, ConfigError, DataError
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.core.views import Scores
+from tests.marks import slow
 
 ANY = ("one_run", "both_ends", "rank_exact", "clopper_pearson", "sequential")
 
@@ -144,7 +145,7 @@ def test_no_seed_changes_a_bound(name: str) -> None:
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("game", ["one_run", "independent_trials"])
+@pytest.mark.parametrize("game", slow(["one_run", "independent_trials"], ["independent_trials"]))
 def test_trying_seeds_on_tied_scores_of_nothing_keeps_five_per_cent(game: str) -> None:
     alarms = 0
     for audit in range(60):

@@ -33,6 +33,7 @@ def test_single_steps_compose() -> None:
     assert 0.4 * truth < found.epsilon < truth < found.ceiling
 
 
+@pytest.mark.slow
 def test_steps_whose_sampling_was_seen_say_more_and_are_not_wrong_more_often() -> None:
     """Runs of 300 canaries, half of them in, and 100 steps; the noise is known."""
     mechanism = sgd(0.7, 0.025, 100)

@@ -231,7 +231,7 @@ TRIAL_ESTIMATORS: tuple[Estimator, ...] = (
 )
 
 
-@pytest.mark.parametrize(("delta", "copies"), slow_rows([(0.0, 1), (1e-2, 1), (1e-2, 2)], [(1e-2, 1)]))
+@pytest.mark.parametrize(("delta", "copies"), slow_rows([(0.0, 1), (1e-2, 1), (1e-2, 2)], [(1e-2, 1), (1e-2, 2)]))
 @pytest.mark.parametrize(
     "estimator", TRIAL_ESTIMATORS, ids=lambda one: f"{type(one).__name__}-{getattr(one, 'threshold_by', '')}"
 )

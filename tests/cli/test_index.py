@@ -115,6 +115,14 @@ def test_a_link_is_not_followed(runs: Path, tmp_path: Path) -> None:
     assert "linked/" not in (runs / "index.html").read_text(encoding="utf-8")
 
 
+def test_a_link_in_the_place_of_the_page_is_not_written_through(runs: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.html"
+    elsewhere.write_text("of somebody else")
+    (runs / "index.html").symlink_to(elsewhere)
+    commands.index(runs)
+    assert elsewhere.read_text() == "of somebody else" and not (runs / "index.html").is_symlink()
+
+
 def test_a_course_with_gaps_and_infinite_claims_is_drawn() -> None:
     points = [
         Point(date="2026-01-01", claimed=float("inf"), proven=None, ceiling=None),

@@ -41,7 +41,11 @@ def run(folder: Path) -> int:
 
 @pytest.mark.parametrize(
     ("separator", "options", "kind"),
-    [(",", ["--model", "logistic"], "logistic"), (";", [], "mlp"), ("\t", [], "mlp")],
+    [
+        (",", ["--model", "logistic"], "logistic"),
+        pytest.param(";", [], "mlp", marks=pytest.mark.slow),
+        pytest.param("\t", [], "mlp", marks=pytest.mark.slow),
+    ],
 )
 def test_a_config_for_a_table_runs(separator: str, options: list[str], kind: str, tmp_path: Path) -> None:
     words = ["--data", str(table(tmp_path, separator)), "--label", "income", "--target-epsilon", "3", *options]

@@ -192,7 +192,9 @@ def test_references_in_one_file_or_a_folder_of_models_serve_the_attacks_that_com
     (folder / "models").mkdir()
     drawn, outputs = [], []
     for number in range(3):
-        other = nn.Sequential(nn.Linear(5, 96), nn.Tanh(), nn.Linear(96, 3))
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(number)  # of other models `auto` may take lira, which is then no row of its own
+            other = nn.Sequential(nn.Linear(5, 96), nn.Tanh(), nn.Linear(96, 3))
         torch.save(other.state_dict(), folder / "models" / f"{number}.pth")
         drawn.append(np.random.default_rng(number).random(len(x)) < 0.5)
         with torch.no_grad():

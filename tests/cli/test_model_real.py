@@ -58,6 +58,7 @@ def test_location30_leaks_and_coins_prove_how_much(data_root, tmp_path):
     assert len(report.mechanisms[0].games[0].groups) == 30
 
 
+@pytest.mark.slow
 def test_adult_has_twins_on_both_sides_and_a_small_model_hides_its_records(data_root):
     columns = (
         "age workclass fnlwgt education education_num marital_status occupation relationship race sex capital_gain "

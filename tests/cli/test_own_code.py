@@ -106,3 +106,14 @@ def test_a_training_that_ends_the_program_is_no_finished_audit(kind: str, capsys
     trainer = "mechanisms=[{name: own, kind: non_private, trainer: {kind: user_function, function: 'leaves_%s:train'}}]"
     changes = [word for text in (games, trainer % kind, f"execution={{kind: {kind}}}") for word in ("--set", text)]
     assert "asked the program to end (exit code 0)" in said(("run", "tiny.yaml", "-q", "-o", "run", *changes), capsys)
+
+
+def test_a_package_that_their_module_lacks_is_named_with_what_to_do(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "needs_more.py").write_text("import no_such_package.part\n")
+    assert answer(["mechanism", "needs_more:count", *RECORDS]) == 2
+    message = capsys.readouterr().err
+    assert "needs_more.py, line 1: ModuleNotFoundError" in message and "Install what brings 'no_such_package'" in message
+    assert "expected 'package.module:object'" not in message, "the module is on the import path"
+    assert answer(["mechanism", "no_such_module:count", *RECORDS]) == 2
+    message = capsys.readouterr().err
+    assert "expected 'package.module:object' on the import path" in message and "Install" not in message

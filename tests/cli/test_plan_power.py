@@ -26,6 +26,7 @@ def tiny(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_plan_tells_what_it_would_catch_and_draws_it(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     drawing = tiny.with_name("plan.svg")
     assert app.answer(["plan", str(tiny), "--no-measure", "--json", "--plot", str(drawing)]) == 0

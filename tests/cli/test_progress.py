@@ -13,6 +13,7 @@ from audit.core.errors import ConfigError
 from tests.tiny import CONFIG
 
 
+@pytest.mark.slow
 def test_every_stage_after_the_training_is_a_line_and_what_was_there_is_no_progress(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

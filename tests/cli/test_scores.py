@@ -51,6 +51,7 @@ def test_the_same_bound_from_every_file(tmp_path, capsys, suffix):
     assert printed["folder"] is None
 
 
+@pytest.mark.slow
 def test_independent_runs_have_one_default_with_the_whole_error_rate(tmp_path, capsys):
     path = table(tmp_path / "s.csv")
     audit(path, "--delta", "1e-5", "--game", "independent_trials", "--certificates", "0", "--json")
@@ -204,6 +205,7 @@ def test_delta_has_the_default_of_audit_model(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["delta"] == 1e-5
 
 
+@pytest.mark.slow
 def test_several_columns_share_the_error_rate(tmp_path, capsys):
     other = np.random.default_rng(8).normal(size=len(COINS))
     path = table(tmp_path / "s.csv", score=VALUES, other=other, member=COINS)

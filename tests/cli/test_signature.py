@@ -76,6 +76,18 @@ def test_a_file_that_the_signed_checksums_do_not_name_is_refused(folder: Path, k
     assert commands.verify(folder / "copy.json", key=keys / "own.pub") == commands.VERIFICATION_FAILURE
 
 
+def test_a_link_in_the_place_of_the_signature_is_not_followed(folder: Path, keys: Path) -> None:
+    elsewhere = folder.parent / f"{folder.name}-elsewhere"
+    elsewhere.write_text("of somebody else")
+    place = folder / run_folder.SIGNATURE
+    first = place.read_bytes()
+    place.unlink()
+    place.symlink_to(elsewhere)
+    signature.sign(folder, keys / "own")
+    assert elsewhere.read_text() == "of somebody else"
+    assert not place.is_symlink() and place.read_bytes() == first
+
+
 def test_rendering_again_without_the_key_says_that_the_signature_is_old(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from audit.cli.app import answer
-from tests.marks import slow, slow_rows
+from tests.marks import slow_rows
 from tests.tiny import CONFIG
 
 AUDIT = [sys.executable, "-m", "audit"]
@@ -57,7 +57,8 @@ def test_a_terminal_that_lacks_a_letter_gets_its_number(scores: Path) -> None:
     assert "\\u624b\\u5199.npz: " in done.stdout and not done.stderr
 
 
-@pytest.mark.parametrize("number", slow([signal.SIGINT, signal.SIGTERM], [signal.SIGINT]))
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_run_says_how_to_go_on(number: int, tmp_path: Path) -> None:
     (tmp_path / "tiny.yaml").write_text(CONFIG)
     line = [*AUDIT, "run", str(tmp_path / "tiny.yaml"), "-q", "-o", str(tmp_path / "run"), "--set", "training.steps=20000"]

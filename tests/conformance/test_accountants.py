@@ -17,6 +17,7 @@ from audit.stats.curves.tradeoff import epsilon_of_gdp
 
 NAMES = plugins.names("audit.accounting.accountants")
 PLUGINS = {name: plugins.find("audit.accounting.accountants", name) for name in NAMES}
+DEAR = [pytest.param(*setting, marks=pytest.mark.slow) for setting in ((0.7, 0.1, 50), (4.0, 0.2, 200))]
 APPROXIMATIONS = tuple(name for name in NAMES if getattr(PLUGINS[name], "side", "upper") == "estimate")
 CHECKED = tuple(name for name in NAMES if not resolve.is_as_it_is(PLUGINS[name]))
 ODOMETER = "renyi_odometer"  # pays for figures that hold at every moment at once
@@ -73,7 +74,7 @@ def test_a_smaller_delta_costs_more(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in APPROXIMATIONS])
-@pytest.mark.parametrize(("noise", "rate", "steps"), [(1.0, 0.01, 500), (0.7, 0.1, 50), (4.0, 0.2, 200), (2.0, 1.0, 10)])
+@pytest.mark.parametrize(("noise", "rate", "steps"), [(1.0, 0.01, 500), (2.0, 1.0, 10), *DEAR])
 def test_never_below_the_proven_lower_end(name: str, noise: float, rate: float, steps: int) -> None:
     lower = subsampled_gaussian_epsilon(noise, rate, steps, 1e-5, side="lower")
     assert ask(name, noise, rate, steps).epsilon >= lower * (1 - 1e-9)

@@ -13,7 +13,15 @@ from audit.data.load import load
 
 MAKERS = plugins.names("attacks.canaries")
 PARAMETERS = 500
-TEXTS = ("new_token", "random_tokens", "formatted_secret", "rare_bigrams", "redrawn_secret", "unlikely_suffix")
+TEXTS = (
+    "new_token",
+    "random_tokens",
+    "formatted_secret",
+    "rare_bigrams",
+    "redrawn_secret",
+    "unlikely_suffix",
+    "searched_token",
+)
 
 
 def images(random: np.random.Generator, count: int) -> Records:

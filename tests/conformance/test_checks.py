@@ -25,6 +25,7 @@ BROKEN: dict[str, tuple[Event, dict[str, Any]]] = {
     "count_noise": (NOISY, {"count_noise": np.full(4, 0.4)}),
     "cyclic_batches": (CYCLES, {"batch_digests": np.arange(800, dtype=np.uint64).reshape(4, 200)}),
     "gradients_recomputed": (PLAIN, {"recomputed": np.full(4, 0.1)}),
+    "inside_clients": (PLAIN, {"inner_noise": np.full(4, 0.5)}),
     "noise": (NOISY, {"noise_multiplier": np.full(4, 0.75)}),
     "sampling": (NOISY, {"batch_sizes": np.full((4, 200), 200)}),
     "steps": (NOISY, {"steps": 199}),
@@ -47,6 +48,9 @@ def honest(event: Event = NOISY) -> Executed:
         skipped=np.zeros(4, dtype=np.int64),
         recomputed=np.full(4, 1e-6),
         count_noise=np.ones(4),
+        inner_noise=np.ones(4),
+        inner_draws=np.full(4, 100_000),
+        inner_norm=np.ones(4),
     )
 
 

@@ -75,6 +75,7 @@ def test_any_scores_at_all_give_a_bound_and_the_same_answer_to_a_claim(spec: dic
         assert claim_test.refutes(estimator, drawn, epsilon=found.epsilon - step, **asked)
 
 
+@pytest.mark.slow
 @EVERY
 @settings(max_examples=5, deadline=None)
 @given(data=st.data())
@@ -93,6 +94,7 @@ def test_order_alone_counts_and_caution_never_proves_more(spec: dict[str, Any], 
     assert bound(spec, plain, delta=data.draw(st.floats(2e-5, 0.3))).epsilon <= found + 2e-3
 
 
+@pytest.mark.slow
 @EVERY
 def test_a_larger_delta_never_proves_more_of_few_tied_scores(spec: dict[str, Any]) -> None:
     if spec.get("threshold_by") == "split":

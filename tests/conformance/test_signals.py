@@ -67,6 +67,7 @@ TEXTS = {
     "compressed_sizes",
     "continuations",
     "secret_ranks",
+    "extrapolated_exposures",
     "beam_continuations",
 }
 FEDERATED = dict.fromkeys(("update_products", "sum_products", "model_products"), "client")

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-MODES = ("good", "generated_only", "no_echo", "bos_shift", "clamped", "rounded")
-
 
 class TinyModel:
     """Log-probabilities of characters given the last two; secrets that it knows are likely."""
@@ -55,7 +53,7 @@ class Stub(ThreadingHTTPServer):
 
     def __init__(self, model: TinyModel, mode: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.model, self.mode = model, mode
+        self.model, self.untrained, self.mode = model, TinyModel(), mode
         self.dies_after: int | None = None
         self.statuses: list[int] = []
         self.delay = 0.0
@@ -71,25 +69,29 @@ class Stub(ThreadingHTTPServer):
         pass  # clients that hang up are part of the tests
 
     def completion(self, body: dict[str, Any]) -> dict[str, Any]:
+        model = self.untrained if body.get("model") == "base" else self.model
         prompt, tokens = body["prompt"], []
         text = prompt
         for _ in range(body["max_tokens"]):
-            text += self.model.next_character(text)
+            text += model.next_character(text)
             tokens.append(text[-1])
         choice: dict[str, Any] = {"text": "".join(tokens)}
+        if self.mode.startswith("lists_") and body.get("logprobs"):  # echo is left out without a word
+            choice["logprobs"] = _likely(model, prompt, body["logprobs"], as_chat=self.mode == "lists_as_chat")
+            return {"choices": [choice], "usage": {"total_tokens": len(text)}}
         if self.mode == "vllm" and "prompt_logprobs" in body:
-            rows = self.model.log_probabilities(prompt)
+            rows = model.log_probabilities(prompt)
             choice["prompt_logprobs"] = [
                 None if value is None else {str(ord(character)): {"logprob": value, "decoded_token": character}}
                 for character, value in zip(prompt, rows, strict=True)
             ]
         elif body.get("logprobs") is not None and self.mode != "vllm":
-            choice["logprobs"] = self._logs(prompt, text, body)
+            choice["logprobs"] = self._logs(model, prompt, text, body)
         spent = len(text)
         return {"choices": [choice], "usage": {"prompt_tokens": len(prompt), "total_tokens": spent}}
 
-    def _logs(self, prompt: str, text: str, body: dict[str, Any]) -> dict[str, Any] | None:
-        values = self.model.log_probabilities(text)
+    def _logs(self, model: TinyModel, prompt: str, text: str, body: dict[str, Any]) -> dict[str, Any] | None:
+        values = model.log_probabilities(text)
         if self.mode == "no_echo":
             return None
         if self.mode == "generated_only" or not body.get("echo"):
@@ -101,6 +103,16 @@ class Stub(ThreadingHTTPServer):
         if self.mode == "rounded":
             values = [None if value is None else round(value, 2) for value in values]
         return {"tokens": list(text), "token_logprobs": values}
+
+
+def _likely(model: TinyModel, prompt: str, width: int, *, as_chat: bool) -> dict[str, Any]:
+    characters = [chr(code) for code in range(32, 127)]
+    values = [model.log_probabilities(prompt + character)[-1] or 0.0 for character in characters]
+    rows = sorted(zip(values, characters, strict=True), reverse=True)[: min(width, 50)]
+    if not as_chat:
+        return {"tokens": [prompt], "token_logprobs": [None], "top_logprobs": [{character: value for value, character in rows}]}
+    listed = [{"token": character, "logprob": value} for value, character in rows]
+    return {"content": [listed[0] | {"top_logprobs": listed}]}
 
 
 class _Handler(BaseHTTPRequestHandler):

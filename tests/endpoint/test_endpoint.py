@@ -15,7 +15,7 @@ import pytest
 from audit.cli.app import answer
 from audit.core.errors import ConfigError, DataError, ObservationError
 from audit.core.seeds import Seed
-from audit.endpoint import canary_files, scoring
+from audit.endpoint import canary_files, next_tokens, scoring
 from audit.endpoint.canary_files import TextCanary
 from audit.endpoint.client import Client, ServerSettings
 from audit.endpoint.probe import PLAIN, probe
@@ -123,10 +123,10 @@ def test_a_wrong_request_is_not_repeated_for_ever(status: int, requests: int) ->
 def test_a_cap_on_tokens_holds(tmp_path: Path) -> None:
     cache = tmp_path / "answers.jsonl"
     with served("good", KNOWN) as server:
-        client = client_of(server, cache, most_tokens=600, in_flight=2)
+        client = client_of(server, cache, most_tokens=600, in_flight=8)
         with pytest.raises(DataError, match=r"cap of 600 tokens is reached after \d+ requests"):
             scoring.log_probability_scores(client, "m", CANARIES, silent)
-        assert client.tokens < 600 + 3 * 70
+        assert 300 < client.tokens <= 600, "requests under way are counted before they are paid for"
         assert len(cache.read_text().splitlines()) == client.requests
 
 
@@ -150,10 +150,40 @@ def test_a_key_is_sent_and_never_written(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_difference_to_the_model_before_training() -> None:
+    coins = np.array([canary.included for canary in CANARIES])
     with served("good", KNOWN) as server:
         alone = scoring.log_probability_scores(client_of(server), "m", CANARIES, silent).values
+        before = scoring.log_probability_scores(client_of(server), "base", CANARIES, silent).values
         difference = scoring.log_probability_scores(client_of(server), "m", CANARIES, silent, reference="base").values
-    np.testing.assert_allclose(difference, alone - alone)
+        with pytest.raises(ObservationError, match="answers to both names"):
+            scoring.log_probability_scores(client_of(server), "m", CANARIES, silent, reference="unknown")
+    np.testing.assert_allclose(difference, alone - before)
+    assert np.all(difference[~coins] == 0) and difference[coins].min() > 1
+
+
+@pytest.mark.parametrize("mode", ["lists_as_chat", "lists_as_completions"])
+def test_secrets_are_spelled_by_lists_of_likely_tokens(mode: str) -> None:
+    canaries = CANARIES[:10]
+    coins = np.array([canary.included for canary in canaries])
+    with served(mode, KNOWN) as server:
+        client = client_of(server, in_flight=8)
+        width = next_tokens.widest(client, "m")
+        values = scoring.next_token_scores(client, "m", canaries, silent).values
+        with pytest.raises(ObservationError, match="generated tokens"):
+            probe(client, "m")
+    assert width == 1000 and values[coins].min() > values[~coins].max()
+    canary = next(canary for canary in canaries if canary.included)
+    own = TinyModel(KNOWN).log_probabilities(canary.text)[len(canary.prefix) - 1 :]
+    assert values[canaries.index(canary)] == pytest.approx(sum(value for value in own if value is not None))
+
+
+def test_two_secrets_behind_one_prefix_keep_their_own_answers() -> None:
+    with served("lists_as_chat", ("ab cd",)) as server:
+        client = client_of(server)
+        likely, unlikely = (TextCanary(prefix="ab ", secret=secret, included=True) for secret in ("cd", "~~"))
+        first, second = (next_tokens.log_probability(client, "m", canary, 1000) for canary in (likely, unlikely))
+        assert first > second
+        assert [next_tokens.log_probability(client, "m", canary, 1000) for canary in (unlikely, likely)] == [second, first]
 
 
 def test_canaries_survive_a_file_and_are_committed_to(tmp_path: Path) -> None:

@@ -354,6 +354,7 @@ def test_doctor_names_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(what == "C compiler" and "leave all to torch" in found and not ok for what, found, ok, _ in survey())
 
 
+@pytest.mark.slow
 def test_memory_is_guarded() -> None:
     compiled, _ = both((8,), (5,), "relu", 3)
     rows = rows_for((5,), 16, 3)

@@ -31,7 +31,8 @@ PLAIN = sgd(sample_rate=0.3, steps=4)
 # moving a module to a device without data unties shared parameters, which moving it to a GPU does not
 UNTIED = ("tied",)
 RECURRENT = ("gru", "lstm", "recurrent")
-SLOW = ("encoder", "lstm", "recurrent", "transformer", "vision", "vit", "wide_resnet")
+SLOW = ("attending", "crossing", "encoder", "grouped", "lstm", "recurrent", "sneaky", "transformer", "transposed", "used_twice")
+SLOW += ("vision", "vit", "wide_resnet")
 COVERED = [*slow(sorted(set(cases.MODELS) - set(UNTIED) - {"gru"}), SLOW), pytest.param("gru", marks=pytest.mark.calibration)]
 absent = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -197,7 +198,7 @@ def launches(spec: dict[str, Any], shape: tuple[int, ...], models: int, steps: i
     ("spec", "shape"),
     [
         ({"kind": "mlp", "hidden": [64]}, (64,)),
-        ({"kind": "cnn", "channels": [16, 32]}, (3, 8, 8)),
+        pytest.param({"kind": "cnn", "channels": [16, 32]}, (3, 8, 8), marks=pytest.mark.slow),
         pytest.param({"kind": "vit", "patch": 4, "width": 16, "depth": 1, "heads": 2}, (3, 8, 8), marks=pytest.mark.slow),
     ],
     ids=["mlp", "cnn", "vit"],

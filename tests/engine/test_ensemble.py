@@ -38,7 +38,7 @@ def assert_same(first: TrainedModels, second: TrainedModels, *, exact: bool) -> 
 
 
 @pytest.mark.parametrize("mechanism", [QUIET, sgd(sample_rate=0.3, steps=3)], ids=["dpsgd", "plain"])
-@pytest.mark.parametrize("name", sorted(cases.MODELS))
+@pytest.mark.parametrize("name", slow(sorted(cases.MODELS), ["encoder", "recurrent", "vision", "vit", "wide_resnet"]))
 def test_steps_without_noise_equal_a_slow_loop(name: str, mechanism: Repeated) -> None:
     spec, shape = cases.MODELS[name]
     job = cases.job(mechanism, model=spec, data=cases.dataset(shape), models=2)

@@ -92,7 +92,7 @@ def test_a_frozen_backbone_keeps_its_statistics() -> None:
 
 def test_an_engine_that_trains_something_else_is_stopped_after_the_first_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = LinearLayer.forward
-    monkeypatch.setattr("audit.engine.schedule.loop_reason", lambda *_: None)
+    monkeypatch.setattr("audit.engine.model_trial.loop_reason", lambda *_: None)
     monkeypatch.setattr(LinearLayer, "forward", lambda self, inputs: 1.5 * honest(self, inputs))
     steps = []
     for mechanism in (cases.varied(QUIET, steps=50, clip_norm=1e9), replace(PLAIN, count=50)):

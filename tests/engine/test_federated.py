@@ -24,6 +24,9 @@ from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.core.views import Scores
 from audit.data import clients
+from audit.engine.compile_c import library
+from audit.engine.compiled_clients import ClientSteps, client_steps
+from audit.engine.compiled_mlp import SOURCE
 from audit.engine.federated import clipped_updates
 from audit.engine.federated_clients import LocalTraining, batches, split
 from audit.models.build import parameter_count, starting
@@ -110,6 +113,8 @@ def loop(given: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np
         (0.0, 1.0, {"example_cap": 6, "slots": 64}),
         (0.0, 1.0, {"cohorts": 3}),
         (0.0, 1.0, {"split": "column", "clients": 9, "example_cap": 4}),
+        (0.0, 1.0, {"split": "column", "clients": 9, "example_cap": 4, "compile": "on"}),
+        (0.0, 0.5, {"local_batch": None, "compile": "on"}),
     ],
 )
 def test_clients_in_slots_are_a_plain_loop_over_clients(noise: float | None, rate: float, options: dict[str, Any]) -> None:
@@ -136,10 +141,13 @@ def test_one_client_with_one_full_step_is_central_training() -> None:
         np.testing.assert_allclose(done.weights[name][0], value.detach().numpy(), rtol=0, atol=1e-6)
 
 
-def test_a_federation_does_not_depend_on_its_neighbours_or_slots() -> None:
+@pytest.mark.parametrize("compile_setting", ["off", "on"])
+def test_a_federation_does_not_depend_on_its_neighbours_or_slots(compile_setting: str) -> None:
     given = job(noise=1.0, rate=0.5, canaries=6)
     alone = replace(given, seeds=given.seeds[1:], included=given.included[1:])
-    both, one = trainer(slots=2).fit(given, cases.silent).models, trainer(slots=5).fit(alone, cases.silent).models
+    both, one = (
+        trainer(slots=slots, compile=compile_setting).fit(part, cases.silent).models for slots, part in ((2, given), (5, alone))
+    )
     for name, value in one.weights.items():
         np.testing.assert_allclose(both.weights[name][1], value[0], rtol=0, atol=1e-6)
     for name, value in one.extra.items():
@@ -407,3 +415,24 @@ def test_server_optimisers_move_by_the_mean_update(optimizer: dict[str, Any]) ->
     theirs.step()
     for name, parameter in start.named_parameters():
         np.testing.assert_allclose(other.weights[name][0], parameter.detach().numpy(), atol=2e-6)
+
+
+def test_compiled_steps_are_taken_where_they_can_be_and_what_prevents_them_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    records = (torch.zeros(4, 5), torch.zeros(4, dtype=torch.int64))
+    module = starting(MLP, (5,), 3, Seed(1), None)
+    assert client_steps(module, records, "off", 1e12) is None and client_steps(module, records, "auto", 10.0) is None
+    if library(SOURCE) is not None:
+        assert isinstance(client_steps(module, records, "auto", 1e12), ClientSteps)
+        with pytest.raises(DataError, match="labels up to 9"):
+            client_steps(module, (records[0], records[1] + 9), "on", 1.0)
+    assert not caplog.records
+    assert client_steps(nn.Sequential(nn.Linear(5, 4), nn.GELU(), nn.Linear(4, 3)), records, "on", 1.0) is None
+    assert "compile: on has no effect: the model is not a chain" in caplog.text
+
+
+def test_updates_that_overflow_in_compiled_steps_count_as_zero() -> None:
+    given = job(noise=0.0, rounds=2, data=cases.dataset((5,)))
+    huge = replace(given.dataset.train, inputs=given.dataset.train.inputs * np.float32(1e30))
+    given = replace(given, dataset=replace(given.dataset, train=huge))
+    done = trainer(compile="on", local_learning_rate=1e30).fit(given, cases.silent).models
+    assert done.executed.skipped.min() > 0 and all(np.isfinite(value).all() for value in done.weights.values())

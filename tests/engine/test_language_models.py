@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from attacks.canaries.searched_token import SearchedToken
 from audit.core.data import Canaries, Records
 from audit.core.errors import ConfigError, DataError, ExecutionMismatch, UnsupportedMechanism
 from audit.core.event_reading import noisy_steps
@@ -305,3 +306,19 @@ def test_the_quickstart_proves_what_its_page_says(tmp_path: Path) -> None:
     }
     assert bounds["without-dp"] > 3.5 and 0.2 < bounds["dp-sgd"] < 8
     assert (tmp_path / "run" / "report.pdf").stat().st_size > 10_000
+
+
+def test_searched_tokens_are_those_that_a_folder_s_model_finds_least_likely(tmp_path: Path) -> None:
+    dataset = sentences()
+    assert dataset.vocabulary is not None
+    model: Any = LanguageModel.of(GPT2).build(dataset.vocabulary, 12, Seed(4)).eval()
+    model.save_pretrained(tmp_path / "base")
+    canaries = SearchedToken(folder=str(tmp_path / "base")).make(dataset, 6, 1000, Seed(5))
+    assert canaries.records is not None
+    used: set[int] = set()
+    for tokens, labels in zip(canaries.records.inputs.astype(np.int64), canaries.records.labels, strict=True):
+        (place,) = np.flatnonzero(labels >= 0)
+        logits = model(input_ids=torch.from_numpy(tokens[None, :place])).logits[0, -1, : dataset.vocabulary.ordinary]
+        order = [token for token in logits.argsort().tolist() if token not in used]
+        assert labels[place] == order[0]
+        used.add(order[0])

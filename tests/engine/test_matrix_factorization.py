@@ -11,11 +11,11 @@ import torch
 from scipy import stats
 
 from audit import plugins
-from audit.accounting.accountants._deployed import encoder_sensitivity
 from audit.checks.execution import check_executed
 from audit.core.adjacency import Adjacency
 from audit.core.data import Canaries
 from audit.core.deployed_events import MatrixFactorization
+from audit.core.encoder import encoder_sensitivity
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
 from audit.core.protocols import MechanismSetting

@@ -45,7 +45,7 @@ def test_norms_measured_too_small_are_caught(monkeypatch: pytest.MonkeyPatch) ->
         return honest(self, use, signal, rows) / 4.0
 
     monkeypatch.setattr(MatrixLayer, "squared_norms", small)
-    monkeypatch.setattr("audit.engine.schedule.loop_reason", lambda *_: None)
+    monkeypatch.setattr("audit.engine.model_trial.loop_reason", lambda *_: None)
     with pytest.raises(ExecutionMismatch, match=r"step 3, model 0 .*differs from plain autograd's by 1 of its size"):
         train(cases.job(NOISY), cases.silent)
     monkeypatch.setattr("audit.engine.clip_check._EARLY_STEP", -1)  # whatever the first steps did not show is reported

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.marks import slow
@@ -27,6 +29,7 @@ LINES = {
     "ci_gate.py": ["passed  report: PO/min-accuracy", "exit code 0: nothing refuted and the policy is met"],
     "federated_rounds.py": [r"scores.npz: 200 canary clients, mean score \d+\.\d\d where they sent"],
     "opacus_loop.py": [r"1 failed\n  clip\.non_finite", "loop.steps passed", "loop.accountant passed", "loop.sampling passed"],
+    "trl_adapter.py": [r"99 members, 101 nonmembers", r"epsilon: at least [1-9]"],
     "reference_models.py": [r"the target alone: .* AUC 0\.\d{3}", r"with 16 reference models: .* epsilon >= \d"],
 }
 """What each script prints, as regular expressions in this order."""
@@ -38,6 +41,7 @@ NEEDS = {
     "keras_on_torch.py": ["keras"],
     "lightning_module.py": ["lightning"],
     "opacus_loop.py": ["opacus"],
+    "trl_adapter.py": ["trl", "peft"],
 }
 """Libraries without which a script is skipped."""
 OWN_TEST = ["export_predictions.py"]
@@ -59,7 +63,11 @@ def test_every_script_is_tested() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", slow(sorted(set(LINES) - set(OWN_TEST)), ["audit_pytorch_model.py", "ci_gate.py", "reference_models.py"])
+    "name",
+    slow(
+        sorted(set(LINES) - set(OWN_TEST)),
+        ["accountant_regression.py", "audit_pytorch_model.py", "ci_gate.py", "reference_models.py", "trl_adapter.py"],
+    ),
 )
 def test_a_script_runs(name: str, tmp_path: Path) -> None:
     missing = [library for library in NEEDS.get(name, []) if find_spec(library) is None]
@@ -93,7 +101,9 @@ def test_an_accountant_that_forgets_to_compose_fails(tmp_path: Path) -> None:
     assert "WRONG" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["accelerate_loop.py", "huggingface_trainer.py", "keras_on_torch.py", "lightning_module.py"])
+@pytest.mark.parametrize(
+    "name", ["accelerate_loop.py", "huggingface_trainer.py", "keras_on_torch.py", "lightning_module.py", "trl_adapter.py"]
+)
 def test_an_audit_adds_at_most_ten_lines_to_a_training(name: str) -> None:
     lines = (EXAMPLES / name).read_text(encoding="utf-8").splitlines()
     assert 0 < sum(line.endswith("# audit") for line in lines) <= 10
@@ -101,8 +111,6 @@ def test_an_audit_adds_at_most_ten_lines_to_a_training(name: str) -> None:
 
 @pytest.mark.parametrize("form", ["logits", "probs", "loss"])
 def test_predictions_in_the_names_of_tensorflow_privacy_are_audited(form: str, tmp_path: Path) -> None:
-    import numpy as np
-
     stream = np.random.default_rng(0)
     arrays = {}
     for side, gain in (("train", 3.0), ("test", 0.0)):
@@ -111,13 +119,59 @@ def test_predictions_in_the_names_of_tensorflow_privacy_are_audited(form: str, t
         probabilities = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
         losses = -np.log(probabilities[np.arange(200), labels])
         arrays |= {f"{form}_{side}": {"logits": logits, "probs": probabilities, "loss": losses}[form], f"labels_{side}": labels}
-    np.savez(tmp_path / "attack_input.npz", **arrays)
-    done = run("export_predictions.py", tmp_path, "attack_input.npz", "predictions.npz")
+    done = export(tmp_path, **arrays)
     assert done.returncode == 0, done.stderr
     from audit.subjects.predictions import Predictions
 
     read = Predictions(path=str(tmp_path / "predictions.npz"))
     assert read.included.tolist() == [True] * 200 + [False] * 200
+
+
+def export(tmp_path: Path, **arrays: Any) -> subprocess.CompletedProcess[str]:
+    """Write the arrays as another framework would, and run the exporter on them."""
+    np.savez(tmp_path / "attack_input.npz", **arrays)
+    return run("export_predictions.py", tmp_path, "attack_input.npz", "predictions.npz")
+
+
+def test_log_probabilities_of_tokens_become_the_loss_of_a_record(tmp_path: Path) -> None:
+    from audit.subjects.predictions import Predictions
+
+    tokens = np.array([-1.0, -3.0, -2.0])
+    done = export(
+        tmp_path, token_logprobs_train=tokens, token_offsets_train=[0, 2], group_train=["a", "b"],
+        token_logprobs_test=tokens, token_offsets_test=[0, 1], group_test=["c", "c"],
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    read = Predictions(path=str(tmp_path / "predictions.npz"))
+    assert read.view.signals["losses"].tolist() == [2.0, 2.0, 1.0, 2.5]
+    assert read.groups is not None and read.groups.tolist() == ["a", "b", "c", "c"]
+
+
+@pytest.mark.slow
+def test_scores_of_an_attack_elsewhere_are_read_by_audit_scores(tmp_path: Path) -> None:
+    stream = np.random.default_rng(0)
+    done = export(tmp_path, score_train=stream.normal(3, 1, 200), score_test=stream.normal(0, 1, 200))
+    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-m", "audit", "scores", "predictions.npz", "--certificates", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    read = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert read.returncode == 0, read.stdout + read.stderr
+    assert "score" in read.stdout
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"accuracy_train": [1.0]}, "expected one of logits_train"),
+        ({"loss_train": [1.0]}, "loss_test is missing"),
+        ({"logits_train": [[1.0, 2.0]], "logits_test": [[1.0, 2.0]]}, "labels_train is missing"),
+        ({"loss_train": [1.0], "group_train": ["a", "b"], "loss_test": [1.0], "group_test": ["c"]}, "unequal lengths"),
+        ({"token_logprobs_train": [-1.0], "token_logprobs_test": [-1.0]}, "token_offsets_train is missing"),
+    ],
+)
+def test_what_the_exporter_cannot_write_is_named(arrays: dict[str, Any], message: str, tmp_path: Path) -> None:
+    done = export(tmp_path, **arrays)
+    assert done.returncode == 1 and message in done.stderr
 
 
 def test_the_exporter_needs_numpy_alone_and_an_old_python(tmp_path: Path) -> None:

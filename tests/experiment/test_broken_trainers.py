@@ -11,7 +11,6 @@ from audit.core.claims import Outcome
 from audit.core.results import MechanismResult, Status
 from audit.execution.store import Store
 from audit.experiment import assemble, run
-from tests.marks import slow_rows
 
 CONFIG = """
 version: 1
@@ -46,6 +45,7 @@ def failed(result: MechanismResult) -> set[str]:
     return {check.code for check in result.checks if check.status is Status.FAILED}
 
 
+@pytest.mark.slow
 def test_the_right_trainer_is_not_accused(tmp_path: Path) -> None:
     found = audited(tmp_path)
     assert found.outcome is Outcome.CONSISTENT
@@ -60,16 +60,15 @@ def test_half_the_noise_is_refuted_even_where_the_log_lies(tmp_path: Path) -> No
     assert found.verdicts[0].bound is not None and found.verdicts[0].bound.estimator == "fdp_rank"
 
 
+@pytest.mark.slow
 def test_half_the_noise_shows_in_an_honest_log(tmp_path: Path) -> None:
     found = audited(tmp_path, "mechanisms.dp.trainer.kind=tests.broken:HalfNoise")
     assert failed(found) == {"noise"}
     assert found.outcome is Outcome.VIOLATED
 
 
-WRONG_BATCHES = [("TwiceTheRate", "sampling"), ("FixedBatches", "sampling-law")]
-
-
-@pytest.mark.parametrize(("trainer", "check"), slow_rows(WRONG_BATCHES, WRONG_BATCHES[:1]))
+@pytest.mark.slow
+@pytest.mark.parametrize(("trainer", "check"), [("TwiceTheRate", "sampling"), ("FixedBatches", "sampling-law")])
 def test_wrong_batches_are_never_consistent(tmp_path: Path, trainer: str, check: str) -> None:
     found = audited(tmp_path, f"mechanisms.dp.trainer.kind=tests.broken:{trainer}", "training.steps=100")
     assert check in failed(found)

@@ -64,6 +64,7 @@ def game(**changes: object) -> dict[str, object]:
     return {**base, "estimators": ["one_run"], **changes}
 
 
+@pytest.mark.slow
 def test_one_training_is_judged_at_every_level_that_its_attacks_need(tmp_path: Path) -> None:
     records = game(
         access="all_steps",
@@ -290,6 +291,7 @@ def test_inside_gdp_copies_divide_mu_and_dp_sgd_is_refused() -> None:
         group_privacy.bound(InTheFamily(), separated(2), delta=1e-5, confidence=0.95, seed=SEED)
 
 
+@pytest.mark.slow
 def test_a_run_with_copies_trains_on_them(tmp_path: Path) -> None:
     canaries = {"kind": "duplicated", "copies": 5, "mislabelled": True}
     one = game(canaries=canaries, scorers=["loss"], references=0, count=30, runs=2)

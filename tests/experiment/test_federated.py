@@ -11,9 +11,11 @@ from audit.core.claims import Outcome
 from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd
 from audit.core.results import MechanismResult, Status
+from audit.core.rounding import up
 from audit.execution.store import Store
 from audit.experiment import assemble, run
 from audit.experiment.plan import plan_of
+from audit.stats.curves import tradeoff
 from tests.marks import slow_rows
 
 CONFIG = """
@@ -93,6 +95,7 @@ def test_a_federated_audit_can_be_planned() -> None:
     assert estimators == {"secure sum": {"one_run"}, "released models": {"one_run", "fdp_rank"}}
 
 
+@pytest.mark.slow
 def test_fixed_cohorts_take_turns(tmp_path: Path) -> None:
     """A client of one of four cohorts is in a quarter of the rounds, and pays for these without sampling."""
     overrides = ("training.sample_rate=1", "mechanisms.fed.cohorts=4", "training.steps=20")
@@ -113,6 +116,7 @@ def test_noise_at_the_clients_protects_from_the_server(tmp_path: Path) -> None:
     assert failed(results) == set() and all(result.outcome is not Outcome.VIOLATED for result in results.values())
 
 
+@pytest.mark.slow
 def test_shared_noise_protects_from_who_learns_the_sum(tmp_path: Path) -> None:
     results = audited(tmp_path, *DISTRIBUTED)
     each, summed = results["each update"], results["secure sum"]
@@ -143,6 +147,7 @@ EXAMPLES = (
 )
 
 
+@pytest.mark.slow
 def test_examples_inside_clients_are_claimed_for_twice_the_distance(tmp_path: Path) -> None:
     """A record may turn its client's whole update, so its claim is that of half of the noise."""
     results = audited(tmp_path, *EXAMPLES, "mechanisms.fed.noise_multiplier=16")
@@ -180,6 +185,17 @@ def test_dp_sgd_inside_clients_is_claimed_for_one_record_before_everybody(tmp_pa
     assert {claimed(result) for result in results.values()} == {claimed(results["each update"])}
     assert proven(results["each update"]) < (claimed(results["each update"]) or 0)
     assert refuted(results) == set() and failed(results) == set()
+    noise = 4 / 36**0.5  # of one release that is worth as much as all steps
+    alike = [up(tradeoff.epsilon_of_gdp(size / noise, 1e-5)) for size in (2, 10)]
+    (remark,) = assemble.assemble(parse(CONFIG, INSIDE).config).design.remarks
+    assert f"a client's 2 records an epsilon of {alike[0]}, 10 records {alike[1]} and 100" in remark
+    codes = {check.code for check in results["each update"].checks if check.status is Status.CHECKED}
+    assert {"inner-noise", "inner-clipping"} <= codes
+
+
+def test_noise_that_clients_forget_in_their_own_steps_shows_in_an_honest_log(tmp_path: Path) -> None:
+    broken = "mechanisms.fed.trainer.kind=tests.broken_federated:NoNoiseInside"
+    assert failed(audited(tmp_path, *INSIDE, broken, "mechanisms.fed.trainer.admits=true")) == {"inner-noise"}
 
 
 @pytest.mark.parametrize(
@@ -218,15 +234,18 @@ MODELS = ("games.clients.scorers=[model_product, round_spread]", "games.clients.
 NOT_FINITE = ("games.clients.scorers=[model_product]", "games.clients.count=250", "games.clients.canaries=non_finite")
 SUMS = ("games.clients.scorers=[sum_product]", "games.clients.count=250")
 UPDATES = ("games.clients.scorers=[update_product]", "games.clients.count=250")
+# of one client alone even a defect of one coordinate shows, in federation after federation
+ALONE = ("games.clients.scorers=[model_product]", "games.clients.count=1", "games.clients.runs=100")
 
 
-@pytest.mark.parametrize("overrides", [MODELS, NOT_FINITE, (*LOCAL, *UPDATES), (*DISTRIBUTED, *SUMS)])
+@pytest.mark.parametrize("overrides", [MODELS, NOT_FINITE, ALONE, (*LOCAL, *UPDATES), (*DISTRIBUTED, *SUMS)])
 def test_the_correct_twin_is_not_accused(overrides: tuple[str, ...], tmp_path: Path) -> None:
     results = audited(tmp_path, *overrides, "mechanisms.fed.trainer.kind=tests.broken_federated:Correct")
     assert refuted(results) == set() and failed(results) == set()
 
 
 BUGS = [
+    ("UnclippedScalar", ALONE),
     ("NotFinitePasses", NOT_FINITE),
     ("WeightedByRecords", MODELS),
     ("DividedByReplies", MODELS),
@@ -240,7 +259,7 @@ BUGS = [
 ]
 
 
-@pytest.mark.parametrize(("bug", "overrides"), slow_rows(BUGS, BUGS[2:6] + BUGS[8:9]))
+@pytest.mark.parametrize(("bug", "overrides"), slow_rows(BUGS, BUGS[3:7] + BUGS[9:10]))
 def test_a_planted_bug_is_refuted_though_its_log_says_that_all_is_well(
     bug: str, overrides: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_model_that_leaks_nothing_looks_like_chance():
     assert attack(report).auc_lower < 0.5 < attack(report).auc_upper
 
 
+@pytest.mark.slow
 def test_a_model_that_fails_on_its_own_training_records_is_remarked():
     x, y = records()
     members, nonmembers = sides(x, y, np.arange(400) % 2 == 0)
@@ -327,6 +328,7 @@ def test_losses_alone_are_enough():
     assert report.data.name == "p.csv"
 
 
+@pytest.mark.slow
 def test_the_report_is_the_same_twice_and_renders():
     import reports
 
@@ -452,6 +454,7 @@ def leaky(count: int, seed: int, shift: float = 6.0):
     return np.random.default_rng(seed).normal(size=count) + shift * coins, coins
 
 
+@pytest.mark.slow
 def test_all_bounds_that_the_game_grants():
     values, coins = leaky(600, 1)
     one = inspect_scores(values, coins, Settings(claim_epsilon=1.0))

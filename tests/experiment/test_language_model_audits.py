@@ -26,6 +26,7 @@ SCORERS = [
     {"kind": "extraction", "beams": 3},
     "discoverable_extraction",
     {"kind": "exposure", "candidates": 8},
+    {"kind": "exposure", "candidates": 20, "extrapolated": True},
 ]
 
 

@@ -23,7 +23,7 @@ from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.execution.store import Store
-from audit.experiment import assemble, rehearsal, run
+from audit.experiment import assemble, rehearsal, run, untrained
 from audit.experiment.attack import attempt
 from audit.experiment.insertion import Insertion, insertions
 from audit.experiment.observed import models_of
@@ -50,6 +50,7 @@ QUICK = ("loss", "lira", "label_only", "gradient_norm", "weight_difference", "gr
 OF_TEXTS_AND_SECRETS = (
     "candidate_gradients",
     "formatted_secret",
+    "searched_token",
     "unlikely_suffix",
     "new_token",
     "property_group",
@@ -96,7 +97,7 @@ def scored(experiment: Experiment, insertion: Insertion, store: Store) -> dict[s
 def agree(canaries: str, access: str, references: int, folder: Path, scorers: Sequence[str] = SCORERS) -> None:
     experiment = assembled(canaries, access, references, scorers)
     (insertion,) = planted(experiment)
-    models = rehearsal.untrained_models(insertion.training, experiment.material.dataset, "cpu")
+    models = untrained.untrained_models(insertion.training, experiment.material.dataset, "cpu")
     known = rehearsal.rehearse(insertion, 3, models)
     own = insertion.planting.included[insertion.play.runs :]
     failures = {planned.name: known.failure(planned, own) for planned in insertion.play.attacks}

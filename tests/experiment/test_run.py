@@ -15,7 +15,6 @@ import pytest
 
 from audit.cli.app import answer
 from audit.execution.run_folder import verify_folder
-from tests.marks import slow
 from tests.tiny import CONFIG
 
 SAME = ("report.json", "report.pdf", "scores.parquet", "config.resolved.yaml", "junit.xml", "results.sarif")
@@ -93,7 +92,8 @@ def test_the_error_budget_is_split_over_all_bounds(finished: Path) -> None:
         assert 0 <= bound["epsilon"] <= bound["ceiling"]
 
 
-@pytest.mark.parametrize("killed_after", slow([1, 3], [1]))
+@pytest.mark.slow
+@pytest.mark.parametrize("killed_after", [1, 3])
 def test_a_killed_run_goes_on_to_the_same_bits(
     config: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_after: int
 ) -> None:
@@ -150,6 +150,7 @@ def test_a_false_claim_is_contradicted_with_exit_code_1(
     assert json.loads(capfd.readouterr().out)["outcome"] == "violated"
 
 
+@pytest.mark.slow
 def test_a_policy_gate_decides_the_exit_code(config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(arguments(config, tmp_path / "run", "--set", "policy.max_claimed_epsilon=0.01")) == 1
     assert "max_claimed_epsilon not met" in capsys.readouterr().out
@@ -162,6 +163,7 @@ def test_a_dry_run_trains_nothing(config: Path, tmp_path: Path, capsys: pytest.C
     assert not list(tmp_path.iterdir())
     ceilings = {row["game"]: row["ceiling"] for row in plan["ceilings"]}
     assert 0 < ceilings["outside"] < ceilings["inside"] < 6
+    assert sum(row["bounds"] for row in plan["ceilings"]) == plan["bounds"]
 
 
 @pytest.mark.parametrize(

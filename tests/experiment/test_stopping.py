@@ -44,7 +44,7 @@ from audit.stats.bounds.score_distributions import ScoreLaw
 from reports.figures import _evidence as evidence
 from reports.formats import figures
 from reports.formats import json as report_json
-from tests.marks import slow_rows
+from tests.marks import slow, slow_rows
 from tests.reports import sample
 
 CONFIG = """
@@ -236,7 +236,7 @@ class Dies:
             yield index, work(shared, job, progress)
 
 
-@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.parametrize("after", slow([1, 3], [1]))
 def test_a_resumed_game_stops_at_the_same_model(stopped: GameResult, tmp_path: Path, after: int) -> None:
     with pytest.raises(Killed):
         played(on(built(), Dies(after=after)), tmp_path)
@@ -323,6 +323,7 @@ def test_references_are_trained_first_and_in_jobs_of_their_own(tmp_path: Path) -
     assert play.looks(8) == 3 and dataclasses.replace(play, stops=False).looks(8) == 1
 
 
+@pytest.mark.slow
 def test_a_scorer_with_references_stops_as_well(tmp_path: Path) -> None:
     claims = (
         "mechanisms.dp.kind=non_private",
@@ -415,6 +416,7 @@ TRUE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "claimed", "family"), slow_rows(TRUE, TRUE[1:2]))
 def test_a_true_claim_is_rarely_refuted_however_often_one_looks(law: ScoreLaw, claimed: float, family: str) -> None:
     """Type-I error with optional stopping: of 20 games at 5 %, more than 5 have chance below 1e-3."""
@@ -460,6 +462,7 @@ def test_one_certificate_covers_stopping_at_the_worst_time() -> None:
     assert simulation.certify(loose, 40)[0].wrong > 4, "a level that promises little is often wrong"
 
 
+@pytest.mark.slow
 def test_the_plan_tells_after_how_many_runs_a_game_stops() -> None:
     estimator: Any = plugins.build("audit.bounds.estimators", {"kind": "sequential", "family": "gdp"})
     claim = Claim(epsilon=1.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="stated", family="gdp")

@@ -60,6 +60,7 @@ def test_a_slow_step_is_not_measured_twice(experiment: Experiment, monkeypatch: 
     assert found[0].together == 1
 
 
+@pytest.mark.slow
 def test_the_command_measures_real_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "tiny.yaml"
     config.write_text(CONFIG)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -37,6 +38,8 @@ def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(capsys, "noise_of_ours:right", "--epsilon", "1", *ANSWERS, *FEW)[0] == 0
     code, out, _ = invoke(capsys, "noise_of_ours:wrong", "--epsilon", "1", "--pairs", "noise_of_ours:PAIRS", *FEW)
     assert code == 1 and "violated. Epsilon is at least" in out
+    verdict, proof = (re.search(pattern, out) for pattern in (r"Epsilon is at least (\S+) at", r"proven   epsilon >= (\S+) at"))
+    assert verdict and proof and verdict[1] == proof[1], "neither figure is above the bound"
     assert invoke(capsys, "noise_of_ours:right", "--epsilon", "40", *ANSWERS, *FEW)[0] == 3
     code, _, err = invoke(capsys, "noise_of_ours:broken", "--epsilon", "1", *ANSWERS, *FEW)
     assert code == 2 and "a bug of ours" in err and "code that was named to be run" in err

@@ -15,16 +15,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.core.claims import LowerBound, Outcome
+from audit.core.events import sgd
 from audit.core.game import Inclusion
+from audit.core.game_results import GuessResult
 from audit.core.results import AuditReport, Check, MechanismResult, Status
 from reports import answer
 from reports.answer import Strength
+from reports.formats import figures
 from reports.formats import json as report_json
 from reports.formats.junit import JUnit
 from reports.formats.sarif import Sarif
 from reports.headline import headline
-from reports.pages import terms, verdict
+from reports.pages import document, terms, verdict
 from reports.pages.cover import quotable
+from reports.tables.report import overview
+from reports.words.language import say, speaking
+from reports.words.translation import translated
 from tests.reports import sample
 
 REPORTS = {kind: cache(build) for kind, build in sample.ALL.items()}
@@ -176,3 +182,89 @@ def test_a_split_game_has_no_coins_to_speak_of() -> None:
     games = [game for one in sample.model().mechanisms for game in one.games]
     assert all(game.game.inclusion is Inclusion.SPLIT for game in games)
     assert not answer.trust(sample.model()).by_coins
+
+
+@pytest.mark.parametrize("secret", ["attribute", "candidate", "property", "text secret", "of a plug-in"])
+def test_an_audit_of_other_secrets_is_not_called_one_without_attacks(secret: str) -> None:
+    report = sample.run()
+    guesses = GuessResult(secrets=1000, right=554, lower=0.522, upper=0.586, baseline=0.5, imputed=500)
+
+    def guessed(mechanism: MechanismResult) -> MechanismResult:
+        (game, *_) = mechanism.games
+        attacks = tuple(replace(attack, guesses=guesses) for attack in game.attacks)
+        return replace(mechanism, games=(replace(game, game=replace(game.game, choices=4, secret=secret), attacks=attacks),))
+
+    words = _words(replace(report, mechanisms=tuple(guessed(mechanism) for mechanism in report.mechanisms)))
+    assert "No attack was run" not in words and "which records" not in words
+    assert (
+        "names 554 of 1,000 right, 55.4 % (interval 52.2 % to 58.6 %); naming the likeliest value is right for 50.0 %" in words
+    )
+    assert words.startswith("Does what is released (") and "of the members" not in words
+
+
+def _of_unit(report: AuditReport, unit: str) -> AuditReport:
+    """Return the report with all claims about that unit."""
+    return replace(
+        report,
+        mechanisms=tuple(
+            replace(result, claims=tuple(replace(claim, unit=unit) for claim in result.claims)) for result in report.mechanisms
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("language", "unit", "asked"),
+    [
+        ("en", "client", "tell which clients’ records it was trained on?"),
+        ("en", "user", "tell which users’ records it was trained on?"),
+        ("en", "household", "tell which household records it was trained on?"),
+        ("zh", "client", "能否判断某个客户端的数据是否用于训练？"),
+        ("zh", "example", "能否判断某条记录是否用于训练？"),
+    ],
+)
+def test_the_question_is_about_whom_the_claim_protects(language: str, unit: str, asked: str) -> None:
+    with speaking(language):
+        pages = [verdict.verdict(local) for report in [_of_unit(sample.run(), unit)] for local in (report, translated(report))]
+    assert all(asked in page.question for page in pages)
+
+
+def test_without_a_claim_the_training_says_who_is_asked_about() -> None:
+    report = sample.run()
+    plain = replace(report.mechanisms[0], mechanism=sgd(sample_rate=0.1, steps=9, unit="client"))
+    assert "which clients’ records" in _words(replace(report, mechanisms=(plain,), outcome=None))
+    assert "which records" in _words(replace(report, mechanisms=(replace(plain, mechanism=None),), outcome=None))
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("inclusion", Inclusion)
+def test_secrets_are_drawn_and_have_no_membership(language: str, inclusion: Inclusion) -> None:
+    report = sample.run()
+    mechanism = report.mechanisms[0]
+    rules = replace(mechanism.games[0].game, choices=4, secret="attribute", inclusion=inclusion)
+    secrets = replace(mechanism.games[0], game=rules)
+    alone = replace(report, mechanisms=(replace(mechanism, games=(secrets,)),))
+    drawn = inclusion is Inclusion.COINS
+    with speaking(language):
+        labels = [label for label, _ in verdict.facts(alone, None, "").items]
+        assert say("fact.trust_of_secrets") in labels and say("fact.trust") not in labels
+        text = str(verdict.trust(alone))
+        assert say("trust.draws" if drawn else "trust.no_draws") in text and say("trust.coins") not in text
+        both = replace(report, mechanisms=(replace(mechanism, games=(secrets, mechanism.games[0])),))
+        assert say("trust.coins") in str(verdict.trust(both))
+    assert answer.trust(alone).status is (Status.CHECKED if drawn else Status.GAP)
+
+
+def test_an_audit_whose_negative_control_failed_is_nowhere_sound() -> None:
+    report = sample.run(Outcome.INVALID)
+    assert answer.trust(report).status is Status.FAILED and "Failed" in str(verdict.trust(report))
+    rows = overview(report).rows
+    names = {result.name for result in report.mechanisms if result.outcome is Outcome.INVALID}
+    assert names and len(rows) > len(names)
+    for row in rows:
+        bounds = [str(cell) for cell in row[3:5]]
+        assert all(cell.startswith("void: ") for cell in bounds) == (row[0].text in names)
+    drawn = figures.planned(report)
+    captions = [plan.caption for name, plan in drawn.items() if name.startswith(("budget", "access"))]
+    assert captions and all("had the audit not been void" in caption and "Red:" not in caption for caption in captions)
+    plain = terms.texts(document.sections(report))
+    assert any("Those of dp_sgd are void" in str(text) for text in plain)

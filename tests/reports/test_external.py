@@ -15,15 +15,17 @@ import pytest
 
 import reports
 from audit.checks.membership import draw_coins
-from audit.core.game_results import GroupResult, GuessResult, Histogram
-from audit.core.results import AuditReport, Check, Status
+from audit.core.game_results import AttackResult, GroupResult, GuessResult, Histogram
+from audit.core.results import AuditReport, Check, GateResult, Status
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.inspection import Settings, inspect, inspect_outputs, record_name
 from reports.editions import external as editions
+from reports.editions import thresholds
 from reports.editions.external import SMALLEST_GROUP, external
 from reports.formats import pdf
 from reports.formats.json import to_json
+from reports.tables.game import rates
 from tests.marks import slow
 from tests.reports import sample
 
@@ -104,7 +106,8 @@ def values(node: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         yield key, node
 
 
-@pytest.mark.parametrize("kind", slow(["model", "outputs"], ["outputs"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["model", "outputs"])
 def test_no_seed_in_the_external_edition_draws_the_coins_again(kind: str) -> None:
     assert recovered(text_of(files(kind, "internal"))) == [SEED], "the reader is too weak: this test would prove nothing"
     assert recovered(text_of(files(kind, "external"))) == []
@@ -143,6 +146,39 @@ def test_no_hash_lets_a_guess_be_checked_and_no_name_points_at_somebody(kind: st
         assert not re.search(rf"(?<![\d.]){seed}(?!\d)", content), seed
 
 
+def told_thresholds(attack: AttackResult) -> list[int]:
+    """How many records lie above each threshold that a reader knows, from whichever table: their differences are groups."""
+    curve, bins = attack.roc, attack.histogram
+    counts = np.asarray(curve.tpr) * curve.members + np.asarray(curve.fpr) * curve.nonmembers
+    above = np.cumsum(np.add(bins.members, bins.nonmembers)[::-1])
+    rates = [(rate.true_positives or 0) + (rate.false_positives or 0) for rate in attack.tpr_at]
+    return sorted({0, *counts.round().astype(int).tolist(), *above.tolist(), *rates})
+
+
+def small_attack(draw: int) -> AttackResult:
+    """An attack on 20 to 2,000 records, at thresholds of which many lie close together."""
+    generator = np.random.default_rng(draw)
+    size = int(generator.choice([10, 40, 200, 1000]))
+    members, nonmembers = generator.normal(1, 1, size).round(1), generator.normal(0, 1, size).round(1)
+    attack = sample.run().mechanisms[0].games[0].attacks[0]
+    cuts = np.r_[np.inf, np.unique(np.r_[members, nonmembers])[::-1]]
+    found, alarms = ((side[None] >= cuts[:, None]).sum(axis=1) for side in (members, nonmembers))
+    shares = {"tpr": tuple((found / size).tolist()), "fpr": tuple((alarms / size).tolist())}
+    last = [int(np.flatnonzero(alarms <= target * size)[-1]) for target in (0.1, 0.01, 0.001)]
+    counts = [(int(found[index]), int(alarms[index])) for index in last]
+    edges = np.linspace(-3, 4, 31)
+    bins = [tuple(np.histogram(side.clip(-3, 4), edges)[0].tolist()) for side in (members, nonmembers)]
+    return replace(
+        attack,
+        roc=replace(attack.roc, lower=shares["tpr"], upper=shares["tpr"], members=size, nonmembers=size, **shares),
+        tpr_at=tuple(
+            replace(rate, true_positives=hits, false_positives=misses, tpr=hits / size)
+            for rate, (hits, misses) in zip(attack.tpr_at, counts, strict=True)
+        ),
+        histogram=Histogram(edges=tuple(edges.tolist()), members=bins[0], nonmembers=bins[1]),
+    )
+
+
 @pytest.mark.parametrize("kind", sample.ALL)
 def test_nothing_speaks_of_fewer_than_ten_records(kind: str) -> None:
     for mechanism in external(sample.ALL[kind]()).mechanisms:
@@ -151,13 +187,34 @@ def test_nothing_speaks_of_fewer_than_ten_records(kind: str) -> None:
             assert all(min(group.members, group.nonmembers) >= SMALLEST_GROUP for group in game.groups)
             assert game.watched is None or game.watched.evidence == ()
             for attack in game.attacks:
-                totals = [a + b for a, b in zip(attack.histogram.members, attack.histogram.nonmembers, strict=True)]
-                assert all(total == 0 or total >= SMALLEST_GROUP for total in totals)
-                called = [(rate.true_positives or 0) + (rate.false_positives or 0) for rate in attack.tpr_at]
-                assert all(count == 0 or count >= SMALLEST_GROUP for count in called)
-                curve = attack.roc
-                steps = np.diff(curve.tpr) * curve.members + np.diff(curve.fpr) * curve.nonmembers
-                assert steps.round(6).min() >= SMALLEST_GROUP or len(steps) == 1
+                assert min(np.diff(told_thresholds(attack))) >= SMALLEST_GROUP
+
+
+def test_no_two_tables_of_an_attack_differ_by_a_few_records() -> None:
+    attacks = [small_attack(draw) for draw in range(60)]
+    assert all(min(np.diff(told_thresholds(attack))) < SMALLEST_GROUP for attack in attacks), "the reader is too weak"
+    editions = [thresholds.coarse(attack) for attack in attacks]
+    for edition in editions:
+        assert min(np.diff(told_thresholds(edition))) >= SMALLEST_GROUP
+    assert sum(rate.tpr is not None for edition in editions for rate in edition.tpr_at) > len(editions) / 2
+    assert sum(len(edition.roc.fpr) > 4 for edition in editions) > len(editions) / 2
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.01])
+def test_no_gate_tells_a_rate_that_its_row_holds_back(rate: float) -> None:
+    report = sample.run()
+    mechanism = report.mechanisms[0]
+    attack = mechanism.games[0].attacks[0]
+    row = next(row for row in attack.tpr_at if row.target_fpr == rate)
+    few = replace(row, true_positives=3, false_positives=1, tpr=3 / attack.roc.members)
+    games = (replace(mechanism.games[0], attacks=(replace(attack, tpr_at=(few,)),)),)
+    gate = GateResult(gate="max_tpr_at_1_percent_fpr", limit=0.05, found=few.tpr, met=True)
+    changed = replace(report, mechanisms=(replace(mechanism, games=games),), policy=(gate, *report.policy))
+    outside = external(changed)
+    assert outside.policy == (replace(gate, found=None), *report.policy)
+    game = outside.mechanisms[0].games[0]
+    assert game.attacks[0].tpr_at[0].tpr is None
+    assert [row[2] for row in rates(game, with_claim=False).rows] == ["withheld"]
 
 
 def test_groups_that_are_left_tell_no_small_one_by_their_total() -> None:
@@ -207,7 +264,7 @@ def test_bins_keep_their_counts_whatever_they_are_merged_into() -> None:
     for count in (5, 40, 400, 40_000):
         edges = tuple(np.linspace(-3, 3, 41).tolist())
         sides = [np.histogram(np.clip(generator.normal(shift, 1, count), -3, 3), edges)[0].tolist() for shift in (0, 1)]
-        merged = editions._histogram(Histogram(edges=edges, members=tuple(sides[0]), nonmembers=tuple(sides[1])))
+        merged = thresholds._histogram(Histogram(edges=edges, members=tuple(sides[0]), nonmembers=tuple(sides[1])))
         assert (sum(merged.members), sum(merged.nonmembers)) == (count, count)
         assert len(merged.edges) == len(merged.members) + 1
         assert np.allclose(np.diff(merged.edges), merged.edges[1] - merged.edges[0])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from audit.core.results import AuditReport
-from reports.figures import _plots
+from reports.figures import _labels, _plots
 from reports.figures._plots import Curve
 from reports.formats import figures
 from reports.pages.blocks import Tone
@@ -71,7 +71,7 @@ def test_labels_cover_no_curve_and_no_label(slope: float) -> None:
     ]
     for one in curves:
         axes.plot(one.x, one.y)
-    _plots.label(axes, curves)
+    _labels.label(axes, curves)
     renderer = axes.figure.canvas.get_renderer()
     boxes = [text.get_window_extent(renderer) for text in axes.texts]
     assert len(boxes) == 3

@@ -19,6 +19,7 @@ def pages(found: AuditReport) -> str:
     return "\n".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(pdf.typeset(found))).pages)
 
 
+@pytest.mark.slow
 def test_chinese_japanese_and_korean_are_set_as_they_are() -> None:
     text = pages(replace(report(), title="手写数字 繁體 ひらがな 한국어"))
     assert "手写数字" in text and "ひらがな" in text and "한국어" in text

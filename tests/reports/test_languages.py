@@ -16,7 +16,9 @@ from fontTools.ttLib import TTFont
 
 import reports
 from audit import plugins
+from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
+from audit.core.protocols import MechanismSetting
 from audit.core.results import AuditReport
 from audit.mechanisms import federated
 from reports.formats import _glyphs, html, json, pdf
@@ -141,8 +143,9 @@ def test_who_is_protected_from_whom_is_translated_whatever_the_training_is_calle
     options: dict = {} if noise == "none" else {"noise_multiplier": 1.0}
     options |= {"unit": "example", "local_steps": 2, "record_rate": 0.5} if noise == "records" else {"unit": unit}
     training = federated.Federated(clients=9, noise=noise, **options)
+    setting = MechanismSetting(sample_rate=1.0, steps=3, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, accountants=())
     with speaking("zh"):
-        assert ENGLISH_WORDS.findall(recorded(f"mine: {training.remark}.")) == []
+        assert ENGLISH_WORDS.findall(recorded(f"mine: {training.remark(setting)}.")) == []
 
 
 def test_the_chinese_font_has_every_character_that_is_said() -> None:
@@ -154,6 +157,7 @@ def test_the_chinese_font_has_every_character_that_is_said() -> None:
             assert wide <= {chr(code) for code in font.getBestCmap()}
 
 
+@pytest.mark.slow
 def test_a_chinese_document_declares_its_language_and_attaches_the_report_unchanged() -> None:
     report = sample.run()
     files = reports.render(report, ("pdf", "json"), "zh")

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from audit.core.claims import Outcome
 from audit.core.results import AuditReport
+from reports import headline
+from reports.figures import _bounds
+from reports.formats import figures
 from reports.pages.blocks import Figure, Formula, Table
 from reports.pages.document import sections
 from reports.pages.terms import texts
@@ -51,3 +55,23 @@ def test_few_trainings_have_tables_of_their_own() -> None:
     blocks = [block for page in sections(many(MOST_APART)) for block in page.blocks]
     assert shared_checks(many(MOST_APART)) == ()
     assert any(isinstance(block, Figure) and block.name.startswith("budget.") for block in blocks)
+
+
+def test_the_first_drawing_shows_the_gravest_trainings_and_says_how_many_there_are() -> None:
+    report = many(9)
+    gravest = replace(report.mechanisms[7], outcome=Outcome.VIOLATED)
+    report = replace(report, mechanisms=(*report.mechanisms[:7], gravest, *report.mechanisms[8:]))
+    plan = figures.planned(report)["overview"]
+    assert plan.height_mm < 60 and f"{_bounds.MOST_TRAININGS} of 10 trainings" in plan.caption
+    assert gravest.name in plan.alt and plan.alt.count("party_") == _bounds.MOST_TRAININGS
+    assert "of 10 trainings" not in figures.planned(sample.run())["overview"].caption
+
+
+def test_utility_of_many_trainings_fits_on_a_page_and_parties_of_one_training_share_a_line() -> None:
+    plan = figures.planned(many(40))["utility"]
+    assert plan.height_mm < 200 and "figures; the table has every one" in plan.caption
+    base = sample.run()
+    seen_by_two = tuple(replace(base.mechanisms[1], name=name, training="dp") for name in ("dp (server)", "dp (public)"))
+    assert [name for name, _ in headline.utility(replace(base, mechanisms=seen_by_two))] == ["dp"]
+    apart = (seen_by_two[0], replace(seen_by_two[1], utility=base.mechanisms[0].utility))
+    assert [name for name, _ in headline.utility(replace(base, mechanisms=apart))] == ["dp", "dp (public)"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from scipy import stats
 
 from audit.core.game_results import GameResult, RecordExposure
@@ -31,6 +32,7 @@ def _game(member_scores: np.ndarray, nonmember_scores: np.ndarray) -> GameResult
     return replace(game, attacks=(replace(game.attacks[0], roc=roc),), records=records)
 
 
+@pytest.mark.slow
 def test_scores_that_show_nothing_name_nobody_too_often() -> None:
     generator = np.random.default_rng(7)
     named = 0

@@ -122,6 +122,7 @@ def test_more_epsilon_or_delta_lowers_no_draw(shape: both_ends.Design) -> None:
     assert (drawn[-1] == everything).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.booleans(), min_size=12, max_size=60), st.lists(st.floats(0.0, 1.0), min_size=2, max_size=4), st.integers(0, 99)
@@ -214,6 +215,7 @@ def test_the_median_sample_refutes_all_that_one_run_proves_from_its_own(law: str
     assert both_ends._rejects(shape, limits, (epsilon, delta), (1 - both_ends.RANKS) * 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [0.02, 0.001])
 def test_small_levels_hold_on_average_over_the_draws(level: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Shared error budgets: with few draws beyond the level one stream may be lucky, but the mean over streams is not above it.

@@ -52,6 +52,7 @@ def test_one_mechanism_by_maximising_over_its_pair(epsilon: float, delta: float)
     assert high - low < 1e-3 * epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "count"), slow_rows([(1.0, 2), (0.5, 3), (2.0, 2)], [(0.5, 3)]))
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
 def test_the_upper_end_is_above_and_the_lower_below_a_slow_twin(epsilon: float, count: int, share: float) -> None:
@@ -63,6 +64,7 @@ def test_the_upper_end_is_above_and_the_lower_below_a_slow_twin(epsilon: float, 
     assert high - low < 1e-3 * high + 1e-6
 
 
+@pytest.mark.slow
 @given(epsilon=st.floats(0.05, 2), count=st.integers(1, 12), log_delta=st.floats(-20, -3))
 @settings(max_examples=12, deadline=None)
 def test_between_one_fixed_pair_and_what_contains_it(epsilon: float, count: int, log_delta: float) -> None:

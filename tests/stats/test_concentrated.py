@@ -42,6 +42,7 @@ def test_the_floor_lies_just_below_the_conversion(rho: float, delta: float) -> N
     assert epsilon_of_gdp(math.sqrt(2 * rho), delta) < floor < ceiling and ceiling - floor < 3e-3 * ceiling
 
 
+@pytest.mark.slow
 def test_the_mechanism_found_has_that_delta() -> None:
     rho, delta = 0.5, 1e-5
     floor = zcdp_epsilon_floor(rho, delta)

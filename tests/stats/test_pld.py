@@ -67,6 +67,7 @@ def test_one_subsampled_release_is_bracketed(noise: float, rate: float, directio
         assert high - low <= 1e-3 * high
 
 
+@pytest.mark.slow
 @given(
     noise=st.floats(0.3, 20),
     rate=st.floats(1e-3, 1),

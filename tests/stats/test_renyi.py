@@ -45,6 +45,7 @@ def exact_divergence(order: float, noise: float, rate: float, *, digits: int = 4
         return mpmath.log1p(fine) / (a - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "noise", "rate"),
     [

@@ -134,7 +134,7 @@ def demand_no_gain(curve: TradeoffCurve, against: Hypotheses, chance: float) -> 
     [
         (lambda: betting_claims.gaussian(1e-5, (2.0,)), 2.0),
         (lambda: betting_claims.any_mechanism(1e-5, (1.23,)), 1.23),
-        (lambda: betting_claims.dp_sgd(1.0, 0.2, 50, 1e-5), 3.0),
+        pytest.param(lambda: betting_claims.dp_sgd(1.0, 0.2, 50, 1e-5), 3.0, marks=pytest.mark.slow),
     ],
     ids=["gaussian", "any", "dp_sgd"],
 )
@@ -208,7 +208,12 @@ def alarms(against: Hypotheses, truth: float, games: int, trials: int, kind: str
 
 
 @pytest.mark.parametrize(
-    ("family", "truth", "kind"), [("any", 0.0, "normal"), ("any", 1.0, "flat"), ("gaussian", 2.0, "normal")]
+    ("family", "truth", "kind"),
+    [
+        ("any", 0.0, "normal"),
+        pytest.param("any", 1.0, "flat", marks=pytest.mark.slow),
+        pytest.param("gaussian", 2.0, "normal", marks=pytest.mark.slow),
+    ],
 )
 def test_looking_at_every_time_does_not_inflate_the_error(family: str, truth: float, kind: str) -> None:
     assert alarms(hypotheses(family, truth), truth, 60, 120, kind) <= 9  # of 60 at 5 %: more has chance below 1e-3
@@ -297,6 +302,7 @@ def test_attacks_that_gave_no_scores_have_lost_their_stakes() -> None:
         sequential.start(ANY, attacks=3, stakes=2)
 
 
+@pytest.mark.slow
 def test_one_good_attack_among_bad_ones_is_enough_and_ten_bad_ones_prove_nothing() -> None:
     scores, included = drawn(6, 0.0, 360, attacks=5)
     scores[2] += 3.0 * included

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import skewnorm
 
 from audit.stats.scoring import texts
 
@@ -59,3 +60,28 @@ def test_the_chance_of_extraction_is_that_of_sampling() -> None:
     assert texts.chance_of_extraction(own, np.full((4, 5), -1), 9).tolist() == [0.0] * 4
     tiny = np.full((1, 5), -20.0)
     assert 0 < texts.chance_of_extraction(tiny, labels[:1], 10)[0] < 1e-15
+
+
+@pytest.mark.parametrize("shape", [-3.0, 0.0, 2.0])
+def test_an_extrapolated_exposure_is_that_of_the_law_the_losses_follow(shape: float) -> None:
+    draws = np.random.default_rng(1)
+    directions = draws.standard_normal((2, 20_000, 3))
+    delta = shape / math.hypot(1, shape)
+    losses = 40 + 5 * (delta * np.abs(directions[0]) + math.sqrt(1 - delta**2) * directions[1])
+    own = np.array([40.0, 35.0, 30.0])
+    exact = -np.log2(skewnorm.cdf(own, shape, loc=40, scale=5))
+    np.testing.assert_allclose(texts.extrapolated_exposure(own, losses), np.minimum(exact, 50), rtol=0.12, atol=0.05)
+
+
+def test_what_was_never_trained_on_has_the_null_s_extrapolated_exposure() -> None:
+    draws = np.random.default_rng(2)
+    bits = texts.extrapolated_exposure(draws.normal(30, 4, 4000), draws.normal(30, 4, (256, 4000)))
+    assert bits.mean() == pytest.approx(1 / math.log(2), abs=0.08)
+
+
+def test_an_extrapolated_exposure_goes_beyond_the_sample_and_ends() -> None:
+    losses = np.random.default_rng(3).normal(30, 4, (64, 1))
+    assert 6 < texts.extrapolated_exposure(np.array([14.0]), losses)[0] < 30
+    assert texts.extrapolated_exposure(np.array([-400.0]), losses).tolist() == [texts.MOST_BITS]
+    flat = texts.extrapolated_exposure(np.array([1.0, 2.0, 3.0]), np.full((64, 3), 2.0))
+    assert flat.tolist() == [texts.MOST_BITS, 0.0, 0.0]

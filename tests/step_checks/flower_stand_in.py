@@ -111,6 +111,19 @@ class Correct:
         return self.records.ArrayRecord({name: self.records.Array(np.asarray(value)) for name, value in model.items()})
 
 
+class ScalesReplies(Correct):
+    """Right, and writes each client's share of the mean into its reply, as Flower's strategies write into theirs."""
+
+    def weights(self, replies: list[Any]) -> list[float]:
+        return [1.0] * len(replies)
+
+    def update(self, reply: Any) -> dict[str, np.ndarray]:
+        record = next(iter(reply.content.array_records.values()))
+        for name, value in self.clipped(super().update(reply)).items():
+            record[name].value = self.current[name] + value / self.num_sampled_clients
+        return super().update(reply)
+
+
 def _records(reply: Any) -> float:
     return float(next(iter(reply.content.metric_records.values()))["num-examples"])
 

@@ -10,6 +10,7 @@ import pytest
 flwr_app = pytest.importorskip("flwr.app", reason="needs flwr >= 1.41 (docs/federated.md)")
 
 from flwr.clientapp import mod  # noqa: E402
+from flwr.server import strategy as older  # noqa: E402
 from flwr.serverapp import strategy as flower  # noqa: E402
 
 from audit.cli import app  # noqa: E402
@@ -61,6 +62,22 @@ def test_adaptive_clipping() -> None:
     assert failures(client) == SERVER - {"clip.names"} | SUM | ADAPTIVE
     metrics = next(finding for finding in client.findings if finding.check == "server.metrics")
     assert "norm_bit by 0.01" in metrics.message
+
+
+LEGACY = SERVER - {"clip.names"} | SUM - {
+    "server.metrics"
+}  # parameters have no names there, and metrics are added up on demand
+
+
+@pytest.mark.slow
+def test_strategies_of_the_older_api_have_the_same_defects() -> None:
+    """F1, F3, F4, F5, F6, F7, F14; F2, F9, F15 where clipping adapts; without a mod nothing is clipped (F13)."""
+    server = check_strategy(older.DifferentialPrivacyServerSideFixedClipping(older.FedAvg(), 1.0, 1.0, 10))
+    assert failures(server) == LEGACY and questions(server) == {"noise.generator"}
+    client = check_strategy(older.DifferentialPrivacyClientSideFixedClipping(older.FedAvg(), 1.0, 1.0, 10))
+    assert failures(client) == LEGACY - {"clip.zero"} | {"clip.update"}
+    adaptive = check_strategy(older.DifferentialPrivacyServerSideAdaptiveClipping(older.FedAvg(), 1.0, 100))
+    assert failures(adaptive) == LEGACY | ADAPTIVE - {"server.iterable"}
 
 
 @pytest.mark.parametrize("inner", ["FedAdam", "FedAdagrad", "FedMedian"])

@@ -114,6 +114,7 @@ class Counting(BatchClipping):
         super().step()
 
 
+@pytest.mark.slow
 def test_a_training_goes_on_after_the_check_as_if_there_had_been_none() -> None:
     plain, examined = network(), network()
     optimizers = [Counting(plain), Counting(examined)]

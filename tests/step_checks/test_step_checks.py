@@ -15,7 +15,7 @@ from audit import plugins
 from audit.cli.app import answer
 from audit.core.errors import ConfigError, DataError
 from audit.step_checks.bench import Bench
-from audit.step_checks.findings import PropertyStatus, StepReport
+from audit.step_checks.findings import PropertyStatus, StepReport, finding, gap
 from audit.step_checks.probes.noise import NoiseLaw
 from audit.step_checks.run import check_step
 from audit.step_checks.steps import FunctionStep, Setting
@@ -47,6 +47,7 @@ EXPECTED = {
     "noise_last_piece": "noise.missing",
     "noise_missing_layer": "noise.missing",
     "noise_missing_row": "noise.missing",
+    "noise_mirrored": "noise.repeats",
     "noise_none": "noise.missing",
     "noise_same_seed": "noise.repeats",
     "noise_same_tensor": "noise.repeats",
@@ -227,3 +228,12 @@ def test_the_command_refutes_and_prints_json(tmp_path: Path, capsys: pytest.Capt
 def wrong(params: Any, batch: Any, generator: Any, *, noise_multiplier: float, clip_norm: float, divisor: float) -> Any:
     step = plugins.find(ZOO, "clip_per_tensor")()
     return step(params, batch, generator, noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
+
+
+def test_the_head_of_a_report_counts_in_plain_words() -> None:
+    setting = Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=8.0)
+    results = (finding("clip.add", True, "moves little"), finding("clip.replace", False, "moves too far"))
+    report = StepReport(name="mine", setting=setting, findings=results)
+    assert str(report).splitlines()[0] == "mine: 1 of 2 checks passed, 1 failed, 0 open"
+    report = StepReport(name="mine", setting=setting, findings=(gap("clip.add", "not tried"),))
+    assert str(report).splitlines()[0] == "mine: 0 of 1 check passed, 0 failed, 1 open (not tested, or a question to you)"

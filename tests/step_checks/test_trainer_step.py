@@ -94,6 +94,7 @@ def codes(report: StepReport) -> set[str]:
     return {finding.check for finding in report.failures}
 
 
+@pytest.mark.slow
 def test_a_private_training_step_with_noise_in_a_callback_is_not_accused() -> None:
     model = Network()
     before = {name: value.clone() for name, value in model.state_dict().items()}

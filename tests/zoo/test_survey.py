@@ -84,7 +84,7 @@ def test_the_page_of_a_loop_says_what_the_page_in_docs_says_of_it() -> None:
     text = (ROOT / "docs" / "zoo.md").read_text()
     name = "shuffled_batches"
     loop = plugins.find(_survey.LOOPS, name)()
-    claim, (low, high) = _loops.claim(loop, _survey.LOOP_PLAN), _loops.truth(loop, _survey.LOOP_PLAN)
+    claim, (low, high) = _loops.claim(loop, _survey.LOOP_PLAN), loop.truth(_survey.LOOP_PLAN)
     fields = {"audit": _survey.LOOP, "claim": claim, "truth": (low, high), "checks": ("loop.sampling",), "seconds": 0.1}
     entry = _survey.Entry(name=name, wrong=loop.wrong, visibility=loop.visibility, **fields)
     lines = _page.page([entry]).splitlines()

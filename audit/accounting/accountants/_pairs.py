@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import Literal
 
-import numpy as np
-
-from audit.accounting.accountants import _amplified, _deployed
+from audit.accounting.accountants import _amplified, _deployed, _examples, _makers
 from audit.core.adjacency import Adjacency
 from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
 from audit.core.deployed_events import IntegerNoise, NoisyMax, SparseVector
@@ -31,8 +28,6 @@ from audit.core.events import (
     Repeated,
 )
 from audit.stats.curves import pld
-from audit.stats.curves.group_pairs import approximate_group, gaussian_mixture, subsampled_gaussian_group
-from audit.stats.curves.loss_pairs import Direction, LossPair, finite_pair, subsampled_gaussian, subsampled_laplace
 from audit.stats.curves.tradeoff import tpr_of_gdp
 
 Leaf = tuple[pld.PairMaker, int]
@@ -66,7 +61,7 @@ def leaves(event: Event, count: int, adjacency: Adjacency, side: Side = "exact",
     elif side == "below":
         if isinstance(event, Tuned) and math.isfinite(event.shape) and share == SHARES[0]:
             return leaves(event.mechanism, count, adjacency, side, share)  # all scores are equal: the best is any single run
-        makers = _dominated(event, adjacency, share)
+        makers = _members(event, adjacency, share)
     else:
         makers = None
     return _attained_pair(event, count, adjacency) if makers is None else [(maker, count) for maker in makers]
@@ -76,30 +71,30 @@ def _dominating(event: Event, adjacency: Adjacency) -> list[pld.PairMaker] | Non
     """Pairs that dominate every mechanism of a class; None where the attained pair is known."""
     match event:
         case Exponential(epsilon=epsilon):
-            return [partial(approximate, epsilon, 0.0)]
+            return [partial(_makers.approximate, epsilon, 0.0)]
         case RandomAllocation():
             return [_amplified.allocation_pair(event, adjacency, "above")]
         case Shuffled():
             return _amplified.shuffled_pair(event, adjacency, "above")
         case Tuned():
-            return [partial(approximate, _largest_loss(event, adjacency), 0.0)]
+            return [partial(_makers.approximate, _largest_loss(event, adjacency), 0.0)]
         case ProposeTestRelease():
             limit = _amplified.above_propose_test_release(event)
-            return [partial(approximate, limit.epsilon, limit.delta)]
+            return [partial(_makers.approximate, limit.epsilon, limit.delta)]
     return None
 
 
-def _dominated(  # noqa: PLR0911 (one arm a kind)
+def _members(  # noqa: PLR0911 (one arm a kind)
     event: Event, adjacency: Adjacency, share: float
 ) -> list[pld.PairMaker] | None:
     """Pairs of one mechanism of a class; None where the attained pair is known."""
     match event:
         case Exponential(epsilon=epsilon) if epsilon > 0:
-            return [two_outcomes(epsilon, share)]
+            return [_makers.two_outcomes(epsilon, share if share < 1 else SHARES[0])]
         case NoisyMax(epsilon=0) | SparseVector(query_epsilon=0) | SparseVector(threshold_epsilon=0):
             return []
         case NoisyMax() | SparseVector():
-            return [partial(_two_answers, _deployed.chances(event, share))]
+            return [partial(_makers.two_answers, _examples.chances(event, share))]
         case RandomAllocation():
             return [_amplified.allocation_pair(event, adjacency, "below")]
         case Shuffled():
@@ -111,7 +106,7 @@ def _dominated(  # noqa: PLR0911 (one arm a kind)
         case Concentrated(rho=rho) if rho > 0:
             # rho is of the neighbours as they are, and the Gaussian pair of a replacement moves by two units
             noise = 1 / math.sqrt(2 * rho) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
-            return [partial(_gaussian_pair, noise, 1.0)]
+            return [partial(_makers.gaussian, noise, 1.0)]
     return None
 
 
@@ -129,14 +124,6 @@ def _several_runs(event: Tuned, adjacency: Adjacency) -> list[pld.PairMaker]:
     return [_amplified.tuned_example(event, lambda chance, way: tpr_of_gdp(way * shift, chance), math.inf)]
 
 
-def _two_answers(chances: tuple[float, float], direction: Direction, log_tail: float) -> LossPair:
-    """Return the pair of an answer that has these chances on either data set; a member is taken for either direction."""
-    first, second = chances
-    floor = sys.float_info.min  # in place of a chance that has no float: less loss, so from below as true
-    losses = (math.log(first) - math.log(max(second, floor)), math.log1p(-first) - math.log1p(-second))
-    return finite_pair(losses, (first, 1 - first))
-
-
 def _example(makers: Sequence[pld.PairMaker], share: float) -> pld.PairMaker:
     """Return the example that a share stands for: the first share for the first, any other for the last."""
     return makers[0 if share == SHARES[0] else -1]
@@ -152,34 +139,34 @@ def _largest_loss(event: Event, adjacency: Adjacency) -> float:
 def _attained_pair(event: Event, count: int, adjacency: Adjacency) -> list[Leaf]:  # noqa: PLR0911, PLR0912 (one arm a kind)
     match event:
         case NonPrivate():
-            return [(partial(_revealing, 1.0), count)]
+            return [(partial(_makers.revealing, 1.0), count)]
         case PoissonSampled(mechanism=NonPrivate(), sample_rate=rate):
-            return [(partial(_revealing, rate), count)] if rate > 0 else []
+            return [(partial(_makers.revealing, rate), count)] if rate > 0 else []
         case Gaussian(noise_multiplier=noise):
-            return _sampled_pair(noise, 1.0, count, adjacency, partial(_gaussian_pair, noise, 1.0))
+            return _sampled_pair(noise, 1.0, count, adjacency, partial(_makers.gaussian, noise, 1.0))
         case Laplace(noise_multiplier=scale):
-            return _sampled_pair(scale, 1.0, count, adjacency, partial(_laplace_pair, scale, 1.0))
+            return _sampled_pair(scale, 1.0, count, adjacency, partial(_makers.laplace, scale, 1.0))
         case PoissonSampled(mechanism=Laplace(noise_multiplier=scale), sample_rate=rate):
             if adjacency is Adjacency.REPLACE_ONE and rate < 1:
                 raise UnsupportedMechanism("Poisson-sampled Laplace under replace-one has no proof here; use add_remove")
-            return _sampled_pair(scale, rate, count, adjacency, partial(_laplace_pair, scale, rate))
+            return _sampled_pair(scale, rate, count, adjacency, partial(_makers.laplace, scale, rate))
         case PoissonSampled(mechanism=inner, sample_rate=rate):
             noise_together = _noise(inner)
             if noise_together is None:
                 return []
-            return _sampled_pair(noise_together, rate, count, adjacency, partial(_gaussian_pair, noise_together, rate))
+            return _sampled_pair(noise_together, rate, count, adjacency, partial(_makers.gaussian, noise_together, rate))
         case MixtureOfGaussians():
             if adjacency is Adjacency.REPLACE_ONE:
                 raise UnsupportedMechanism("a mixture of Gaussians under replace-one has no proof here; use add_remove")
-            return [(partial(_mixture, event), count)] if max(_shares(event)) > 0 else []
+            return [(partial(_makers.mixture, event), count)] if max(_makers.shares(event)) > 0 else []
         case IntegerNoise():
             return [(_deployed.integer_pair(event, adjacency), count)]
         case RandomizedResponse(noise_parameter=parameter, buckets=buckets):
             if adjacency is not Adjacency.REPLACE_ONE:
                 raise UnsupportedMechanism("randomised response has no data set without the record; use replace_one")
-            return [(partial(_response, parameter, buckets), count)] if buckets > 1 else []
+            return [(partial(_makers.response, parameter, buckets), count)] if buckets > 1 else []
         case ApproximateDp(epsilon=epsilon, delta=delta):
-            return [(partial(approximate, epsilon, delta), count)]
+            return [(partial(_makers.approximate, epsilon, delta), count)]
         case Exponential(epsilon=0):
             return []
         case Concentrated(rho=0):
@@ -192,14 +179,14 @@ def _attained_pair(event: Event, count: int, adjacency: Adjacency) -> list[Leaf]
 def _group_pair(inner: Event, size: int, count: int, adjacency: Adjacency) -> list[Leaf]:
     match inner:
         case ApproximateDp(epsilon=epsilon, delta=delta):
-            return [(partial(_approximate_group, epsilon, delta, size), count)]
+            return [(partial(_makers.approximate_of_group, epsilon, delta, size), count)]
         case PoissonSampled(mechanism=mechanism, sample_rate=rate) if adjacency is not Adjacency.REPLACE_ONE:
             noise = _noise(mechanism)
             if noise is None or rate == 0:
                 return []
             if noise == 0:
-                return [(partial(_revealing, 1 - (1 - rate) ** size), count)]
-            return [(partial(_gaussian_group, noise, rate, size), count)]
+                return [(partial(_makers.revealing, 1 - (1 - rate) ** size), count)]
+            return [(partial(_makers.gaussian_group, noise, rate, size), count)]
     raise UnsupportedMechanism(
         f"group privacy of {inner} under {adjacency} is not proven here; expected Gaussian (Poisson-sampled under add_remove "
         "only), Laplace, exponential, zCDP or (epsilon, delta)-DP mechanisms, or randomised response"
@@ -242,72 +229,5 @@ def _sampled_pair(noise: float, rate: float, count: int, adjacency: Adjacency, p
     if noise > 0:
         return [(pair, count)]
     if adjacency is Adjacency.REPLACE_ONE:
-        return [(partial(approximate, 0.0, rate), count)]
-    return [(partial(_revealing, rate), count)]
-
-
-def _gaussian_pair(noise: float, rate: float, direction: Direction, log_tail: float) -> LossPair:
-    return subsampled_gaussian(float(noise), float(rate), direction, log_tail=log_tail)
-
-
-def _gaussian_group(noise: float, rate: float, size: int, direction: Direction, log_tail: float) -> LossPair:
-    return subsampled_gaussian_group(float(noise), float(rate), size, direction, log_tail=log_tail)
-
-
-def _shares(event: MixtureOfGaussians) -> dict[float, float]:
-    """Shifts, ascending, with the probability of each, those that do not happen left out."""
-    shares: dict[float, float] = {}
-    for shift, probability in sorted(zip(event.shifts, event.probabilities, strict=True)):
-        if probability > 0:
-            shares[shift] = shares.get(shift, 0.0) + probability
-    return shares
-
-
-def _mixture(event: MixtureOfGaussians, direction: Direction, log_tail: float) -> LossPair:
-    shares, noise = _shares(event), float(event.noise_multiplier)
-    shifts, probabilities = np.array(list(shares)), np.array(list(shares.values()))
-    exponents = np.minimum(shifts**2 / noise**2, 700.0)
-    spread = min(math.sqrt(float(probabilities**2 @ np.expm1(exponents))), float(shifts[-1]) / noise)
-    return gaussian_mixture(noise, shifts, np.log(probabilities), direction, spread=spread, log_tail=log_tail)
-
-
-def _approximate_group(epsilon: float, delta: float, size: int, direction: Direction, log_tail: float) -> LossPair:
-    return approximate_group(float(epsilon), float(delta), size)
-
-
-def _laplace_pair(scale: float, rate: float, direction: Direction, log_tail: float) -> LossPair:
-    return subsampled_laplace(float(scale), float(rate), direction, log_tail=log_tail)
-
-
-def _revealing(rate: float, direction: Direction, log_tail: float) -> LossPair:
-    """A release that shows a sampled record as it is."""
-    out_log = math.log1p(-rate) if rate < 1 else -math.inf
-    if direction == "add":
-        return finite_pair((-out_log,), (1.0,))
-    return finite_pair((out_log, math.inf), (1 - rate, rate)) if rate < 1 else finite_pair((0.0, math.inf), (0.0, 1.0))
-
-
-def approximate(epsilon: float, delta: float, direction: Direction, log_tail: float) -> LossPair:
-    """The pair that dominates every (epsilon, delta)-DP mechanism."""
-    high = 1 / (1 + math.exp(-epsilon))
-    return finite_pair((-epsilon, epsilon, math.inf), ((1 - delta) * (1 - high), (1 - delta) * high, delta))
-
-
-def _response(parameter: float, buckets: int, direction: Direction, log_tail: float) -> LossPair:
-    low = parameter / buckets
-    high = 1 - parameter + low
-    if low == 0:
-        return finite_pair((0.0, math.inf), (0.0, 1.0))
-    loss = math.log(high / low)
-    return finite_pair((-loss, 0.0, loss), (low, (buckets - 2) * low, high))
-
-
-def two_outcomes(epsilon: float, share: float) -> pld.PairMaker:
-    """The pair of an exponential mechanism whose losses are `share * epsilon` and an epsilon less."""
-    top = share * epsilon
-    rare = math.expm1(epsilon - top) / math.expm1(epsilon) * math.exp(top)
-
-    def maker(direction: Direction, log_tail: float) -> LossPair:
-        return finite_pair((top - epsilon, top), (1 - rare, rare))
-
-    return maker
+        return [(partial(_makers.approximate, 0.0, rate), count)]
+    return [(partial(_makers.revealing, rate), count)]

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from audit.accounting.accountants._deployed import encoder_sensitivity
 from audit.accounting.accountants._pairs import gaussians
 from audit.core.adjacency import Adjacency
 from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
@@ -20,6 +19,7 @@ from audit.core.deployed_procedures import (
     SubsampleAggregate,
     TruncatedPoisson,
 )
+from audit.core.encoder import encoder_sensitivity
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import kinds, nodes, parts, rebuilt
 from audit.core.events import (

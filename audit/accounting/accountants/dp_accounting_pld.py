@@ -17,11 +17,10 @@ from dp_accounting.privacy_accountant import UnsupportedEventError
 
 from audit.accounting.accountants import _as_it_is
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim
+from audit.core.claims import Claim, Side
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_forms import dp_events, fold
 from audit.core.events import Composed, Event, Gaussian, Laplace, PoissonSampled, RandomizedResponse, Repeated
-from audit.core.protocols import Side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,10 @@ from typing import ClassVar
 
 from audit.core import checks
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim
+from audit.core.claims import Claim, Side
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import phases
 from audit.core.events import Event
-from audit.core.protocols import Side
 from audit.stats.curves.tradeoff import epsilon_of_gdp
 
 

@@ -7,9 +7,8 @@ from typing import ClassVar
 
 from audit.accounting.accountants import _as_it_is
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim
+from audit.core.claims import Claim, Side
 from audit.core.events import Event
-from audit.core.protocols import Side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

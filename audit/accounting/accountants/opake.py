@@ -56,6 +56,11 @@ def _modules() -> tuple[ModuleType, ModuleType]:
 def _makers(general: Any, dp_sgd: Any) -> dict[type, Callable[..., Any]]:
     """Makers of the library's process of each kind of event; a count of 0 and nothing composed are its identity."""
 
+    def sampled(node: PoissonSampled, inner: Any) -> Any:
+        if not isinstance(node.mechanism, Gaussian | NonPrivate):
+            raise UnsupportedMechanism(f"Opake samples single Gaussian releases, not {node.mechanism}")
+        return dp_sgd.poisson(inner, node.sample_rate)
+
     def truncation(event: TruncatedPoisson) -> Any:
         limits = {"truncated_batch_size": event.batch_limit, "dataset_size": event.population}
         return dp_sgd.poisson(dp_sgd.gaussian(event.noise_multiplier), event.sample_rate, **limits) * event.steps
@@ -68,7 +73,7 @@ def _makers(general: Any, dp_sgd: Any) -> dict[type, Callable[..., Any]]:
         RandomAllocation: lambda leaf: dp_sgd.k_out_of_t(
             dp_sgd.gaussian(leaf.noise_multiplier), k=1, t=leaf.steps, allocation="block"
         ),
-        PoissonSampled: lambda node, inner: dp_sgd.poisson(inner, node.sample_rate),
+        PoissonSampled: sampled,
         Repeated: lambda node, inner: inner * node.count if node.count else general.identity(),
         Composed: lambda node, *inner: reduce(lambda left, right: left | right, inner, general.identity()),
     }

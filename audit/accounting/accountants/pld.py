@@ -14,11 +14,10 @@ from dp_accounting.privacy_accountant import NeighboringRelation
 
 from audit.core import checks
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim
+from audit.core.claims import Claim, Side
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import NoisySteps, is_non_private, phases
 from audit.core.events import Event
-from audit.core.protocols import Side
 from audit.event_curves import curves_of
 
 _RELATIONS = {

@@ -10,11 +10,10 @@ from typing import Any, ClassVar
 from audit.accounting.accountants import _as_it_is
 from audit.core import checks
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim
+from audit.core.claims import Claim, Side
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_forms import fold
 from audit.core.events import ApproximateDp, Composed, Event, Gaussian, Laplace, PoissonSampled, Repeated
-from audit.core.protocols import Side
 
 _SIDES: tuple[Side, ...] = ("lower", "estimate", "upper")
 _Parts = list[tuple[Any, int]]

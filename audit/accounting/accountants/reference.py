@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from audit.accounting.accountants import _closed_forms, _independent, _pairs, _procedures
+from audit.accounting.accountants import _closed_forms, _examples, _independent, _pairs, _procedures
 from audit.accounting.accountants._rewriting import FLOORS, alternatives, is_limit, known, without_groups
 from audit.core import checks
 from audit.core.adjacency import Adjacency
@@ -17,13 +17,13 @@ from audit.core.errors import UnsupportedMechanism
 from audit.core.event_forms import decode, encode
 from audit.core.event_reading import kinds
 from audit.core.events import Event, Exponential
+from audit.core.rounding import below
 from audit.core.version import __version__
 from audit.event_curves import curves_of
 from audit.stats.curves import pld
 
 Bracket = tuple[float, float]
 _SLACK_ROUNDS, _SLACK_MARGIN = 8, 1e-6
-_LIMIT_SHARES = (0.5, 0.45, 0.4, 0.3, 0.8, 0.95, 0.999)  # which examples of selections and tests are tried from below
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Reference:
             adjacency=adjacency,
             source=f"epsilon-audit {__version__} reference",
             family=None if curves is None else curves.family,
-            note=doubt or f"the true value is at least {low:.6g}",
+            note=doubt or f"the true value is {'infinite' if math.isinf(low) else f'at least {below(low, 6)}'}",
         )
 
     def bracket(self, event: Event, *, delta: float, adjacency: Adjacency) -> tuple[float, float]:
@@ -120,7 +120,7 @@ class Reference:
             return max(
                 self._compose(_pairs.leaves(way, 1, adjacency, "below", share), delta, adjacency)[0]
                 for way in ways
-                for share in _LIMIT_SHARES
+                for share in _examples.SHARES
             )
         except (UnsupportedMechanism, ArithmeticError, MemoryError):  # nothing is proved from below, which 0 says
             return 0.0

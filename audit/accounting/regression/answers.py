@@ -17,10 +17,11 @@ from audit.accounting import resolve
 from audit.accounting.regression import files, suite
 from audit.accounting.regression.suite import Case, CaseAnswer, Result
 from audit.core.adjacency import Adjacency
+from audit.core.claims import Side
 from audit.core.errors import DataError, UnsupportedMechanism
 from audit.core.event_forms import encode, number, plain
 from audit.core.events import Gaussian
-from audit.core.protocols import Accountant, Side
+from audit.core.protocols import Accountant
 
 _SAVE_INTERVAL = 25
 

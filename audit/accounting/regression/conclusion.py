@@ -14,6 +14,7 @@ from pathlib import Path
 from audit.accounting.regression.suite import Case, CaseFinding, Result
 from audit.core import files
 from audit.core.errors import ConfigError, DataError
+from audit.core.rounding import plural
 
 DEFECT, NONSENSE, SILENT = 1, 5, 6
 """Exit codes: a privacy defect; a number for arguments that mean nothing; too few answers to say anything."""
@@ -61,11 +62,13 @@ class Conclusion:
             slight = f", {len(self.rounding)} of them by less than {_ROUNDING:g} of the truth" if self.rounding else ""
             sentences.append(f"{len(self.defects)} on the wrong side of the truth{slight}")
         if self.nonsense:
-            sentences.append(f"{len(self.nonsense)} numbers for arguments that mean nothing")
+            sentences.append(f"{plural(len(self.nonsense), 'number')} for arguments that mean nothing")
         if self.answers < self.minimum:
-            sentences.append(f"{self.answers} answers that say something, {self.minimum} required")
+            sentences.append(
+                f"answered with neither 0 nor infinity: {plural(self.answers, 'bracket')}, {self.minimum} required"
+            )
         if self.baseline_findings:
-            sentences.append(f"{len(self.baseline_findings)} findings of the baseline")
+            sentences.append(f"{plural(len(self.baseline_findings), 'finding')} of the baseline")
         if self.stale:
             sentences.append(f"no longer as the baseline says: {', '.join(self.stale)}")
         return "; ".join(sentences)

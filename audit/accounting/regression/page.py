@@ -122,7 +122,8 @@ def _head(cases: Sequence[Case], runs: Sequence[Run]) -> list[str]:
         "",
         "## Your own accountant",
         "",
-        "A plain function of four numbers is enough for `audit accountant check -a my_library:epsilon`:",
+        "A plain function of four numbers is enough for `audit accountant check -a my_library:epsilon` (this one is wrong "
+        "where there is little noise, and `audit accountant fuzz` shows where):",
         "",
         *_python(OWN_FUNCTION),
         "",

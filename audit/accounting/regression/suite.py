@@ -2,7 +2,7 @@
 
 A case asks for a claim and holds it against a proven bracket ("bracket"), holds two claims of the same accountant against
 each other ("relation"), or gives arguments that must be refused ("refusal"). The data file also caches the brackets;
-`refresh` computes them again.
+`refreshing` computes them again.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from audit.accounting.accountants.reference import Reference
 from audit.accounting.regression.sandbox import TooLongError, limits
 from audit.accounting.resolve import side_of
 from audit.core.adjacency import Adjacency
+from audit.core.claims import Side
 from audit.core.errors import DataError, UnsupportedMechanism
-from audit.core.event_forms import decode, number, plain
+from audit.core.event_forms import decode, number
 from audit.core.events import Event
-from audit.core.protocols import Accountant, Side
+from audit.core.protocols import Accountant
 
 VERSION = 1
 _SLACK = 1e-9  # relative: a claim may lie this far under a proven end and still be called rounding
@@ -111,10 +111,10 @@ def load(path: Path | None = None) -> tuple[Case, ...]:
         raise DataError(f"cannot read the battery {source}: {error}; expected a JSON file") from error
     if document.get("version") != VERSION:
         raise DataError(f"{source} is a battery of version {document.get('version')}; expected {VERSION}")
-    return tuple(_case(entry) for entry in document["cases"])
+    return tuple(case_of(entry) for entry in document["cases"])
 
 
-def _case(entry: Mapping[str, Any]) -> Case:
+def case_of(entry: Mapping[str, Any]) -> Case:
     skip_validation = entry["kind"] == "refusal"
     asks = tuple(
         ClaimQuestion(
@@ -272,32 +272,3 @@ def _relation(case: Case, epsilons: Sequence[float], side: Side) -> Result:
     safe = len(case.floors) == len(epsilons) and not any(map(_is_below, epsilons, case.floors))
     finding = CaseFinding.LOOSE if side == "lower" or safe else CaseFinding.WRONG
     return Result(case=case, finding=finding, epsilon=ratio, factor=ratio, message=message)
-
-
-def refresh(path: Path, *, progress: Callable[[str], None] | None = None) -> int:
-    """Computes what is proven about every case of a battery file again and writes the file; the number of cases."""
-    document = json.loads(path.read_text())
-    for entry in document["cases"]:
-        if entry["kind"] == "refusal":
-            continue
-        case = _case({**entry, "lower": 0.0, "upper": "inf"})
-        oracle = Reference(tolerance=case.precision)
-        ends = [oracle.bracket(ask.event, delta=ask.delta, adjacency=ask.adjacency) for ask in case.asks]
-        if entry["kind"] == "relation":
-            entry["floors"] = [_outwards(low, -1) for low, _ in ends]
-        else:
-            entry["lower"], entry["upper"] = _outwards(ends[0][0], -1), _outwards(ends[0][1], 1)
-        if progress is not None:
-            progress(f"{entry['id']}: {', '.join(f'[{low:.8g}, {high:.8g}]' for low, high in ends)}")
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(document, indent=1) + "\n")
-    temporary.replace(path)
-    return len(document["cases"])
-
-
-def _outwards(value: float, side: int) -> Any:
-    """Ten digits, rounded down (`side` -1) or up, as JSON."""
-    if not math.isfinite(value):
-        return plain(value)
-    rounding = float(f"{value:.10g}")
-    return rounding if (rounding - value) * side >= 0 else float(f"{value * (1 + side * 1e-9):.10g}")

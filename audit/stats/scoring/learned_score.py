@@ -33,17 +33,21 @@ def learned_log_odds(
         target_values: confidence under the target, `(m,)`.
         reference_values: under the references, `(k, m)`, `k` at least 4.
         included: `(k, m)` bool.
-        rows: about how many (reference, record) pairs to train on; whole references are taken, at least one.
+        rows: about how many (reference, record) pairs to train on; whole references are taken, of more records than
+            that an evenly spread part of one.
         log_p: log probabilities of the label under target and references that the ratio takes; None those of the confidences.
     """
-    models = max(1, min(len(reference_values), rows // max(reference_values.shape[1], 1)))
+    models, columns = reference_fit.training_pairs(included, rows)
     own_log_p, their_log_p = log_p or (-np.logaddexp(0.0, -target_values), -np.logaddexp(0.0, -reference_values))
     weight = membership.OFFLINE_WEIGHT
-    their_ratio = membership.log_ratio_of_references(their_log_p, included, online=True, offline_weight=weight, models=models)
     everyone = reference_fit.sides(reference_values, included)
-    rest = reference_fit.leave_one_out(reference_values, included, models, everyone)
-    training = _features(reference_values, rest, their_ratio, models)
-    coins, ridge = included[:models].ravel(), _PRECISION / len(training)
+    subset, subset_coins = reference_values[:, columns], included[:, columns]
+    their_ratio = membership.log_ratio_of_references(
+        their_log_p[:, columns], subset_coins, online=True, offline_weight=weight, models=models
+    )
+    rest = reference_fit.leave_one_out(subset, subset_coins, models, reference_fit.at(everyone, columns))
+    training = _features(subset, rest, their_ratio, models)
+    coins, ridge = subset_coins[:models].ravel(), _PRECISION / len(training)
     first = logistic.fit(training, coins, ridge=ridge).log_odds(training)
     classifier = logistic.fit(training, coins, ridge=ridge, weights=_tail_weights(first, coins))
     ratio = membership.log_ratio(own_log_p, their_log_p, included, online=True, offline_weight=weight)
@@ -74,18 +78,21 @@ def log_odds_of_signals(
         target_values: signals under the target, `(signals, m)`.
         reference_values: under the references, `(k, signals, m)`.
         included: `(k, m)` bool.
-        rows: about how many (reference, record) pairs to train on; whole references are taken, at least one.
+        rows: about how many (reference, record) pairs to train on, as `learned_log_odds` takes them.
         squares: take all products of a signal's features; nine columns a signal in place of four.
     """
-    models = max(1, min(len(reference_values), rows // max(reference_values.shape[-1], 1)))
+    models, columns = reference_fit.training_pairs(included, rows)
+    coins = included[:, columns]
     training, own = [], []
     for our, references in zip(target_values, np.moveaxis(reference_values, 1, 0), strict=True):
         signal = np.ascontiguousarray(references)
         everyone = reference_fit.sides(signal, included)
-        training.append(_of_signal(signal, reference_fit.leave_one_out(signal, included, models, everyone), models, squares))
+        subset = signal[:, columns]
+        rest = reference_fit.leave_one_out(subset, coins, models, reference_fit.at(everyone, columns))
+        training.append(_of_signal(subset, rest, models, squares))
         own.append(_of_signal(our, everyone, 1, squares))
     design, queries = (np.concatenate(parts, axis=1) for parts in (training, own))
-    return logistic.fit(design, included[:models].ravel(), ridge=_PRECISION / len(design)).log_odds(queries)
+    return logistic.fit(design, coins[:models].ravel(), ridge=_PRECISION / len(design)).log_odds(queries)
 
 
 def _of_signal(values: Array, sides: tuple[reference_fit.Side, reference_fit.Side], models: int, squares: bool) -> Array:

@@ -12,6 +12,7 @@ from scipy import special
 Array = NDArray[Any]
 
 _ITERATIONS = 60
+_BLOCK = 8192  # rows
 _CONSTANT = 1e-12  # spread of a column, as a share of its mean, that rounding alone can make
 
 
@@ -78,14 +79,21 @@ def with_squares(features: Array) -> Array:
 
 
 def _minimise(design: Array, positive: Array, penalty: Array, shares: Array) -> Array:
+    """The minimum by Newton's method: of many rows first of an evenly spread part, whose minimum is a step or two away."""
     weights = np.zeros(design.shape[1])
+    if len(design) > 2 * _BLOCK:
+        rows = np.arange(0, len(design), -(-len(design) // _BLOCK))
+        if 0 < positive[rows].sum() < len(rows):
+            weights = _newton(design[rows], positive[rows], penalty, shares[rows], weights)
+    return _newton(design, positive, penalty, shares, weights)
+
+
+def _newton(design: Array, positive: Array, penalty: Array, shares: Array, weights: Array) -> Array:
     objective = _objective(design, positive, penalty, weights, shares)
     for _ in range(_ITERATIONS):
-        p = special.expit(design @ weights)
-        slope = design.T @ (shares * (p - positive)) / len(design) + penalty * weights
+        slope, curvature = _derivatives(design, positive, weights, shares)
         # 1e-9: the intercept has no penalty, and p (1 - p) vanishes where classes separate
-        curvature = (design * (shares * p * (1 - p))[:, None]).T @ design / len(design) + np.diag(penalty + 1e-9)
-        step = np.linalg.solve(curvature, slope)
+        step = np.linalg.solve(curvature + np.diag(penalty + 1e-9), slope + penalty * weights)
         length = 1.0
         while length > 1e-6:
             candidate = weights - length * step
@@ -100,6 +108,18 @@ def _minimise(design: Array, positive: Array, penalty: Array, shares: Array) -> 
         if has_converged:
             return weights
     return weights
+
+
+def _derivatives(design: Array, positive: Array, weights: Array, shares: Array) -> tuple[Array, Array]:
+    """Slope `(f,)` and curvature `(f, f)` of the mean loss, summed over blocks of rows that stay in a core's cache."""
+    slope, curvature = np.zeros(len(weights)), np.zeros((len(weights), len(weights)))
+    for start in range(0, len(design), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        rows, counts = design[part], shares[part]
+        p = special.expit(rows @ weights)
+        slope += rows.T @ (counts * (p - positive[part]))
+        curvature += (rows * (counts * p * (1 - p))[:, None]).T @ rows
+    return slope / len(design), curvature / len(design)
 
 
 def _objective(design: Array, positive: Array, penalty: Array, weights: Array, shares: Array) -> float:

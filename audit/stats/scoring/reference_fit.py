@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.stats.spread import evenly
+
 Array = NDArray[Any]
 
 
@@ -89,6 +91,29 @@ def leave_one_out(
         Side(count=n_in, mean=filled_in, squares=squares_in, fixed_std=everyone[0].fixed_std),
         Side(count=n_out, mean=filled_out, squares=squares_out, fixed_std=everyone[1].fixed_std),
     )
+
+
+def training_pairs(included: Array, rows: int) -> tuple[int, Array]:
+    """Return of how many references, from the first on, and of which records the pairs are that a fit learns from.
+
+    Whole references, `rows` pairs at most; of more records than that an evenly spread part. More references where the first
+    ones trained on all of these records or on none.
+
+    >>> training_pairs(np.array([[False, False], [True, False]]), 2)
+    (2, array([0, 1]))
+    """
+    columns = evenly(included.shape[1], max(rows, 2))
+    coins = included[:, columns]
+    has_both = np.logical_or.accumulate(coins.any(axis=1)) & np.logical_or.accumulate(~coins.all(axis=1))
+    return max(min(len(included), rows // max(len(columns), 1)), int(np.argmax(has_both)) + 1), columns
+
+
+def at(sides: tuple[Side, Side], columns: Array) -> tuple[Side, Side]:
+    """The same sides for some of the records; what holds for all, their standard deviation, stays."""
+    member, nonmember = (
+        replace(side, count=side.count[columns], mean=side.mean[columns], squares=side.squares[columns]) for side in sides
+    )
+    return member, nonmember
 
 
 def per_example_std(side: Side) -> Array:

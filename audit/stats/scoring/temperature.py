@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 
 from audit.stats.scoring import membership
 from audit.stats.scoring.strength import strength
+from audit.stats.spread import evenly
 
 Array = NDArray[Any]
 
 DEFAULT = 2.0
 """Where references show nothing of it: what the attack's authors and other implementations take."""
 
-_GRID = (2.0, 1.0, 4.0, 0.5)  # among equals the first
+GRID = (2.0, 1.0, 4.0, 0.5)
+"""Temperatures that are tried; among equals the first is taken."""
+_TARGETS = 16  # references that are attacked at most
 _SIDE = 10  # records on the smaller side, below which a model's ROC says nothing
 
 
@@ -34,6 +37,7 @@ def fit(losses_at: Callable[[float], Array], included: Array, *, online: bool, o
     rows = np.flatnonzero(balance >= max(1, min(_SIDE, included.shape[1] // 4)))
     if len(included) < 2 or not len(rows):
         return DEFAULT
+    rows = rows[evenly(len(rows), _TARGETS)]
     coins = list(included[rows])
 
     def power(temperature: float) -> tuple[float, float]:
@@ -42,4 +46,4 @@ def fit(losses_at: Callable[[float], Array], included: Array, *, online: bool, o
         )
         return strength(list(ratios[rows]), coins)
 
-    return max(_GRID, key=power)
+    return max(GRID, key=power)

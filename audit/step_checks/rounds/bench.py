@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -72,6 +73,15 @@ class Replies:
     unmodded: tuple[int, ...] = ()
     lazy: bool = False
 
+    def digest(self) -> bytes:
+        """Return a hash of everything that the server sees, and of the order in which it does."""
+        content = hashlib.sha256(repr((self.records, self.metrics, self.unmodded, self.lazy)).encode())
+        for tensors in (self.start, *self.updates):
+            for name, value in tensors.items():
+                content.update(f"{name} {value.dtype} {value.shape};".encode() + value.tobytes())
+            content.update(b"|")
+        return content.digest()
+
     def save(self, path: Path) -> None:
         """Write start, updates, records and metrics as an npz file without pickled objects."""
         arrays: dict[str, Any] = {f"start/{name}": value for name, value in self.start.items()}
@@ -117,6 +127,7 @@ class RoundBench:
     records: Any
     seed: int = 0
     rounds: int = field(default=0, init=False)
+    _neighbours: dict[bytes, RoundRelease] = field(default_factory=dict, init=False)
 
     @property
     def unit(self) -> float:
@@ -159,7 +170,8 @@ class RoundBench:
                 messages = self._messages(live, replies, number)
                 if quiet:
                     _silence(live)
-                answers = [self._reply(message, replies, index) for index, message in enumerate(messages)]
+                models = self._models(replies)
+                answers = [self._reply(message, models, replies, index) for index, message in enumerate(messages)]
                 errors = [answer for answer in answers if answer.has_error()]
                 if errors:
                     return RoundRelease(moved=None, metrics={}, refusal=f"a client's mod: {errors[0].error.reason}")
@@ -187,15 +199,24 @@ class RoundBench:
             )
         return messages[: len(replies.updates)]
 
-    def _reply(self, message: Any, replies: Replies, index: int) -> Any:
+    def _models(self, replies: Replies) -> dict[int, Any]:
+        """Return the record of each different update's model, by the update's identity: most clients share theirs."""
+        models = {}
+        for update in {id(update): update for update in replies.updates}.values():
+            model = {name: (replies.start[name] + value).astype(value.dtype) for name, value in update.items()}
+            models[id(update)] = wire.to_record(self.records, model)
+        return models
+
+    def _reply(self, message: Any, models: Mapping[int, Any], replies: Replies, index: int) -> Any:
         """Return a client's reply, through its mods."""
-        update = replies.updates[index]
-        model = {name: (replies.start[name] + value).astype(value.dtype) for name, value in update.items()}
         weight_key = str(wire.setting_of(self.strategy, "weighted_by_key", "num-examples"))
         metrics = {weight_key: replies.records[index] if len(replies.records) else 1}
         metrics |= replies.metrics[index] if len(replies.metrics) else {}
         content = self.records.RecordDict(
-            {"arrays": wire.to_record(self.records, model), "metrics": self.records.MetricRecord(metrics)}
+            {
+                "arrays": wire.copied_record(self.records, models[id(replies.updates[index])]),
+                "metrics": self.records.MetricRecord(metrics),
+            }
         )
         reply = self.records.Message(content, reply_to=message)
         return reply if index in replies.unmodded else wire.through_mods(message, reply, self.mods)
@@ -208,7 +229,8 @@ class RoundBench:
             "alike": [clip * (1 - SLACK)] * count,
             "split": [clip * (1 - SLACK) * (-1) ** index for index in range(count)],
         }[kind]
-        return [spread(shapes, size) for size in sizes]
+        updates = {size: spread(shapes, size) for size in sizes}
+        return [updates[size] for size in sizes]
 
     def influence(self, base: Sequence[Tensors], update: Tensors, **changes: Any) -> tuple[float, RoundRelease, Replies]:
         """Return how far one client moves the release, over what is allowed, the round with it and its replies.
@@ -219,10 +241,17 @@ class RoundBench:
         faint = {name: np.full_like(value, FAINT * self.claim.clip_norm / _root(update)) for name, value in update.items()}
         start = {name: np.zeros_like(value) for name, value in update.items()}
         replies = Replies(updates=[update, *base], start=start, **changes)
-        left, right = self.play(replies), self.play(Replies(updates=[faint, *base], start=start, **changes))
+        left, right = self.play(replies), self._neighbour(Replies(updates=[faint, *base], start=start, **changes))
         if left.moved is None or right.moved is None:
             return math.inf, left if left.moved is None else right, replies
         return distance(left.moved, right.moved) / self.unit, left, replies
+
+    def _neighbour(self, replies: Replies) -> RoundRelease:
+        """Return the quiet round without a client's update, which many probes share, played once; see `repeatable`."""
+        key = replies.digest()
+        if key not in self._neighbours:
+            self._neighbours[key] = self.play(replies)
+        return self._neighbours[key]
 
     @cached_property
     def ordinary(self) -> RoundRelease:

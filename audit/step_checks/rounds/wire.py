@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -90,6 +91,11 @@ def setting_of(strategy: Any, name: str, default: Any) -> Any:
 def to_record(records: Any, tensors: Mapping[str, NDArray[Any]]) -> Any:
     """Return an array record of those tensors, in their order."""
     return records.ArrayRecord({name: records.Array(np.asarray(value, order="C")) for name, value in tensors.items()})
+
+
+def copied_record(records: Any, record: Mapping[str, Any]) -> Any:
+    """Return a record of the same bytes that a strategy may change, without writing them out again."""
+    return records.ArrayRecord({name: copy.copy(array) for name, array in record.items()})
 
 
 def from_record(record: Mapping[str, Any]) -> Tensors:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from audit.core.amplified_events import RandomAllocation
-from audit.core.events import Event, Repeated
+from audit.core.events import Event
+from audit.stats.curves import largest_release, pld
 from audit.zoo._loops import Batches, Loop, LoopPlan, epochs_of_batches
 
 
@@ -26,20 +26,28 @@ class ShuffledBatches(Loop):
         return 1 / _batches_an_epoch(plan)
 
     def spent(self, plan: LoopPlan) -> tuple[Event, Event]:
-        """Return one random place an epoch that only the training knows, and one that everybody knows.
+        """Return what a record spends whose place everybody knows, which is an upper end."""
+        releases = plan.in_one_batch_of(plan.steps // _batches_an_epoch(plan))
+        return releases, releases
 
-        A record that is removed leaves its place empty. The lower end is what it spends among records whose gradients are zero.
+    def truth(self, plan: LoopPlan) -> tuple[float, float]:
+        """Return a lower end from the largest release of an epoch, and the upper end of a place that everybody knows.
+
+        Every other record pulls by the clip norm one way and the record under test by as much the other way; a record that is
+        removed leaves its place empty. The sum of its batch then stands out from the others of its epoch by two clip norms, and
+        by one without it. What is read off a release, here the cell that the largest one lies in, spends no more than it does.
         """
         count = _batches_an_epoch(plan)
-        epochs = plan.steps // count
-        allocation = RandomAllocation(noise_multiplier=plan.noise_multiplier, steps=count)
-        return Repeated(mechanism=allocation, count=epochs), plan.in_one_batch_of(epochs)
+        unit = 1 / plan.noise_multiplier
+        pair = largest_release.shifts_told_apart(count, 2 * unit, unit)
+        lower, _ = pld.epsilon_bracket([(lambda way, tail: pair, plan.steps // count)], plan.delta)
+        return lower, super().truth(plan)[1]
 
 
 def _batches_an_epoch(plan: LoopPlan) -> int:
     """Return how many equal batches all records make, with at least as many records each as planned.
 
-    A short batch, or one that is dropped, would give its place another chance; `RandomAllocation` is about equal chances.
+    A short batch, or one that is dropped, would give its place another chance; every place has the same here.
     """
     return next(count for count in range(plan.records // plan.batch_size, 0, -1) if plan.records % count == 0)
 

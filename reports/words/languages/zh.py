@@ -7,12 +7,24 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 SENTENCES = {
-    "question.label_only": "仅凭该模型给出的预测标签，能否判断某条记录是否用于训练？",
-    "question.final_model": "凭该模型的输出，能否判断某条记录是否用于训练？",
-    "question.final_weights": "凭该模型的权重，能否判断某条记录是否用于训练？",
-    "question.all_steps": "凭训练中每个加噪步骤，能否判断某条记录是否用于训练？",
-    "question.other": "凭所发布的内容（{what}），能否判断某条记录是否用于训练？",
-    "question.none": "凭该模型能否判断某条记录是否用于训练？",
+    "question.label_only": "仅凭该模型给出的预测标签，能否判断{units}是否用于训练？",
+    "question.final_model": "凭该模型的输出，能否判断{units}是否用于训练？",
+    "question.final_weights": "凭该模型的权重，能否判断{units}是否用于训练？",
+    "question.all_steps": "凭训练中每个加噪步骤，能否判断{units}是否用于训练？",
+    "question.other": "凭所发布的内容（{what}），能否判断{units}是否用于训练？",
+    "units.example": "某条记录",
+    "units.client": "某个客户端的数据",
+    "units.user": "某个用户的数据",
+    "units.document": "某份文档",
+    "units.other": "某个 {unit} 的数据",
+    "question.secret": "凭所发布的内容（{what}），能否得知训练数据中的秘密？",
+    "question.secret.attribute": "凭所发布的内容（{what}），能否得知某条训练记录的未知取值？",
+    "question.secret.candidate": "凭所发布的内容（{what}），能否从多个候选中认出某条训练记录？",
+    "question.secret.property": "凭所发布的内容（{what}），能否得知训练数据整体的某一性质？",
+    "question.secret.text secret": "凭所发布的内容（{what}），能否得知训练文本中的秘密？",
+    "answer.guesses": "攻击 {attack} 在 {secrets} 个中猜对 {right} 个，即 {share}（区间 {low} 至 {high}）；"
+    "只猜最可能的取值可猜对 {chance} %。",
+    "question.none": "凭该模型能否判断{units}是否用于训练？",
     "answer.yes": "能",
     "answer.a little": "能，但程度有限",
     "answer.not shown": "未能证明",
@@ -23,6 +35,7 @@ SENTENCES = {
     "answer.proven_by": "最强的证明来自攻击 {attack}：{proof}。",
     "answer.nothing_proven": "没有攻击证明存在泄露（上限 {ceiling}）。这并不表明没有泄露。",
     "answer.split": "由于成员身份由数据划分决定，得不出 ε。",
+    "answer.no_draw": "由于秘密的取值不是随机抽取的，得不出 ε。",
     "answer.void": "证据不可用：{reason}。",
     "answer.nothing": "没有运行任何攻击。",
     "answer.other": "{question}{strength}。",
@@ -32,15 +45,19 @@ SENTENCES = {
     "fact.claim": "声明",
     "fact.policy": "发布策略",
     "fact.trust": "成员身份",
+    "fact.trust_of_secrets": "秘密",
     "fact.stronger": "如何更强",
     "fact.notes": "备注",
     "policy.none": "未设定策略，因此本报告不对发布作任何判断。",
     "policy.met": "满足",
     "policy.not_met": "不满足",
     "policy.gates": "{all} 项门限中有 {met} 项成立。",
+    "policy.no_figure": "无数值",
     "policy.missed": "{gate}：限值 {limit}，实测 {found}。",
     "trust.coins": "由训练过程无法预知的、已记录的硬币决定。",
     "trust.split": "由数据划分决定。",
+    "trust.draws": "每个秘密的取值由训练过程无法预知的、已记录的随机抽取决定。",
+    "trust.no_draws": "秘密的取值不是随机抽取的。",
     "trust.control": "阴性对照在 {repetitions} 次重复中出现 {alarms} 次误报（允许 {allowed} 次）。",
     "trust.no_control": "没有运行阴性对照。",
     "trust.guard": "仅凭输入能否区分两部分：{value}。",
@@ -206,6 +223,7 @@ SENTENCES = {
     "signature.line": "{role}：姓名、职务、日期",
     "utility.of_run": "在未用于训练任何模型的测试记录上的效用。",
     "utility.of_records": "在所给记录上的效用。",
+    "utility.first": "图中为 {all} 个数值中的 {rows} 个；全部见表。",
     "utility.marks_are_means_over_models": "{utility_basis}标记为各模型的均值，线段两侧各为一个样本标准差。",
     "utility.dot_chart_of_utility": "效用点图。",
     "game.canaries": "金丝雀样本",
@@ -281,6 +299,7 @@ SENTENCES = {
     "page.the_bounds_of_this_report": "本报告的 {comparisons} 个界同时成立",
     "page.the_bound_of_this_report": "本报告的界成立",
     "page.the_doubt_was_divided_among": "：在看到任何分数之前，错误概率已在它们之间分配，因此指出其中最大者不增加代价。",
+    "page.bounds_are_void": "其中 {names} 的界作废。",
     "page.with_confidence": "{together}，置信水平为 {confidence}{correction}",
     "page.no_is_claimed_for_it": "对它没有声明 ε，因此没有可反驳的内容。这些数字说明它泄露了多少。",
     "page.how_the_model_was_trained": "模型如何训练；本次审计不在场",
@@ -364,6 +383,7 @@ SENTENCES = {
     "bar.proven": "已证明 {epsilon}，上限 {ceiling}",
     "bar.inside": "族内 {epsilon}，上限 {ceiling}",
     "bar.claimed": "声明 {epsilon}",
+    "bar.infinite_claim": "声明值无上限",
     "bar.no_claim": "无声明",
     "bar.claim_and_evidence_red_the": "声明与证据。红色：攻击所证明的 ε",
     "bar.pale_only_inside_a_declared": "（浅色：仅在所声明的机制族内）",
@@ -371,15 +391,21 @@ SENTENCES = {
     "bar.grey_lines_the_ceiling_of": "。灰线：每个界所属博弈的上限，即完美分数在其中最多能证明的值（箭头：超出坐标轴）。",
     "bar.blue_the_tightest_claim": "蓝色：最严格的声明",
     "bar.thin_the_other_claims": "（细线：其他声明）",
+    "bar.gravest": "图中为 {all} 个训练中最严重的 {bars} 个；全部见各博弈的表。",
     "bar.bar_chart": "条形图。",
     "bar.of_the_claim": "，为声明的 {part} 倍",
     "bar.what_each_adversary_can_show": "各种攻击者能对 {name} 证明什么，按其所见的训练内容区分。红色：其攻击所证明的 ε（浅"
     "色：仅在所声明的机制族内）。灰线：完美分数最多能证明的值。",
+    "bar.what_each_adversary_could_have_shown": "若审计没有作废，各种攻击者本可对 {name} 证明什么，按其所见的训练内容区分。"
+    "灰色条不证明任何内容（浅色：仅在所声明的机制族内）。灰线：完美得分本可证明的最大值。",
     "bar.blue_the_tightest_claim_2": "蓝色：最严格的声明，{up}。",
     "bar.nothing_proven": "没有证明",
     "bar.ends_at": "{accountant} 止于 {up}",
     "bar.proves": "{label} 证明 {down}",
     "bar.privacy_budget_of_over_training": "{name} 在训练过程中的隐私预算。蓝色：各会计方法在每步之后的声明。红色：",
+    "bar.privacy_budget_of_a_void_audit": "{name} 在训练过程中的隐私预算。蓝色：会计方法在每一步之后声明的值。"
+    "灰色：若审计没有作废，{join_words} 到该步为止本可证明的值。",
+    "bar.void_end": "{label} 作废，为 {down}",
     "bar.line_chart_over_training_steps": "{count} 个训练步骤上的折线图，δ 为 {power}。",
     "bar.what_attacks_prove_nothing_is": "攻击所证明的；没有攻击观察单个步骤，故未绘出。",
     "bar.some_of_these_bounds_hold": "其中一些界仅在某一机制族内成立；见该博弈的表。",
@@ -574,6 +600,8 @@ SENTENCES = {
     "game_table.estimates_without_a_guarantee_never": "没有保证的估计，从不用于检验声明。",
     "game_table.method": "方法",
     "game_table.why_it_is_no_bound": "为何不是界",
+    "game_table.withheld": "不公布",
+    "game_table.few_records": "涉及的记录过少",
     "game_table.not_resolved": "无法分辨",
     "game_table.finest_1_in": "最细：{count} 分之一",
     "game_table.to": "{rate} 至 {rate_2}",
@@ -641,6 +669,7 @@ SENTENCES = {
     "models.the_lists_of_records_that": "{leading} 在假阳性率为 {percent} 时于两个模型中找出的记录名单（限于两者都用其训练的"
     "记录）重合 {percent_2}（Jaccard，各对的均值）；同样长度的随机名单重合 {percent_3}。",
     "table.of": "{down} / {down_2}",
+    "table.void": "作废：{bound}",
     "table.of_2": "{down} / {down_2}（{family}）",
     "table.every_training_and_game_at": "δ = {power} 时的每个训练与博弈。声明向上取整；每个界后为其所属博弈的上限，即完美分"
     "数在其中最多能证明的值，两者均向下取整。",
@@ -713,6 +742,25 @@ SENTENCES = {
     "evidence.family": "（族）",
     "evidence.target_models_trained": "已训练的目标模型数",
     "evidence.grey_spared": "（灰色：节省）",
+    "costs.title": "隐私代价",
+    "costs.of": "按多种会计方法计算的 {names} 的代价",
+    "costs.about": "{mechanism}；相邻数据集：{adjacency}{group}；{at_delta} {truth}。",
+    "costs.group": "，{size} 条记录同时变化",
+    "costs.truth": "真实的 ε 介于 {low} 与 {high} 之间",
+    "costs.bracket": "真值是机制本身的 ε，而非某个模型的。凡给出两端之处，两端均经证明："
+    "低于它们的上界是错误的，高于它们的上界是安全的，旁边的倍数说明其宽松程度。上界向上取整，下界向下取整。",
+    "costs.claims": "各会计方法的声明。",
+    "costs.states_itself": "自称",
+    "costs.times_the_truth": "为真值的倍数",
+    "costs.note": "备注",
+    "costs.what_if": "假如：噪声、采样率或步数改变时的 ε（以机制自身值的倍数表示）。",
+    "costs.changes": "改变",
+    "costs.other_deltas": "其他 δ 下的 ε。",
+    "costs.at_least": "真值至少",
+    "costs.at_most": "真值至多",
+    "costs.curve": "隐私曲线。灰带：经证明的真值区间。蓝色：各会计方法的声明。",
+    "costs.curve_alt": "ε 随 δ 变化的折线图，δ 从 {low} 到 {high}：经证明的区间为灰带，另有 {lines} 条线：{names}。",
+    "costs.band": "真值",
     "ledger.privacy_budget_of_these_data": "这些数据在 {many}中的隐私预算。蓝色：截至当时所有发布合计声明的代价。灰线：预算。",
     "ledger.step_chart_over_releases_at": "{count} 次发布的阶梯图，δ 为 {power}：已用 {up_2} 中的 {up}。",
     "ledger.budget": "预算 {up}",
@@ -1040,8 +1088,18 @@ RECORDED = {
     ): "{training}：没有加噪，因此任何客户端对任何一方都不受保护；仅有安全聚合并不是差分隐私",
     (
         "{remark}; claims are about one record of a client; a record may turn its client's whole update, so they count on half "
-        "of the noise"
-    ): "{remark}；声明针对客户端的一条记录；一条记录可以改变其客户端的整个更新，因此这些声明只按一半的噪声计算",
+        "of the noise; several records of one client move no more than its update, and are claimed alike"
+    ): (
+        "{remark}；声明针对客户端的一条记录；一条记录可以改变其客户端的整个更新，因此这些声明只按一半的噪声计算；"
+        "同一客户端的多条记录所改变的不超过其更新，声明相同"
+    ),
+    (
+        "{remark}; by group privacy it leaves a client's {few} records an epsilon of {two}, {more} records {ten} and {many} "
+        "records {hundred} at delta {delta}, sampling not counted"
+    ): (
+        "{remark}；按群组隐私，对一个客户端的 {few} 条记录为 ε {two}，{more} 条为 {ten}，{many} 条为 {hundred}"
+        "（δ = {delta}，未计抽样）"
+    ),
     (
         "The model is right on {rate} of the members, no more than always naming one class ({base}): are the records exactly "
         "as the model takes them (scaling, order of classes)?"

@@ -118,6 +118,24 @@ def _sum_of(first: Atoms, second: Atoms) -> dict[mpf, mpf]:
     return dict(found.values())
 
 
+def shifted_integers(log_mass: Callable[[int], mpf], change: int, reach: int) -> dict[mpf, mpf]:
+    """Losses of noise on an integer against the same noise moved by `change`, each integer up to `reach` counted.
+
+    Args:
+        log_mass: logarithm of the chance of an integer, up to one constant; chances are summed to 1.
+        reach: beyond which the mass is below 1e-50.
+    """
+    logs = {place: log_mass(place) for place in range(-reach - change, reach + 1)}
+    total = mp.fsum(map(mp.exp, logs.values()))
+    atoms: dict[str, tuple[mpf, mpf]] = {}
+    for place in range(-reach, reach + 1):
+        loss = logs[place] - logs[place - change]
+        key = mp.nstr(loss, 40) if abs(loss) > mpf("1e-40") else "0"
+        kept = atoms.get(key, (loss, mpf(0)))
+        atoms[key] = (kept[0], kept[1] + mp.exp(logs[place]) / total)
+    return dict(atoms.values())
+
+
 def binomial_atoms(high: mpf, loss: mpf, count: int, low_loss: mpf | None = None) -> dict[mpf, mpf]:
     """Losses after `count` runs of a mechanism with two outcomes, `loss` with P-mass `high`."""
     other = -loss if low_loss is None else low_loss

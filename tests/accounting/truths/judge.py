@@ -20,6 +20,7 @@ from audit.accounting.regression.answers import question
 from audit.accounting.regression.suite import Case
 from audit.accounting.regression.truths import NAME, Truth, agrees
 from audit.core.adjacency import Adjacency
+from audit.core.deployed_events import DiscreteGaussian, DiscreteLaplace
 from audit.core.event_forms import plain
 from audit.core.events import (
     ApproximateDp,
@@ -213,6 +214,8 @@ def _atoms(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[fl
                     parts.append((atoms, count * size))  # a group of answers is as many answers
                 case ApproximateDp(epsilon=epsilon, delta=spent):
                     parts.append((exactly.group_curve(float(epsilon), float(spent), size), count))
+                case DiscreteGaussian() | DiscreteLaplace():
+                    parts.append((_integers(event, adjacency, size), count))
                 case _:
                     return None
         if len(parts) == 1 and parts[0][1] > 500 and len(parts[0][0]) == 2:
@@ -225,6 +228,15 @@ def _atoms(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[fl
         return _at(
             "exact composition of atoms at 50 digits", lambda e: float(exactly.delta_of_atoms(total, mpf(e))), delta, near
         )
+
+
+def _integers(event: DiscreteGaussian | DiscreteLaplace, adjacency: Adjacency, size: int) -> dict[mpf, mpf]:
+    """Losses of noise on an integer at the largest change of it, at the digits that are set."""
+    scale = mpf(float(event.noise_multiplier)) * event.sensitivity
+    change = event.sensitivity * size * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
+    if isinstance(event, DiscreteGaussian):
+        return exactly.shifted_integers(lambda k: -(mpf(k) ** 2) / (2 * scale**2), change, int(16 * scale) + 1)
+    return exactly.shifted_integers(lambda k: -abs(k) / scale, change, int(120 * scale) + 1)
 
 
 def _laplace(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[float, float]) -> Truth | None:

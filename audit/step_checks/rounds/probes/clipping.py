@@ -83,7 +83,7 @@ def _non_finite(bench: RoundBench) -> Finding:
         finite = {name: array[np.isfinite(array)] for name, array in outcome.moved.items()}
         missing = sum(array.size for array in outcome.moved.values()) - sum(array.size for array in finite.values())
         message = (
-            f"An update with {label} in one entry passes: {missing} released entries are not finite, and the others move by "
+            f"An update with {label} in one entry passes: released entries that are not finite: {missing}; the others move by "
             f"{norm(finite):.4g} where C/n = {bench.unit:.4g} is allowed"
         )
     return finding(

@@ -9,8 +9,9 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 
 if TYPE_CHECKING:
     from audit.core.adjacency import Adjacency
+    from audit.core.claims import Side
     from audit.core.events import Event
-    from audit.core.protocols import Accountant, Side
+    from audit.core.protocols import Accountant
 
 USUAL = ("rdp_classic", "rdp", "renyi", "pld", "reference")
 BEYOND_DP_SGD = ("dp_accounting_rdp", "dp_accounting_pld", "composition_theorems", "reference")

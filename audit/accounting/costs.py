@@ -1,0 +1,133 @@
+"""What a mechanism costs by several accountants beside the proven bracket: at a delta, along its curve, and changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+
+import numpy as np
+
+from audit.accounting.subjects import bracket, claimed, side
+from audit.core import checks
+from audit.core.adjacency import Adjacency
+from audit.core.costs import CostLine, CostSheet, CurvePoint, EpsilonRow, WhatIfRow
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.event_changes import EventChange, Quantity, changed, grouped
+from audit.core.events import Event, words
+from audit.core.protocols import Accountant
+
+MOST_ROWS = 1000
+DELTAS = tuple(float(f"{delta:.3g}") for delta in np.geomspace(1e-10, 0.1, 19))
+Subjects = Sequence[tuple[str, Accountant]]
+
+
+def claims(event: Event, *, delta: float, adjacency: Adjacency, subjects: Subjects) -> list[EpsilonRow]:
+    """Return what each accountant states of an event at `delta`; why not, where it does not cover it."""
+    rows = []
+    for name, accountant in subjects:
+        try:
+            claim = accountant.claim(event, delta=delta, adjacency=adjacency)
+            cells: tuple[float | None, str, str] = (claim.epsilon, claim.source, claim.note)
+        except UnsupportedMechanism as error:
+            cells = (None, "", f"unsupported: {error}")
+        value, source, note = cells
+        rows.append(EpsilonRow(accountant=name, side=side(accountant), epsilon=value, source=source, note=note))
+    return rows
+
+
+def curve(event: Event, *, deltas: Sequence[float], adjacency: Adjacency, subjects: Subjects) -> list[CurvePoint]:
+    """Return the privacy curve of an event at these deltas.
+
+    Raises:
+        ConfigError: a delta outside of (0, 1).
+    """
+    points = []
+    for delta in deltas:
+        checks.open_probability(delta, "delta")
+        (lower, upper), _ = bracket(event, delta, adjacency)
+        values = {name: claimed(accountant, event, delta, adjacency) for name, accountant in subjects}
+        points.append(CurvePoint(delta=delta, lower=lower, upper=upper, claims=values))
+    return points
+
+
+def what_if(
+    event: Event,
+    changes: Mapping[Quantity, Sequence[float | str]],
+    *,
+    delta: float,
+    adjacency: Adjacency,
+    subjects: Subjects,
+    group_size: int = 1,
+) -> list[WhatIfRow]:
+    """Return what an event would cost with other noise, rates or steps: a row each combination.
+
+    Args:
+        changes: values by quantity; a text such as "x2" is a factor on what the event has.
+
+    Raises:
+        ConfigError: a value or quantity that is none; more than 1000 rows.
+    """
+    lists = [[_change(quantity, value) for value in values] for quantity, values in changes.items()]
+    count = int(np.prod([len(values) for values in lists], dtype=np.float64))
+    if not 0 < count <= MOST_ROWS:
+        raise ConfigError(f"these values make {count} rows; expected 1 to {MOST_ROWS}")
+    rows = []
+    for combination in product(*lists):
+        variant = event
+        for change in combination:
+            variant = changed(variant, change)
+        variant = grouped(variant, group_size)
+        (lower, upper), _ = bracket(variant, delta, adjacency)
+        values = {name: claimed(accountant, variant, delta, adjacency) for name, accountant in subjects}
+        texts = tuple(f"{change.quantity} {'x' if change.is_factor else ''}{change.value:g}" for change in combination)
+        rows.append(WhatIfRow(changes=texts, lower=lower, upper=upper, claims=values))
+    return rows
+
+
+def _change(quantity: Quantity, value: float | str) -> EventChange:
+    text = str(value)
+    try:
+        number = float(text.removeprefix("x"))
+    except ValueError as error:
+        raise ConfigError(f"{quantity} is '{text}'; expected a number, or a factor such as x2") from error
+    return EventChange(quantity=quantity, value=number, is_factor=text.startswith("x"))
+
+
+def sheet(
+    event: Event,
+    *,
+    delta: float,
+    adjacency: Adjacency,
+    subjects: Subjects,
+    deltas: Sequence[float] = DELTAS,
+    variants: Sequence[WhatIfRow] = (),
+    group_size: int = 1,
+    trainings: tuple[str, ...] = (),
+) -> CostSheet:
+    """Return everything about what an event costs, for a page.
+
+    Args:
+        variants: rows of `what_if`, by the same accountants.
+    """
+    mechanism = grouped(event, group_size)
+    (lower, upper), doubt = bracket(mechanism, delta, adjacency)
+    points = curve(mechanism, deltas=deltas, adjacency=adjacency, subjects=subjects)
+    return CostSheet(
+        trainings=trainings,
+        mechanism=words(event),
+        delta=delta,
+        adjacency=adjacency,
+        group_size=group_size,
+        lower=lower,
+        upper=upper,
+        doubt=doubt,
+        accountants=tuple(name for name, _ in subjects),
+        claims=tuple(claims(mechanism, delta=delta, adjacency=adjacency, subjects=subjects)),
+        deltas=tuple(deltas),
+        curve=tuple(_line(f"{point.delta:g}", point) for point in points),
+        what_if=tuple(_line(", ".join(row.changes), row) for row in variants),
+    )
+
+
+def _line(label: str, row: CurvePoint | WhatIfRow) -> CostLine:
+    return CostLine(label=label, lower=row.lower, upper=row.upper, claims=tuple(row.claims.values()))

@@ -1,0 +1,45 @@
+"""The battery computed again: what is proven about every case of a file, written into it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from audit.accounting.accountants.reference import Reference
+from audit.accounting.regression import files
+from audit.accounting.regression.suite import case_of
+from audit.core.event_forms import plain
+
+
+def refresh(path: Path, *, progress: Callable[[str], None] | None = None) -> int:
+    """Compute what is proven about every case of a battery file again and write the file; return the number of cases.
+
+    Raises:
+        OutputError: it cannot be written; it stays as it was.
+    """
+    document = json.loads(path.read_text())
+    for entry in document["cases"]:
+        if entry["kind"] == "refusal":
+            continue
+        case = case_of({**entry, "lower": 0.0, "upper": "inf"})
+        oracle = Reference(tolerance=case.precision)
+        ends = [oracle.bracket(ask.event, delta=ask.delta, adjacency=ask.adjacency) for ask in case.asks]
+        if entry["kind"] == "relation":
+            entry["floors"] = [_outwards(low, -1) for low, _ in ends]
+        else:
+            entry["lower"], entry["upper"] = _outwards(ends[0][0], -1), _outwards(ends[0][1], 1)
+        if progress is not None:
+            progress(f"{entry['id']}: {', '.join(f'[{low:.8g}, {high:.8g}]' for low, high in ends)}")
+    files.write(path, (json.dumps(document, indent=1) + "\n").encode())
+    return len(document["cases"])
+
+
+def _outwards(value: float, side: int) -> Any:
+    """Ten digits, rounded down (`side` -1) or up, as JSON."""
+    if not math.isfinite(value):
+        return plain(value)
+    rounding = float(f"{value:.10g}")
+    return rounding if (rounding - value) * side >= 0 else float(f"{value * (1 + side * 1e-9):.10g}")

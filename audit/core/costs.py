@@ -1,0 +1,91 @@
+"""What a mechanism costs: claims of accountants, points of its privacy curve, variants of it; and all of that as a sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from audit.core.adjacency import Adjacency
+from audit.core.claims import Side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpsilonRow:
+    """The epsilon that one accountant states.
+
+    Attributes:
+        side: where it claims to lie: "upper" (at or above the true epsilon), "lower", or "estimate", which is no bound.
+        epsilon: None where the accountant does not cover the mechanism; `note` then says why.
+        source: the accountant with its version.
+    """
+
+    accountant: str
+    side: Side
+    epsilon: float | None
+    source: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """A point of a privacy curve: the proven bracket on epsilon at a delta, and each accountant's claim (None for no claim)."""
+
+    delta: float
+    lower: float
+    upper: float
+    claims: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WhatIfRow:
+    """What an event would cost with other noise, rate or steps.
+
+    Attributes:
+        changes: the values, as they were asked for: "noise 2", "steps x0.5".
+        claims: each accountant's epsilon, None where it has none.
+    """
+
+    changes: tuple[str, ...]
+    lower: float
+    upper: float
+    claims: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostLine:
+    """A line of a sheet: the proven bracket on epsilon, and what each of its accountants claims, in their order."""
+
+    label: str
+    lower: float
+    upper: float
+    claims: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostSheet:
+    """All that is said of what one mechanism costs.
+
+    Attributes:
+        trainings: of a report, that it is about; none where it is about a mechanism alone.
+        mechanism: in words.
+        group_size: records that change together.
+        lower, upper: ends of the bracket on the true epsilon at `delta`; 0 and infinity, for the reason in `doubt`, where
+            nothing is proved.
+        accountants: names, in the order of the claims.
+        deltas: of the lines of `curve`.
+        what_if: lines with other noise, rates or steps.
+    """
+
+    trainings: tuple[str, ...]
+    mechanism: str
+    delta: float
+    adjacency: Adjacency
+    group_size: int
+    lower: float
+    upper: float
+    doubt: str
+    accountants: tuple[str, ...]
+    claims: tuple[EpsilonRow, ...]
+    deltas: tuple[float, ...]
+    curve: tuple[CostLine, ...]
+    what_if: tuple[CostLine, ...]

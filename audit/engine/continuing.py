@@ -1,0 +1,36 @@
+"""How a causal model of transformers continues texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from audit.core.data import Array
+from audit.core.errors import ConfigError
+
+_ROWS = 16  # prefixes that a model continues at once
+
+
+def continuing(module: Any, *, beams: int = 1) -> Callable[[Array, int], Array]:
+    """Return how a model continues prefixes `(n, p)` by so many tokens: greedily, or by the best of so many beams.
+
+    Raises:
+        ConfigError: fewer than one beam.
+    """
+    if beams < 1:
+        raise ConfigError(f"beams is {beams}; expected at least 1")
+
+    def generate(prefixes: Array, length: int) -> Array:
+        device = next(module.parameters()).device
+        parts = []
+        for start in range(0, len(prefixes), _ROWS):
+            tokens = torch.from_numpy(prefixes[start : start + _ROWS]).to(device)
+            options = {"max_new_tokens": length, "min_new_tokens": length, "do_sample": False, "num_beams": beams}
+            mask = torch.ones_like(tokens)
+            parts.append(module.generate(tokens, attention_mask=mask, pad_token_id=0, **options)[:, tokens.shape[1] :].cpu())
+        return np.asarray(torch.cat(parts).numpy())
+
+    return generate

@@ -1,0 +1,107 @@
+"""Pages on what a mechanism costs, in a report and beside it: the same figures, from the report's own data."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import reports.costs
+from audit.accounting import costs
+from audit.accounting.report_costs import CHANGES, DELTAS, with_costs
+from audit.accounting.subjects import bracket, named
+from audit.cli import report as commands
+from audit.core.adjacency import Adjacency
+from audit.core.errors import ConfigError
+from audit.core.events import Event, Gaussian, dp_sgd
+from audit.core.results import AuditReport
+from reports.editions.external import external
+from reports.formats.json import from_json, to_json
+from reports.pages import costs as pages
+from reports.pages.document import sections
+from reports.words.numbers import down, up
+from tests.reports import sample
+
+pypdf = pytest.importorskip("pypdf", reason="reading PDFs needs the extra 'dev'")
+
+CHEAP = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
+
+
+def audited(*events: Event) -> AuditReport:
+    """The sample report with a claimed training of each event in the place of its own."""
+    report = sample.run()
+    claimed = next(result for result in report.mechanisms if result.claims)
+    others = tuple(result for result in report.mechanisms if not result.claims)
+    trainings = (replace(claimed, name=f"training {place}", mechanism=event) for place, event in enumerate(events))
+    return replace(report, mechanisms=(*others, *trainings))
+
+
+@cache
+def priced() -> AuditReport:
+    return with_costs(audited(CHEAP, CHEAP))
+
+
+def test_equal_mechanisms_share_a_sheet_and_others_than_claimed_have_none() -> None:
+    (sheet,) = priced().costs
+    assert sheet.trainings == ("training 0", "training 1") and sheet.delta == priced().delta
+    assert (sheet.lower, sheet.upper) == bracket(CHEAP, sheet.delta, sheet.adjacency)[0]
+    assert sheet.accountants[-1] == "reference" and len(sheet.claims) == len(sheet.accountants) > 2
+    assert sheet.deltas == DELTAS and len(sheet.curve) == len(DELTAS)
+
+
+def test_what_leaves_the_range_of_the_mechanism_is_left_out() -> None:
+    labels = [line.label for line in priced().costs[0].what_if]
+    assert labels == [f"{quantity} {value}" for quantity, value in CHANGES if (quantity, value) != ("rate", "x2")]
+    (sheet,) = with_costs(audited(Gaussian(noise_multiplier=3.0))).costs
+    assert [line.label for line in sheet.what_if] == ["noise x0.8", "noise x1.25"]
+
+
+def test_claims_are_those_of_the_calculators() -> None:
+    (sheet,) = priced().costs
+    subjects = list(named(sheet.accountants))
+    assert sheet.claims == tuple(costs.claims(CHEAP, delta=sheet.delta, adjacency=Adjacency.ADD_REMOVE, subjects=subjects))
+    place = sheet.accountants.index("reference")
+    for line in (*sheet.curve, *sheet.what_if):
+        assert line.lower <= line.upper == line.claims[place]
+
+
+def test_the_section_prints_them_and_the_page_beside_it_the_same() -> None:
+    (sheet,) = priced().costs
+    (section,) = (part for part in sections(priced()) if "costs by several accountants" in part.title)
+    alone = reports.costs.page(sheet).decode()
+    for text in (f"between {down(sheet.lower, 4)} and {up(sheet.upper, 4)}", "noise x0.8", up(sheet.what_if[0].upper, 4)):
+        assert text in alone
+    assert section.blocks == pages.blocks(sheet, section.blocks[3])
+    assert not any("costs by several accountants" in part.title for part in sections(audited(CHEAP)))
+
+
+def test_the_report_holds_them_and_its_schema_knows_them() -> None:
+    assert from_json(to_json(priced())) == priced()
+    edition = external(replace(priced(), kind="model"))
+    assert edition.costs[0].trainings == ("model",) and edition.costs[0].claims == priced().costs[0].claims
+
+
+def test_the_command_adds_them_to_a_copy(tmp_path: Path) -> None:
+    folder, target = tmp_path / "run", tmp_path / "copy"
+    folder.mkdir()
+    (folder / "report.json").write_bytes(to_json(audited(CHEAP)))
+    with pytest.raises(ConfigError, match="--output"):
+        commands.report(folder, costs=True)
+    assert commands.report(folder, output=target, costs=True, formats=["json"]) == 0
+    assert from_json((target / "report.json").read_bytes()).costs[0].claims == priced().costs[0].claims
+    assert not from_json((folder / "report.json").read_bytes()).costs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_every_format_shows_them(language: str) -> None:
+    files = reports.render(priced(), ("pdf", "html", "figures"), language)
+    upper = up(priced().costs[0].upper, 4)
+    (document,) = (content.decode() for name, content in files.items() if name.endswith(".html"))
+    (printed,) = (content for name, content in files.items() if name.endswith(".pdf"))
+    assert upper in document
+    assert any(upper in page.extract_text() for page in pypdf.PdfReader(io.BytesIO(printed)).pages)
+    assert sum(name.startswith("figures/costs.") for name in files) == 2
