@@ -6,19 +6,29 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from audit.core.data import Array, Records
+from attacks.signals._texts import texts_of
+from audit.core.data import Array, Canaries, Records
 from audit.core.models import TextModels
 from audit.core.seeds import Seed
+
+Rivals = Iterator[tuple[Array, Array]]
 
 _PART = 4096  # texts that a model is asked about at once
 
 
-def own_sums(models: TextModels, records: Records) -> Array:
-    """Return `(N, m)` log-probabilities of the texts' own secrets."""
-    return _sums(models, records.inputs, records.labels >= 0)
+def comparison(models: TextModels, canaries: Canaries, count: int, seed: int) -> tuple[Array, Rivals] | None:
+    """Return `(N, m)` log-probabilities of the texts' own secrets, and those of `count` rivals, as `_rivals` yields them.
+
+    None for canaries that are no texts, or whose secrets were not drawn token by token.
+    """
+    records = texts_of(canaries)
+    if records is None or canaries.secret_tokens is None:
+        return None
+    own = _sums(models, records.inputs, records.labels >= 0)
+    return own, _rivals(models, records, canaries.secret_tokens, count, seed)
 
 
-def rivals(models: TextModels, records: Records, law: tuple[int, int], count: int, seed: int) -> Iterator[tuple[Array, Array]]:
+def _rivals(models: TextModels, records: Records, law: tuple[int, int], count: int, seed: int) -> Rivals:
     """Yield `(N, m)` log-probabilities of secrets drawn by the law token by token, and `(m,)` whether each is the text's own.
 
     Args:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _secrets
-from attacks.signals._texts import texts_of
 from audit.core.data import Array, Canaries
 from audit.core.errors import ConfigError
 from audit.core.models import TextModels
@@ -49,12 +48,11 @@ class ExtrapolatedExposures:
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
         """`(N, m)` float32; None for canaries that are no texts, or whose secrets were not drawn token by token."""
-        records = texts_of(canaries)
-        if records is None or canaries.secret_tokens is None:
+        pair = _secrets.comparison(models, canaries, self.candidates, self.seed)
+        if pair is None:
             return None
-        own = _secrets.own_sums(models, records)
-        draws = _secrets.rivals(models, records, canaries.secret_tokens, self.candidates, self.seed)
-        losses = np.stack([-sums for sums, _ in draws])
+        own, rivals = pair
+        losses = np.stack([-sums for sums, _ in rivals])
         return texts.extrapolated_exposure(-own, losses).astype(np.float32)
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _secrets
-from attacks.signals._texts import texts_of
 from audit.core.data import Array, Canaries
 from audit.core.errors import ConfigError
 from audit.core.models import TextModels
@@ -44,12 +43,12 @@ class SecretRanks:
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
         """`(N, m)` float32; None for canaries that are no texts, or whose secrets were not drawn token by token."""
-        records = texts_of(canaries)
-        if records is None or canaries.secret_tokens is None:
+        pair = _secrets.comparison(models, canaries, self.candidates - 1, self.seed)
+        if pair is None:
             return None
-        own = _secrets.own_sums(models, records)
+        own, rivals = pair
         ranks = np.ones_like(own)
-        for sums, is_own in _secrets.rivals(models, records, canaries.secret_tokens, self.candidates - 1, self.seed):
+        for sums, is_own in rivals:
             ranks += (sums >= own) & ~is_own
         return ranks.astype(np.float32)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from audit.core.access import Access
 from audit.core.claims import Certificate, Detectable, Estimate, LowerBound, NegativeControl
@@ -57,6 +57,20 @@ class TprAtFpr:
     false_positives: int | None
     true_positives: int | None
     allowed: float | None = None
+
+    @classmethod
+    def blank(cls, target_fpr: float, allowed: float | None) -> Self:
+        """The rate that too few records, or those of an edition, do not tell."""
+        return cls(
+            target_fpr=target_fpr,
+            tpr=None,
+            realised_fpr=None,
+            lower=None,
+            upper=None,
+            false_positives=None,
+            true_positives=None,
+            allowed=allowed,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,75 +5,60 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from audit.engine.losses import USUAL, RecordLoss
-
 _NUMBERS = (bool, int, float, complex, str, bytes, type(None))
 _CONTAINERS = (list, tuple, set, frozenset, dict, OrderedDict)
 _LIBRARIES = ("torch", "audit")  # whose code reads nothing that changes between the jobs of a run
-_DEPTH = 6  # of containers in containers; deeper ones are told apart by what they are, not by what they hold
+_DEPTH = 6  # of containers in containers; a model with deeper ones has no key
 
 
-class Itself:
-    """A value that equals nothing but the same object, which is kept so that its address is not used again.
-
-    That of a new object agrees with nothing.
-    """
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Itself) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
+class _Incomparable(Exception):
+    """A model holds code or a value of which no key says what it does."""
 
 
-def architecture_key(module: nn.Module) -> Hashable:
+def architecture_key(module: nn.Module, *contents: Mapping[str, Any] | None) -> Hashable | None:
     """Return classes, attributes, modes, shared tensors, and values that no training moves (buffers, frozen parameters).
 
-    Initial values of trainable parameters are left out. Code of a user's own can read globals, class attributes and closures
-    that change from one job to the next, so that no two keys with some of it agree, not even two of the same model; nor do keys
-    with an attribute that cannot be compared by what it holds.
+    Initial values of trainable parameters are left out. None where another model of the same key could compute something else:
+    code of a user's own can read globals, class attributes and closures that change from one job to the next, and some
+    attributes cannot be compared by what they hold.
+
+    Args:
+        contents: arrays or tensors by name that belong to the key as well.
     """
+    try:
+        layers = list(module.named_modules(remove_duplicate=False))
+        codes = [(_code_key(type(layer)), _code_key(inspect.getattr_static(layer, "forward"))) for _, layer in layers]
+        contents_keys = [None if values is None else _key(dict(values), _DEPTH) for values in contents]
+        return (*codes, *_layer_keys(layers), *contents_keys)
+    except _Incomparable:
+        return None
+
+
+def _layer_keys(layers: Sequence[tuple[str, nn.Module]]) -> Iterator[Hashable]:
     places: dict[int, int] = {}
-    layers = []
-    for path, layer in module.named_modules(remove_duplicate=False):
+    for path, layer in layers:
         tensors = [
             (name, None if value is None else (places.setdefault(id(value), len(places)), _tensor_key(value)))
             for values in (layer._parameters, layer._buffers)
             for name, value in values.items()
         ]
         attributes = {name: value for name, value in vars(layer).items() if name not in ("_parameters", "_buffers", "_modules")}
-        place = places.setdefault(id(layer), len(places))
-        code = (_code_key(type(layer)), _code_key(inspect.getattr_static(layer, "forward")))
-        layers.append((path, place, code, tuple(tensors), _key(attributes, _DEPTH)))
-    return tuple(layers)
-
-
-def loss_key(loss: RecordLoss) -> Hashable:
-    """Return a key that agrees for the usual loss, and with nothing for a function of a user's own."""
-    return Itself(USUAL if loss == USUAL else object())
-
-
-def content_key(values: Mapping[str, Any] | None) -> Hashable:
-    """A digest of arrays or tensors by name."""
-    return None if values is None else _key(values, _DEPTH)
+        yield path, places.setdefault(id(layer), len(places)), tuple(tensors), _key(attributes, _DEPTH)
 
 
 def _tensor_key(value: Tensor) -> Hashable:
     if isinstance(value, UninitializedParameter) or value.is_meta or value.layout is not torch.strided:
-        return Itself(value)
+        raise _Incomparable
     form = (tuple(value.shape), value.dtype, value.device, value.requires_grad)
     return form if isinstance(value, nn.Parameter) and value.requires_grad else (*form, _digest(value))
 
@@ -84,9 +69,10 @@ def _digest(value: Tensor) -> bytes:
 
 
 def _code_key(code: Any) -> Hashable:
-    """Return the class or function itself where a library known here defines it, else what agrees with nothing."""
-    known = str(getattr(code, "__module__", "")).partition(".")[0] in _LIBRARIES
-    return Itself(code if known else object())
+    """Return the class or function itself where a library known here defines it."""
+    if str(getattr(code, "__module__", "")).partition(".")[0] not in _LIBRARIES:
+        raise _Incomparable
+    return cast("Hashable", code)
 
 
 def _key(value: object, depth: int) -> Hashable:
@@ -98,7 +84,9 @@ def _key(value: object, depth: int) -> Hashable:
         return _tensor_key(value)
     if isinstance(value, np.ndarray) and type(value) is np.ndarray and not value.dtype.hasobject:
         return value.shape, value.dtype, hashlib.blake2b(np.ascontiguousarray(value).data).digest()
-    return _code_key(value) if isinstance(value, type | FunctionType | BuiltinFunctionType) else Itself(object())
+    if isinstance(value, type | FunctionType | BuiltinFunctionType):
+        return _code_key(value)
+    raise _Incomparable
 
 
 def _contents(container: Any, depth: int) -> Hashable:

@@ -130,18 +130,25 @@ def _disagreement(module: nn.Module, state: Mapping[str, Tensor], inputs: Tensor
     mask = torch.ones(_MODELS, len(inputs) // _MODELS, dtype=torch.bool, device=inputs.device)
     rows = Rows(inputs=inputs, labels=labels, mask=mask)
     gradients = _example_gradients(slow, rows, plain=True)
-    reason: str | None
-    try:
-        fast = TapeGradients(module, state)
-        if not agree(fast.forward(inputs).unsqueeze(0), reference.unsqueeze(0), _TOLERANCE.get(reference.dtype, _COARSE)):
-            reason = "its forward pass treats a batch of several models unlike a batch of one"
-        else:
-            reason = _unlike_sums(fast, rows, gradients)
-    except CODE_ERRORS as error:
-        reason = str(error).partition("\n")[0]
+    reason = _fast_disagreement(module, state, rows, (reference, gradients))
     if reason is not None:
         _example_gradients(slow, rows, plain=False)  # these models will be trained that way
     return reason
+
+
+def _fast_disagreement(
+    module: nn.Module, state: Mapping[str, Tensor], rows: Rows, truth: tuple[Tensor, Mapping[str, Tensor]]
+) -> str | None:
+    """Return how outputs and gradients of the fast path differ from the true ones."""
+    outputs, gradients = truth
+    tolerance = _TOLERANCE.get(outputs.dtype, _COARSE)
+    try:
+        fast = TapeGradients(module, state)
+        if not agree(fast.forward(rows.inputs).unsqueeze(0), outputs.unsqueeze(0), tolerance):
+            return "its forward pass treats a batch of several models unlike a batch of one"
+        return _unlike_sums(fast, rows, gradients)
+    except CODE_ERRORS as error:
+        return str(error).partition("\n")[0]
 
 
 def _by_loop(slow: LoopGradients, inputs: Tensor) -> Tensor:

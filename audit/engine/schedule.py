@@ -18,13 +18,13 @@ from torch import nn
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.training import TrainingJob
-from audit.engine.architecture_key import architecture_key, content_key, loss_key
+from audit.engine.architecture_key import architecture_key
 from audit.engine.compile_c import library
 from audit.engine.compiled_mlp import COMPILE, SOURCE, Chain, chain_of, worth_compiling
 from audit.engine.device import find_device
 from audit.engine.dp_options import Technique
 from audit.engine.examine import Probe
-from audit.engine.losses import input_tensor, label_tensor, loss_of
+from audit.engine.losses import USUAL, input_tensor, label_tensor, loss_of
 from audit.engine.microbatches import planned_rows
 from audit.engine.model_trial import KeptTrials, Trial, try_out, try_paths
 from audit.engine.parameter_layout import Layout
@@ -149,16 +149,17 @@ def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, c
     """
     probe, private = _probe(job), job.noisy is not None
     place = (find_device(job.device), settings.dtype)
-    start = content_key(job.start)
-    sample = content_key({"inputs": probe.inputs, "labels": probe.labels})
-    loss = loss_key(probe.loss)
-    key = (architecture_key(module), start, sample, loss, probe.classes, private, place, settings.sequential, compiled)
 
     def trial() -> Trial:
         if compiled or settings.sequential:
             return replace(try_out(module, probe, private=private), sequential=not compiled)
         return try_paths(module, probe, place, private=private)
 
+    usual = probe.loss == USUAL
+    architecture = architecture_key(module, job.start, {"inputs": probe.inputs, "labels": probe.labels}) if usual else None
+    if architecture is None:
+        return trial()
+    key = (architecture, probe.classes, private, place, settings.sequential, compiled)
     return _TRIALS.of(job.dataset.test.inputs, key, trial)
 
 

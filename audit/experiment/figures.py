@@ -123,16 +123,7 @@ def _limits(allowance: Allowance) -> list[float | None]:
 def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float, limit: float | None) -> TprAtFpr:
     point = roc.tpr_at_fpr(members, nonmembers, target, confidence)
     if point is None:
-        return TprAtFpr(
-            target_fpr=target,
-            tpr=None,
-            realised_fpr=None,
-            lower=None,
-            upper=None,
-            false_positives=None,
-            true_positives=None,
-            allowed=limit,
-        )
+        return TprAtFpr.blank(target, limit)
     return TprAtFpr(
         target_fpr=target,
         tpr=point.tpr,

@@ -11,19 +11,17 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
 from torch import nn
 
-from audit.core import files
 from audit.core.errors import DataError
+from audit.models import _given_files
+from audit.models._given_files import Shape
 
 SETTINGS, MATRICES = "adapter_config.json", "adapter_model.safetensors"
 _LARGEST = 1 << 20  # bytes of the settings; real ones have about a thousand
 _PREFIX = "base_model.model."
 _SIDES = (".lora_A.weight", ".lora_B.weight")
 _MAGNITUDES = ".lora_magnitude_vector"
-
-Shape = tuple[int, ...]
 
 
 def _is_names(value: Any) -> bool:
@@ -85,14 +83,7 @@ def settings(folder: Path) -> dict[str, Any]:
         DataError: they cannot be read, are those of another kind of adapter, or ask for more than is followed.
     """
     place = folder / SETTINGS
-    try:
-        if place.stat().st_size > _LARGEST:
-            raise DataError(f"{place} has more than {_LARGEST:,} bytes; expected an adapter's settings as peft writes them")
-        content = files.read_json(place)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{place} cannot be read as JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{place} holds a {type(content).__name__}; expected an object, as peft writes it")
+    content = _given_files.json_object(place, _LARGEST, "as peft writes it")
     for key in _DEMANDED:
         if key not in content:
             raise DataError(f"{place} has no '{key}'; expected an adapter's settings as peft writes them")
@@ -122,7 +113,7 @@ def peft_options(content: Mapping[str, Any], folder: Path, base: nn.Module) -> d
         DataError: the tensors are not those of these settings on this base.
     """
     place = folder / MATRICES
-    shapes = _shapes(place)
+    shapes = _given_files.shapes(place)
     sides = {suffix: _of_layers(shapes, suffix) for suffix in _SIDES}
     layers = _matches(base, set(content["target_modules"]))
     for suffix, matrices in sides.items():
@@ -144,14 +135,6 @@ def peft_options(content: Mapping[str, Any], folder: Path, base: nn.Module) -> d
         "task_type": "CAUSAL_LM",
         "inference_mode": True,
     }
-
-
-def _shapes(place: Path) -> dict[str, Shape]:
-    try:
-        with safe_open(place, framework="pt") as tensors:
-            return {key: tuple(tensors.get_slice(key).get_shape()) for key in tensors.keys()}  # noqa: SIM118
-    except (OSError, SafetensorError) as error:
-        raise DataError(f"{place} cannot be read as safetensors: {error}") from error
 
 
 def _of_layers(shapes: Mapping[str, Shape], suffix: str) -> dict[str, Shape]:

@@ -6,18 +6,18 @@ itself, and a model is built only where the files hold about as many numbers as 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-
-from audit.core import files
 from audit.core.errors import DataError
+from audit.models import _given_files
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 _LARGEST_CONFIG, _LARGEST_INDEX = 1 << 20, 1 << 26  # bytes; real ones have thousands and millions
 _MOST_LAYERS = 1 << 12
+_WRITTEN = "as save_pretrained writes it"
 _CODE = ("auto_map", "custom_pipelines", "trust_remote_code")
 _KERNELS = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal", "experts_implementation")
 _OWN_KERNELS = (None, "eager", "sdpa", "flash_attention_2", "flex_attention", "grouped_mm", "batched_mm")
@@ -29,10 +29,10 @@ def check(folder: Path) -> None:
     Raises:
         DataError: the config is no small object, asks for code or for layers without end; a shard is not in it.
     """
-    config = _object(folder / CONFIG, _LARGEST_CONFIG)
+    config = _given_files.json_object(folder / CONFIG, _LARGEST_CONFIG, _WRITTEN)
     _check_config(folder / CONFIG, config)
     if (folder / INDEX).is_file():
-        _check_index(folder, _object(folder / INDEX, _LARGEST_INDEX))
+        _check_index(folder, _given_files.json_object(folder / INDEX, _LARGEST_INDEX, _WRITTEN))
 
 
 def read_places(folder: Path) -> list[Path]:
@@ -54,18 +54,8 @@ def numbers(folder: Path) -> int:
     Raises:
         DataError: a file cannot be read.
     """
-    total = 0
-    for place in sorted(folder.glob("*.safetensors")):
-        try:
-            with safe_open(place, framework="pt") as tensors:
-                for key in tensors.keys():  # noqa: SIM118
-                    count = 1
-                    for side in tensors.get_slice(key).get_shape():
-                        count *= side
-                    total += count
-        except (OSError, SafetensorError) as error:
-            raise DataError(f"{place} cannot be read as safetensors: {error}") from error
-    return total
+    places = sorted(folder.glob("*.safetensors"))
+    return sum(math.prod(shape) for place in places for shape in _given_files.shapes(place).values())
 
 
 def _check_config(place: Path, config: Mapping[str, Any]) -> None:
@@ -98,15 +88,3 @@ def _check_index(folder: Path, index: Mapping[str, Any]) -> None:
             )
         if not (folder / name).is_file():
             raise DataError(f"{folder / INDEX} names the shard {name[:80]!r}, which the folder does not hold")
-
-
-def _object(place: Path, largest: int) -> Mapping[str, Any]:
-    try:
-        if place.stat().st_size > largest:
-            raise DataError(f"{place} has more than {largest:,} bytes; expected one as save_pretrained writes it")
-        content = files.read_json(place)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{place} cannot be read as JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{place} holds a {type(content).__name__}; expected an object, as save_pretrained writes it")
-    return content

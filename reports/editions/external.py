@@ -48,6 +48,7 @@ def external(report: AuditReport, title: str | None = None) -> AuditReport:
     if report.title.endswith(f"({MARK})"):
         return report
     name = title or TITLES.get(report.kind, report.title)
+    withheld = _withheld_rates(report)
     edition = replace(
         report,
         id="",
@@ -63,7 +64,7 @@ def external(report: AuditReport, title: str | None = None) -> AuditReport:
         provenance=_provenance(report.provenance),
         ledger=None if report.ledger is None else _ledger(report.ledger),
         costs=tuple(_costs(sheet, report.kind) for sheet in report.costs),
-        policy=tuple(_gate(gate, _withheld_rates(report)) for gate in report.policy),
+        policy=tuple(_gate(gate, withheld) for gate in report.policy),
         notes=tuple(_PLACE.sub(WITHHELD, note) for note in report.notes),
     )
     return replace(edition, id=f"PX-{hashlib.sha256(to_json(edition)).hexdigest()[:8].upper()}")

@@ -18,7 +18,7 @@ def coarse(attack: AttackResult) -> AttackResult:
     rates = []
     for rate in attack.tpr_at:
         apart = _apart(_positives(rate), cuts)
-        rates.append(rate if apart else _empty(rate))
+        rates.append(rate if apart else TprAtFpr.blank(rate.target_fpr, rate.allowed))
         cuts += [_positives(rate)] if apart else []
     histogram = _histogram(attack.histogram, cuts)
     return replace(
@@ -37,19 +37,6 @@ def _positives(rate: TprAtFpr) -> int:
 def _apart(count: int, cuts: Iterable[int]) -> bool:
     """True if a threshold with `count` records above it is one of `cuts`, or lies far from each of them."""
     return all(count == cut or abs(count - cut) >= SMALLEST_GROUP for cut in cuts)
-
-
-def _empty(rate: TprAtFpr) -> TprAtFpr:
-    return TprAtFpr(
-        target_fpr=rate.target_fpr,
-        tpr=None,
-        realised_fpr=None,
-        lower=None,
-        upper=None,
-        false_positives=None,
-        true_positives=None,
-        allowed=rate.allowed,
-    )
 
 
 def _roc(curve: RocCurve, cuts: Iterable[int]) -> RocCurve:

@@ -200,7 +200,7 @@ def square() -> nn.Sequential:
 @pytest.mark.parametrize("change", CHANGES)
 def test_whatever_training_does_not_move_is_in_the_key(change: Callable[[Any], object]) -> None:
     plain, other = square(), square()
-    assert architecture_key(plain) == architecture_key(other)
+    assert architecture_key(plain) == architecture_key(other) != None  # noqa: E711
     change(other)
     assert architecture_key(plain) != architecture_key(other)
 
@@ -221,11 +221,9 @@ def test_values_that_no_training_moves_are_compared_by_what_they_hold() -> None:
         assert architecture_key(holding(1.0, kind)) != architecture_key(holding(2.0, kind))
 
 
-def test_models_without_values_have_keys_of_their_own() -> None:
+def test_models_without_values_have_no_key() -> None:
     for build in (lambda: nn.LazyLinear(3), lambda: nn.Linear(2, 3, device="meta"), lambda: torch.jit.script(nn.Linear(2, 3))):
-        module = build()
-        assert architecture_key(module) != architecture_key(build())
-        assert architecture_key(module) != architecture_key(square())
+        assert architecture_key(build()) is None
 
 
 @pytest.mark.parametrize("name", ["tied", "used_twice", "sequences", "grouped", "attending", "raw", "sneaky"])

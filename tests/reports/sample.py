@@ -114,18 +114,7 @@ def _tpr_at(members: Floats, nonmembers: Floats, epsilon: float) -> tuple[TprAtF
         allowed = _allowed(target, epsilon)
         false = math.floor(target * n + 1e-9)
         if false < 1:
-            rows.append(
-                TprAtFpr(
-                    target_fpr=target,
-                    tpr=None,
-                    realised_fpr=None,
-                    lower=None,
-                    upper=None,
-                    false_positives=None,
-                    true_positives=None,
-                    allowed=allowed,
-                )
-            )
+            rows.append(TprAtFpr.blank(target, allowed))
             continue
         hits = int((members > ordered[false]).sum())
         rows.append(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 from typing import Literal
 
@@ -38,6 +38,13 @@ TWO_EXAMPLES = frozenset({Shuffled, Tuned, ProposeTestRelease})
 """Kinds whose lower end is the worse of two examples."""
 SHARES = (0.5, 0.45, 0.55, 0.4, 0.6, 0.3, 0.7, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 """Of an exponential mechanism's epsilon, that its larger loss may be: one from below is as true as another."""
+
+
+def shares(parts: Set[type]) -> tuple[float, ...]:
+    """Return what to try as `share` of "below", where an event has parts of these kinds; the others have one example."""
+    if parts & {NoisyMax, SparseVector}:
+        return _examples.SHARES
+    return SHARES if Exponential in parts else SHARES[: 2 if parts & TWO_EXAMPLES else 1]
 
 
 def leaves(event: Event, count: int, adjacency: Adjacency, side: Side = "exact", share: float = 0.5) -> list[Leaf]:

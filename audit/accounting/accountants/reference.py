@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from audit.accounting.accountants import _closed_forms, _examples, _independent, _pairs, _procedures
+from audit.accounting.accountants import _closed_forms, _independent, _pairs, _procedures
 from audit.accounting.accountants._rewriting import FLOORS, alternatives, is_limit, known, without_groups
 from audit.core import checks
 from audit.core.adjacency import Adjacency
@@ -16,7 +16,7 @@ from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_forms import decode, encode
 from audit.core.event_reading import kinds
-from audit.core.events import Event, Exponential
+from audit.core.events import Event
 from audit.core.rounding import below
 from audit.core.version import __version__
 from audit.event_curves import curves_of
@@ -120,7 +120,7 @@ class Reference:
             return max(
                 self._compose(_pairs.leaves(way, 1, adjacency, "below", share), delta, adjacency)[0]
                 for way in ways
-                for share in _examples.SHARES
+                for share in _pairs.shares(kinds(way))
             )
         except (UnsupportedMechanism, ArithmeticError, MemoryError):  # nothing is proved from below, which 0 says
             return 0.0
@@ -156,7 +156,7 @@ class Reference:
         except UnsupportedMechanism:  # some part has divergences only
             if math.isinf(high):
                 raise
-        shares = _pairs.SHARES if Exponential in kinds_of else _pairs.SHARES[: 2 if kinds_of & _pairs.TWO_EXAMPLES else 1]
+        shares = _pairs.shares(kinds_of)
         low = max(self._compose(_pairs.leaves(event, 1, adjacency, "below", share), delta, adjacency)[0] for share in shares)
         return low, high
 
