@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from pathlib import Path
 
 import pytest
+from _pytest.terminal import TerminalReporter
 from hypothesis import settings
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: workers share the cores, and bits are compared
@@ -14,6 +17,24 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: worke
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("random", derandomize=False, deadline=None, print_blob=True)
 settings.load_profile("fixed")
+
+BEGINNING = time.monotonic()
+OUT_OF_TIME = "--seconds are over"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seconds", type=float, default=math.inf, help="begin no test later than this; the others are counted")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if time.monotonic() - BEGINNING > item.config.getoption("--seconds"):
+        pytest.skip(OUT_OF_TIME)
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    late = sum(OUT_OF_TIME in str(report.longrepr) for report in terminalreporter.getreports("skipped"))
+    if late:
+        terminalreporter.write_line(f"{late} tests were not run: {OUT_OF_TIME}", yellow=True)
 
 
 @pytest.fixture(scope="session")
