@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from audit.core import checks
 from audit.core.errors import DataError
 from audit.core.events import Unit
+from audit.core.record_arrays import RecordArray
 
 Array = NDArray[Any]
 SPLIT = ("train", "pool", "test")
@@ -26,6 +27,9 @@ class Records:
 
     Texts are token numbers `(n, T)` with -1 behind their end; `labels` `(n, T)` int64 repeats the tokens that a model is to
     predict and is -1 elsewhere.
+
+    `inputs` of many records, and of those mapped from a file, is a `RecordArray`: an array whose rows become numbers when they
+    are asked for.
     """
 
     inputs: Array
@@ -35,7 +39,8 @@ class Records:
         if len(self.inputs) != len(self.labels):
             raise DataError(f"{len(self.inputs)} inputs but {len(self.labels)} labels; expected as many of each")
         for part in fields(self):
-            object.__setattr__(self, part.name, checks.frozen(getattr(self, part.name)))
+            value = getattr(self, part.name)
+            object.__setattr__(self, part.name, value if isinstance(value, RecordArray) else checks.frozen(value))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -47,7 +52,9 @@ class Records:
 
     def take(self, index: Array) -> Records:
         """The records at `index`, in that order."""
-        return Records(inputs=self.inputs[index], labels=self.labels[index])
+        inputs: Any = self.inputs
+        rows: Any = inputs.take_rows(index) if isinstance(inputs, RecordArray) else inputs[index]
+        return Records(inputs=rows, labels=self.labels[index])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,7 +54,9 @@ def load(spec: Mapping[str, Any], seed: Seed) -> Dataset:
     source = reader.read()
     generator = seed.child("split").numpy()
     rows = _split(source, counts, generator)
-    scaling = source.scaling.fit(source.main.inputs[rows["train"]])
+    scaling = source.scaling
+    if scaling.standardised_columns:
+        scaling = scaling.fit(source.main.inputs[rows["train"]])
     test_source = source.main if source.test is None else source.test
     dataset = Dataset(
         name=str(spec.get("name", spec["kind"])),
@@ -119,7 +121,7 @@ def _draw(size: int, counts: dict[str, int | None], generator: np.random.Generat
 
 
 def _take(part: Part, rows: Array, scaling: Scaling) -> Records:
-    return Records(inputs=scaling.apply(part.inputs[rows]), labels=part.labels[rows])
+    return Records(inputs=scaling.rows(part, rows), labels=part.labels[rows])
 
 
 def _demand_two_classes(dataset: Dataset) -> None:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from audit.core import files
 from audit.core.data import Array, Vocabulary
 from audit.core.errors import ConfigError, DataError
 from audit.core.events import Unit
+from audit.core.record_arrays import MappedFile, RawArray, scale_numbers
 
 DAMAGE = (
     ValueError,
@@ -40,19 +42,22 @@ DAMAGE = (
 """What parsers of other libraries raise on damaged files: seen by flipping bytes, not only as documented."""
 STANDARDISATION = "standardised with the mean and standard deviation of the train split"
 VOCABULARY = "categories taken from the files"
+_COPY_BYTES = 2**28
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Part:
     """Records as they were read: `inputs` `(n, ...)` in their own type, `labels` `(n,)`, `groups` `(n,)` text or None.
 
-    `owners` `(n,)` text names the client that each record belongs to, where the source says so.
+    `owners` `(n,)` text names the client that each record belongs to, where the source says so. `file` is the one that `inputs`
+    is mapped from, None where it lies in memory.
     """
 
     inputs: Array
     labels: Array
     groups: Array | None = None
     owners: Array | None = None
+    file: MappedFile | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -105,9 +110,21 @@ class Scaling:
         out = np.empty(inputs.shape, np.float32)
         for start in range(0, len(inputs), 4096):
             rows = slice(start, start + 4096)
-            with np.errstate(over="ignore", invalid="ignore"):
-                out[rows] = (inputs[rows].astype(np.float64) - self.offset) / self.unit
+            out[rows] = scale_numbers(inputs[rows], (self.offset, self.unit))
         return finite_inputs(out, "the data, as float32,")
+
+    def rows(self, part: Part, index: Array) -> Any:
+        """The scaled records of `part` at `index`: an array, or rows that are scaled when they are asked for.
+
+        The latter where they are mapped from a file, or bytes that would take over 256 MB as float32.
+
+        Raises:
+            DataError: a value is too large for float32.
+        """
+        size = len(index) * int(np.prod(part.inputs.shape[1:]))
+        if part.file is None and (self.whole or part.inputs.dtype != np.uint8 or 4 * size <= _COPY_BYTES):
+            return self.apply(part.inputs[index])
+        return RawArray(part.inputs, index, None if self.whole else (self.offset, self.unit), part.file)
 
 
 NO_SCALING = Scaling(offset=np.zeros(()), unit=np.ones(()))

@@ -15,7 +15,7 @@ from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.adaptive_clipping import AdaptiveNorms, refuse_planted_gradients
 from audit.engine.batch_digests import BatchDigests
 from audit.engine.clip_check import Recomputation
-from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
+from audit.engine.clipping import Clip, Clipping, Gradients, Rows, stacked_state
 from audit.engine.compiled_mlp import ChainGradients, compiled_chain
 from audit.engine.correlated_noise import CorrelatedNoise, Encoder
 from audit.engine.cyclic_batches import CyclicSampler
@@ -23,24 +23,16 @@ from audit.engine.dispatch import gradients_of
 from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
 from audit.engine.ghost_clipping import full_precision
 from audit.engine.gradient_canaries import PlantedGradients
-from audit.engine.losses import input_tensor, label_tensor, loss_of
+from audit.engine.losses import loss_of
 from audit.engine.microbatches import Passes
 from audit.engine.noise import NoiseStreams
 from audit.engine.optimizing import optimizer_of
+from audit.engine.record_rows import RecordRows
 from audit.engine.sampling import Block, EnsembleSampler, Law
 from audit.engine.schedule import Arrangement
 from audit.models.build import starting
 
 _PROGRESS_SECONDS = 0.1
-
-
-def training_tensors(job: TrainingJob, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """All that a model of `job` may sample, on `device`: the shared records, then the canaries that are records."""
-    inputs, labels = job.dataset.train.inputs, job.dataset.train.labels
-    if job.canaries.records is not None:
-        inputs = np.concatenate([inputs, job.canaries.records.inputs])
-        labels = np.concatenate([labels, job.canaries.records.labels])
-    return input_tensor(inputs, dtype).to(device), label_tensor(labels, dtype).to(device)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -57,7 +49,12 @@ class Chunk:
     """Some models of a job, trained from the first to the last step."""
 
     def __init__(
-        self, job: TrainingJob, part: slice, data: tuple[Tensor, Tensor], arrangement: Arrangement, technique: Technique
+        self,
+        job: TrainingJob,
+        part: slice,
+        data: tuple[Tensor | RecordRows, Tensor],
+        arrangement: Arrangement,
+        technique: Technique,
     ) -> None:
         self.job = job
         self.inputs, self.labels = data
@@ -211,7 +208,7 @@ class Chunk:
                 with full_precision(self.models):
                     self._recompute(self.recomputation, at[0], rows)
             if isinstance(self.models, ChainGradients):
-                clipping = self.models.add_rows((self.inputs, self.labels), rows_at, mask, (self.clip, total))
+                clipping = self._add_chain(self.models, rows_at, mask, total)
             elif rows is not None:
                 clipping = self.models.add_sum(rows, self.clip, total)
             if clipping is not None and self.clip is not None:
@@ -220,6 +217,13 @@ class Chunk:
                     self.adaptive.see(clipping, mask)
                 if not clipping.finite:
                     measurements.non_finite_counts += (mask & ~clipping.norms.isfinite()).sum(1)
+
+    def _add_chain(self, models: ChainGradients, rows_at: Tensor, mask: Tensor, total: Tensor) -> Clipping | None:
+        """Adds what compiled code makes of the records where they lie, or of the batch where they lie in another form."""
+        if isinstance(self.inputs, Tensor):
+            return models.add_rows((self.inputs, self.labels), rows_at, mask, (self.clip, total))
+        batch = self.inputs.index_select(0, rows_at), self.labels.index_select(0, rows_at)
+        return models.add_rows(batch, torch.arange(len(rows_at)), mask, (self.clip, total))
 
     def _recompute(self, check: Recomputation, step: int, rows: Rows) -> None:
         """Holds the engine's gradients for `rows` against plain autograd, before the step; the models are left as they are."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from audit.core.data import Array
+from audit.core.record_arrays import concatenate
 from audit.core.seeds import Seed
 from audit.core.training import Progress, TrainedModels, TrainingJob
 from audit.engine.clipping import all_finite, clip_factors, stacked_state
@@ -303,7 +304,7 @@ def clipped_updates(updates: Tensor, clip_norm: float | None, weights: Tensor) -
 def _records(job: TrainingJob, device: torch.device) -> tuple[Tensor, Tensor]:
     """Return inputs and labels of the train split, then of the canaries where they are records."""
     parts = [job.dataset.train, *([] if job.canaries.records is None else [job.canaries.records])]
-    inputs = input_tensor(np.concatenate([part.inputs for part in parts]), torch.float32)
+    inputs = input_tensor(concatenate([part.inputs for part in parts]), torch.float32)
     return inputs.to(device), label_tensor(np.concatenate([part.labels for part in parts]), torch.float32).to(device)
 
 

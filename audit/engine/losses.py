@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from audit import plugins
 from audit.core.data import Array
 from audit.core.errors import ConfigError
+from audit.core.record_arrays import RecordArray
 
 _SHORT_ROW = 32
 
@@ -93,9 +94,9 @@ def loss_of(name: str) -> RecordLoss:
     return OwnLoss(name, function)
 
 
-def input_tensor(inputs: Array, dtype: torch.dtype) -> Tensor:
+def input_tensor(inputs: Any, dtype: torch.dtype) -> Tensor:
     """Records as a model takes them: whole numbers (categories, tokens) as int64, all others as `dtype`."""
-    values = torch.from_numpy(np.array(inputs))
+    values = torch.from_numpy(np.asarray(inputs) if isinstance(inputs, RecordArray) else np.array(inputs))
     return values.to(dtype) if values.is_floating_point() else values.long()
 
 

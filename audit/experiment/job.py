@@ -15,6 +15,7 @@ from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.models import Signal
 from audit.core.protocols import Trainer
+from audit.core.record_arrays import RecordArray, concatenate
 from audit.core.training import Progress, TrainingJob
 from audit.core.version import __version__
 from audit.execution import code
@@ -107,7 +108,7 @@ def with_companions(dataset: Dataset, canaries: Canaries) -> Dataset:
     extra = canaries.companions
     if extra is None:
         return dataset
-    inputs = np.concatenate([dataset.train.inputs, extra.inputs])
+    inputs = concatenate([dataset.train.inputs, extra.inputs])
     return replace(dataset, train=Records(inputs=inputs, labels=np.concatenate([dataset.train.labels, extra.labels])))
 
 
@@ -149,9 +150,15 @@ def dataset_digest(dataset: Dataset) -> str:
     """The hash of the records that models are trained and measured on."""
     digest = hashlib.sha256()
     for records in (dataset.train, dataset.test):
-        digest.update(np.ascontiguousarray(records.inputs).data)
-        digest.update(np.ascontiguousarray(records.labels).data)
+        _add(digest, records.inputs)
+        _add(digest, records.labels)
     return digest.hexdigest()
+
+
+def _add(digest: Any, values: Any) -> None:
+    """Adds the numbers of an array: the same wherever and in whatever type they lie until they are asked for."""
+    for part in values.parts() if isinstance(values, RecordArray) else [values]:
+        digest.update(np.ascontiguousarray(part).data)
 
 
 def canaries_digest(canaries: Canaries) -> str:
@@ -165,5 +172,5 @@ def canaries_digest(canaries: Canaries) -> str:
             forms += [records.inputs, records.labels]
     for form in forms:
         if form is not None:
-            digest.update(np.ascontiguousarray(form).data)
+            _add(digest, form)
     return digest.hexdigest()

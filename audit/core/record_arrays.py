@@ -1,0 +1,290 @@
+"""Records in the form that they lie in, in memory or in a file, which turn into the numbers of models a batch at a time.
+
+A `RecordArray` stands wherever an array of records does: rows that are asked for become numbers, and only what needs all of
+them at once (`numpy.asarray`, arithmetic, reshape) makes a copy of the whole.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.core.errors import DataError
+
+_ROWS = 4096  # that become numbers at once where all are asked for
+_PROBE_BYTES, _PROBES = 1 << 16, 16
+
+
+class RecordArray(np.lib.mixins.NDArrayOperatorsMixin, ABC):
+    """`(n, ...)` numbers of which only those that are asked for are made: float32, or int64 where models take whole numbers.
+
+    Attributes:
+        shape: of the whole.
+        dtype: of what rows become.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def rows(self, index: NDArray[np.intp]) -> NDArray[Any]:
+        """`(len(index), ...)`: the records of these numbers, `(k,)`, none of them negative, as numbers of `dtype`."""
+
+    @abstractmethod
+    def take_rows(self, index: Any) -> RecordArray:
+        """The records at `index` (numbers, a mask or a slice), in their order, without making their numbers."""
+
+    @property
+    def ndim(self) -> int:
+        """Return the number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Return how many numbers there are."""
+        return int(np.prod(self.shape, dtype=object))
+
+    @property
+    def nbytes(self) -> int:
+        """Return how many bytes all the numbers would take."""
+        return self.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        first, further = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
+        if first is None or first is Ellipsis or isinstance(first, tuple):
+            return np.asarray(np.asarray(self)[key])
+        index = np.arange(len(self))[first]
+        found = self.rows(index.reshape(-1)).reshape(*index.shape, *self.shape[1:])
+        return np.asarray(found[(slice(None),) * index.ndim + further]) if further else found
+
+    def __iter__(self) -> Iterator[NDArray[Any]]:
+        return (record for part in self.parts() for record in part)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        values = np.empty(self.shape, self.dtype)
+        for start, part in zip(range(0, len(self), _ROWS), self.parts(), strict=True):
+            values[start : start + len(part)] = part
+        return values if dtype is None else values.astype(dtype)
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        arrays = [np.asarray(value) if isinstance(value, RecordArray) else value for value in inputs]
+        return getattr(function, method)(*arrays, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what an array of all the numbers has of this name, for code that knows arrays alone."""
+        if name.startswith("__") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
+        return getattr(np.asarray(self), name)
+
+    def parts(self) -> Iterator[NDArray[Any]]:
+        """All records as numbers, a few thousand at a time, in order."""
+        for start in range(0, len(self), _ROWS):
+            yield self.rows(np.arange(start, min(start + _ROWS, len(self))))
+
+    def min(self, *arguments: Any, **options: Any) -> Any:
+        """Return the least number of all, or what `numpy.min` makes of its arguments."""
+        return self._of_parts(np.min, arguments, options)
+
+    def max(self, *arguments: Any, **options: Any) -> Any:
+        """Return the largest number of all, or what `numpy.max` makes of its arguments."""
+        return self._of_parts(np.max, arguments, options)
+
+    def _of_parts(self, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        if arguments or options or not self.size:
+            return function(np.asarray(self), *arguments, **options)
+        return function(np.array([function(part) for part in self.parts()]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedFile:
+    """An npy file whose records are read where they lie.
+
+    Attributes:
+        path: on this machine and on every one that computes with its records.
+        shape: in which its array is read, `(n, ...)`.
+        probe: digest of its header and of some of its bytes, so that another file of that name is refused.
+    """
+
+    path: str
+    shape: tuple[int, ...]
+    probe: str
+
+    @staticmethod
+    def at(path: Path, shape: tuple[int, ...]) -> MappedFile:
+        """The file at `path`, as it is now."""
+        return MappedFile(path=str(path.absolute()), shape=shape, probe=_probe(path))
+
+    def open(self) -> NDArray[Any]:
+        """The array, mapped for reading: processes of one machine share its pages.
+
+        Raises:
+            DataError: it is gone, or another one.
+        """
+        path = Path(self.path)
+        try:
+            changed = _probe(path) != self.probe
+        except OSError as error:
+            raise DataError(
+                f"{path}: cannot read ({error.strerror}); records that are mapped from a file are read where they lie, so it "
+                "has to be at the same path on every machine that takes part"
+            ) from error
+        if changed:
+            raise DataError(f"{path} is not the file that was read at the start; put that one back, or start again")
+        return map_array(path).reshape(self.shape)
+
+
+def map_array(path: Path) -> NDArray[Any]:
+    """The array of an npy file, mapped for reading, without pickle.
+
+    Raises:
+        ValueError: it is damaged, or holds objects.
+    """
+    return np.asarray(np.lib.format.open_memmap(path, mode="r"))
+
+
+def _probe(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        digest.update(str(size).encode())
+        for place in range(_PROBES):
+            file.seek(place * max(0, size - _PROBE_BYTES) // (_PROBES - 1))
+            digest.update(file.read(_PROBE_BYTES))
+    return digest.hexdigest()
+
+
+class RawArray(RecordArray):
+    """Some rows of an array in its own type, each number of which becomes `(number - offset) / unit`.
+
+    Args:
+        raw: `(total, ...)`, kept as it is.
+        index: `(n,)` which of its rows these are.
+        scale: offset and unit, float64, as they are broadcast over a record; None for whole numbers, which become int64.
+        file: that `raw` is mapped from, so that other processes map it too; None sends `raw` itself.
+    """
+
+    def __init__(
+        self,
+        raw: NDArray[Any],
+        index: NDArray[Any],
+        scale: tuple[NDArray[Any], NDArray[Any]] | None,
+        file: MappedFile | None = None,
+    ) -> None:
+        self._raw, self._scale, self.file = raw, scale, file
+        self._index = np.asarray(index, np.int64)
+        self.shape = (len(index), *raw.shape[1:])
+        self.dtype = np.dtype(np.int64 if scale is None else np.float32)
+        self._numbers = _conversion(raw.dtype, scale)
+
+    def rows(self, index: NDArray[np.intp]) -> NDArray[Any]:
+        return self._numbers(self._raw[self._index[index]])
+
+    def take_rows(self, index: Any) -> RawArray:
+        return RawArray(self._raw, self._index[index], self._scale, self.file)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.file is None:
+            return RawArray, (self._raw, self._index, self._scale)
+        return _mapped, (self.file, self._index, self._scale)
+
+
+class Concatenation(RecordArray):
+    """Records of several arrays, one after the other.
+
+    Args:
+        parts: of one kind of record, at least one.
+
+    Raises:
+        DataError: records of different shapes.
+    """
+
+    def __init__(self, parts: Sequence[NDArray[Any] | RecordArray]) -> None:
+        shapes = sorted({tuple(part.shape[1:]) for part in parts})
+        if len(shapes) != 1:
+            raise DataError(f"records of {' and '.join(map(str, shapes))} cannot stand side by side; expected one shape")
+        self._parts = tuple(parts)
+        self._starts = np.cumsum([0, *(len(part) for part in parts)])
+        self.shape = (int(self._starts[-1]), *parts[0].shape[1:])
+        self.dtype = np.result_type(*(part.dtype for part in parts))
+
+    def rows(self, index: NDArray[np.intp]) -> NDArray[Any]:
+        if len(self._parts) == 1:
+            return np.asarray(self._parts[0][index], self.dtype)
+        values = np.empty((len(index), *self.shape[1:]), self.dtype)
+        place = np.searchsorted(self._starts, index, side="right") - 1
+        for number, part in enumerate(self._parts):
+            own = np.flatnonzero(place == number)
+            if len(own):
+                values[own] = part[index[own] - self._starts[number]]
+        return values
+
+    def take_rows(self, index: Any) -> RecordArray:
+        return _Subset(self, np.arange(len(self))[index])
+
+
+class _Subset(RecordArray):
+    """Some rows of another."""
+
+    def __init__(self, whole: RecordArray, index: NDArray[np.intp]) -> None:
+        self._whole, self._index = whole, index
+        self.shape, self.dtype = (len(index), *whole.shape[1:]), whole.dtype
+
+    def rows(self, index: NDArray[np.intp]) -> NDArray[Any]:
+        return self._whole.rows(self._index[index])
+
+    def take_rows(self, index: Any) -> RecordArray:
+        return _Subset(self._whole, self._index[index])
+
+
+def concatenate(parts: Sequence[Any]) -> Any:
+    """The records of several arrays as one: an array where all are, else a `RecordArray` of them."""
+    if len(parts) == 1:
+        return parts[0]
+    return Concatenation(parts) if any(isinstance(part, RecordArray) for part in parts) else np.concatenate(parts)
+
+
+def scale_numbers(raw: NDArray[Any], scale: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[np.float32]:
+    """`(raw - offset) / unit` in float64, as float32."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray((raw.astype(np.float64) - scale[0]) / scale[1], np.float32)
+
+
+def _conversion(kind: np.dtype[Any], scale: tuple[NDArray[Any], NDArray[Any]] | None) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """Return what makes numbers of raw records, to the last bit what `scale_numbers` makes."""
+    if scale is None:
+        return functools.partial(_as_type, kind=np.int64)
+    offset, unit = scale
+    if not offset.any() and (unit == 1).all():
+        return functools.partial(_as_type, kind=np.float32)
+    short = (np.asarray(offset, np.float32), np.asarray(unit, np.float32))
+    bytes_of = np.arange(256, dtype=np.uint8).reshape(-1, *[1] * offset.ndim)
+    if kind == np.uint8 and np.array_equal(_short(bytes_of, short), scale_numbers(bytes_of, scale)):
+        return functools.partial(_short, scale=short)
+    return functools.partial(scale_numbers, scale=scale)
+
+
+def _as_type(raw: NDArray[Any], kind: type) -> NDArray[Any]:
+    with np.errstate(over="ignore"):
+        return raw.astype(kind, order="C", copy=False)
+
+
+def _short(raw: NDArray[Any], scale: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[np.float32]:
+    """The same in float32, in place, where no byte is told from what float64 makes of it."""
+    values: NDArray[np.float32] = np.subtract(raw, scale[0], dtype=np.float32)
+    values /= scale[1]
+    return values
+
+
+def _mapped(file: MappedFile, index: NDArray[Any], scale: tuple[NDArray[Any], NDArray[Any]] | None) -> RawArray:
+    return RawArray(file.open(), index, scale, file)

@@ -1,0 +1,50 @@
+"""Records and labels in numpy's files: what their axes, types and tasks mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import DataError
+from audit.data.source import NO_SCALING, PIXELS, WHOLE_NUMBERS, Scaling, class_labels, several_labels, target_values
+
+
+def image_axes(inputs: Array, location: str) -> Array:
+    """Records `(n, ...)` as given, images with an axis of channels.
+
+    Raises:
+        DataError: they are no numbers, there is none, or channels come last.
+    """
+    if inputs.ndim < 2 or inputs.dtype.kind not in "biuf":
+        raise DataError(f"{location} has shape {inputs.shape} and type {inputs.dtype}; expected numbers, (n, ...)")
+    if len(inputs) == 0:
+        raise DataError(f"{location} holds no record; expected at least one")
+    if inputs.dtype == np.uint8 and inputs.ndim == 3:
+        inputs = inputs[:, None]
+    if inputs.ndim == 4 and inputs.shape[1] not in (1, 2, 3, 4) and inputs.shape[3] in (1, 3, 4):
+        shape = inputs.shape
+        raise DataError(f"{location} has shape {shape}, channels last; expected (n, C, H, W): x.transpose(0, 3, 1, 2)")
+    return inputs
+
+
+def scaling_of(inputs: Array, location: str, *, whole_numbers: bool) -> Scaling:
+    """The scaling of records: pixels in [-1, 1], whole numbers as such, all others as they are.
+
+    Raises:
+        DataError: whole numbers were asked for, and these are others.
+    """
+    if whole_numbers:
+        if inputs.dtype.kind not in "iub":
+            raise DataError(f"{location} has type {inputs.dtype}; data.whole_numbers asks for integers")
+        return WHOLE_NUMBERS
+    return PIXELS if inputs.dtype == np.uint8 and inputs.ndim == 4 else NO_SCALING
+
+
+LABELS: Mapping[str, Callable[[Array, int | None, str], Array]] = {
+    "classification": class_labels,
+    "regression": lambda labels, _, location: target_values(labels, location),
+    "multi_label": lambda labels, _, location: several_labels(labels, location),
+}
+"""By task, what makes labels of an array, given the number of classes and the words for it in messages."""

@@ -1,0 +1,148 @@
+"""Records in an npy file that is read where it lies, and so may be larger than memory."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.data import Array
+from audit.core.errors import DataError
+from audit.core.record_arrays import MappedFile, map_array, scale_numbers
+from audit.data import typed
+from audit.data.array_records import LABELS, image_axes, scaling_of
+from audit.data.source import (
+    DAMAGE,
+    PIXELS,
+    Part,
+    Scaling,
+    Source,
+    locate,
+    numbered,
+)
+
+_ROWS = 4096
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Npy:
+    """An npy file of records, mapped and never read as a whole, and one of their labels (`numpy.save`).
+
+    Attributes:
+        path: records `(n, ...)`; what train and pool are drawn from, and test too where `test_path` is None.
+        labels: of the records in `path`.
+        test_path: records of the test part.
+        test_labels: of the records in `test_path`.
+        classes: number of classes; None takes the largest label plus one.
+        task: what labels are, as for kind `npz`: "classification", "regression" or "multi_label".
+        whole_numbers: records reach the model as int64, for embeddings of categories and tokens.
+
+    uint8 arrays of three or four axes are images, `(n, H, W)` or `(n, C, H, W)`, scaled to [-1, 1] a batch at a time; any other
+    array is taken as it is, as real numbers. Processes share the pages of the mapping; the file must not change meanwhile, and
+    must lie at the same path on every machine of a cluster.
+    """
+
+    path: str
+    labels: str
+    test_path: str | None = None
+    test_labels: str | None = None
+    root: str = "."
+    classes: int | None = None
+    task: str = "classification"
+    whole_numbers: bool = False
+
+    def __post_init__(self) -> None:
+        typed.text(path=self.path, labels=self.labels, root=self.root, task=self.task)
+        typed.optional_text(test_path=self.test_path, test_labels=self.test_labels)
+        typed.class_count(self.classes)
+        typed.flag(whole_numbers=self.whole_numbers)
+
+    def read(self) -> Source:
+        """The part or both parts."""
+        checks.choice(self.task, "data.task", tuple(LABELS))
+        if (self.test_path is None) != (self.test_labels is None):
+            raise DataError("data.test_path and data.test_labels name records and their labels: give both, or neither")
+        pairs = [(self.path, self.labels)]
+        if self.test_path is not None and self.test_labels is not None:
+            pairs.append((self.test_path, self.test_labels))
+        parts, read = [], []
+        for names in pairs:
+            places = [locate(self.root, name) for name in names]
+            parts.append(self._part(*places))
+            read += [(place.name, _sha256(place)) for place in places]
+        scalings = [
+            scaling_of(part.inputs, pair[0], whole_numbers=self.whole_numbers) for part, pair in zip(parts, pairs, strict=True)
+        ]
+        if len({(part.inputs.shape[1:], scaling is PIXELS) for part, scaling in zip(parts, scalings, strict=True)}) > 1:
+            shapes = " and ".join(f"{part.inputs.dtype} {part.inputs.shape[1:]}" for part in parts)
+            raise DataError(f"{self.path} and {self.test_path} hold records of {shapes}; expected the same in both")
+        has_classes = self.task == "classification"
+        for part, scaling, (name, _) in zip(parts, scalings, pairs, strict=True):
+            _refuse_values(part.inputs, scaling, str(locate(self.root, name)))
+        scale = "pixels scaled to [-1, 1] by public constants" if scalings[0] is PIXELS else "values as given"
+        return Source(
+            origin=f"npy {', '.join(name for name, _ in pairs)}; {scale}",
+            sha256=hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in read).encode()).hexdigest(),
+            classes=(self.classes or 1 + max(int(part.labels.max()) for part in parts)) if has_classes else 0,
+            main=parts[0],
+            test=parts[1] if len(parts) == 2 else None,
+            scaling=scalings[0],
+        )
+
+    def _part(self, place: Path, labels_place: Path) -> Part:
+        inputs, column = image_axes(_open(place), str(place)), np.array(_open(labels_place))
+        if column.ndim == 0 or len(column) != len(inputs):
+            raise DataError(
+                f"{len(inputs)} records in {place} but labels of shape {column.shape} in {labels_place}; expected one "
+                "label for each record"
+            )
+        labels = LABELS[self.task](column, self.classes, str(labels_place))
+        return Part(inputs=inputs, labels=labels, file=MappedFile.at(place, inputs.shape))
+
+
+def _open(place: Path) -> Array:
+    """The array of an npy file, mapped.
+
+    Raises:
+        DataError: there is none, or it is damaged or holds objects.
+    """
+    try:
+        if not place.is_file():
+            raise DataError(
+                f"npy data: no file {place}; nothing is ever downloaded, so put the file there or correct the path that you "
+                "gave"
+            )
+        return map_array(place)
+    except DAMAGE as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"{place} cannot be read as npy: {error}. Expected a file written by numpy.save, of plain numbers"
+        ) from error
+
+
+def _sha256(place: Path) -> str:
+    with place.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _refuse_values(inputs: Array, scaling: Scaling, location: str) -> None:
+    """Raise `DataError` naming the first record with a value that is not finite as float32, some records at a time."""
+    if inputs.dtype.kind != "f" or scaling.whole:
+        return
+    for start in range(0, len(inputs), _ROWS):
+        part = scale_numbers(inputs[start : start + _ROWS], (scaling.offset, scaling.unit))
+        bad = ~np.isfinite(part)
+        if bad.any():
+            row = start + int(np.argwhere(bad)[0][0])
+            raise DataError(
+                f"{location} has values that are NaN, infinite or too large for float32, the first in {numbered(row)}; "
+                "remove or repair those records"
+            )
+
+
+PLUGIN = Npy

@@ -1,0 +1,68 @@
+"""The records that a job's models sample, as tensors: all at once, or a batch at a time where they lie in another form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from audit.core.record_arrays import RecordArray, concatenate
+from audit.core.training import TrainingJob
+from audit.engine.losses import input_tensor, label_tensor
+
+_DEVICE_SHARE = 4  # of a device's free memory that records may take
+
+
+class RecordRows:
+    """Records of which a batch becomes a tensor when it is asked for, with what the engine reads of tensors.
+
+    Args:
+        records: `(n, ...)`.
+        dtype: of the tensors, where records are no whole numbers.
+        device: of the tensors.
+    """
+
+    def __init__(self, records: RecordArray, dtype: torch.dtype, device: torch.device) -> None:
+        self._records, self._dtype = records, dtype
+        self.device, self.shape = device, torch.Size(records.shape)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def index_select(self, axis: int, index: Tensor) -> Tensor:
+        """The records of these numbers, `(len(index), ...)`, on the device.
+
+        Raises:
+            ValueError: `axis` is not that of the records.
+        """
+        if axis != 0:
+            raise ValueError(f"axis {axis}: records lie along axis 0")
+        rows = torch.from_numpy(self._records.rows(index.cpu().numpy()))
+        return rows.to(self.device, self._dtype if rows.is_floating_point() else torch.int64)
+
+    def __getitem__(self, index: Any) -> Tensor:
+        numbers = torch.arange(len(self))[index if isinstance(index, slice | int) else torch.as_tensor(index).cpu()]
+        rows = self.index_select(0, numbers.reshape(-1))
+        return rows.reshape(*numbers.shape, *self.shape[1:])
+
+
+def training_tensors(job: TrainingJob, dtype: torch.dtype, device: torch.device) -> tuple[Tensor | RecordRows, Tensor]:
+    """All that a model of `job` may sample: the shared records, then the canaries that are records.
+
+    Labels are on `device`; so are inputs, unless they are kept in another form than that of numbers and stay there.
+    """
+    parts = [job.dataset.train, *([] if job.canaries.records is None else [job.canaries.records])]
+    labels = label_tensor(np.concatenate([part.labels for part in parts]), dtype).to(device)
+    inputs = concatenate([part.inputs for part in parts])
+    if not isinstance(inputs, RecordArray):
+        return input_tensor(inputs, dtype).to(device), labels
+    rows = RecordRows(inputs, dtype, device)
+    if device.type == "cpu" or _DEVICE_SHARE * inputs.size * dtype.itemsize > torch.cuda.mem_get_info(device)[0]:
+        return rows, labels
+    whole = inputs.dtype.kind != "f"
+    copy = torch.empty(rows.shape, dtype=torch.int64 if whole else dtype, device=device)
+    for start, part in zip(range(0, len(rows), 4096), inputs.parts(), strict=True):
+        copy[start : start + len(part)] = torch.from_numpy(part).to(device)
+    return copy, labels

@@ -1,0 +1,302 @@
+"""Records that stay as they lie: the same bits as float32 ones in every training, no copy of the whole, one mapping for all."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from audit.core.data import Dataset, Records
+from audit.core.errors import DataError
+from audit.core.events import dp_sgd, sgd
+from audit.core.record_arrays import Concatenation, RawArray, RecordArray, concatenate, scale_numbers
+from audit.core.seeds import Seed
+from audit.core.training import TrainedModels
+from audit.data import source
+from audit.data.load import load
+from audit.data.source import PIXELS
+from audit.engine.compile_c import library
+from audit.engine.compiled_mlp import SOURCE
+from audit.engine.dp_options import Technique
+from audit.engine.ensemble import train
+from audit.engine.schedule import ScheduleSettings
+from audit.engine.subject import Ensemble
+from audit.experiment.job import dataset_digest, with_companions
+from audit.trainers.opacus import OpacusTrainer
+from audit.trainers.user_function import UserFunction
+from tests.conformance import test_canaries
+from tests.engine import cases
+
+PRIVATE = dp_sgd(noise_multiplier=1.0, clip_norm=0.5, sample_rate=0.3, steps=4)
+PLAIN = sgd(sample_rate=0.3, steps=4)
+SCALE = (PIXELS.offset, PIXELS.unit)
+SEED = Seed(3)
+
+
+def raw_images(count: int, shape: tuple[int, ...] = (1, 6, 6), seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (count, *shape), dtype=np.uint8)
+
+
+def two_forms(data: Dataset) -> tuple[Dataset, Dataset]:
+    """`data` with bytes in place of its numbers: kept as bytes, and as float32."""
+    lazy, dense = {}, {}
+    for part in ("train", "pool", "test"):
+        records = getattr(data, part)
+        raw = RawArray(raw_images(len(records), records.inputs.shape[1:], len(part)), np.arange(len(records)), SCALE)
+        lazy[part] = Records(inputs=raw, labels=records.labels)
+        dense[part] = Records(inputs=np.asarray(raw), labels=records.labels)
+    return replace(data, **lazy), replace(data, **dense)
+
+
+def same(first: TrainedModels, second: TrainedModels) -> bool:
+    return all(np.array_equal(first.weights[name], second.weights[name]) for name in first.weights)
+
+
+def test_bytes_become_the_numbers_that_float64_makes_of_them() -> None:
+    raw = np.arange(256, dtype=np.uint8)[:, None]
+    for scale in (SCALE, (np.array(16.3), np.array(0.7)), (np.zeros(()), np.ones(())), (np.array([1e-3]), np.array([255.0]))):
+        made = RawArray(raw, np.arange(256), scale)[:]
+        assert made.dtype == np.float32 and np.array_equal(made, scale_numbers(raw, scale))
+    wide = np.random.default_rng(0).normal(size=(9, 3))
+    assert np.array_equal(RawArray(wide, np.arange(9), (np.zeros(()), np.ones(())))[:], wide.astype(np.float32))
+    assert RawArray(raw, np.arange(256), None)[:].dtype == np.int64
+
+
+KEYS = [
+    3,
+    -1,
+    slice(2, 9, 3),
+    slice(None, None, -1),
+    np.array([5, 5, 0]),
+    np.arange(20) % 3 == 0,
+    (slice(4), 0),
+    ([1, 2], 0, 3),
+]
+
+
+@pytest.mark.parametrize("key", [*KEYS, (..., 2), None], ids=str)
+def test_what_is_asked_for_by_place_is_what_an_array_has_there(key: Any) -> None:
+    raw = RawArray(raw_images(30), np.arange(29, 9, -1), SCALE)
+    whole = np.asarray(raw)
+    joint = concatenate([raw, whole[:4]])
+    assert np.array_equal(raw[key], whole[key]) and raw[key].shape == whole[key].shape
+    assert isinstance(joint, Concatenation) and len(joint) == 24
+    assert np.array_equal(joint.take_rows(np.arange(20))[key], whole[key])
+
+
+def test_code_that_knows_arrays_alone_takes_them() -> None:
+    raw = RawArray(raw_images(30), np.arange(30), SCALE)
+    whole = np.asarray(raw)
+    assert np.array_equal(1 - raw * 2, 1 - whole * 2) and np.array_equal(np.abs(raw), np.abs(whole))
+    assert raw.min() == whole.min() and np.array_equal(raw.max(axis=0), whole.max(axis=0))
+    assert np.array_equal(raw.reshape(30, -1).mean(axis=0), whole.reshape(30, -1).mean(axis=0)) and raw.nbytes == whole.nbytes
+    assert all(np.array_equal(one, other) for one, other in zip(raw, whole, strict=True))
+    assert not hasattr(raw, "no_such_thing")
+    with pytest.raises(DataError, match="cannot stand side by side"):
+        concatenate([raw, whole[:, :, 1:]])
+
+
+@pytest.mark.parametrize("name", [name for name in test_canaries.MAKERS if name not in test_canaries.TEXTS])
+def test_canaries_are_the_same_in_either_form(name: str) -> None:
+    lazy, dense = two_forms(test_canaries.small_dataset())
+    one, other = test_canaries.make(name, dataset=lazy), test_canaries.make(name, dataset=dense)
+    assert test_canaries.content(one) == test_canaries.content(other)
+    assert dataset_digest(with_companions(lazy, one)) == dataset_digest(with_companions(dense, other))
+
+
+ARRANGEMENTS = {
+    "together": ({"kind": "mlp", "hidden": [8]}, ScheduleSettings()),
+    "one after another": ({"kind": "mlp", "hidden": [8]}, ScheduleSettings(sequential=True)),
+    "compiled": ({"kind": "mlp", "hidden": [8]}, ScheduleSettings(compile="on")),
+    "convolutions": ({"kind": "cnn", "channels": [4]}, ScheduleSettings(model_chunk=2)),
+}
+
+
+@pytest.mark.parametrize("mechanism", [PRIVATE, PLAIN], ids=["dpsgd", "plain"])
+@pytest.mark.parametrize("name", ARRANGEMENTS)
+def test_models_have_the_same_bits_in_either_form(name: str, mechanism: Any) -> None:
+    model, settings = ARRANGEMENTS[name]
+    if name == "compiled" and library(SOURCE) is None:
+        pytest.skip("no C compiler")
+    shape = (1, 8, 8)
+    lazy, dense = (cases.job(mechanism, model=model, data=data) for data in two_forms(cases.dataset(shape)))
+    models = [train(job, cases.silent, settings) for job in (lazy, dense)]
+    assert same(*models)
+    outputs = [
+        Ensemble(job, of_form).outputs(job.dataset.test.inputs) for job, of_form in zip((lazy, dense), models, strict=True)
+    ]
+    assert np.array_equal(*outputs)
+
+
+def test_views_and_whole_numbers_have_the_same_bits_in_either_form() -> None:
+    lazy, dense = (cases.job(PRIVATE, data=data) for data in two_forms(cases.dataset((1, 6, 6))))
+    technique = Technique(copies=2, flip=True, shift=1)
+    assert same(*(train(job, cases.silent, None, technique) for job in (lazy, dense)))
+    tokens = np.random.default_rng(1).integers(0, 7, (40, 5), dtype=np.uint8)
+    data = cases.dataset((5,))
+    forms = [RawArray(tokens, np.arange(40), None), tokens.astype(np.int64)]
+    model = {"factory": f"{__name__}:tokens_model"}
+    jobs = []
+    for form in forms:
+        parts = {part: Records(inputs=form[:12], labels=getattr(data, part).labels[:12]) for part in ("pool", "test")}
+        records = Records(inputs=form, labels=data.train.labels)
+        jobs.append(cases.job(PRIVATE, model=model, data=replace(data, train=records, pool_index=np.arange(12), **parts)))
+    assert same(*(train(job, cases.silent) for job in jobs))
+
+
+def tokens_model() -> nn.Module:
+    return nn.Sequential(nn.Embedding(7, 4), nn.Flatten(), nn.Linear(20, 3))
+
+
+def keep_training(model: nn.Module, inputs: torch.Tensor, labels: torch.Tensor, *, seed: int) -> None:
+    assert inputs.dtype == torch.float32 and len(inputs) == len(labels)
+    with torch.no_grad():
+        next(model.parameters()).add_(inputs.mean())
+
+
+@pytest.mark.parametrize(
+    "trainer", [OpacusTrainer(), UserFunction(function=f"{__name__}:keep_training")], ids=["opacus", "user"]
+)
+def test_trainers_of_others_take_either_form(trainer: Any) -> None:
+    if isinstance(trainer, OpacusTrainer):
+        pytest.importorskip("opacus")
+    mechanism, access = (
+        (PRIVATE, cases.Access.ALL_STEPS) if isinstance(trainer, OpacusTrainer) else (PLAIN, cases.Access.FINAL_MODEL)
+    )
+    jobs = [cases.job(mechanism, data=data, access=access) for data in two_forms(cases.dataset((5,)))]
+    assert same(*(trainer.fit(job, cases.silent).models for job in jobs))
+
+
+def write(folder: Path, images: np.ndarray, **more: Any) -> dict[str, Any]:
+    labels = np.arange(len(images)) % 3
+    np.save(folder / "x.npy", images)
+    np.save(folder / "y.npy", labels)
+    np.savez(folder / "a.npz", x=images, y=labels)
+    return {"kind": "npy", "path": "x.npy", "labels": "y.npy", "root": str(folder), "train": 20, "pool": 10, **more}
+
+
+@pytest.mark.parametrize("kind", ["images", "color", "numbers", "whole", "fortran", "big_endian"])
+def test_a_mapped_file_holds_what_an_npz_file_holds(kind: str, tmp_path: Path) -> None:
+    more = {"whole_numbers": True} if kind == "whole" else {}
+    images = {
+        "images": raw_images(50, (6, 6)),
+        "color": raw_images(50, (3, 6, 6)),
+        "numbers": np.random.default_rng(0).normal(size=(50, 7)),
+        "whole": raw_images(50, (7,)),
+        "fortran": np.asfortranarray(raw_images(50, (3, 6, 6))),
+        "big_endian": np.random.default_rng(0).normal(size=(50, 7)).astype(">f4"),
+    }[kind]
+    spec = write(tmp_path, images, **more)
+    mapped, whole = (
+        load(spec, SEED),
+        load({"kind": "npz", "path": "a.npz", "root": str(tmp_path), "train": 20, "pool": 10} | more, SEED),
+    )
+    for part in ("train", "pool", "test"):
+        one, other = getattr(mapped, part), getattr(whole, part)
+        assert isinstance(one.inputs, RecordArray) and np.array_equal(np.asarray(one.inputs), other.inputs)
+        assert one.inputs.dtype == other.inputs.dtype and np.array_equal(one.labels, other.labels)
+    assert dataset_digest(mapped) == dataset_digest(whole), "a run goes on from either form"
+
+
+def test_a_mapping_is_shared_and_not_sent(tmp_path: Path) -> None:
+    spec = write(tmp_path, raw_images(900, (3, 16, 16)))
+    data = load(spec, SEED)
+    message = pickle.dumps(data)
+    assert len(message) < 30_000 < 900 * 3 * 16 * 16
+    copy = pickle.loads(message)
+    assert dataset_digest(copy) == dataset_digest(data)
+    (tmp_path / "x.npy").rename(tmp_path / "z.npy")
+    with pytest.raises(DataError, match="at the same path on every machine"):
+        pickle.loads(message)
+    np.save(tmp_path / "x.npy", raw_images(900, (3, 16, 16), seed=1))
+    with pytest.raises(DataError, match="is not the file that was read at the start"):
+        pickle.loads(message)
+
+
+def test_bytes_of_an_npz_file_that_would_be_large_stay_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, raw_images(60, (3, 16, 16)))
+    spec = {"kind": "npz", "path": "a.npz", "root": str(tmp_path), "train": 30, "pool": 20}
+    dense = load(spec, SEED)
+    monkeypatch.setattr(source, "_COPY_BYTES", 0)
+    kept = load(spec, SEED)
+    assert isinstance(dense.train.inputs, np.ndarray) and isinstance(kept.train.inputs, RawArray)
+    assert dataset_digest(kept) == dataset_digest(dense)
+    assert len(pickle.dumps(kept)) < 1.2 * 60 * 3 * 16 * 16, "the bytes, once"
+
+
+def test_no_copy_of_the_whole_is_made_from_the_file_to_the_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count, most = 20_000, []
+    numbers = RawArray.rows
+
+    def rows(records: RawArray, index: np.ndarray) -> np.ndarray:
+        most.append(len(index))
+        return numbers(records, index)
+
+    monkeypatch.setattr(RawArray, "rows", rows)
+    spec = write(tmp_path, np.zeros((count, 4, 4), np.uint8), train=count - 200, pool=100)
+    data = load(spec, SEED)
+    dataset_digest(data)
+    job = cases.job(dp_sgd(noise_multiplier=1.0, clip_norm=0.5, sample_rate=0.002, steps=4), data=data, models=2)
+    models = train(job, cases.silent)
+    Ensemble(job, models).outputs(data.train.inputs)
+    assert max(most) <= 4096 < count
+
+
+def damaged(folder: Path, kind: str) -> dict[str, Any]:
+    images = raw_images(40, (3, 6, 6))
+    spec = write(folder, images)
+    path, labels = folder / "x.npy", folder / "y.npy"
+    match kind:
+        case "objects":
+            np.save(path, np.array([{"a": 1}] * 40), allow_pickle=True)
+        case "short":
+            path.write_bytes(path.read_bytes()[:-1])
+        case "text":
+            path.write_text("hello")
+        case "empty":
+            path.write_bytes(b"")
+        case "absent":
+            path.unlink()
+        case "channels":
+            np.save(path, images.transpose(0, 2, 3, 1))
+        case "labels":
+            np.save(labels, np.arange(39))
+        case "one label":
+            np.save(labels, np.array(3))
+        case "far":
+            values = np.zeros((9000, 2))
+            values[8999, 1] = np.nan
+            np.save(path, values)
+            np.save(labels, np.arange(9000) % 3)
+        case "large":
+            np.save(path, np.full((40, 3), 1e39))
+        case "structure":
+            np.save(path, np.zeros((40, 2), dtype=[("a", "f4")]))
+    return spec
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    {
+        "objects": "cannot be read as npy",
+        "short": "cannot be read as npy",
+        "text": "cannot be read as npy",
+        "empty": "cannot be read as npy",
+        "absent": "nothing is ever downloaded",
+        "channels": "channels last",
+        "labels": r"40 records in .* but labels of shape \(39,\)",
+        "one label": r"labels of shape \(\)",
+        "far": "the first in record 9000",
+        "large": "too large for float32, the first in record 1 ",
+        "structure": "expected numbers",
+    }.items(),
+)
+def test_what_cannot_be_mapped_is_refused_by_name(kind: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=words):
+        load(damaged(tmp_path, kind), SEED)
