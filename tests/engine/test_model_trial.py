@@ -247,10 +247,13 @@ def test_plain_gradients_are_those_of_the_loop(name: str) -> None:
 
 SMALL_RUN = """
 import sys
+from audit.engine.ensemble import train
 from audit.engine.schedule import ScheduleSettings, arrange
 from tests.engine import cases, test_model_trial
-arrange(cases.job(test_model_trial.NOISY, models=2), ScheduleSettings())
-assert "torch._dynamo" not in sys.modules
+job = cases.job(test_model_trial.NOISY, models=2)
+arrange(job, ScheduleSettings())
+train(job, lambda _: None)
+assert not {"torch._dynamo", "sympy"} & sys.modules.keys()
 """
 
 COMPILED = """
@@ -271,6 +274,6 @@ assert "half the batch" in mixes(torch.compile(cases.Mixing(), backend="eager"),
 
 @pytest.mark.slow
 @pytest.mark.parametrize("code", [SMALL_RUN, COMPILED])
-def test_the_compiler_is_not_loaded_for_a_trial_and_harms_none(code: str) -> None:
+def test_trial_and_training_load_neither_compiler_nor_sympy_and_survive_the_compiler(code: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
