@@ -8,15 +8,17 @@ in a report's figures read it from there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
 from audit.core import event_reading
 from audit.core.deployed_events import MatrixFactorization
 from audit.core.encoder import encoder_sensitivity
-from audit.core.errors import UnsupportedMechanism
+from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import Event, Gaussian, PoissonSampled, Repeated
+from audit.core.rounding import plural
 from audit.stats.bounds import betting_claims
 from audit.stats.bounds.betting_claims import Hypotheses
 from audit.stats.curves import dp_sgd_curve
@@ -81,19 +83,23 @@ class DpSgdCurves:
 
     def at(self, noise_multiplier: float) -> TradeoffCurve:
         """Return the curve at this noise."""
-        return dp_sgd_curve.sgd(noise_multiplier, self.sample_rate, self.steps)
+        with self._named():
+            return dp_sgd_curve.sgd(noise_multiplier, self.sample_rate, self.steps)
 
     def symmetric(self, noise_multiplier: float) -> TradeoffCurve:
         """Return the least symmetric curve above that."""
-        return dp_sgd_curve.symmetric_sgd(noise_multiplier, self.sample_rate, self.steps)
+        with self._named():
+            return dp_sgd_curve.symmetric_sgd(noise_multiplier, self.sample_rate, self.steps)
 
     def epsilon(self, noise_multiplier: float, delta: float) -> float:
         """Return epsilon at `delta`, from below."""
-        return dp_sgd_curve.epsilon_floor(noise_multiplier, self.sample_rate, self.steps, delta)
+        with self._named():
+            return dp_sgd_curve.epsilon_floor(noise_multiplier, self.sample_rate, self.steps, delta)
 
     def signal_of(self, epsilon: float, delta: float) -> float:
         """Return the least signal whose epsilon at `delta` exceeds `epsilon`."""
-        return dp_sgd_curve.signal_of(epsilon, self.sample_rate, self.steps, delta)
+        with self._named():
+            return dp_sgd_curve.signal_of(epsilon, self.sample_rate, self.steps, delta)
 
     def parameter(self, signal: float) -> float:
         """Return mu of Gaussian DP, else the noise multiplier.
@@ -105,7 +111,19 @@ class DpSgdCurves:
 
     def hypotheses(self, delta: float) -> Hypotheses:
         """Return members with noise above and below the claimed one."""
-        return betting_claims.dp_sgd(self.noise_multiplier, self.sample_rate, self.steps, delta)
+        with self._named():
+            return betting_claims.dp_sgd(self.noise_multiplier, self.sample_rate, self.steps, delta)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """A scope in which curves that do not fit into memory are reported with the rate and the steps that make them large."""
+        try:
+            yield
+        except MemoryError as error:
+            raise ConfigError(
+                f"trade-off curves of DP-SGD with sample_rate {self.sample_rate:g} over {plural(self.steps, 'step')} need more "
+                "memory than they are given; raise sample_rate, or name estimators that hold for any mechanism, such as one_run"
+            ) from error
 
 
 def noise_of(signal: float) -> float:

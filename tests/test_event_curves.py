@@ -14,6 +14,7 @@ from audit import event_curves
 from audit.bounds.estimators.fdp_rank import FdpRank
 from audit.core.adjacency import Adjacency
 from audit.core.deployed_events import MatrixFactorization
+from audit.core.errors import ConfigError
 from audit.core.event_reading import noisy_steps, repetition, shape
 from audit.core.events import Composed, Event, Gaussian, Laplace, PoissonSampled, Repeated, dp_sgd, sgd
 from audit.event_curves import EventCurves, curves_of, noise_of
@@ -126,3 +127,10 @@ def test_only_a_repeated_event_has_steps_to_follow() -> None:
     event = dp_sgd(noise_multiplier=1.5, clip_norm=0.7, sample_rate=0.1, steps=30)
     assert repetition(event) is event and repetition(Gaussian(noise_multiplier=1.0)) is None
     assert shape(event) == (Repeated, PoissonSampled, Gaussian)
+
+
+def test_curves_that_do_not_fit_into_memory_name_the_rate() -> None:
+    curves = curves_of(dp_sgd(noise_multiplier=3.0, clip_norm=1.0, sample_rate=1e-6, steps=20))
+    assert curves is not None
+    with pytest.raises(ConfigError, match=r"sample_rate 1e-06 over 20 steps need more memory .* raise sample_rate"):
+        curves.at(event_curves.dp_sgd_curve.LEAST_NOISE)

@@ -42,8 +42,8 @@ def noise(
     budget = _budget(target_epsilon, delta, adjacency, group_size, accountant)
     if event is None and rate is not None:
         checks.probability(rate, "--rate")
-    unit_noise = None if event is None and rate is None and steps is None else 1.0
-    question_event = shared.event_of(event, training=mechanism, noise=None if event else unit_noise, rate=rate, steps=steps)
+    numbers = {"--rate": rate, "--steps": steps}
+    question_event = shared.event_of(event, numbers, constants={"--noise": 1.0}, training=mechanism)
     rows = library.noise(event=question_event, **budget)
     if as_json:
         return _print_json({"target_epsilon": target_epsilon, "delta": delta, "adjacency": adjacency}, "noise", rows)
@@ -76,9 +76,8 @@ def steps(
     checks.nonnegative(prior_steps, "--done")
     if event is None and rate is not None and not 0 < rate <= 1:
         raise ConfigError(f"--rate is {rate}; expected a number above 0 and up to 1: without sampling no step costs anything")
-    question_event = shared.event_of(
-        event, training=mechanism, noise=noise, rate=rate, steps=None if event or (noise is None and rate is None) else 1
-    )
+    numbers = {"--noise": noise, "--rate": rate}
+    question_event = shared.event_of(event, numbers, constants={"--steps": 1}, training=mechanism)
     rows = library.steps(event=question_event, released=prior_steps, **budget)
     if as_json:
         return _print_json({"target_epsilon": target_epsilon, "delta": delta, "done": prior_steps}, "steps", rows)

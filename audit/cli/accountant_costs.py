@@ -60,7 +60,9 @@ def epsilon(
         raise ConfigError(f"--over is '{over}'; expected delta or steps")
     files.check_outputs(event, {"--csv": csv_file, "--page": page, "--plot": plot})
     own_code.add_working_folder(accountant or ())
-    question_event = shared.event_of(event, phases=phase, training=mechanism, noise=noise, rate=rate, steps=steps)
+    question_event = shared.event_of(
+        event, {"--noise": noise, "--rate": rate, "--steps": steps}, phases=phase or (), training=mechanism
+    )
     names, relation = accountant or list(usual(question_event)), shared.relation_of(adjacency)
     costs = library.epsilon(question_event, delta=delta, adjacency=relation, group_size=group_size, accountants=names)
     rows = _what_if(question_event, what_if, names, delta, relation, group_size)
@@ -118,7 +120,9 @@ def delta(
     from audit.core.event_forms import encode
 
     own_code.add_working_folder(accountant or ())
-    question_event = shared.event_of(event, phases=phase, training=mechanism, noise=noise, rate=rate, steps=steps)
+    question_event = shared.event_of(
+        event, {"--noise": noise, "--rate": rate, "--steps": steps}, phases=phase or (), training=mechanism
+    )
     costs = library.delta(
         question_event,
         epsilon=epsilon,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,14 +46,20 @@ Plot = Annotated[Path | None, typer.Option(help="Draw the curve to this SVG or P
 
 def event_of(
     text: str | None,
+    numbers: Mapping[str, float | None],
     *,
+    constants: Mapping[str, float] | None = None,
     phases: Sequence[str] | None = None,
     training: str = "",
-    noise: float | None = None,
-    rate: float | None = None,
-    steps: int | None = None,
 ) -> Event:
-    """Return the one event that the arguments describe.
+    """Return the one event that the arguments of a command describe.
+
+    Args:
+        text: the EVENT.
+        numbers: by the options of DP-SGD that the command has, among `--noise`, `--rate` and `--steps`.
+        constants: the others, which the command sets itself.
+        phases: noise, rate and steps of each phase; None where the command has no such option.
+        training: name of the mechanism in a config that has several.
 
     Raises:
         ConfigError: none, several, or half of one.
@@ -61,22 +67,22 @@ def event_of(
     from audit.api.event_sources import read_event
     from audit.core.events import Composed, dp_sgd
 
-    numbers = (noise, rate, steps)
-    forms = [text is not None, bool(phases), any(value is not None for value in numbers)]
+    forms = [text is not None, bool(phases), any(value is not None for value in numbers.values())]
+    *others, last = numbers
+    names = f"{', '.join(others)} and {last}"
     if sum(forms) != 1:
-        raise ConfigError(
-            "a mechanism is an EVENT, or --noise, --rate and --steps, or --phase noise,rate,steps; expected one of these, "
-            f"here are {sum(forms)}"
-        )
+        or_phases = "" if phases is None else ", or --phase noise,rate,steps"
+        raise ConfigError(f"a mechanism is an EVENT, or {names}{or_phases}; expected one of these, here are {sum(forms)}")
     if text is not None:
         return read_event(text, mechanism=training)
     if phases:
         parts = tuple(_phase(phase) for phase in phases)
         return parts[0] if len(parts) == 1 else Composed(parts=parts)
-    if noise is None or rate is None or steps is None:
-        gaps = [name for name, value in zip(("--noise", "--rate", "--steps"), numbers, strict=True) if value is None]
-        raise ConfigError(f"{' and '.join(gaps)} missing: DP-SGD needs --noise, --rate and --steps")
-    return dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
+    gaps = [name for name, value in numbers.items() if value is None]
+    if gaps:
+        raise ConfigError(f"{' and '.join(gaps)} missing: DP-SGD needs {names}")
+    noise, rate, steps = ({**numbers, **(constants or {})}[name] for name in ("--noise", "--rate", "--steps"))
+    return dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)  # type: ignore[arg-type]
 
 
 def _phase(text: str) -> Event:

@@ -125,12 +125,16 @@ def _bound(bound: LowerBound) -> str:
 def _simulation_lines(game: GameResult) -> list[str]:
     """Return what simulated audits of this size say: how often they are wrong, and what they would have caught."""
     output = [
-        f"  simulated on {certificate.law}: {certificate.wrong} of {certificate.repetitions} audits wrong, a rate of "
-        f"{certificate.lower:.1%} to {certificate.upper:.1%} (99% limits; wide where few bounds were searched); at most "
-        f"{certificate.nominal:.1%} promised"
-        f"{'' if certificate.kept else '; MORE THAN CHANCE EXPLAINS'}"
+        f"  simulated on {certificate.law}: {certificate.wrong} of {certificate.repetitions} audits wrong, at most "
+        f"{certificate.nominal:.1%} promised; the true rate lies between {certificate.lower:.1%} and {certificate.upper:.1%} "
+        f"(99% limits){'' if certificate.kept else '; MORE THAN CHANCE EXPLAINS'}"
         for certificate in game.certificates
     ]
+    if output:
+        output.append(
+            "    every simulated audit tests the true epsilon, and one in ten also searches for its largest bound; the limits "
+            "cover both rates, so they are wide where few bounds were searched for"
+        )
     for detectable in game.detectable:
         epsilon_text = "nothing at all" if math.isinf(detectable.epsilon) else f"a true epsilon from {up(detectable.epsilon)}"
         inside = f" inside the family '{detectable.family}'" if detectable.family else ""

@@ -188,6 +188,26 @@ class AuditReport:
         columns, rows = _ROWS[table]
         return frame([dict(zip(columns, row, strict=True)) for row in rows(self.mechanisms)], columns)
 
+    def __repr__(self) -> str:
+        """Return kind, title, identity and outcome in a line, in place of every field."""
+        outcome = None if self.outcome is None else self.outcome.value
+        return f"<AuditReport {self.id} kind={self.kind!r} title={self.title!r} outcome={outcome!r}>"
+
+    def __str__(self) -> str:
+        """Return what `print` shows: outcome, the verdict on each claim, and the largest bound of each training."""
+        lines = [f"{self.title}: {IN_WORDS[self.outcome]}"]
+        for result in self.mechanisms:
+            lines += [
+                f"  {result.name}: claimed epsilon {up(verdict.claim.epsilon)} by {verdict.claim.source}: {verdict.reason}"
+                for verdict in result.verdicts
+            ]
+            bound = max((bound for bound in result.bounds if bound.family is None), key=lambda row: row.epsilon, default=None)
+            if bound is not None:
+                proof = f"epsilon at least {down(bound.epsilon)} by {bound.estimator}; ceiling {down(bound.ceiling)}"
+                lines.append(f"  {result.name}: {proof}")
+        lines.append(f"  all bounds hold together with {self.confidence:.4g}, at delta {self.delta:g}")
+        return "\n".join(lines)
+
     def _repr_html_(self) -> str:
         """Return title, outcome, claims beside what was proved, and remarks, for a notebook; every text is escaped."""
         claims = [

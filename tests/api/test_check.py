@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset, SubsetRandomSampler, TensorDat
 import audit
 from audit import plugins
 from audit.data import loaders
+from tests.reports import sample
 
 
 class Pairs(Dataset):
@@ -113,6 +114,15 @@ def test_a_report_in_a_notebook_escapes_every_text(model: nn.Module) -> None:
     settings = audit.Settings(title="<script>alert(1)</script>", claim_epsilon=1.0)
     html = audit.inspect(model, side(1), side(2), settings)._repr_html_()
     assert "<script>" not in html and "&lt;script&gt;alert(1)&lt;/script&gt;" in html and "<td>declared</td>" in html
+
+
+def test_print_shows_a_report_in_a_few_lines_and_repr_in_one() -> None:
+    report = sample.run()
+    lines = str(report).splitlines()
+    assert lines[0].startswith(report.title) and 3 <= len(lines) <= 12 and max(map(len, lines)) < 200
+    verdict = report.mechanisms[1].verdicts[0]
+    assert any(verdict.claim.source in line and verdict.reason in line for line in lines)
+    assert repr(report).startswith(f"<AuditReport {report.id} ") and "\n" not in repr(report) and len(repr(report)) < 200
 
 
 def test_loaders_without_a_fixed_place_for_a_record_are_refused() -> None:

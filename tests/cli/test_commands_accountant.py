@@ -236,6 +236,12 @@ def test_phases_groups_and_delta() -> None:
     assert json.loads(out)["steps"][0]["steps"] >= 20
     with pytest.raises(ConfigError, match="expected one of these"):
         invoke("epsilon", "Gaussian(1)", "--noise", "1")
+    with pytest.raises(ConfigError, match=r"an EVENT, or --rate and --steps; expected one of these, here are 0"):
+        invoke("noise", "--target-epsilon", "1")
+    with pytest.raises(ConfigError, match=r"--steps missing: DP-SGD needs --rate and --steps$"):
+        invoke("noise", "--target-epsilon", "1", "--rate", "0.1")
+    with pytest.raises(ConfigError, match=r"an EVENT, or --noise and --rate; expected one of these, here are 2"):
+        invoke("steps", "Gaussian(1)", "--noise", "1", "--target-epsilon", "1")
     with pytest.raises(ConfigError, match="--steps missing"):
         invoke("epsilon", "--noise", "1", "--rate", "0.1")
     with pytest.raises(ConfigError, match="--what-if"):
