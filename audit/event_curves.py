@@ -83,22 +83,22 @@ class DpSgdCurves:
 
     def at(self, noise_multiplier: float) -> TradeoffCurve:
         """Return the curve at this noise."""
-        with self._named():
+        with self._memory():
             return dp_sgd_curve.sgd(noise_multiplier, self.sample_rate, self.steps)
 
     def symmetric(self, noise_multiplier: float) -> TradeoffCurve:
         """Return the least symmetric curve above that."""
-        with self._named():
+        with self._memory():
             return dp_sgd_curve.symmetric_sgd(noise_multiplier, self.sample_rate, self.steps)
 
     def epsilon(self, noise_multiplier: float, delta: float) -> float:
         """Return epsilon at `delta`, from below."""
-        with self._named():
+        with self._memory():
             return dp_sgd_curve.epsilon_floor(noise_multiplier, self.sample_rate, self.steps, delta)
 
     def signal_of(self, epsilon: float, delta: float) -> float:
         """Return the least signal whose epsilon at `delta` exceeds `epsilon`."""
-        with self._named():
+        with self._memory():
             return dp_sgd_curve.signal_of(epsilon, self.sample_rate, self.steps, delta)
 
     def parameter(self, signal: float) -> float:
@@ -111,11 +111,11 @@ class DpSgdCurves:
 
     def hypotheses(self, delta: float) -> Hypotheses:
         """Return members with noise above and below the claimed one."""
-        with self._named():
+        with self._memory():
             return betting_claims.dp_sgd(self.noise_multiplier, self.sample_rate, self.steps, delta)
 
     @contextmanager
-    def _named(self) -> Iterator[None]:
+    def _memory(self) -> Iterator[None]:
         """A scope in which curves that do not fit into memory are reported with the rate and the steps that make them large."""
         try:
             yield

@@ -143,7 +143,7 @@ def plot(result: AuditReport | RunPlan, name: str | None = None) -> Figure:
     Raises:
         ConfigError: there is no such figure.
     """
-    from reports.figures._plots import painted
+    from reports.figures._plots import figure_of
     from reports.formats import figures
 
     if isinstance(result, RunPlan):
@@ -153,7 +153,7 @@ def plot(result: AuditReport | RunPlan, name: str | None = None) -> Figure:
     chosen_name = next(iter(plans), None) if name is None else name
     if chosen_name not in plans:
         raise ConfigError(f"the report has no figure {chosen_name!r}; it has: {', '.join(plans) or 'none'}")
-    return painted(plans[chosen_name].height_mm, plans[chosen_name].paint)
+    return figure_of(plans[chosen_name].height_mm, plans[chosen_name].paint)
 
 
 def _plot_power(plan: RunPlan, name: str | None) -> Figure:

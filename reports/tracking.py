@@ -68,7 +68,7 @@ def log(report: AuditReport, files: Mapping[str, bytes], uri: str, experiment: s
         place = client.create_experiment(experiment) if record is None else record.experiment_id
         run = client.create_run(place, run_name=report.title, start_time=_milliseconds(report.created), tags=_tags(report))
         name = run.info.run_id
-        with _terminated(client, name):
+        with _termination(client, name):
             for key, value in metrics(report).items():
                 if math.isfinite(value):
                     client.log_metric(name, _FOREIGN.sub("_", key), value)
@@ -83,7 +83,7 @@ def log(report: AuditReport, files: Mapping[str, bytes], uri: str, experiment: s
 
 
 @contextmanager
-def _terminated(client: Any, run: str) -> Iterator[None]:
+def _termination(client: Any, run: str) -> Iterator[None]:
     """A scope at whose end the run is finished, or failed where it raised: else MLflow shows it as running for ever."""
     try:
         yield

@@ -213,7 +213,7 @@ def load(source: Path) -> AuditReport:
         raise DataError(
             f"cannot read '{path}': {error.strerror}; expected a run folder, a report.json or a report.pdf"
         ) from error
-    return json.from_json(pdf.attached(content) if content.startswith(b"%PDF-") else content)
+    return json.from_json(pdf.attachment(content) if content.startswith(b"%PDF-") else content)
 
 
 def _problems(source: Path, audit_report: AuditReport) -> list[str]:

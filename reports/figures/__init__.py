@@ -80,20 +80,20 @@ def ledger(report: AuditReport) -> Figure:
 
 def _figure(report: AuditReport, kind: str, training: str | None = None, game: str | None = None) -> Figure:
     """The first figure of a kind that speaks of this training and game."""
-    from reports.figures._plots import file_name, painted
+    from reports.figures._plots import file_name, figure_of
     from reports.formats.figures import planned
     from reports.words.translation import translated
 
     local = translated(report)
     plans = planned(local)
-    pairs = [(result.name, played.name) for result in local.mechanisms for played in result.games]
+    pairs = [(result.name, row.name) for result in local.mechanisms for row in result.games]
     pairs += [(result.name, "") for result in local.mechanisms]
     names = [kind, *(file_name(kind, *(part for part in pair if part)) for pair in pairs if _fits(pair, training, game))]
     plan_name = next((name for name in names if name in plans), None)
     if plan_name is None:
         asked = "".join(f", {word} '{name}'" for word, name in (("training", training), ("game", game)) if name is not None)
         raise ConfigError(f"the report has no figure '{kind}'{asked}; it has: {', '.join(plans) or 'none'}")
-    figure = painted(plans[plan_name].height_mm, plans[plan_name].paint)
+    figure = figure_of(plans[plan_name].height_mm, plans[plan_name].paint)
     figure.set_label(plans[plan_name].caption)
     return figure
 

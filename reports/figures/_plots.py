@@ -135,7 +135,7 @@ def step_curve(x: Floats, y: Floats, name: str = "") -> Curve:
 
 def draw(height_mm: float, paint: Callable[[Any], None]) -> tuple[bytes, bytes]:
     """The drawing that `paint` puts on an empty figure, as SVG and as PNG."""
-    figure = painted(height_mm, paint)
+    figure = figure_of(height_mm, paint)
     return write_svg(figure), write_png(figure)
 
 
@@ -174,7 +174,7 @@ def _rendering(figure: Figure, form: str, metadata: dict[str, Any], style: Mappi
     return stream.getvalue()
 
 
-def painted(height_mm: float, paint: Callable[[Any], None]) -> Figure:
+def figure_of(height_mm: float, paint: Callable[[Any], None]) -> Figure:
     """The figure itself, as `paint` leaves it, in the style of the reports."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -30,7 +30,7 @@ def figure(rows: Sequence[PowerRow]) -> Figure:
 
     An arrow stands where nothing is caught.
     """
-    return _plots.painted(_height(rows), lambda figure: _paint(figure, rows))
+    return _plots.figure_of(_height(rows), lambda figure: _paint(figure, rows))
 
 
 def _height(rows: Sequence[PowerRow]) -> float:

@@ -49,7 +49,7 @@ def _drawings(report: AuditReport, tag: str) -> Mapping[str, Drawing]:
     """The drawings in the language of that tag, which is the current one."""
     images = {}
     for plan in planned(report).values():
-        figure = _plots.painted(plan.height_mm, plan.paint)
+        figure = _plots.figure_of(plan.height_mm, plan.paint)
         images[plan.name] = Drawing(name=plan.name, caption=plan.caption, alt=plan.alt, figure=figure)
     return images
 

@@ -77,7 +77,7 @@ def section_pages(report: AuditReport) -> dict[str, int]:
     return {place["title"]: int(place["page"]) for place in reversed(places)}
 
 
-def attached(document: bytes) -> bytes:
+def attachment(document: bytes) -> bytes:
     """The report.json inside a PDF that `typeset` made.
 
     Raises:

@@ -115,7 +115,7 @@ def test_the_document_is_tagged_archival_and_titled(document: bytes, reader: Any
 
 def test_the_report_is_attached_and_comes_out_whole(kind: str, document: bytes, reader: Any) -> None:
     expected = json.to_json(sample.ALL[kind]())
-    assert pdf.attached(document) == expected
+    assert pdf.attachment(document) == expected
     assert reader.attachments["report.json"] == [expected]
 
 

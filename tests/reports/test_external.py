@@ -73,7 +73,7 @@ def text_of(content: dict[str, bytes]) -> str:
     document = pypdf.PdfReader(io.BytesIO(content["report.pdf"]))
     pages = [page.extract_text() for page in document.pages]
     metadata = [str(document.metadata), str(document.xmp_metadata and document.trailer["/Root"]["/Metadata"].get_data())]
-    attached = [pdf.attached(content["report.pdf"]).decode()]
+    attached = [pdf.attachment(content["report.pdf"]).decode()]
     raw = [body.decode("latin-1") for body in content.values()]
     return "\n".join([*pages, *metadata, *attached, *raw])
 

@@ -165,7 +165,7 @@ def test_a_chinese_document_declares_its_language_and_attaches_the_report_unchan
     document = files["report-zh.pdf"]
     reader = pypdf.PdfReader(io.BytesIO(document))
     assert reader.trailer["/Root"]["/Lang"] == "zh" and pdf.language(document) == "zh"
-    assert json.from_json(pdf.attached(document)) == report
+    assert json.from_json(pdf.attachment(document)) == report
     text = "".join(page.extract_text() for page in reader.pages)
     assert "隐私审计报告" in text and "Privacy audit" not in text
     assert pdf.language(reports.render(report, ("label",))["label.pdf"]) == "en"
