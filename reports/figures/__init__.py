@@ -80,7 +80,7 @@ def ledger(report: AuditReport) -> Figure:
 
 def _figure(report: AuditReport, kind: str, training: str | None = None, game: str | None = None) -> Figure:
     """The first figure of a kind that speaks of this training and game."""
-    from reports.figures._plots import file_name, figure_of
+    from reports.figures._plots import figure_of, file_name
     from reports.formats.figures import planned
     from reports.words.translation import translated
 
