@@ -196,7 +196,7 @@ class RawArray(RecordArray):
     def __reduce__(self) -> tuple[Any, ...]:
         if self.file is None:
             return RawArray, (self._raw, self._index, self._scale)
-        return _mapped, (self.file, self._index, self._scale)
+        return _open_again, (self.file, self._index, self._scale)
 
 
 class Concatenation(RecordArray):
@@ -286,5 +286,5 @@ def _short(raw: NDArray[Any], scale: tuple[NDArray[Any], NDArray[Any]]) -> NDArr
     return values
 
 
-def _mapped(file: MappedFile, index: NDArray[Any], scale: tuple[NDArray[Any], NDArray[Any]] | None) -> RawArray:
+def _open_again(file: MappedFile, index: NDArray[Any], scale: tuple[NDArray[Any], NDArray[Any]] | None) -> RawArray:
     return RawArray(file.open(), index, scale, file)

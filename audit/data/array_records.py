@@ -10,6 +10,8 @@ from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.data.source import NO_SCALING, PIXELS, WHOLE_NUMBERS, Scaling, class_labels, several_labels, target_values
 
+_EXACT = 2**24  # up to which float32 holds every whole number
+
 
 def image_axes(inputs: Array, location: str) -> Array:
     """Records `(n, ...)` as given, images with an axis of channels.
@@ -40,6 +42,26 @@ def scaling_of(inputs: Array, location: str, *, whole_numbers: bool) -> Scaling:
             raise DataError(f"{location} has type {inputs.dtype}; data.whole_numbers asks for integers")
         return WHOLE_NUMBERS
     return PIXELS if inputs.dtype == np.uint8 and inputs.ndim == 4 else NO_SCALING
+
+
+def side_by_side(pieces: Mapping[str, Array], place: object) -> Array:
+    """Several arrays `(n, ...)` as one `(n, numbers)`, whole numbers where all are, else float32 or float64.
+
+    Raises:
+        DataError: they hold different numbers of records, are no numbers, or whole ones that real numbers cannot hold.
+    """
+    counts = {len(piece) if piece.ndim else 0 for piece in pieces.values()}
+    kinds = {name: piece.dtype.kind for name, piece in pieces.items()}
+    if len(counts) != 1 or not set(kinds.values()) <= set("biuf"):
+        forms = ", ".join(f"{name} {piece.dtype} {piece.shape}" for name, piece in pieces.items())
+        raise DataError(f"{place} holds {forms}; expected numbers, (n, ...), and as many records in each")
+    flat = {name: piece.reshape(len(piece), -1) for name, piece in pieces.items()}
+    if "f" not in kinds.values():
+        return np.concatenate([piece.astype(np.int64) for piece in flat.values()], axis=1)
+    for name, piece in flat.items():
+        if piece.dtype.kind != "f" and piece.size and max(abs(int(piece.min())), abs(int(piece.max()))) > _EXACT:
+            raise DataError(f"{place}: {name} holds whole numbers beyond 2^24, which float32 cannot hold beside real numbers")
+    return np.concatenate([piece.astype(np.float64) for piece in flat.values()], axis=1)
 
 
 LABELS: Mapping[str, Callable[[Array, int | None, str], Array]] = {

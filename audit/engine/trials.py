@@ -57,7 +57,11 @@ def failure(module: nn.Module, records: Tensor, error: Exception) -> str:
             line = f"{Path(code.co_filename).name} line {trace.tb_lineno}"
         trace = trace.tb_next
     reason = str(error).strip().partition("\n")[0] or "no reason given"
-    return f"{layer_name} fails on a batch of shape {tuple(records.shape)}: {type(error).__name__}: {reason} (in {line})"
+    several = isinstance(error, TypeError) and "required positional argument" in reason
+    hint = (
+        "; model.inputs names what a model of several inputs takes, and data.arrays the arrays that hold it" if several else ""
+    )
+    return f"{layer_name} fails on a batch of shape {tuple(records.shape)}: {type(error).__name__}: {reason} (in {line}){hint}"
 
 
 def location_of(error: Exception) -> str:

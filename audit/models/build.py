@@ -15,6 +15,7 @@ from audit import plugins
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.models.architectures._options import Shape
+from audit.models.packed_inputs import feed
 
 
 class Architecture(Protocol):
@@ -31,7 +32,9 @@ def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Modul
     """A freshly initialised model for inputs of `input_shape`.
 
     `{"kind": "mlp", ...}` names a plug-in (`audit/models/architectures`, or a third party's `package.module:Class`),
-    `{"factory": "package.module:callable", "arguments": {...}}` calls the user's own. With `classes` 0
+    `{"factory": "package.module:callable", "arguments": {...}}` calls the user's own; with
+    `"inputs": {"ids": [16], "mask": [16]}` its forward takes these tensors by name, cut from each record in this order
+    (`"pass_inputs": "dictionary"`: as one dictionary). With `classes` 0
     the built-in models have one output (regression).
 
     Args:
@@ -46,7 +49,7 @@ def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Modul
     torch.Size([2, 3])
     """
     if "factory" in spec:
-        return _from_factory(spec)
+        return feed(_from_factory(spec), spec, tuple(input_shape))
     architecture: Architecture = plugins.build("audit.models.architectures", spec, "model")
     if len(input_shape) == 0 or any(size < 1 for size in input_shape):
         raise ConfigError(f"model.{spec['kind']}: records of shape {input_shape}; expected at least one feature")
@@ -146,7 +149,7 @@ def refuse_mixing_layers(module: nn.Module) -> None:
 
 
 def _from_factory(spec: Mapping[str, Any]) -> nn.Module:
-    _only(spec, ("factory", "arguments"), "model")
+    _only(spec, ("factory", "arguments", "inputs", "pass_inputs"), "model")
     name, arguments = spec["factory"], spec.get("arguments", {})
     if not isinstance(name, str) or name.count(":") != 1:
         raise ConfigError(f"model.factory is {name!r}; expected 'package.module:callable'")

@@ -17,6 +17,7 @@ PACKAGE = plugins.FOLDERS["readers"]
 READERS = plugins.names(PACKAGE)
 EMBEDDED = [name for name in READERS if "root" not in plugins.keys(plugins.find(PACKAGE, name))[0]]
 OPTIONS = {
+    "npy": {"path": "nothing.npy", "labels": "nothing.npy"},
     "npz": {"path": "nothing.npz"},
     "speeches": {"path": "nothing.txt"},
     "text": {"path": "nothing.txt"},

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from audit.core import checks
 from audit.core.data import Array
-from audit.core.errors import DataError
+from audit.core.errors import ConfigError, DataError
 from audit.data import typed
 from audit.data.archives import only_keys, read_npz
-from audit.data.array_records import LABELS, image_axes, scaling_of
+from audit.data.array_records import LABELS, image_axes, scaling_of, side_by_side
 from audit.data.source import (
     PIXELS,
     Part,
@@ -32,6 +33,8 @@ class Npz:
         task: what `y` holds: "classification" (a class a record), "regression" (numbers, `(n,)` or `(n, ...)`; also what a
             loss of one's own takes) or "multi_label" (0 or 1 for each label, `(n, labels)`).
         whole_numbers: `x` reaches the model as int64, for embeddings of categories and tokens.
+        arrays: in place of `x`, the names of arrays that stand side by side in each record, for models of several inputs
+            (`model.inputs` cuts them again). Whole numbers beside others become real numbers, which hold them up to 2^24.
 
     uint8 arrays of three or four axes are images, `(n, H, W)` or `(n, C, H, W)`, scaled to [-1, 1]; any other array is
     taken as it is, as real numbers.
@@ -43,12 +46,20 @@ class Npz:
     classes: int | None = None
     task: str = "classification"
     whole_numbers: bool = False
+    arrays: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         typed.text(path=self.path, root=self.root, task=self.task)
         typed.optional_text(test_path=self.test_path)
         typed.class_count(self.classes)
         typed.flag(whole_numbers=self.whole_numbers)
+        names = list(self.arrays) if isinstance(self.arrays, list | tuple) else [None]
+        if not all(isinstance(name, str) and name not in ("y", "group", "exact") for name in names) or len(set(names)) < len(
+            names
+        ):
+            raise ConfigError(
+                f"data.arrays is {self.arrays!r}; expected different names of arrays, other than y, group and exact"
+            )
 
     def read(self) -> Source:
         """The part or both parts."""
@@ -78,6 +89,16 @@ class Npz:
         )
 
     def _records(self, arrays: dict[str, Array], place: Path) -> Part:
+        if "x" not in arrays and "y" in arrays and not self.arrays:
+            further = [name for name in arrays if name not in ("y", "group", "exact")]
+            raise DataError(
+                f"{place} lacks the array x and holds {', '.join(further) or 'no other'}; store records as x, or name what "
+                "stands side by side in each record (data.arrays), which model.inputs hands to a model of several inputs"
+            )
+        if self.arrays:
+            only_keys(arrays, (*self.arrays, "y"), ("exact", "group"), place)
+            pieces = {name: arrays.pop(name) for name in self.arrays}
+            arrays["x"] = side_by_side(pieces, place)
         inputs, groups = _inputs(arrays, place), arrays.get("group")
         location = f"{place}: x"
         finite_inputs(inputs, location)

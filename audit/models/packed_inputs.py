@@ -1,0 +1,103 @@
+"""Models whose forward takes several tensors, fed with records that hold them side by side in one array."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from audit import plugins
+from audit.core.errors import ConfigError
+
+WAYS = ("keywords", "dictionary")
+_KEYS = ("shape", "whole_numbers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One of the tensors that a model takes.
+
+    Attributes:
+        name: of the argument, or the key in the dictionary.
+        shape: for one record.
+        whole: it is handed over as int64.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    whole: bool = False
+
+    @property
+    def size(self) -> int:
+        """Return how many numbers of a record it takes."""
+        return math.prod(self.shape)
+
+
+class PackedInputs(nn.Module):
+    """A model of several tensors as one of a single tensor `(n, numbers)`, which is cut in the order of `fields`.
+
+    Args:
+        module: the model, whose parameters keep their names behind "module.".
+        fields: what it takes.
+        dictionary: it takes one dictionary of them, not arguments by name.
+    """
+
+    def __init__(self, module: nn.Module, fields: tuple[Field, ...], *, dictionary: bool) -> None:
+        super().__init__()
+        self.module, self.fields, self.dictionary = module, fields, dictionary
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        parts, start = {}, 0
+        for field in self.fields:
+            part = inputs[:, start : start + field.size].reshape(len(inputs), *field.shape)
+            parts[field.name] = part.long() if field.whole else part
+            start += field.size
+        outputs: Tensor = self.module(parts) if self.dictionary else self.module(**parts)
+        return outputs
+
+
+def feed(module: nn.Module, spec: Mapping[str, Any], input_shape: tuple[int, ...]) -> nn.Module:
+    """`module` itself, or fed with what `spec["inputs"]` names, for records of `input_shape`.
+
+    Raises:
+        ConfigError: `inputs` is no mapping of names to shapes, or names more or fewer numbers than a record has.
+    """
+    if "inputs" not in spec:
+        if "pass_inputs" in spec:
+            raise ConfigError("model.pass_inputs says how several inputs are handed over; name them in model.inputs")
+        return module
+    options = spec["inputs"]
+    if not isinstance(options, Mapping) or not options:
+        raise ConfigError(
+            f"model.inputs is {options!r}; expected a mapping of names to shapes, such as {{ids: [16], mask: [16]}}"
+        )
+    fields = tuple(_field(str(name), value) for name, value in options.items())
+    total, numbers = sum(field.size for field in fields), math.prod(input_shape)
+    if len(input_shape) != 1 or total != numbers:
+        sizes = " + ".join(f"{field.size} of '{field.name}'" for field in fields)
+        raise ConfigError(
+            f"model.inputs takes {sizes} = {total} numbers of each record, but records have shape {input_shape}; expected as "
+            "many, side by side along one axis (data: {kind: npz, arrays: [...]} puts arrays so)"
+        )
+    way = plugins.pick(str(spec.get("pass_inputs", "keywords")), {name: name for name in WAYS}, "model.pass_inputs")
+    return PackedInputs(module, fields, dictionary=way == "dictionary")
+
+
+def _field(name: str, value: Any) -> Field:
+    options = value if isinstance(value, Mapping) else {"shape": value}
+    for key in options:
+        if key not in _KEYS:
+            near = plugins.hint(str(key), _KEYS)
+            raise ConfigError(f"model.inputs.{name}: unknown key '{key}'.{near} It takes: {', '.join(_KEYS)}")
+    shape, whole = options.get("shape"), options.get("whole_numbers", False)
+    sizes: list[Any] = list(shape) if isinstance(shape, list | tuple) else [shape]
+    if not all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in sizes):
+        raise ConfigError(
+            f"model.inputs.{name}: shape is {shape!r}; expected a list of numbers of at least 1, [] for one number"
+        )
+    if not isinstance(whole, bool):
+        raise ConfigError(f"model.inputs.{name}: whole_numbers is {whole!r}; expected true or false")
+    return Field(name=name, shape=tuple(sizes), whole=whole)
