@@ -121,7 +121,7 @@ def test_whole_numbers_beyond_all_doubles_are_told_apart() -> None:
 @pytest.mark.parametrize("name", NARROW)
 def test_a_narrow_violation_takes_more_outputs(name: str) -> None:
     entry = next(entry for entry in wrong_twins() if entry.name == name)
-    assert check(entry, 3000).verdict.outcome is Outcome.CONSISTENT  # the fit could have shown it, by luck
+    assert check(entry, 600).verdict.outcome is Outcome.CONSISTENT  # the fit could have shown it, by luck
     report = check(entry, 400_000)
     assert report.verdict.outcome is Outcome.VIOLATED and report.fit.epsilon > 10, str(report)
 
