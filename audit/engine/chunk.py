@@ -26,7 +26,7 @@ from audit.engine.gradient_canaries import PlantedGradients
 from audit.engine.losses import loss_of
 from audit.engine.microbatches import Passes
 from audit.engine.noise import NoiseStreams
-from audit.engine.optimizing import optimizer_of
+from audit.engine.optimizing import start_optimizer
 from audit.engine.record_rows import RecordRows
 from audit.engine.sampling import Block, EnsembleSampler, Law
 from audit.engine.schedule import Arrangement
@@ -69,7 +69,7 @@ class Chunk:
         self.models = self._initial(arrangement)
         # one step's sum, the same with noise, and the noise: kept, as fresh memory costs more than what is done in it
         self.total, self.noisy, self.noise_buffer = (torch.zeros_like(self.models.flat) for _ in range(3))
-        self.optimizer = optimizer_of(job).start(job.steps)
+        self.optimizer = start_optimizer(job, job.steps, self.models.layout)
         self.copies = technique.copies
         self.augmentation = Augmentation(technique, self.seeds, self.inputs.shape[1:])
         self.average = AveragedWeights(technique.averaging, self.models.flat) if technique.averaging else None

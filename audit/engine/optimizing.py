@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from audit import plugins
 from audit.core.training import TrainingJob
+from audit.engine.parameter_layout import Layout
 
 
 class OptimizerState(Protocol):
@@ -29,6 +30,25 @@ class PlainOptimizer(Protocol):
     """An optimiser that torch has too, which trainers of one module at a time need."""
 
     def plain(self, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer: ...
+
+
+@runtime_checkable
+class NamedOptimizer(Protocol):
+    """An optimiser that tells parameters apart: it also starts with views of the flat storage by parameter name."""
+
+    def start_by_name(self, steps: int, views: Callable[[Tensor], Mapping[str, Tensor]]) -> OptimizerState: ...
+
+
+def start_optimizer(job: TrainingJob, steps: int, layout: Layout) -> OptimizerState:
+    """A fresh state of the optimiser that a job names, for parameters of N models that lie as `layout` says.
+
+    Raises:
+        ConfigError: as `optimizer_of`.
+    """
+    optimizer = optimizer_of(job)
+    if not isinstance(optimizer, NamedOptimizer):
+        return optimizer.start(steps)
+    return optimizer.start_by_name(steps, lambda flat: {slot.name: slot.view(flat) for slot in layout.slots})
 
 
 def optimizer_of(job: TrainingJob) -> Optimizer:

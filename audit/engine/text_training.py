@@ -15,7 +15,7 @@ from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainingJob
 from audit.engine.clipping import Clip, Clipping
 from audit.engine.noise import NoiseStreams
-from audit.engine.optimizing import optimizer_of
+from audit.engine.optimizing import start_optimizer
 from audit.engine.parameter_layout import Layout
 from audit.engine.sampling import EnsembleSampler, Law
 from audit.engine.text_model import TESTED
@@ -121,7 +121,7 @@ class _Step:
     def __init__(self, learners: Learners, job: TrainingJob, seeds: Sequence[Seed]) -> None:
         self._learners = learners
         self._private = job.noisy
-        self._optimizer = optimizer_of(job).start(job.steps)
+        self._optimizer = start_optimizer(job, job.steps, learners.layout)
         self._total = torch.zeros_like(learners.flat)
         self._clip = None if self._private is None else Clip(norm=self._private.clip_norm)
         self._noise = None

@@ -9,7 +9,7 @@ from audit import plugins
 from audit.core.errors import ConfigError
 from audit.engine.optimizing import Optimizer, PlainOptimizer
 
-OPTIMIZERS = plugins.names(plugins.FOLDERS["optimizers"])
+OPTIMIZERS = tuple(name for name in plugins.names(plugins.FOLDERS["optimizers"]) if name != "from_torch")
 STEPS = 40
 
 

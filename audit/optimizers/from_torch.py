@@ -1,0 +1,123 @@
+"""Any optimiser of torch's kind that a user's function makes, with its parameter groups and schedule: one for each model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from audit import plugins
+from audit.core.errors import ConfigError
+
+Views = Callable[[Tensor], Mapping[str, Tensor]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FromTorch:
+    """Calls `factory(parameters, steps=..., **arguments)` once for each model.
+
+    `parameters` maps names, as `named_parameters` of the model gives them, to its trainable parameters. The function returns a
+    `torch.optim.Optimizer` over them, in whatever groups, or a pair of one and its learning-rate schedule, which is moved on
+    after every step. Models are updated one after another. All that the optimiser sees are noisy gradients (in DP-SGD), so it
+    does not touch the guarantee; it must not draw random numbers, or results cannot be repeated.
+
+    Attributes:
+        factory: "package.module:function".
+        arguments: further keyword arguments.
+    """
+
+    factory: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.factory, str) or self.factory.count(":") != 1:
+            raise ConfigError(f"optimizer.factory is {self.factory!r}; expected 'package.module:function'")
+        if not isinstance(self.arguments, Mapping):
+            raise ConfigError(f"optimizer.arguments is {self.arguments!r}; expected a mapping of argument names to values")
+
+    def start(self, steps: int) -> _State:
+        """Return a fresh state that takes all numbers of a model as one parameter, named "parameters"."""
+        return self.start_by_name(steps, lambda flat: {"parameters": flat})
+
+    def start_by_name(self, steps: int, views: Views) -> _State:
+        """Return a fresh state for a training of `steps` steps.
+
+        Args:
+            views: of a flat storage `(N, width)`, parameter name to `(N, ...)`, without a copy.
+
+        Raises:
+            ConfigError: there is no such function.
+        """
+        factory = plugins.foreign(self.factory, "optimizer.factory")
+        if not callable(factory):
+            raise ConfigError(f"optimizer.factory '{self.factory}' is {type(factory).__name__}; expected a function")
+        return _State(self, factory, steps, views)
+
+    def plain(self, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
+        """Raise: trainers that hand a module to another library have no names to give."""
+        raise ConfigError("optimizer from_torch needs the names of parameters; trainer 'opacus' takes sgd, adam and adamw")
+
+
+class _State:
+    def __init__(self, options: FromTorch, factory: Callable[..., Any], steps: int, views: Views) -> None:
+        self._options, self._factory, self._steps, self._views = options, factory, steps, views
+        self._models: list[_Model] = []
+
+    def step(self, flat: Tensor, gradient: Tensor) -> None:
+        if not self._models:
+            values = self._views(flat)
+            self._models = [self._model({name: value[n] for name, value in values.items()}) for n in range(len(flat))]
+        gradients = self._views(gradient.clone())  # an optimiser may keep what it is given
+        for n, model in enumerate(self._models):
+            model.step({name: value[n] for name, value in gradients.items()})
+
+    def _model(self, values: Mapping[str, Tensor]) -> _Model:
+        name = self._options.factory
+        parameters = {key: nn.Parameter(value) for key, value in values.items()}
+        try:
+            result = self._factory(dict(parameters), steps=self._steps, **self._options.arguments)
+        except TypeError as error:
+            raise ConfigError(f"optimizer.factory '{name}' with arguments {dict(self._options.arguments)}: {error}") from error
+        optimizer, schedule = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            kind = type(optimizer).__name__
+            raise ConfigError(f"optimizer.factory '{name}' returned {kind}; expected a torch optimiser, or one and a schedule")
+        known = {id(parameter) for parameter in parameters.values()}
+        if any(id(parameter) not in known for group in optimizer.param_groups for parameter in group["params"]):
+            raise ConfigError(f"optimizer.factory '{name}': its optimiser holds a tensor that was not among its parameters")
+        return _Model(name, parameters, optimizer, schedule)
+
+
+class _Model:
+    """One model's optimiser, on parameters that lie in the flat storage of all."""
+
+    def __init__(
+        self, name: str, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer, schedule: Any
+    ) -> None:
+        self._name, self._parameters, self._optimizer, self._schedule = name, parameters, optimizer, schedule
+        self._addresses = {key: parameter.data_ptr() for key, parameter in parameters.items()}
+
+    def step(self, gradients: Mapping[str, Tensor]) -> None:
+        for key, parameter in self._parameters.items():
+            parameter.grad = gradients[key]
+        try:
+            self._optimizer.step()
+            if self._schedule is not None:
+                self._schedule.step()
+        except TypeError as error:
+            kind = type(self._optimizer).__name__
+            raise ConfigError(
+                f"the optimiser of '{self._name}' ({kind}) cannot take a step from gradients alone: {error}"
+            ) from error
+        for key, parameter in self._parameters.items():
+            parameter.grad = None
+            if parameter.data_ptr() != self._addresses[key]:
+                raise ConfigError(
+                    f"the optimiser of '{self._name}' put another tensor in the place of parameter '{key}'; change it in place"
+                )
+
+
+PLUGIN = FromTorch
