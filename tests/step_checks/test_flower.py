@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 
 flwr_app = pytest.importorskip("flwr.app", reason="needs flwr >= 1.41 (docs/federated.md)")
 
+from flwr.client import mod as older_mod  # noqa: E402
 from flwr.clientapp import mod  # noqa: E402
 from flwr.server import strategy as older  # noqa: E402
 from flwr.serverapp import strategy as flower  # noqa: E402
@@ -78,6 +80,27 @@ def test_strategies_of_the_older_api_have_the_same_defects() -> None:
     assert failures(client) == LEGACY - {"clip.zero"} | {"clip.update"}
     adaptive = check_strategy(older.DifferentialPrivacyServerSideAdaptiveClipping(older.FedAvg(), 1.0, 100))
     assert failures(adaptive) == LEGACY | ADAPTIVE - {"server.iterable"}
+
+
+@pytest.mark.slow
+def test_mods_of_the_older_api_have_the_same_defects() -> None:
+    fixed_clipping = older.DifferentialPrivacyClientSideFixedClipping(older.FedAvg(), 1.0, 1.0, 10)
+    client = check_strategy(fixed_clipping, mods=[older_mod.fixedclipping_mod])
+    assert failures(client) == LEGACY and questions(client) == {"noise.generator", "clip.trust"}
+    adaptive = older.DifferentialPrivacyClientSideAdaptiveClipping(older.FedAvg(), 1.0, 100)
+    report = check_strategy(adaptive, mods=[older_mod.adaptiveclipping_mod])
+    assert failures(report) == LEGACY | ADAPTIVE - {"server.iterable"}
+    local = check_strategy(older_mod.LocalDpMod(1.0, 1.0, 1.0, 1e-5))
+    assert failures(local) == failures(check_strategy(mod.LocalDpMod(1.0, 1.0, 1.0, 1e-5)))
+
+
+@pytest.mark.slow
+def test_adaptive_strategies_are_checked_within_ten_seconds() -> None:
+    """In CPU seconds; reading each client's arrays anew took twenty."""
+    start = time.process_time()
+    strategy = flower.DifferentialPrivacyClientSideAdaptiveClipping(flower.FedAvg(), 1.0, 100)
+    check_strategy(strategy, mods=[mod.adaptiveclipping_mod])
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("inner", ["FedAdam", "FedAdagrad", "FedMedian"])

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from audit.core.errors import ConfigError
-from audit.step_checks.rounds.legacy import LegacyManager, LegacyRounds, is_legacy
-from audit.step_checks.rounds.run import check_strategy
+from audit.step_checks.rounds.legacy import LegacyManager, LegacyRounds, is_legacy, is_legacy_mod
 from tests.step_checks import flower_stand_in as stand_in
 
 
@@ -38,8 +37,12 @@ def test_settings_are_those_of_the_strategy_and_survive_a_copy() -> None:
 
 def test_only_strategies_without_the_message_api_are_taken_for_older_ones() -> None:
     assert is_legacy(Older()) and not is_legacy(stand_in.Correct())
-    with pytest.raises(ConfigError, match="mods are not played"):
-        check_strategy(Older(), mods=[print], records=stand_in)
+
+
+def test_only_mods_made_from_the_older_api_are_taken_for_older_ones() -> None:
+    older = type("LocalDpMod", (), {"__module__": "flwr.client.mod.localdp_mod"})
+    own = type("Own", (older,), {"__module__": __name__})
+    assert is_legacy_mod(older()) and is_legacy_mod(own()) and not is_legacy_mod(stand_in.clipping_mod)
 
 
 def test_a_strategy_that_waits_for_more_clients_is_refused() -> None:

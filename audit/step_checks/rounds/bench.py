@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import math
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from audit.core import checks
 from audit.core.errors import AuditError, ConfigError
 from audit.step_checks.rounds import wire
 from audit.step_checks.rounds.global_generators import seeded
+from audit.step_checks.rounds.replies import Replies, answers_of
 from audit.step_checks.tensors import Tensors, distance, spread, zeros
 
 FAINT = 1e-6
@@ -51,45 +50,6 @@ class RoundClaim:
         checks.positive(self.clip_norm, "clip_norm")
         if self.clients < 2:
             raise ConfigError(f"clients is {self.clients}; expected at least 2")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Replies:
-    """The replies of a round.
-
-    Attributes:
-        updates: of each client, tensors by name: how far its model is from the one it was sent.
-        start: the model that clients are sent.
-        records: each client's claim to so many records; 1 each where it is empty.
-        metrics: what each client sends along; nothing where it is empty.
-        unmodded: clients whose app lacks the mods.
-        lazy: whether the strategy gets a generator in place of a list.
-    """
-
-    updates: Sequence[Tensors]
-    start: Tensors
-    records: Sequence[float] = ()
-    metrics: Sequence[Mapping[str, float]] = ()
-    unmodded: tuple[int, ...] = ()
-    lazy: bool = False
-
-    def digest(self) -> bytes:
-        """Return a hash of everything that the server sees, and of the order in which it does."""
-        content = hashlib.sha256(repr((self.records, self.metrics, self.unmodded, self.lazy)).encode())
-        for tensors in (self.start, *self.updates):
-            for name, value in tensors.items():
-                content.update(f"{name} {value.dtype} {value.shape};".encode() + value.tobytes())
-            content.update(b"|")
-        return content.digest()
-
-    def save(self, path: Path) -> None:
-        """Write start, updates, records and metrics as an npz file without pickled objects."""
-        arrays: dict[str, Any] = {f"start/{name}": value for name, value in self.start.items()}
-        for index, update in enumerate(self.updates):
-            arrays |= {f"update{index}/{name}": value for name, value in update.items()}
-        for index, values in enumerate(self.metrics):
-            arrays |= {f"metric{index}/{name}": np.array(value) for name, value in values.items()}
-        np.savez(path, **arrays, records=np.array(self.records, dtype=np.float64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -170,8 +130,8 @@ class RoundBench:
                 messages = self._messages(live, replies, number)
                 if quiet:
                     _silence(live)
-                models = self._models(replies)
-                answers = [self._reply(message, models, replies, index) for index, message in enumerate(messages)]
+                weight_key = str(wire.setting_of(self.strategy, "weighted_by_key", "num-examples"))
+                answers = answers_of(messages, replies, self.mods, self.records, weight_key)
                 errors = [answer for answer in answers if answer.has_error()]
                 if errors:
                     return RoundRelease(moved=None, metrics={}, refusal=f"a client's mod: {errors[0].error.reason}")
@@ -198,28 +158,6 @@ class RoundBench:
                 f"the strategy asks {len(messages)} of {nodes} clients, and its claim is about {self.claim.clients} in a round"
             )
         return messages[: len(replies.updates)]
-
-    def _models(self, replies: Replies) -> dict[int, Any]:
-        """Return the record of each different update's model, by the update's identity: most clients share theirs."""
-        models = {}
-        for update in {id(update): update for update in replies.updates}.values():
-            model = {name: (replies.start[name] + value).astype(value.dtype) for name, value in update.items()}
-            models[id(update)] = wire.to_record(self.records, model)
-        return models
-
-    def _reply(self, message: Any, models: Mapping[int, Any], replies: Replies, index: int) -> Any:
-        """Return a client's reply, through its mods."""
-        weight_key = str(wire.setting_of(self.strategy, "weighted_by_key", "num-examples"))
-        metrics = {weight_key: replies.records[index] if len(replies.records) else 1}
-        metrics |= replies.metrics[index] if len(replies.metrics) else {}
-        content = self.records.RecordDict(
-            {
-                "arrays": wire.copied_record(self.records, models[id(replies.updates[index])]),
-                "metrics": self.records.MetricRecord(metrics),
-            }
-        )
-        reply = self.records.Message(content, reply_to=message)
-        return reply if index in replies.unmodded else wire.through_mods(message, reply, self.mods)
 
     def background(self, kind: str, shapes: Mapping[str, tuple[int, ...]] = SHAPES) -> list[Tensors]:
         """Return the updates of all clients but one: "faint", all "alike" at the clip norm, or "split" in two directions."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from audit.core.errors import ConfigError
 from audit.step_checks.rounds import wire
 
-COMMON = "flwr.common"
+COMMON, COMPAT, MODS = "flwr.common", "flwr.compat.common.recorddict_compat", "flwr.client."
 
 
 def is_legacy(strategy: Any) -> bool:
@@ -106,21 +106,66 @@ class LegacyRounds:
     def aggregate_train(self, number: int, replies: Iterable[Any]) -> tuple[Any, Mapping[str, Any]]:
         """Return what the strategy makes of the replies."""
         common = importlib.import_module(COMMON)
-        results = [(LegacyClient(str(index)), self._result(reply, common)) for index, reply in enumerate(replies, 1)]
+        results = [(LegacyClient(str(index)), fit_result(reply, self.names)) for index, reply in enumerate(replies, 1)]
         parameters, metrics = self.strategy.aggregate_fit(number, results, [])
         if parameters is None:
             return None, metrics
         arrays = common.parameters_to_ndarrays(parameters)
         return wire.to_record(self.records, dict(zip(self.names, arrays, strict=True))), metrics
 
-    def _result(self, reply: Any, common: Any) -> Any:
-        """Return a reply as the older API has it."""
-        (arrays,) = reply.content.array_records.values()
-        (metrics,) = reply.content.metric_records.values()
-        values = dict(metrics)
-        return common.FitRes(
-            status=common.Status(common.Code.OK, ""),
-            parameters=common.ndarrays_to_parameters([arrays[name].numpy() for name in self.names]),
-            num_examples=values.pop("num-examples", 1),
-            metrics=values,
-        )
+
+def fit_result(reply: Any, names: Sequence[str]) -> Any:
+    """Return a reply as the older API has it, with its parameters in that order."""
+    common = importlib.import_module(COMMON)
+    (arrays,) = reply.content.array_records.values()
+    (metrics,) = reply.content.metric_records.values()
+    values = dict(metrics)
+    return common.FitRes(
+        status=common.Status(common.Code.OK, ""),
+        parameters=common.ndarrays_to_parameters([arrays[name].numpy() for name in names]),
+        num_examples=values.pop("num-examples", 1),
+        metrics=values,
+    )
+
+
+class LegacyMod:
+    """A client's mod of the older API (`flwr.client.mod`) as one of the message API: it reads and writes that API's records.
+
+    Args:
+        mod: that takes a message, a context and the rest of the client's app.
+        records: module with the record types.
+    """
+
+    def __init__(self, mod: Any, records: Any) -> None:
+        self.mod, self.records = mod, records
+
+    def __call__(self, message: Any, context: Any, call_next: Any) -> Any:
+        """Return the reply to a message as it leaves through the mod."""
+        common, compat = importlib.import_module(COMMON), importlib.import_module(COMPAT)
+        (arrays,) = message.content.array_records.values()
+        (config,) = message.content.config_records.values()
+        names = list(arrays)
+        order = common.FitIns(common.ndarrays_to_parameters([array.numpy() for array in arrays.values()]), dict(config))
+        older = self.records.Message(compat.fitins_to_recorddict(order, True), dst_node_id=1, message_type="train")
+
+        def inner(_: Any, inner_context: Any) -> Any:
+            result = fit_result(call_next(message, inner_context), names)
+            return self.records.Message(compat.fitres_to_recorddict(result, True), reply_to=older)
+
+        answer = self.mod(older, context, inner)
+        if answer.has_error():
+            return answer
+        result = compat.recorddict_to_fitres(answer.content, True)
+        # a bit is a number there as well, and the records of metrics take whole and real ones alone
+        metrics = {name: int(value) if isinstance(value, bool) else value for name, value in result.metrics.items()}
+        tensors = dict(zip(names, common.parameters_to_ndarrays(result.parameters), strict=True))
+        content = {
+            "arrays": wire.to_record(self.records, tensors),
+            "metrics": self.records.MetricRecord({"num-examples": result.num_examples, **metrics}),
+        }
+        return self.records.Message(self.records.RecordDict(content), reply_to=message)
+
+
+def is_legacy_mod(mod: Any) -> bool:
+    """Return whether a mod's class is one of the older API's, or is made from one."""
+    return any(kind.__module__.startswith(MODS) for kind in type(mod).__mro__)

@@ -13,7 +13,7 @@ from audit.core.errors import ConfigError
 from audit.stats import noise_tests
 from audit.stats.curves.tradeoff import epsilon_of_gdp
 from audit.step_checks.findings import Finding, StepReport, finding
-from audit.step_checks.rounds import wire
+from audit.step_checks.rounds import legacy, wire
 from audit.step_checks.rounds.bench import LOUD, SHAPES, SMALL
 from audit.step_checks.rounds.global_generators import seeded
 from audit.step_checks.steps import Setting
@@ -48,8 +48,10 @@ class _Client:
     """A client whose app has that mod alone."""
 
     def __init__(self, mod: Any, records: Any, seed: int) -> None:
-        self.loud, self.silent = copy.deepcopy(mod), copy.deepcopy(mod)
-        self.silent.epsilon = _NEVER
+        loud, silent = copy.deepcopy(mod), copy.deepcopy(mod)
+        silent.epsilon = _NEVER
+        older = legacy.is_legacy_mod(mod)
+        self.loud, self.silent = (legacy.LegacyMod(each, records) if older else each for each in (loud, silent))
         self.records, self.seed = records, seed
 
     @staticmethod

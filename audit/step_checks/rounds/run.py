@@ -36,7 +36,7 @@ def check_strategy(
     Args:
         strategy: an instance of `flwr.serverapp.strategy.Strategy`, or anything with its `configure_train` and
             `aggregate_train`; one of the older `flwr.server.strategy`; or a client's mod with local noise (`LocalDpMod`).
-        mods: of the clients' apps, the first outermost, where clients clip.
+        mods: of the clients' apps, the first outermost, where clients clip; of the API that the strategy is of.
         noise_multiplier: noise of the sum over the clip norm that the accounting claims; None reads the strategy's.
         clip_norm: that it claims; None reads the strategy's `clipping_norm`.
         clients: in a round, by which the sum is divided; None reads `num_sampled_clients`.
@@ -54,7 +54,8 @@ def check_strategy(
         if local_mod.is_local(strategy):
             return local_mod.check_local(strategy, module, seed)
         if legacy.is_legacy(strategy):
-            strategy = _of_legacy(strategy, mods, module)
+            strategy = legacy.LegacyRounds(strategy, module)
+            mods = [legacy.LegacyMod(mod, module) for mod in mods]
         if not hasattr(strategy, "aggregate_train") or not hasattr(strategy, "configure_train"):
             raise ConfigError(
                 f"a {type(strategy).__name__} has no configure_train and aggregate_train; hand in a strategy of Flower's "
@@ -73,20 +74,6 @@ def check_strategy(
     setting = Setting(noise_multiplier=claim.noise_multiplier, clip_norm=claim.clip_norm, divisor=float(claim.clients))
     name = " around ".join(type(layer).__name__ for layer in wire.chain(strategy) if not isinstance(layer, legacy.LegacyRounds))
     return StepReport(name=name, setting=setting, findings=findings, seconds=seconds)
-
-
-def _of_legacy(strategy: Any, mods: Sequence[Any], module: Any) -> legacy.LegacyRounds:
-    """Return a strategy of Flower's older API as the bench plays it.
-
-    Raises:
-        ConfigError: mods, which read that API's records.
-    """
-    if mods:
-        raise ConfigError(
-            f"{type(strategy).__name__} is of Flower's older API, with which mods are not played; leave them out, or hand "
-            "in the strategy of that name from flwr.serverapp.strategy"
-        )
-    return legacy.LegacyRounds(strategy, module)
 
 
 def _claim(strategy: Any, noise_multiplier: float | None, clip_norm: float | None, clients: int | None) -> RoundClaim:

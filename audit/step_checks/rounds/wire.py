@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -90,12 +91,34 @@ def setting_of(strategy: Any, name: str, default: Any) -> Any:
 
 def to_record(records: Any, tensors: Mapping[str, NDArray[Any]]) -> Any:
     """Return an array record of those tensors, in their order."""
-    return records.ArrayRecord({name: records.Array(np.asarray(value, order="C")) for name, value in tensors.items()})
+    kind = _parsing_array(records.Array) if getattr(records, "__name__", "") == RECORDS else records.Array
+    record = records.ArrayRecord()
+    for name, value in tensors.items():
+        array = np.asarray(value, order="C")
+        record[name] = kind(array)
+    return record
+
+
+@functools.cache
+def _parsing_array(kind: Any) -> Any:
+    """Return Flower's array whose bytes are parsed once for all its copies; each reader gets numbers of its own."""
+
+    def numpy(self: Any) -> NDArray[Any]:
+        content, values = self.__dict__.get("_content", (None, None))
+        if content is not self.data:
+            values = kind.numpy(self)
+            self.__dict__["_content"] = self.data, values
+        return np.array(values)
+
+    return type(kind.__name__, (kind,), {"numpy": numpy, "__module__": kind.__module__})
 
 
 def copied_record(records: Any, record: Mapping[str, Any]) -> Any:
     """Return a record of the same bytes that a strategy may change, without writing them out again."""
-    return records.ArrayRecord({name: copy.copy(array) for name, array in record.items()})
+    copied = records.ArrayRecord()
+    for name, array in record.items():
+        copied[name] = copy.copy(array)
+    return copied
 
 
 def from_record(record: Mapping[str, Any]) -> Tensors:

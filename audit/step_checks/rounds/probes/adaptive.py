@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.step_checks.findings import Finding, finding, gap
-from audit.step_checks.rounds.bench import FEWEST, LOUD, SMALL, Replies, RoundBench
+from audit.step_checks.rounds.bench import FEWEST, LOUD, SMALL, RoundBench
+from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.tensors import spread, zeros
 
 _SAFETY = 6.0  # standard errors of a deviation that is estimated from the rounds

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.step_checks.findings import Finding, PropertyStatus, finding
-from audit.step_checks.rounds.bench import FAINT, LOUD, SHAPES, Replies, RoundBench, RoundRelease
+from audit.step_checks.rounds.bench import FAINT, LOUD, SHAPES, RoundBench, RoundRelease
+from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.tensors import Tensors, distance, norm, spread, zeros
 
 _CONSEQUENCE = "so whether the round is released tells of one client, and any client can stop the training"

@@ -10,8 +10,9 @@ import numpy as np
 from audit.core.data import Array
 from audit.stats import noise_tests
 from audit.step_checks.findings import Finding, PropertyStatus, finding, gap
-from audit.step_checks.rounds.bench import SMALL, Replies, RoundBench
+from audit.step_checks.rounds.bench import SMALL, RoundBench
 from audit.step_checks.rounds.global_generators import seeded
+from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.tensors import norm, spread, zeros
 
 SIGNIFICANCE = 1e-9

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit.step_checks.findings import Finding, finding
-from audit.step_checks.rounds.bench import LOUD, SHAPES, SLACK, SMALL, Replies, RoundBench
+from audit.step_checks.rounds.bench import LOUD, SHAPES, SLACK, SMALL, RoundBench
+from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.tensors import distance, spread, zeros
 
 
