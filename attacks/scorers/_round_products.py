@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.signals import _reading as reading
+from attacks.signals import _canary_reading as canary_reading
 from audit.core.data import Array
 from audit.core.event_reading import noisy_steps, unit
 from audit.core.views import View
@@ -21,7 +21,7 @@ def score(target: View, attack: str, key: str) -> Array:
         Neyman, Pearson 1933 (most powerful tests). Andrew et al. 2023, arXiv 2302.03098 (canary clients). Li et al. 2022,
         arXiv 2202.10209 (cosines of examples).
     """
-    products = reading.products(target, attack, key)
+    products = canary_reading.products(target, attack, key)
     claimed = noisy_steps(target.mechanism)
     examples = target.mechanism is not None and unit(target.mechanism) == "example"
     if examples or claimed is None or claimed.noise_multiplier == 0 or claimed.sample_rate == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import _reading as reading
+from attacks.signals import _canary_reading as canary_reading
 from attacks.signals.token_log_probabilities import TokenLogProbabilities
 from audit.core.data import Array
 from audit.core.errors import ConfigError
@@ -40,8 +40,8 @@ class DiscoverableExtraction:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """The chance, `(m,)` float64."""
-        values = reading.text_signal(target, TokenLogProbabilities.key, "discoverable_extraction")
-        return texts.chance_of_extraction(values, reading.text_labels(target, "discoverable_extraction"), self.queries)
+        values = canary_reading.text_signal(target, TokenLogProbabilities.key, "discoverable_extraction")
+        return texts.chance_of_extraction(values, canary_reading.text_labels(target, "discoverable_extraction"), self.queries)
 
 
 PLUGIN = DiscoverableExtraction

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import _reading as reading
+from attacks.signals import _canary_reading as canary_reading
 from attacks.signals.extrapolated_exposures import ExtrapolatedExposures
 from attacks.signals.secret_ranks import SecretRanks
 from audit.core.data import Array
@@ -44,7 +44,7 @@ class Exposure:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Exposure in bits, `(m,)` float64."""
-        values = reading.text_signal(target, self._signal().key, "exposure")
+        values = canary_reading.text_signal(target, self._signal().key, "exposure")
         return np.asarray(values, dtype=np.float64) if self.extrapolated else texts.exposure(values, self.candidates)
 
     def _signal(self) -> SecretRanks | ExtrapolatedExposures:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import _reading as reading
+from attacks.signals import _canary_reading as canary_reading
 from attacks.signals.beam_continuations import BeamContinuations
 from attacks.signals.continuations import Continuations
 from audit.core.data import Array
@@ -39,7 +39,7 @@ class Extraction:
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """The share, `(m,)` float64."""
         (signal,) = self.needs.signals
-        return reading.text_signal(target, signal.key, "extraction")
+        return canary_reading.text_signal(target, signal.key, "extraction")
 
 
 PLUGIN = Extraction

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import _reading as reading
+from attacks.signals import _canary_reading as canary_reading
 from attacks.signals.step_products import StepProducts
 from audit.core.data import Array
 from audit.core.event_reading import noisy_steps
@@ -36,7 +36,7 @@ class GradientProduct:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log-likelihood ratio or sum of products of each canary, `(m,)` float64."""
-        products = reading.products(target, "gradient_product", StepProducts.key)
+        products = canary_reading.products(target, "gradient_product", StepProducts.key)
         step_claim = noisy_steps(target.mechanism)
         if step_claim is None or step_claim.noise_multiplier == 0 or products.shape[1] == 1:
             return np.asarray(products.sum(axis=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import _reading as reading
+from attacks.signals import _canary_reading as canary_reading
 from attacks.signals.token_log_probabilities import TokenLogProbabilities
 from audit.core import checks
 from audit.core.data import Array
@@ -37,8 +37,8 @@ class MinK:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """The mean of the lowest, `(m,)` float64."""
-        values = reading.text_signal(target, "token_log_probabilities", "min_k")
-        return texts.lowest_share_mean(values, reading.text_labels(target, "min_k"), self.share)
+        values = canary_reading.text_signal(target, "token_log_probabilities", "min_k")
+        return texts.lowest_share_mean(values, canary_reading.text_labels(target, "min_k"), self.share)
 
 
 PLUGIN = MinK

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import _reading as reading
+from attacks.signals import _canary_reading as canary_reading
 from attacks.signals.token_log_probabilities import TokenLogProbabilities
 from attacks.signals.token_moments import TokenMoments
 from audit.core import checks
@@ -40,10 +40,10 @@ class MinKPlusPlus:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """The mean of the lowest, `(m,)` float64."""
-        moments = reading.text_signal(target, "token_moments", "min_k_plus_plus")
-        values = reading.text_signal(target, "token_log_probabilities", "min_k_plus_plus")
+        moments = canary_reading.text_signal(target, "token_moments", "min_k_plus_plus")
+        values = canary_reading.text_signal(target, "token_log_probabilities", "min_k_plus_plus")
         standard = texts.standardised(values, moments[..., 0], moments[..., 1])
-        return texts.lowest_share_mean(standard, reading.text_labels(target, "min_k_plus_plus"), self.share)
+        return texts.lowest_share_mean(standard, canary_reading.text_labels(target, "min_k_plus_plus"), self.share)
 
 
 PLUGIN = MinKPlusPlus

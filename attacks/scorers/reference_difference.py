@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import _reading as reading
+from attacks.signals import _canary_reading as canary_reading
 from attacks.signals.initial_losses import InitialLosses
 from attacks.signals.losses import Losses
 from audit.core.data import Array
@@ -30,8 +30,8 @@ class ReferenceDifference:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Loss before minus loss after, `(m,)` float64."""
-        after = reading.text_signal(target, "losses", "reference_difference")
-        return reading.text_signal(target, "initial_losses", "reference_difference") - after
+        after = canary_reading.text_signal(target, "losses", "reference_difference")
+        return canary_reading.text_signal(target, "initial_losses", "reference_difference") - after
 
 
 PLUGIN = ReferenceDifference

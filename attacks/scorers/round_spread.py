@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import _reading as reading
+from attacks.signals import _canary_reading as canary_reading
 from attacks.signals.model_products import ModelProducts
 from audit.core.data import Array
 from audit.core.protocols import Needs
@@ -29,7 +29,7 @@ class RoundSpread:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Variance over rounds of each canary client's inner products, `(m,)` float64."""
-        return np.asarray(reading.products(target, "round_spread", ModelProducts.key).var(axis=1))
+        return np.asarray(canary_reading.products(target, "round_spread", ModelProducts.key).var(axis=1))
 
 
 PLUGIN = RoundSpread

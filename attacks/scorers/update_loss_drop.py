@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.signals import _reading as reading
+from attacks.signals import _canary_reading as canary_reading
 from attacks.signals.update_loss_drops import UpdateLossDrops
 from audit.core.data import Array
 from audit.core.protocols import Needs
@@ -29,7 +29,7 @@ class UpdateLossDrop:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """The sum of each example's falls over rounds, `(m,)` float64."""
-        return np.asarray(reading.products(target, "update_loss_drop", UpdateLossDrops.key).sum(axis=1))
+        return np.asarray(canary_reading.products(target, "update_loss_drop", UpdateLossDrops.key).sum(axis=1))
 
 
 PLUGIN = UpdateLossDrop

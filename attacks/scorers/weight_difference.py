@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import _reading as reading
+from attacks.signals import _canary_reading as canary_reading
 from attacks.signals.weight_products import WeightProducts
 from audit.core.data import Array
 from audit.core.protocols import Needs
@@ -30,7 +30,7 @@ class WeightDifference:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """The inner product of each canary, `(m,)` float64."""
-        return reading.products(target, "weight_difference", WeightProducts.key)
+        return canary_reading.products(target, "weight_difference", WeightProducts.key)
 
 
 PLUGIN = WeightDifference

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import _reading as reading
+from attacks.signals import _canary_reading as canary_reading
 from attacks.signals.compressed_sizes import CompressedSizes
 from attacks.signals.losses import Losses
 from audit.core.data import Array
@@ -29,10 +29,10 @@ class ZlibRatio:
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Minus loss over size, `(m,)` float64."""
-        sizes = reading.text_signal(target, "compressed_sizes", "zlib_ratio")
+        sizes = canary_reading.text_signal(target, "compressed_sizes", "zlib_ratio")
         if not (sizes > 0).all():
             raise ObservationError("attack 'zlib_ratio' got sizes that are not above 0; zlib gives at least 8 bytes")
-        return -reading.text_signal(target, "losses", "zlib_ratio") / sizes
+        return -canary_reading.text_signal(target, "losses", "zlib_ratio") / sizes
 
 
 PLUGIN = ZlibRatio

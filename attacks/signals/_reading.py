@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from audit.core.data import Array, Canaries
+from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.views import View
 from audit.stats.scoring import regression, signals
@@ -113,7 +113,7 @@ def logits(target: View, attack: str) -> tuple[Array, Array]:
             f"attack '{attack}' reads the logits of all classes and the target shows none; "
             "give logits, or use an attack that needs losses only (loss, lira, offset, attack_r, attack_p)"
         )
-    values = _finite(signal_values, attack)
+    values = checked(signal_values, attack)
     return values.reshape(-1, *values.shape[-2:]), class_labels(target, attack)
 
 
@@ -126,7 +126,7 @@ def reference_logits(reference: View, attack: str) -> Array:
     signal_values = reference.get("logits")
     if signal_values is None:
         raise ObservationError(f"attack '{attack}' reads logits of all classes and its references show none")
-    return _finite(signal_values, attack)
+    return checked(signal_values, attack)
 
 
 def right_predictions(target: View, reference: View, attack: str, key: str) -> tuple[Array, Array]:
@@ -183,64 +183,6 @@ def boundaries(target: View, reference: View, attack: str, key: str) -> tuple[Ar
     return signal_pair(key, target, reference, attack)
 
 
-def products(target: View, attack: str, key: str) -> Array:
-    """Inner products with gradient canaries, `(m, steps)` or `(m,)` float64, checked.
-
-    Raises:
-        ObservationError: there are none, they have another shape or are not finite.
-    """
-    signal_values = target.get(key)
-    if signal_values is None:
-        raise ObservationError(
-            f"attack '{attack}' reads inner products with gradient canaries and none were recorded; use canaries "
-            "dirac_gradient or random_gradient, with access all_steps for gradient_product and final_weights for "
-            "weight_difference; in federated training, signed_cosine with update_product, sum_product or model_product"
-        )
-    products = np.asarray(signal_values, dtype=np.float64)
-    axes = 1 if key == "weight_products" else 2
-    bad = int(products.size - np.isfinite(products).sum())
-    if products.ndim != axes or bad:
-        raise ObservationError(
-            f"attack '{attack}' got products of shape {products.shape}, {bad} of them not finite; "
-            f"expected finite {'(m, steps)' if axes == 2 else '(m,)'}"
-        )
-    return products
-
-
-def of_groups(values: Array, canaries: Canaries) -> Array:
-    """Return what was seen of each planted record in rounds `(N, m copies, rounds)`, summed over each canary's group."""
-    models, planted, rounds = values.shape
-    if planted == len(canaries):
-        return values
-    return np.asarray(values.reshape(models, len(canaries), -1, rounds).sum(axis=2))
-
-
-def text_signal(target: View, key: str, attack: str) -> Array:
-    """A signal of texts under the target, float64, checked.
-
-    Raises:
-        ObservationError: it was not observed, or is not finite.
-    """
-    values = target.get(key)
-    if values is None:
-        raise ObservationError(
-            f"attack '{attack}' reads {key} of texts and the target shows none; use trainer language_model with canaries "
-            "that are texts"
-        )
-    return np.asarray(_finite(values, attack), dtype=np.float64)
-
-
-def text_labels(target: View, attack: str) -> Array:
-    """The tokens to predict, `(m, T)`, -1 elsewhere.
-
-    Raises:
-        ObservationError: the target's records are no texts.
-    """
-    if target.labels is None or np.ndim(target.labels) != 2:
-        raise ObservationError(f"attack '{attack}' reads the tokens of texts and the target shows none")
-    return np.asarray(target.labels)
-
-
 def memberships(reference: View, fewest: int, attack: str, *, online: bool) -> Array:
     """The references' coins `(k, m)`, checked to be what an online or offline attack can work with.
 
@@ -278,8 +220,8 @@ def signal_pair(key: str, target: View, reference: View, attack: str) -> tuple[A
         raise ObservationError(
             f"attack '{attack}' reads {key} of records and {reason}; give models that do, or choose another attack"
         )
-    target_values = _finite(target_values, attack)
-    return target_values, np.empty((0, *target_values.shape)) if reference_values is None else _finite(reference_values, attack)
+    target_values = checked(target_values, attack)
+    return target_values, np.empty((0, *target_values.shape)) if reference_values is None else checked(reference_values, attack)
 
 
 def class_labels(target: View, attack: str) -> Array:
@@ -314,7 +256,7 @@ def unusable(values: Array) -> int:
     return int(values.size - (np.abs(values.astype(np.float64)) <= LARGEST).sum())
 
 
-def _finite(values: Array, attack: str) -> Array:
+def checked(values: Array, attack: str) -> Array:
     values = np.asarray(values)
     bad = unusable(values)
     if bad:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import _reading as reading
+from attacks.signals import _canary_reading as canary_reading
 from audit.core.data import Array, Canaries
 from audit.core.models import OpenModels
 
@@ -24,7 +24,7 @@ class ModelProducts:
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array:
         """`(N, m, rounds)`."""
-        return reading.of_groups(models.round_products(self.source), canaries)
+        return canary_reading.of_groups(models.round_products(self.source), canaries)
 
 
 PLUGIN = ModelProducts

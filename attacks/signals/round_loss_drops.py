@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from attacks.signals import _reading as reading
+from attacks.signals import _canary_reading as canary_reading
 from audit.core.data import Array, Canaries
 from audit.core.models import OpenModels
 
@@ -22,7 +22,7 @@ class RoundLossDrops:
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
         """`(N, m, rounds)`; None for canary clients, which have no loss."""
-        return None if canaries.are_gradients else reading.of_groups(models.round_loss_drops(self.source), canaries)
+        return None if canaries.are_gradients else canary_reading.of_groups(models.round_loss_drops(self.source), canaries)
 
 
 PLUGIN = RoundLossDrops

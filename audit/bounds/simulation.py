@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from audit.bounds import budget, claim_test, known_laws
+from audit.bounds import budget, claim_test, known_laws, simulation_costs
 from audit.bounds import power as planning
 from audit.bounds.known_laws import KnownLaw
 from audit.core import checks
@@ -31,42 +31,9 @@ REPETITIONS = 200
 FEW_REPETITIONS = (200, 100, 50, 20)  # taken in place of more where those would take long; fewer than the last say nothing
 DRAWS = (100, 50, 20)
 LOOKS = 5  # at each simulated audit, until it is known what would have been caught
-BUDGET, QUICK = 2.0, 0.25  # about so many seconds on one core for each question, and where a caller waits for it
 NEAR = 0.1  # shares of members so close to the coins' are not told apart
 
-# about how long a few thousand scores, and each further one, take to test one claim, in seconds on one core
-SECONDS = {
-    "both_ends": 0.003,
-    "clopper_pearson": 0.0005,
-    "fdp_rank": 0.001,
-    "gaussian": 0.0005,
-    "one_run": 0.0005,
-    "one_run_fdp": 0.0015,
-    "one_run_secrets": 0.003,
-    "product_channel": 0.001,
-    "rank_exact": 0.002,
-    "reconstruction": 0.0002,
-    "sequential": 0.008,
-}
-SECONDS_A_SCORE = 2e-7
-BOUND = {
-    "both_ends": 0.08,
-    "clopper_pearson": 0.001,
-    "fdp_rank": 0.2,
-    "gaussian": 0.2,
-    "one_run": 0.02,
-    "one_run_fdp": 0.02,
-    "one_run_secrets": 0.1,
-    "product_channel": 0.02,
-    "rank_exact": 0.01,
-    "reconstruction": 0.09,  # inside DP-SGD
-    "sequential": 0.1,
-}  # and for a whole bound
-WHOLE = 10  # simulated audits to one whose bounds are made
-SIMULATING, FRESH = ("gaussian", "fdp_rank"), 0.006  # more for a test that shares no draws
-MOST_SECONDS = 600.0  # that a number of audits may take for each law where a caller asks for that number
 OUTSIDE = 0.01  # chance that a simulated rate lies outside of its interval
-UNKNOWN = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,8 +112,8 @@ def path_of(estimator: Estimator, scores: Scores, *, delta: float, level: float)
 
 def quick(path: Path) -> tuple[Certificate, ...]:
     """`certify` with as many audits as fit into about a quarter of a second for each law; nothing where twenty do not."""
-    seconds = sum(_audit_seconds(estimator, path) for attack in path.attacks for estimator in attack)
-    count = _affordable(REPETITIONS, seconds, FEW_REPETITIONS, QUICK)
+    seconds = sum(simulation_costs.audit_seconds(estimator, path.scores) for attack in path.attacks for estimator in attack)
+    count = simulation_costs.affordable(REPETITIONS, seconds, FEW_REPETITIONS, simulation_costs.QUICK)
     return certify(path, count) if count else ()
 
 
@@ -161,7 +128,7 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
 
     Raises:
         ConfigError: more than `REPETITIONS` audits were asked for, which are made whatever they take, and they would take
-            longer than about `MOST_SECONDS` for a law; or fewer than none.
+            longer than about `simulation_costs.MOST_SECONDS` for a law; or fewer than none.
     """
     if repetitions < 0:
         raise ConfigError(f"{repetitions} simulated audits were asked for; expected 0 or more")
@@ -174,11 +141,11 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
             [estimator for estimator in attack if family_of(estimator, path) in law.families and _speaks(estimator, path)]
             for attack in path.attacks
         ]
-        costs = sum(_audit_seconds(estimator, path) for attack in taking_part for estimator in attack)
+        costs = sum(simulation_costs.audit_seconds(estimator, path.scores) for attack in taking_part for estimator in attack)
         count = (
-            _affordable(repetitions, costs, FEW_REPETITIONS)
+            simulation_costs.affordable(repetitions, costs, FEW_REPETITIONS)
             if repetitions <= REPETITIONS
-            else _within_limit(repetitions, costs)
+            else simulation_costs.within_limit(repetitions, costs)
         )
         if any(taking_part) and count:
             certificates.append(_certificate(path, law, taking_part, count))
@@ -190,7 +157,7 @@ def _certificate(path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator
     for repetition in range(repetitions):
         stream = Seed(0).child(f"certificate:{law.name}", repetition)
         question = attacks, _views(law, path, stream), law.epsilon, stream
-        refutes, is_searched = path.wrong(*question), repetition % WHOLE == 0 and not path.together
+        refutes, is_searched = path.wrong(*question), repetition % simulation_costs.WHOLE == 0 and not path.together
         is_above = is_searched and path.above(*question)
         wrong, above, searches = wrong + (refutes or is_above), above + is_above, searches + is_searched
     counts = [(wrong, repetitions), *([(above, searches)] if searches else [])]
@@ -218,7 +185,7 @@ def detectable(path: Path, claims: tuple[Claim, ...] = (), power: float = planni
         return ()
     detectables = []
     for estimator in path.estimators:
-        draws = _affordable(DRAWS[0], LOOKS * _seconds(estimator, path), DRAWS)
+        draws = simulation_costs.affordable(DRAWS[0], LOOKS * simulation_costs.claim_seconds(estimator, path.scores), DRAWS)
         if not draws or not _speaks(estimator, path):
             continue
         probe = claim_test.probe(estimator, path.game, path.mechanism, path.delta)
@@ -242,39 +209,6 @@ def _speaks(estimator: Estimator, path: Path) -> bool:
 def family_of(estimator: Estimator, path: Path) -> str | None:
     """The trade-off family inside which an estimator's bounds hold, or None."""
     return claim_test.family_of(estimator, path.game, path.mechanism, path.delta)
-
-
-def _audit_seconds(estimator: Estimator, path: Path) -> float:
-    """About how long a simulated audit of a certificate takes: a test that shares no draws, and now and then a bound."""
-    kind = _kind(estimator)
-    return _seconds(estimator, path) + (FRESH if kind in SIMULATING else 0.0) + BOUND.get(kind, UNKNOWN) / WHOLE
-
-
-def _kind(estimator: Estimator) -> str:
-    return type(estimator).__module__.rsplit(".", maxsplit=1)[-1]
-
-
-def _seconds(estimator: Estimator, path: Path) -> float:
-    """About how long one test of one claim takes."""
-    return SECONDS.get(_kind(estimator), UNKNOWN) + SECONDS_A_SCORE * path.scores
-
-
-def _affordable(repetitions: int, seconds: float, choices: tuple[int, ...], budget: float | None = None) -> int:
-    """`repetitions`, else the largest of `choices` below it, that fits into the budget; 0 where none does."""
-    if repetitions < choices[-1]:
-        return repetitions
-    limit = BUDGET if budget is None else budget
-    return max((count for count in (repetitions, *choices) if count <= repetitions and count * seconds <= limit), default=0)
-
-
-def _within_limit(repetitions: int, seconds: float) -> int:
-    """`repetitions` of so many seconds each, where they end within the limit."""
-    if repetitions * seconds > MOST_SECONDS:
-        raise ConfigError(
-            f"{repetitions} simulated audits would take about {repetitions * seconds / 60:.0f} minutes for each law; ask for "
-            f"at most {math.floor(MOST_SECONDS / seconds)}, which end within about {MOST_SECONDS / 60:.0f} minutes"
-        )
-    return repetitions
 
 
 def _views(law: KnownLaw, path: Path, seed: Seed) -> list[Scores]:

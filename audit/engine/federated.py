@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,46 +15,15 @@ from audit.core.record_arrays import concatenate
 from audit.core.seeds import Seed
 from audit.core.training import Progress, TrainedModels, TrainingJob
 from audit.engine.clipping import all_finite, clip_factors, stacked_state
-from audit.engine.compiled_clients import client_steps
 from audit.engine.device import find_device
 from audit.engine.federated_canaries import CanaryClients, PlantedCanaries, RoundSight, stream, streams
-from audit.engine.federated_clients import CACHE_CLIENTS, LocalTraining, Workers, batches, split
+from audit.engine.federated_clients import CACHE_CLIENTS, Workers
 from audit.engine.federated_measures import RoundMeasures
+from audit.engine.federated_plan import RoundPlan, batches, split
 from audit.engine.federated_records import CanaryExamples, RecordClients
 from audit.engine.losses import input_tensor, label_tensor
 from audit.engine.optimizing import optimizer_of
 from audit.models.build import starting
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundPlan:
-    """How a federation works.
-
-    Attributes:
-        clients: a public constant.
-        noise: "none", "central", "local", "distributed" or "records" (in each client's own steps).
-        dropped: clients whose share of a distributed noise is missing.
-        cohorts: fixed groups of clients that take turns, one a round; each step of the accounting is a turn of all.
-        local: what a client does in a round.
-        split: of the records over the clients: "uniform", "dirichlet", or "column" of the data.
-        concentration: of the Dirichlet law.
-        split_seed: of the split.
-        example_cap: clients are weighted by their records over this public number, at most 1; None weights all by 1.
-        slots: clients trained at once.
-        hosts: clients among whose records canary examples are; None where canaries are clients.
-    """
-
-    clients: int
-    noise: str = "central"
-    dropped: int = 0
-    cohorts: int = 1
-    local: LocalTraining = field(default_factory=LocalTraining)
-    split: str = "dirichlet"
-    concentration: float = 0.3
-    split_seed: int = 0
-    example_cap: int | None = None
-    slots: int = 64
-    hosts: int | None = None
 
 
 class Federations:
@@ -97,8 +65,7 @@ class Federations:
         self.record_table, self.sizes = self.canaries.rows(
             split(job.dataset, plan.clients, plan.split, plan.concentration, Seed(plan.split_seed))
         )
-        if plan.local.private is None:
-            self.workers.fast_steps = client_steps(modules[0], records, plan.local.compile, self._examples())
+        self.workers.compile(modules[0], self._examples())
         self.weights = self.weight_of(torch.from_numpy(np.array(self.sizes)).to(device, torch.float32))
         self.canaries.send(self.clipped, self.weight_of, int(self.sizes.max()))
         self.optimizer = optimizer_of(job).start(self.rounds)
@@ -216,9 +183,9 @@ class Federations:
                 torch.from_numpy(np.ascontiguousarray(real[part, :, :longest])).to(device),
                 self._record_noise(number, federation[part], client[part]),
             )
-            if self.workers.inside is not None:
-                measures.note_inside(owner, self.workers.inside)
-            blocks = (values.split(CACHE_CLIENTS) for values in (client_updates, owner, number_of))
+            if client_updates.private is not None:
+                measures.note_inside(owner, client_updates.private)
+            blocks = (values.split(CACHE_CLIENTS) for values in (client_updates.moves, owner, number_of))
             for updates, owners, numbers in zip(*blocks, strict=True):  # few enough to stay in the cache meanwhile
                 products, finite = self.clipped(updates, self.weights[owners, numbers])
                 self.canaries.arrive(owners, numbers, products)

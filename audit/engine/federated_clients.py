@@ -1,4 +1,4 @@
-"""The clients of federated trainings: who takes part, on which records, and the updates that they come to, many at once."""
+"""The clients of federated trainings: the updates that they come to in a round, many at once."""
 
 from __future__ import annotations
 
@@ -6,112 +6,51 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from audit.core import checks
-from audit.core.data import Array, Dataset
-from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.seeds import Seed
-from audit.data import clients
+from audit.core.errors import UnsupportedMechanism
 from audit.engine.clipping import Clip, Gradients, Rows
-from audit.engine.compiled_clients import ClientSteps
-from audit.engine.compiled_mlp import COMPILE
+from audit.engine.compiled_clients import ClientSteps, client_steps
 from audit.engine.dispatch import gradients_of
+from audit.engine.federated_plan import LocalTraining, RecordNoise
 from audit.engine.layer_map import has_random_layers
 from audit.engine.losses import USUAL
 from audit.engine.parameter_layout import Layout
 from audit.engine.per_model_loop import LoopGradients
 
-SPLITS = ("uniform", "dirichlet", "column")
 _CREW = 4  # sizes of crews are multiples of this
 CACHE_CLIENTS = 16  # updates at once in what takes one pass over each after the other
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordNoise:
-    """DP-SGD on a client's own records: every local step is a noisy sum over a Poisson batch of clipped gradients.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PrivateSteps:
+    """DP-SGD in the steps of some clients, and what it came to; the tensors grow from step to step.
 
     Attributes:
-        rate: chance of each record to be in a step's batch.
-        clip_norm: l2 bound on one record's gradient.
-        noise_multiplier: noise standard deviation over that.
-        batch: public number by which the noisy sum is divided.
+        noise: of every step.
+        streams: of each client's draws.
+        squares: `(k,)` float64 sum of squares of each client's noise, over the accounted variance.
+        largest: `(k,)` each client's largest clipped gradient, over the clip norm.
     """
 
-    rate: float
-    clip_norm: float
-    noise_multiplier: float
-    batch: float
+    noise: RecordNoise
+    streams: Sequence[torch.Generator]
+    squares: Tensor
+    largest: Tensor
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalTraining:
-    """What a client does with its records in a round.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LocalUpdates:
+    """What some clients come to in a round.
 
     Attributes:
-        steps: gradient steps on the client's own loss.
-        batch: records of a step, drawn afresh without replacement; None for all that the client has.
-        learning_rate: of these steps.
-        private: where these steps are DP-SGD; `batch` says nothing then.
-        compile: "on", "auto" or "off": whether steps without noise are those of compiled code where the model is a chain.
+        moves: `(k, width)` how far each client's model moved, as a gradient: first minus last.
+        private: where their steps are DP-SGD.
     """
 
-    steps: int = 5
-    batch: int | None = None
-    learning_rate: float = 0.1
-    private: RecordNoise | None = None
-    compile: str = "off"
-
-    def __post_init__(self) -> None:
-        if self.steps < 1 or (self.batch is not None and self.batch < 1) or not self.learning_rate > 0:
-            raise ConfigError(
-                f"local_steps {self.steps}, local_batch {self.batch}, local_learning_rate {self.learning_rate}; expected at "
-                "least 1, at least 1 or null, and more than 0"
-            )
-        checks.choice(self.compile, "compile", COMPILE)
-
-
-def split(dataset: Dataset, count: int, kind: str, concentration: float, seed: Seed) -> tuple[Array, ...]:
-    """Return the rows of the train split that each client holds: the same for all federations of an audit.
-
-    Raises:
-        ConfigError: no split of that name.
-        DataError: too few records.
-    """
-    generator = seed.child("clients").numpy()
-    if kind == "uniform":
-        return clients.uniform(len(dataset.train), count, generator)
-    if kind == "dirichlet":
-        return clients.dirichlet(dataset.train.labels, count, concentration, generator)
-    if kind == "column":
-        return clients.by_owner(dataset.owners, len(dataset.train), count)
-    raise ConfigError(f"split is '{kind}'; expected one of {', '.join(SPLITS)}")
-
-
-def batches(sizes: Array, local: LocalTraining, generator: np.random.Generator) -> tuple[Array, Array]:
-    """Return positions among each client's records `(k, steps, rows)` and which of them are real, bool.
-
-    Args:
-        sizes: `(k,)` records of each client.
-        local: steps and batch.
-        generator: of the draws; unused where a step takes all records.
-    """
-    longest = int(sizes.max())
-    real = np.arange(longest) < sizes[:, None]
-    shape = (len(sizes), local.steps, longest)
-    if local.private is not None:
-        drawn = real[:, None] & (generator.random(shape) < local.private.rate)
-        counts = drawn.sum(axis=2)
-        width = max(1, int(counts.max()))
-        return np.argsort(~drawn, axis=2, kind="stable")[:, :, :width], np.arange(width) < counts[:, :, None]
-    if local.batch is None:
-        return np.broadcast_to(np.arange(longest), shape), np.broadcast_to(real[:, None], shape)
-    width = min(local.batch, longest)
-    order = np.where(real[:, None], generator.random(shape), np.inf)
-    columns = np.argsort(order, axis=2)[:, :, :width]
-    return columns, np.broadcast_to((np.arange(width) < sizes[:, None])[:, None], columns.shape)
+    moves: Tensor
+    private: PrivateSteps | None = None
 
 
 class Workers:
@@ -127,11 +66,6 @@ class Workers:
         slots: clients at once.
         local: what they do.
 
-    Attributes:
-        fast_steps: takes the local steps instead of torch, where it is given.
-        inside: of the updates computed last, where their steps are DP-SGD: the sum of squares of each client's noise, over the
-            accounted variance, and its largest clipped gradient, over the clip norm, `(k,)` each.
-
     Raises:
         UnsupportedMechanism: dropout, or an untrained tensor that differs between federations.
     """
@@ -146,8 +80,7 @@ class Workers:
     ) -> None:
         self.inputs, self.labels = records
         self.local, self.slots = local, slots
-        self.fast_steps: ClientSteps | None = None
-        self.inside: tuple[Tensor, Tensor] | None = None
+        self._compiled: ClientSteps | None = None
         copies = {name: value[:1].expand(slots, *value.shape[1:]).clone() for name, value in state.items()}
         self.moved = _moved_buffers(module, self.inputs[:2])
         if self.moved and local.private is not None:
@@ -164,9 +97,19 @@ class Workers:
         self.width = self.layout.width + sum(shape.numel() for shape in self.buffers.values())
         self.columns = torch.cat([self.layout.columns(), torch.arange(self.layout.width, self.width)]).to(self.inputs.device)
 
+    def compile(self, module: nn.Module, examples: float) -> None:
+        """Leave local steps without noise to compiled code, where the settings ask for it and `module` is a chain.
+
+        Args:
+            module: one model.
+            examples: passes over one record that a federation comes to in expectation.
+        """
+        if self.local.private is None:
+            self._compiled = client_steps(module, (self.inputs, self.labels), self.local.compile, examples)
+
     def parts(self, count: int) -> Iterator[slice]:
         """Return which of so many clients train at once: parts of about one size, few enough for the slots and the cache."""
-        size = self.slots if self.fast_steps is None else min(self.slots, CACHE_CLIENTS)
+        size = self.slots if self._compiled is None else min(self.slots, CACHE_CLIENTS)
         step = -(-count // -(-count // size)) if count else size
         return (slice(start, start + step) for start in range(0, count, step))
 
@@ -200,8 +143,8 @@ class Workers:
             start += shape.numel()
         return parts
 
-    def updates(self, start: Tensor, rows: Tensor, real: Tensor, streams: Sequence[torch.Generator] = ()) -> Tensor:
-        """Return how far each client's model moved, as a gradient: first minus last, `(k, width)`, for `k` up to `slots`.
+    def updates(self, start: Tensor, rows: Tensor, real: Tensor, streams: Sequence[torch.Generator] = ()) -> LocalUpdates:
+        """Return how far the models of `k` clients moved, for `k` up to `slots`.
 
         Args:
             start: `(k, width)` models that the clients were sent.
@@ -209,17 +152,16 @@ class Workers:
             real: which of those are not padding.
             streams: of each client's own noise, where its steps are DP-SGD.
         """
-        if self.fast_steps is not None:
+        if self._compiled is not None:
             last = start.clone()
-            self.fast_steps.descend(last, rows, real, self.local.learning_rate)
-            return torch.sub(start, last, out=last)
+            self._compiled.descend(last, rows, real, self.local.learning_rate)
+            return LocalUpdates(moves=torch.sub(start, last, out=last))
         count = len(start)
         models = self.crew(count)
         missing = len(models.flat) - count
         if missing:
             rows, real = (torch.cat([part, part.new_zeros(missing, *part.shape[1:])]) for part in (rows, real))
-        if self.local.private is not None:
-            self.inside = torch.zeros(count, dtype=torch.float64, device=start.device), start.new_zeros(count)
+        private = self._private_steps(start, streams)
         buffers = models_state(models, self.moved)
         models.flat[:count] = start[:, : self.layout.width]
         for name, part in self._parts(start).items():
@@ -229,29 +171,33 @@ class Workers:
             batch = Rows(
                 inputs=self.inputs.index_select(0, indices), labels=self.labels.index_select(0, indices), mask=real[:, step]
             )
-            if self.local.private is None:
+            if private is None:
                 # a step in one pass over memory: rows weighed by the rate over their number add up to what parameters lose
                 share = -self.local.learning_rate / batch.mask.sum(1, keepdim=True).clamp(min=1)
                 models.add_sum(replace(batch, mask=batch.mask * share), None, models.flat)
             else:
-                models.flat.sub_(self._private_gradient(models, batch, streams), alpha=self.local.learning_rate)
+                models.flat.sub_(self._private_gradient(models, batch, private), alpha=self.local.learning_rate)
         parts = [models.flat[:count], *(buffers[name][:count].reshape(count, -1) for name in self.moved)]
-        return start - (torch.cat(parts, dim=1) if self.moved else parts[0])
+        return LocalUpdates(moves=start - (torch.cat(parts, dim=1) if self.moved else parts[0]), private=private)
 
-    def _private_gradient(self, models: Gradients, batch: Rows, streams: Sequence[torch.Generator]) -> Tensor:
-        """Return the noisy mean of clipped gradients of each client that DP-SGD takes a step along."""
-        private = self.local.private
-        gradient = torch.zeros_like(models.flat)
-        if private is not None and self.inside is not None:
-            clipping = models.add_sum(batch, Clip(norm=private.clip_norm), gradient)
-            noise = self.noise_of_step(streams, private).to(gradient.device)
-            gradient[: len(noise)].add_(noise)
-            gradient.div_(private.batch)
-            squares, largest = self.inside
-            deviation = max(private.noise_multiplier * private.clip_norm, 1e-300)
-            squares += (noise.double() / deviation).square().sum(1)
-            if clipping is not None:
-                torch.maximum(largest, clipping.left[: len(noise)].amax(1) / private.clip_norm, out=largest)
+    def _private_steps(self, start: Tensor, streams: Sequence[torch.Generator]) -> PrivateSteps | None:
+        """Return DP-SGD of clients that start from those models, before the first step; None where clients add no noise."""
+        if self.local.private is None:
+            return None
+        squares = torch.zeros(len(start), dtype=torch.float64, device=start.device)
+        return PrivateSteps(noise=self.local.private, streams=streams, squares=squares, largest=start.new_zeros(len(start)))
+
+    def _private_gradient(self, models: Gradients, batch: Rows, steps: PrivateSteps) -> Tensor:
+        """Return the noisy mean of clipped gradients of each client that DP-SGD takes a step along; adds it to `steps`."""
+        private, gradient = steps.noise, torch.zeros_like(models.flat)
+        clipping = models.add_sum(batch, Clip(norm=private.clip_norm), gradient)
+        noise = self.noise_of_step(steps.streams, private).to(gradient.device)
+        gradient[: len(noise)].add_(noise)
+        gradient.div_(private.batch)
+        deviation = max(private.noise_multiplier * private.clip_norm, 1e-300)
+        steps.squares.add_((noise.double() / deviation).square().sum(1))
+        if clipping is not None:
+            torch.maximum(steps.largest, clipping.left[: len(noise)].amax(1) / private.clip_norm, out=steps.largest)
         return gradient
 
     def noise_of_step(self, streams: Sequence[torch.Generator], private: RecordNoise) -> Tensor:

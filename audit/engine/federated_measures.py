@@ -8,6 +8,7 @@ from torch import Tensor
 
 from audit.core.data import Array
 from audit.core.training import Executed
+from audit.engine.federated_clients import PrivateSteps
 
 
 class RoundMeasures:
@@ -36,12 +37,11 @@ class RoundMeasures:
             norms.scatter_reduce_(0, owner, updates.norm(dim=1), "amax")
             self.note_norms(norms)
 
-    def note_inside(self, owner: Tensor, inside: tuple[Tensor, Tensor]) -> None:
-        """Note the noise and the largest clipped gradients of clients' own steps, as `Workers.inside` has them."""
-        squares, largest = inside
-        self.inner_squares.index_add_(0, owner, squares)
+    def note_inside(self, owner: Tensor, steps: PrivateSteps) -> None:
+        """Note the noise and the largest clipped gradients of the clients' own steps, each of federation `owner` `(k,)`."""
+        self.inner_squares.index_add_(0, owner, steps.squares)
         self.inner_updates.index_add_(0, owner, torch.ones_like(owner))
-        self.inner_largest.scatter_reduce_(0, owner, largest, "amax")
+        self.inner_largest.scatter_reduce_(0, owner, steps.largest, "amax")
 
     def note_norms(self, norms: Tensor | None) -> None:
         """Note the largest norm of each federation `(N,)` among some that entered the sum; None where there were none."""

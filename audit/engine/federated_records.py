@@ -200,7 +200,7 @@ class RecordClients:
         if not self.conduct.trains:
             return (self.previous - self.served)[federation]
         rows = (self.sight.first + client).view(-1, 1, 1).expand(-1, self.workers.local.steps, 1)
-        return self.workers.updates(self.served[federation], rows, torch.ones_like(rows, dtype=torch.bool))
+        return self.workers.updates(self.served[federation], rows, torch.ones_like(rows, dtype=torch.bool)).moves
 
     def arrive(self, owner: Tensor, client: Tensor, updates: Tensor) -> None:
         """Note nothing: no honest client's update hangs on a canary."""

@@ -8,8 +8,8 @@ from audit.core import checks
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import unit
 from audit.core.training import Progress, TrainingJob
-from audit.engine.federated import Federations, RoundPlan
-from audit.engine.federated_clients import SPLITS, LocalTraining, RecordNoise
+from audit.engine.federated import Federations
+from audit.engine.federated_plan import SPLITS, LocalTraining, RecordNoise, RoundPlan
 from audit.engine.subject import Ensemble
 
 

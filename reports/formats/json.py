@@ -1,4 +1,4 @@
-"""report.json: the whole report as canonical JSON, both ways, and its published schema.
+"""report.json: the whole report as canonical JSON, both ways; `_schema` has its published schema.
 
 The classes of `audit.core` (`results`, `game_results`, `claims`, `evaluation`) are the only description of the format: encoder,
 decoder and schema all walk the same type hints. Conventions that JSON lacks:
@@ -13,13 +13,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import sys
-import types
 import typing
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from audit.core.access import Access
@@ -27,11 +23,10 @@ from audit.core.errors import AuditError, DataError, OutputError
 from audit.core.events import Event
 from audit.core.results import SCHEMA, AuditReport
 from audit.core.version import __version__
+from reports.formats._field_types import INFINITIES, TAG, element_of, hints_of, is_optional, members_of
 from reports.formats._mechanisms import WrittenForm, written_form
 
 FILE = "report.json"
-TAG = "type"
-INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def to_json(report: AuditReport) -> bytes:
@@ -78,32 +73,6 @@ def _writer(plain: Mapping[str, Any]) -> str:
     )
 
 
-def schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of report.json.
-
-    >>> schema()["properties"]["schema"]
-    {'const': 'audit-report/1.0'}
-    """
-    definitions: dict[str, Any] = {}
-    _describe(AuditReport, definitions)
-    root = definitions.pop(AuditReport.__name__)
-    root["properties"]["schema"] = {"const": SCHEMA}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": SCHEMA,
-        "title": "Privacy audit report",
-        "$comment": "The file is canonical: keys sorted, no white space, one final newline. An infinite number is the string "
-        "Infinity or -Infinity; NaN never occurs. Fields may be added within version 1, each with a default.",
-        **root,
-        "$defs": dict(sorted(definitions.items())),
-    }
-
-
-def schema_text() -> str:
-    """The schema as it is published in docs/report-schema.json."""
-    return json.dumps(schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-
-
 class Json:
     """Renders report.json."""
 
@@ -112,31 +81,8 @@ class Json:
         return {FILE: to_json(report)}
 
 
-@cache
-def _hints(kind: type[Any]) -> dict[str, Any]:
-    """Return the types of a class's fields; where it holds an event, those of the forms that files hold."""
-    hints = typing.get_type_hints(kind)
-    return {name: WrittenForm | None if Event in typing.get_args(hint) else hint for name, hint in hints.items()}
-
-
-def _members(kind: Any) -> tuple[Any, ...]:
-    """The alternatives of a union, None left out; empty for anything else."""
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        return tuple(arg for arg in typing.get_args(kind) if arg is not type(None))
-    return ()
-
-
-def _optional(kind: Any) -> bool:
-    return type(None) in typing.get_args(kind) and bool(_members(kind))
-
-
-def _element(kind: Any, index: int) -> Any:
-    arguments = typing.get_args(kind)
-    return arguments[0] if arguments[-1] is Ellipsis else arguments[index]
-
-
 def _encode(value: Any, kind: Any, location: str) -> Any:
-    members = _members(kind)
+    members = members_of(kind)
     if len(members) == 1:
         kind = members[0]
     if isinstance(value, Event):
@@ -150,9 +96,9 @@ def _encode(value: Any, kind: Any, location: str) -> Any:
     if kind is int and isinstance(value, int):
         return value
     if isinstance(value, tuple):
-        return [_encode(element, _element(kind, i), f"{location}[{i}]") for i, element in enumerate(value)]
+        return [_encode(element, element_of(kind, i), f"{location}[{i}]") for i, element in enumerate(value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = _hints(type(value))
+        hints = hints_of(type(value))
         names = [field.name for field in dataclasses.fields(value)]
         plain = {name: _encode(getattr(value, name), hints[name], f"{location}.{name}") for name in names}
         return plain | ({TAG: type(value).__name__} if len(members) > 1 else {})
@@ -170,9 +116,9 @@ def _no_constant(name: str) -> float:
 
 
 def _decode(value: Any, kind: Any, location: str) -> Any:
-    if value is None and _optional(kind):
+    if value is None and is_optional(kind):
         return None
-    members = _members(kind)
+    members = members_of(kind)
     if len(members) > 1:
         return _decode_tagged(value, members, location)
     if members:
@@ -210,7 +156,7 @@ def _object(value: Any, kind: Any, location: str) -> Any:
     missing = [name for name in mandatory if name not in value]
     if missing:
         raise DataError(f"{FILE}: {location} lacks the field {missing[0]!r} of {kind.__name__}")
-    hints = _hints(kind)
+    hints = hints_of(kind)
     try:
         return kind(**{name: _decode(item, hints[name], f"{location}.{name}") for name, item in value.items()})
     except DataError:
@@ -225,7 +171,7 @@ def _array(value: Any, kind: Any, location: str) -> tuple[Any, ...]:
     arguments = typing.get_args(kind)
     if arguments[-1] is not Ellipsis and len(value) != len(arguments):
         raise DataError(f"{FILE}: {location} has {len(value)} entries; expected {len(arguments)}")
-    return tuple(_decode(element, _element(kind, i), f"{location}[{i}]") for i, element in enumerate(value))
+    return tuple(_decode(element, element_of(kind, i), f"{location}[{i}]") for i, element in enumerate(value))
 
 
 def _scalar(value: Any, kind: Any, location: str) -> Any:
@@ -247,64 +193,4 @@ def _scalar(value: Any, kind: Any, location: str) -> Any:
     raise DataError(f"{FILE}: {location} is {value!r:.60}; expected a {getattr(kind, '__name__', kind)}")
 
 
-def _describe(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    """The schema of one type; classes and enums go into `definitions` and are referred to."""
-    members = _members(kind)
-    if members:
-        options = [_describe(member, definitions) for member in members]
-        if len(members) > 1:
-            for member in members:
-                definitions[member.__name__]["properties"][TAG] = {"const": member.__name__}
-                definitions[member.__name__]["required"] = sorted({*definitions[member.__name__]["required"], TAG})
-        return {"anyOf": [*options, {"type": "null"}]} if _optional(kind) else {"anyOf": options}
-    if dataclasses.is_dataclass(kind) and kind is not Access:
-        return _describe_class(kind, definitions)
-    if typing.get_origin(kind) is tuple:
-        return _describe_tuple(kind, definitions)
-    if isinstance(kind, type) and issubclass(kind, Access | StrEnum):
-        values = {"enum": [member.value for member in kind]} if issubclass(kind, StrEnum) else {"type": "string"}
-        definitions[kind.__name__] = {**values, "description": _summary(kind)}
-        return {"$ref": f"#/$defs/{kind.__name__}"}
-    if typing.get_origin(kind) is typing.Literal:
-        return {"enum": list(typing.get_args(kind))}
-    plain = {"type": {int: "integer", str: "string", bool: "boolean", float: "number"}[kind]}
-    return {"anyOf": [plain, {"enum": sorted(INFINITIES)}]} if kind is float else plain
-
-
-def _describe_class(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    if kind.__name__ not in definitions:
-        definitions[kind.__name__] = {}
-        hints = _hints(kind)
-        fields = dataclasses.fields(kind)
-        definitions[kind.__name__].update(
-            type="object",
-            description=_summary(kind),
-            additionalProperties=False,
-            required=sorted(
-                field.name
-                for field in fields
-                if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-            ),
-            properties={field.name: _describe(hints[field.name], definitions) for field in fields},
-        )
-    return {"$ref": f"#/$defs/{kind.__name__}"}
-
-
-def _describe_tuple(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    arguments = typing.get_args(kind)
-    if arguments[-1] is Ellipsis:
-        return {"type": "array", "items": _describe(arguments[0], definitions)}
-    count = len(arguments)
-    items = [_describe(argument, definitions) for argument in arguments]
-    return {"type": "array", "prefixItems": items, "minItems": count, "maxItems": count}
-
-
-def _summary(kind: Any) -> str:
-    return " ".join((kind.__doc__ or "").split("\n\n")[0].split())
-
-
 PLUGIN = Json
-
-
-if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(schema_text(), encoding="utf-8")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse, stats
 
-from audit.stats.bounds import one_count, one_run_all_counts, secret_guesses
+from audit.stats.bounds import bernoulli_sums, one_count, one_run_all_counts, secret_guesses
 from audit.stats.bounds.secret_guesses import Guesses, SecretWalk, guesses_of
 from audit.stats.curves.tradeoff import GroupPairs
 from tests.marks import slow
@@ -92,7 +92,7 @@ def test_sums_of_unequal_trials_equal_enumeration() -> None:
     law = np.zeros(6)
     for pattern in itertools.product((0, 1), repeat=5):
         law[sum(pattern)] += np.prod(np.where(pattern, rates, 1 - rates))
-    assert secret_guesses.sum_of_bernoulli(rates) == pytest.approx(law)
+    assert bernoulli_sums.sum_of_bernoulli(rates) == pytest.approx(law)
 
 
 def walk_of(right: list[int], odds: list[float], counts: list[int], secrets: int, delta: float) -> SecretWalk:
@@ -149,7 +149,7 @@ def test_what_delta_adds_holds_for_every_subset_and_stretch() -> None:
             for step in range(count):
                 others = [i for i in range(count) if i != step]
                 modes = [
-                    np.mean([secret_guesses.sum_of_bernoulli(rates[list(subset)]).max() for subset in subsets]) if t else 1.0
+                    np.mean([bernoulli_sums.sum_of_bernoulli(rates[list(subset)]).max() for subset in subsets]) if t else 1.0
                     for t in range(count)
                     for subsets in [list(itertools.combinations(others, t))]
                 ]

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 
 from audit.stats.bounds import one_count, roots
+from audit.stats.bounds.bernoulli_sums import sum_of_bernoulli
 from audit.stats.bounds.convolution import convolve
 from audit.stats.bounds.one_run_guesses import NEVER, Pairs
 from audit.stats.bounds.validation import Array, Counts
@@ -22,7 +23,6 @@ ROUNDING = 1e-5  # relative, of tails; what is equal up to it counts as surprisi
 NEGLIGIBLE = 1e-12  # for rounding; added to each p-value
 ROOM = 0.9  # of the error rate, that delta may take before single counts are tested instead
 PRECISION = 1e-3  # of bounds, relative above 1
-BLOCK = 128  # distinct rates that are multiplied at once
 NODES, MARGIN = 1024, 1e-4  # of the integral over frequencies, and what is added to it, relative
 
 
@@ -247,33 +247,6 @@ def _refuted_by_one_count(walk: SecretWalk, epsilon: float, significance: float)
     rate, escapes = float(walk.rates(epsilon)[0]), walk.secrets * walk.delta
     pairs = list(zip(walk.correct.tolist(), walk.counts.tolist(), strict=True))[::-1][::2]
     return any(one_count.p_value(*pair, rate, escapes=escapes) <= significance / len(pairs) for pair in pairs)
-
-
-def sum_of_bernoulli(rates: Array) -> Array:
-    """`(n + 1,)` law of the number of successes of independent trials with these rates.
-
-    >>> sum_of_bernoulli(np.array([0.5, 0.5])).tolist()
-    [0.25, 0.5, 0.25]
-    """
-    values, numbers = np.unique(rates, return_counts=True)
-    several = numbers > 1
-    laws = [
-        np.exp(one_count.log_binomial(np.arange(number + 1.0), number, rate))
-        for rate, number in zip(values[several].tolist(), numbers[several].tolist(), strict=True)
-    ]
-    alone = values[~several]
-    laws += [_product(alone[start : start + BLOCK]) for start in range(0, len(alone), BLOCK)]
-    while len(laws) > 1:
-        laws = [convolve(*laws[i : i + 2]) if i + 1 < len(laws) else laws[i] for i in range(0, len(laws), 2)]
-    return laws[0]
-
-
-def _product(rates: Array) -> Array:
-    """`sum_of_bernoulli` of a few distinct rates, by the values of its generating function on the unit circle."""
-    size = len(rates) + 1
-    circle = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
-    values = np.prod(1 - rates[:, None] + rates[:, None] * circle, axis=0)
-    return np.asarray(np.maximum(np.fft.irfft(values, size), 0.0))
 
 
 def crossing(laws: Sequence[Array], limits: Sequence[int]) -> float:

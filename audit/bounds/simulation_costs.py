@@ -1,0 +1,63 @@
+"""About how long simulated audits take, so that their number depends on estimators and scores alone, never on the clock."""
+
+from __future__ import annotations
+
+import math
+
+from audit.core.errors import ConfigError
+from audit.core.protocols import Estimator
+
+BUDGET, QUICK = 2.0, 0.25  # about so many seconds on one core for each question, and where a caller waits for it
+# about how long a few thousand scores take to test one claim, and to make a whole bound, in seconds on one core
+SECONDS = {
+    "both_ends": (0.003, 0.08),
+    "clopper_pearson": (0.0005, 0.001),
+    "fdp_rank": (0.001, 0.2),
+    "gaussian": (0.0005, 0.2),
+    "one_run": (0.0005, 0.02),
+    "one_run_fdp": (0.0015, 0.02),
+    "one_run_secrets": (0.003, 0.1),
+    "product_channel": (0.001, 0.02),
+    "rank_exact": (0.002, 0.01),
+    "reconstruction": (0.0002, 0.09),  # inside DP-SGD
+    "sequential": (0.008, 0.1),
+}
+UNKNOWN = (0.05, 0.05)
+SECONDS_A_SCORE = 2e-7  # of a test, for each further score
+WHOLE = 10  # simulated audits to one whose bounds are made
+SIMULATING, FRESH = ("gaussian", "fdp_rank"), 0.006  # more for a test that shares no draws
+MOST_SECONDS = 600.0  # that a number of audits may take for each law where a caller asks for that number
+
+
+def audit_seconds(estimator: Estimator, scores: int) -> float:
+    """About how long a simulated audit of a certificate takes: a test that shares no draws, and now and then a bound."""
+    kind = _kind(estimator)
+    fresh = FRESH if kind in SIMULATING else 0.0
+    return claim_seconds(estimator, scores) + fresh + SECONDS.get(kind, UNKNOWN)[1] / WHOLE
+
+
+def claim_seconds(estimator: Estimator, scores: int) -> float:
+    """About how long one test of one claim takes."""
+    return SECONDS.get(_kind(estimator), UNKNOWN)[0] + SECONDS_A_SCORE * scores
+
+
+def _kind(estimator: Estimator) -> str:
+    return type(estimator).__module__.rsplit(".", maxsplit=1)[-1]
+
+
+def affordable(repetitions: int, seconds: float, choices: tuple[int, ...], budget: float | None = None) -> int:
+    """`repetitions`, else the largest of `choices` below it, that fits into the budget; 0 where none does."""
+    if repetitions < choices[-1]:
+        return repetitions
+    limit = BUDGET if budget is None else budget
+    return max((count for count in (repetitions, *choices) if count <= repetitions and count * seconds <= limit), default=0)
+
+
+def within_limit(repetitions: int, seconds: float) -> int:
+    """`repetitions` of so many seconds each, where they end within the limit."""
+    if repetitions * seconds > MOST_SECONDS:
+        raise ConfigError(
+            f"{repetitions} simulated audits would take about {repetitions * seconds / 60:.0f} minutes for each law; ask for "
+            f"at most {math.floor(MOST_SECONDS / seconds)}, which end within about {MOST_SECONDS / 60:.0f} minutes"
+        )
+    return repetitions

@@ -1,0 +1,38 @@
+"""The law of the number of successes of independent trials, each with a rate of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.stats.bounds import one_count
+from audit.stats.bounds.convolution import convolve
+from audit.stats.bounds.validation import Array
+
+BLOCK = 128  # distinct rates that are multiplied at once
+
+
+def sum_of_bernoulli(rates: Array) -> Array:
+    """`(n + 1,)` law of the number of successes of independent trials with these rates.
+
+    >>> sum_of_bernoulli(np.array([0.5, 0.5])).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    values, numbers = np.unique(rates, return_counts=True)
+    several = numbers > 1
+    laws = [
+        np.exp(one_count.log_binomial(np.arange(number + 1.0), number, rate))
+        for rate, number in zip(values[several].tolist(), numbers[several].tolist(), strict=True)
+    ]
+    alone = values[~several]
+    laws += [_product(alone[start : start + BLOCK]) for start in range(0, len(alone), BLOCK)]
+    while len(laws) > 1:
+        laws = [convolve(*laws[i : i + 2]) if i + 1 < len(laws) else laws[i] for i in range(0, len(laws), 2)]
+    return laws[0]
+
+
+def _product(rates: Array) -> Array:
+    """`sum_of_bernoulli` of a few distinct rates, by the values of its generating function on the unit circle."""
+    size = len(rates) + 1
+    circle = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
+    values = np.prod(1 - rates[:, None] + rates[:, None] * circle, axis=0)
+    return np.asarray(np.maximum(np.fft.irfft(values, size), 0.0))
