@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,7 @@ from audit.cli.printing import AsJson, print_json, print_plain, print_table
 from audit.core.errors import ConfigError
 
 if TYPE_CHECKING:
+    from audit.accounting.regression.conclusion import Conclusion
     from audit.accounting.regression.suite import Result
 
 
@@ -66,16 +67,23 @@ def check(
     gravest = (conclusion.DEFECT, conclusion.SILENT, conclusion.NONSENSE)
     code = next((grave for grave in gravest if grave in codes), 0)
     if as_json:
-        output = files.as_json(answers)
-        for name, summary in conclusions.items():
-            output[name] |= {"exit_code": summary.exit_code, "conclusion": summary.sentence, "answers": summary.answers}
-        print_json({"exit_code": code, "accountants": output})
+        print_json({"exit_code": code, "accountants": _as_json(answers, conclusions)})
         return code
     for name, results in answers.items():
         _show(name, results, all_cases=all_cases)
         if conclusions[name].sentence:
             print(f"{name}: {conclusions[name].sentence}")
     return code
+
+
+def _as_json(answers: Mapping[str, Sequence[Result]], conclusions: Mapping[str, Conclusion]) -> dict[str, Any]:
+    """Return the results of each accountant, with what they come to."""
+    from audit.accounting.regression import files
+
+    output = files.as_json(answers)
+    for name, summary in conclusions.items():
+        output[name] |= {"exit_code": summary.exit_code, "conclusion": summary.sentence, "answers": summary.answers}
+    return output
 
 
 def _draw(path: Path, name: str, answers: Sequence[Result]) -> None:

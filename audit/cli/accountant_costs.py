@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -51,10 +51,8 @@ def epsilon(
     as_json: AsJson = False,
 ) -> int:
     """Compute the epsilon of a mechanism by each accountant, beside a proven bracket on the true epsilon."""
-    from audit.accounting import costs as cost_sheets
     from audit.accounting.regression import files
     from audit.api import accountant as library
-    from audit.core.event_forms import encode
 
     if over not in ("delta", "steps"):
         raise ConfigError(f"--over is '{over}'; expected delta or steps")
@@ -64,42 +62,60 @@ def epsilon(
         event, {"--noise": noise, "--rate": rate, "--steps": steps}, phases=phase or (), training=mechanism
     )
     names, relation = accountant or list(usual(question_event)), shared.relation_of(adjacency)
+    question = _Question(event=question_event, delta=delta, adjacency=relation, group_size=group_size)
     costs = library.epsilon(question_event, delta=delta, adjacency=relation, group_size=group_size, accountants=names)
-    rows = _what_if(question_event, what_if, names, delta, relation, group_size)
-    group = f" for {group_size} records" if group_size > 1 else ""
-    terms = f"under {adjacency}{group}"
-    truth = shared.truth_text(costs.lower, costs.upper, costs.doubt)
-    curve_plot = plot if over == "delta" else None
-    if any(file is not None for file in (csv_file, page, curve_plot)):
-        sheet = cost_sheets.sheet(
-            question_event,
-            delta=delta,
-            adjacency=relation,
-            subjects=list(named(names)),
-            variants=rows,
-            group_size=group_size,
-        )
-        accountant_page.write(sheet, csv_file=csv_file, page=page, plot=curve_plot)
+    rows = _what_if(question, what_if, names)
+    destinations = {"csv_file": csv_file, "page": page, "plot": plot if over == "delta" else None}
+    _write_sheet(question, names, rows, destinations)
     if plot is not None and over == "steps":
         _draw_steps(plot, names, question_event, delta, relation)
     if as_json:
-        print_json(
-            {
-                "event": encode(question_event),
-                "delta": delta,
-                "adjacency": adjacency,
-                "group_size": group_size,
-                "truth": [costs.lower, costs.upper],
-                "doubt": costs.doubt,
-                "claims": [asdict(row) for row in costs.rows],
-                "what_if": [asdict(row) for row in rows],
-            }
-        )
+        answers = {"claims": [asdict(row) for row in costs.rows], "what_if": [asdict(row) for row in rows]}
+        print_json(question.form() | {"truth": [costs.lower, costs.upper], "doubt": costs.doubt} | answers)
         return 0
-    print_table(f"{question_event}: epsilon at delta {delta:g} {terms}; {truth}", CLAIM_COLUMNS, _claim_cells(costs))
+    group = f" for {group_size} records" if group_size > 1 else ""
+    truth = shared.truth_text(costs.lower, costs.upper, costs.doubt)
+    title = f"{question_event}: epsilon at delta {delta:g} under {adjacency}{group}; {truth}"
+    print_table(title, CLAIM_COLUMNS, _claim_cells(costs))
     if rows:
         print_table("what if", (*WHAT_IF_COLUMNS, *names), _what_if_cells(rows, names))
     return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question:
+    """What is asked about a mechanism."""
+
+    event: Event
+    delta: float
+    adjacency: Adjacency
+    group_size: int
+
+    def form(self) -> dict[str, Any]:
+        """Return the question as JSON has it."""
+        from audit.core.event_forms import encode
+
+        settings = {"delta": self.delta, "adjacency": self.adjacency.value, "group_size": self.group_size}
+        return {"event": encode(self.event), **settings}
+
+
+def _write_sheet(
+    question: _Question, names: Sequence[str], variants: Sequence[WhatIfRow], destinations: Mapping[str, Path | None]
+) -> None:
+    """Write table, page and curve of the costs to those of the destinations that are given."""
+    from audit.accounting import costs as cost_sheets
+
+    if all(file is None for file in destinations.values()):
+        return
+    sheet = cost_sheets.sheet(
+        question.event,
+        delta=question.delta,
+        adjacency=question.adjacency,
+        subjects=list(named(names)),
+        variants=variants,
+        group_size=question.group_size,
+    )
+    accountant_page.write(sheet, **destinations)
 
 
 def delta(
@@ -155,9 +171,7 @@ def _significant(value: float | None, side: int) -> str:
     return f"{float(text):.4g}"
 
 
-def _what_if(
-    event: Event, texts: Sequence[str] | None, names: Sequence[str], delta: float, relation: Adjacency, group_size: int
-) -> Sequence[WhatIfRow]:
+def _what_if(question: _Question, texts: Sequence[str] | None, names: Sequence[str]) -> Sequence[WhatIfRow]:
     from audit.api import accountant as library
 
     changes: dict[str, list[str]] = {}
@@ -169,11 +183,11 @@ def _what_if(
     if not changes:
         return ()
     return library.what_if(
-        event,
+        question.event,
         changes,  # type: ignore[arg-type]
-        delta=delta,
-        adjacency=relation,
-        group_size=group_size,
+        delta=question.delta,
+        adjacency=question.adjacency,
+        group_size=question.group_size,
         accountants=names,
     )
 

@@ -23,6 +23,7 @@ from audit.cli import (
     accountant,
     adapter,
     attack,
+    diff,
     endpoint,
     flower,
     index,
@@ -37,6 +38,7 @@ from audit.cli import (
     scores,
     step,
     streams,
+    verify,
     zoo,
 )
 from audit.cli.printing import print_error, print_plain
@@ -72,8 +74,8 @@ app.add_typer(accountant.app, name="accountant")
 app.add_typer(ledger.app, name="ledger")
 app.command("report")(report.report)
 app.command("lookup")(lookup.lookup)
-app.command("verify")(report.verify)
-app.command("diff")(report.diff)
+app.command("verify")(verify.verify)
+app.command("diff")(diff.diff)
 app.command("index")(index.index)
 app.command("ls")(about.ls)
 app.command("init")(init.init)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from audit.cli.printing import AsJson, print_json, print_plain
-from audit.cli.report import JSON, load
+from audit.cli.report_files import JSON, load
 from audit.core.errors import DataError, OutputError
 from audit.core.files import write_whole
 

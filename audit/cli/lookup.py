@@ -26,7 +26,7 @@ def lookup(
     as_json: AsJson = False,
 ) -> int:
     """Find the rows of records that a report names; needs the key. Exit code 2 if a name matches no row."""
-    from audit.cli.report import load
+    from audit.cli.report_files import load
     from audit.execution import run_folder
     from audit.experiment import naming
 

@@ -14,7 +14,7 @@ import pytest
 import reports
 from audit.accounting import ledger_database
 from audit.accounting.ledger import BudgetExceeded
-from audit.cli import report as report_command
+from audit.cli import report_files
 from audit.cli.app import answer
 from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd
@@ -207,5 +207,5 @@ def test_a_finished_report_is_rendered_again_with_a_ledger_elsewhere_only(book: 
     file.write_bytes(report_json.to_json(sample.run()))
     assert answer(["report", str(file), "--ledger", str(book), "--format", "json"]) == 2
     assert answer(["report", str(file), "--ledger", str(book), "--format", "json", "-o", str(tmp_path / "copy")]) == 0
-    assert report_command.load(tmp_path / "copy" / "report.json").ledger is not None
-    assert report_command.load(file).ledger is None
+    assert report_files.load(tmp_path / "copy" / "report.json").ledger is not None
+    assert report_files.load(file).ledger is None

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 import reports
+from audit.cli import diff as comparison
 from audit.cli import report as commands
+from audit.cli import report_files
+from audit.cli import verify as verification
 from audit.core.claims import Outcome
 from audit.core.errors import ConfigError, DataError, OutputError
 from audit.execution import run_folder
@@ -41,7 +44,7 @@ def folder(tmp_path: Path, rendered: dict[str, bytes]) -> Path:
 
 
 def test_an_untouched_folder_is_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands.verify(folder) == 0
+    assert verification.verify(folder) == 0
     assert "verified" in capsys.readouterr().out
 
 
@@ -50,7 +53,7 @@ def test_one_changed_byte_is_found(folder: Path, name: str, capsys: pytest.Captu
     content = bytearray((folder / name).read_bytes())
     content[len(content) // 2] ^= 1
     (folder / name).write_bytes(content)
-    assert commands.verify(folder) == 1
+    assert verification.verify(folder) == 1
     assert f"{name}: changed" in capsys.readouterr().out
 
 
@@ -60,7 +63,7 @@ def test_a_view_that_disagrees_with_the_report_is_found_even_with_a_matching_has
     (folder / "junit.xml").write_bytes(b"<testsuites/>")
     (folder / run_folder.SUMS).unlink()
     _folder(folder, {})
-    assert commands.verify(folder, as_json=True) == 1
+    assert verification.verify(folder, as_json=True) == 1
     found = json.loads(capsys.readouterr().out)
     assert found["verified"] is False and found["problems"] == ["junit.xml: not what report.json renders to"]
 
@@ -71,22 +74,22 @@ def test_a_missing_or_added_file_is_found(folder: Path, change: str) -> None:
         (folder / "results.sarif").unlink()
     else:
         (folder / "extra.txt").write_text("x")
-    assert commands.verify(folder) == 1
+    assert verification.verify(folder) == 1
 
 
 def test_a_pdf_alone_can_be_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands.verify(folder / "report.pdf") == 0
+    assert verification.verify(folder / "report.pdf") == 0
     content = bytearray((folder / "report.pdf").read_bytes())
     content[-200] ^= 1
     (folder / "report.pdf").write_bytes(content)
-    assert commands.verify(folder / "report.pdf") == 1
+    assert verification.verify(folder / "report.pdf") == 1
 
 
 def test_a_json_alone_can_be_verified(folder: Path) -> None:
     path = folder / "report.json"
-    assert commands.verify(path) == 0
+    assert verification.verify(path) == 0
     path.write_bytes(path.read_bytes().replace(b",", b", ", 1))
-    assert commands.verify(path) == 1
+    assert verification.verify(path) == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"%PDF-1.7 nothing attached", b"\x80\x04pickle"])
@@ -94,12 +97,12 @@ def test_what_is_no_report_is_an_input_error(tmp_path: Path, content: bytes) -> 
     path = tmp_path / "odd"
     path.write_bytes(content)
     with pytest.raises(DataError):
-        commands.verify(path)
+        verification.verify(path)
 
 
 def test_a_path_that_does_not_exist_is_an_input_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot read"):
-        commands.verify(tmp_path / "nowhere")
+        verification.verify(tmp_path / "nowhere")
 
 
 def test_render_again_restores_every_view_and_its_hash(folder: Path, rendered: dict[str, bytes]) -> None:
@@ -107,7 +110,7 @@ def test_render_again_restores_every_view_and_its_hash(folder: Path, rendered: d
     (folder / "figures" / "overview.svg").unlink()
     assert commands.report(folder) == 0
     assert (folder / "report.pdf").read_bytes() == rendered["report.pdf"]
-    assert commands.verify(folder) == 0
+    assert verification.verify(folder) == 0
 
 
 def test_render_elsewhere_and_only_some_formats(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,7 +131,7 @@ def test_the_external_edition_names_no_record_no_small_group_and_no_path(tmp_pat
     run = replace(run, provenance=replace(run.provenance, command="audit run /home/somebody/secret.yaml --set seed=3"))
     (tmp_path / "report.json").write_bytes(reports.render(run, ("json",))["report.json"])
     assert commands.report(tmp_path, edition="external") == 0
-    assert commands.verify(tmp_path / "report-external.pdf") == 0
+    assert verification.verify(tmp_path / "report-external.pdf") == 0
     text = (tmp_path / "report-external.json").read_text(encoding="utf-8")
     full = (tmp_path / "report.json").read_text(encoding="utf-8")
     records = [one.record for mechanism in run.mechanisms for game in mechanism.games for one in game.records]
@@ -137,7 +140,7 @@ def test_the_external_edition_names_no_record_no_small_group_and_no_path(tmp_pat
     assert "target_epsilon" in full and "target_epsilon" not in text
     kept = [
         one
-        for mechanism in commands.load(tmp_path / "report-external.pdf").mechanisms
+        for mechanism in report_files.load(tmp_path / "report-external.pdf").mechanisms
         for g in mechanism.games
         for one in g.groups
     ]
@@ -147,11 +150,16 @@ def test_the_external_edition_names_no_record_no_small_group_and_no_path(tmp_pat
 
 def test_several_languages_lie_side_by_side_and_each_can_be_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.report(folder, formats=["pdf"], language="en+zh") == 0
-    assert commands.verify(folder) == commands.verify(folder / "report-zh.pdf") == commands.verify(folder / "report.pdf") == 0
+    assert (
+        verification.verify(folder)
+        == verification.verify(folder / "report-zh.pdf")
+        == verification.verify(folder / "report.pdf")
+        == 0
+    )
     content = bytearray((folder / "report-zh.pdf").read_bytes())
     content[-100] ^= 1
     (folder / "report-zh.pdf").write_bytes(content)
-    assert commands.verify(folder / "report-zh.pdf") == commands.verify(folder) == commands.VERIFICATION_FAILURE
+    assert verification.verify(folder / "report-zh.pdf") == verification.verify(folder) == verification.VERIFICATION_FAILURE
     with pytest.raises(ConfigError, match="languages has no 'fr'"):
         commands.report(folder, language="en+fr")
 
@@ -171,17 +179,17 @@ def test_diff_answers_with_a_regression(tmp_path: Path, new: Outcome, code: int,
     later = replace(base, mechanisms=(base.mechanisms[0], dp), outcome=new)
     for name, one in (("old.json", base), ("new.json", later)):
         (tmp_path / name).write_bytes(reports.render(one, ("json",))["report.json"])
-    assert commands.diff(tmp_path / "old.json", tmp_path / "new.json") == code
+    assert comparison.diff(tmp_path / "old.json", tmp_path / "new.json") == code
     assert ("worse" in capsys.readouterr().out) == bool(code)
 
 
 def test_diff_without_a_regression_answers_for_the_new_audit(tmp_path: Path) -> None:
     same = replace(sample.run(Outcome.OUT_OF_REACH), policy=())
     (tmp_path / "a.json").write_bytes(reports.render(same, ("json",))["report.json"])
-    assert commands.diff(tmp_path / "a.json", tmp_path / "a.json") == 3
+    assert comparison.diff(tmp_path / "a.json", tmp_path / "a.json") == 3
     gate = sample.run()  # one of its gates is not met
     (tmp_path / "b.json").write_bytes(reports.render(gate, ("json",))["report.json"])
-    assert commands.diff(tmp_path / "b.json", tmp_path / "b.json") == 1
+    assert comparison.diff(tmp_path / "b.json", tmp_path / "b.json") == 1
 
 
 @pytest.mark.parametrize(
@@ -198,7 +206,7 @@ def test_hostile_checksums_are_a_difference(
 ) -> None:
     with (folder / run_folder.SUMS).open("ab") as sums:
         sums.write(content)
-    assert commands.verify(folder) == 1
+    assert verification.verify(folder) == 1
     assert message in capsys.readouterr().out
     if b"  " not in content:
         with pytest.raises(DataError, match="SHA256SUMS"):
@@ -208,7 +216,7 @@ def test_hostile_checksums_are_a_difference(
 @pytest.mark.parametrize("kind", ["pipe", "link to a device"])
 def test_what_is_no_file_is_a_difference(folder: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo(folder / "odd") if kind == "pipe" else (folder / "odd").symlink_to("/dev/zero")
-    assert commands.verify(folder) == 1
+    assert verification.verify(folder) == 1
     assert "odd: not in SHA256SUMS" in capsys.readouterr().out
 
 
@@ -234,4 +242,4 @@ def test_no_link_in_a_folder_of_somebody_else_leads_a_file_elsewhere(folder: Pat
 def test_a_report_of_any_depth_is_refused(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text("[" * 100_000)
     with pytest.raises(DataError, match=r"report\.json is not JSON"):
-        commands.load(tmp_path)
+        report_files.load(tmp_path)

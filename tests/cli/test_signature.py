@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from audit.cli import report as commands
+from audit.cli import verify as verification
 from audit.core.errors import ConfigError, DataError, OutputError
 from audit.execution import run_folder, signature
 from reports.formats.json import to_json
@@ -39,7 +40,7 @@ def folder(tmp_path: Path, keys: Path) -> Path:
 def test_a_signed_folder_is_verified_and_signed_again_the_same(folder: Path, keys: Path) -> None:
     first = (folder / run_folder.SIGNATURE).read_bytes()
     assert first.startswith(b"-----BEGIN SSH SIGNATURE-----") and run_folder.verify_folder(folder) == []
-    assert commands.verify(folder / "report.json", key=keys / "own.pub") == 0
+    assert verification.verify(folder / "report.json", key=keys / "own.pub") == 0
     assert commands.report(folder, formats=["json", "junit"], key=keys / "own") == 0
     assert (folder / run_folder.SIGNATURE).read_bytes() == first
     assert run_folder.SIGNATURE not in run_folder.read_sums(folder)
@@ -52,16 +53,18 @@ def test_one_changed_byte_is_found(folder: Path, keys: Path, name: str, capsys: 
     content[place] = content[place] ^ 1
     (folder / name).write_bytes(content)
     try:
-        code = commands.verify(folder / "report.json", key=keys / "own.pub")
+        code = verification.verify(folder / "report.json", key=keys / "own.pub")
     except DataError:
-        code = commands.VERIFICATION_FAILURE
-    assert code == commands.VERIFICATION_FAILURE
+        code = verification.VERIFICATION_FAILURE
+    assert code == verification.VERIFICATION_FAILURE
 
 
 def test_another_key_another_namespace_and_no_signature_are_refused(
     folder: Path, keys: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert commands.verify(folder / "report.json", key=keys / "other.pub", as_json=True) == commands.VERIFICATION_FAILURE
+    assert (
+        verification.verify(folder / "report.json", key=keys / "other.pub", as_json=True) == verification.VERIFICATION_FAILURE
+    )
     assert "not by this key" in json.loads(capsys.readouterr().out)["problems"][0]
     sums = folder / run_folder.SUMS
     (folder / run_folder.SIGNATURE).unlink()
@@ -73,7 +76,7 @@ def test_another_key_another_namespace_and_no_signature_are_refused(
 
 def test_a_file_that_the_signed_checksums_do_not_name_is_refused(folder: Path, keys: Path) -> None:
     (folder / "copy.json").write_bytes((folder / "report.json").read_bytes())
-    assert commands.verify(folder / "copy.json", key=keys / "own.pub") == commands.VERIFICATION_FAILURE
+    assert verification.verify(folder / "copy.json", key=keys / "own.pub") == verification.VERIFICATION_FAILURE
 
 
 def test_a_link_in_the_place_of_the_signature_is_not_followed(folder: Path, keys: Path) -> None:

@@ -1,0 +1,32 @@
+"""Finished reports as commands read them: a run folder, its report.json or its report.pdf."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from audit.core import files
+from audit.core.errors import DataError
+
+if TYPE_CHECKING:
+    from audit.core.results import AuditReport
+
+JSON = "report.json"
+
+
+def load(source: Path) -> AuditReport:
+    """The report in a run folder, a report.json or a report.pdf.
+
+    Raises:
+        DataError: there is none, or it cannot be read.
+    """
+    from reports.formats import json, pdf
+
+    path = source / JSON if source.is_dir() else source
+    try:
+        content = files.read(path)
+    except OSError as error:
+        raise DataError(
+            f"cannot read '{path}': {error.strerror}; expected a run folder, a report.json or a report.pdf"
+        ) from error
+    return json.from_json(pdf.attachment(content) if content.startswith(b"%PDF-") else content)

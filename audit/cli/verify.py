@@ -1,0 +1,90 @@
+"""`audit verify`: check what somebody hands over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from audit.cli.printing import AsJson, print_json, print_plain
+from audit.cli.report_files import load
+
+if TYPE_CHECKING:
+    from audit.core.results import AuditReport
+
+VERIFICATION_FAILURE = 1
+
+
+def verify(
+    source: Annotated[Path, typer.Argument(metavar="FILE|RUN_DIR", help="A run folder, a report.pdf or a report.json.")],
+    key: Annotated[
+        Path | None, typer.Option("--key", metavar="PUBLIC", help="Public key of OpenSSH; checks SHA256SUMS.sig as well.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Check hashes and schema, render again and compare every byte. Exit code 1 if anything differs."""
+    audit_report = load(source)
+    problems = [*_problems(source, audit_report), *(_signature_problems(source, key) if key is not None else ())]
+    if as_json:
+        print_json({"report": audit_report.id, "verified": not problems, "problems": problems})
+    else:
+        for line in problems:
+            print_plain(f"differs: {line}")
+        print_plain(
+            f"{source}: {'NOT VERIFIED' if problems else 'verified'}, report {audit_report.id}, schema {audit_report.schema}"
+        )
+    return VERIFICATION_FAILURE if problems else 0
+
+
+def _problems(source: Path, audit_report: AuditReport) -> list[str]:
+    import reports
+    from audit.execution import run_folder
+    from reports.formats import json, pdf
+
+    if source.is_dir():
+        problems = run_folder.verify_folder(source)
+        names = {line.partition(":")[0] for line in problems}
+        fresh = {name: content for name, content in reports.render(audit_report).items() if name not in names}
+        return problems + [
+            f"{name}: {problem}"
+            for name, content in fresh.items()
+            if (problem := _compare(source / name, content, audit_report))
+        ]
+    if source.read_bytes().startswith(b"%PDF-"):
+        (content,) = reports.render(audit_report, ("pdf",), pdf.language(source.read_bytes())).values()
+        problem = _compare(source, content, audit_report)
+    else:
+        problem = _compare(source, json.to_json(audit_report), None)
+    return [f"{source.name}: {problem}"] if problem else []
+
+
+def _signature_problems(source: Path, key: Path) -> list[str]:
+    """Return what is wrong with the signature of the folder, and of one file alone whether the signed checksums name it."""
+    from audit.execution import run_folder, signature
+
+    folder = source if source.is_dir() else source.parent
+    if problem := signature.problem(folder, key):
+        return [problem]
+    if source.is_dir() or run_folder.read_sums(folder).get(source.name) == run_folder.file_sha256(source):
+        return []
+    return [f"{source.name}: not as the signed {run_folder.SUMS} says"]
+
+
+def _compare(path: Path, content: bytes, audit_report: AuditReport | None) -> str:
+    """Return why a file is not what the report renders to, "" where it is. Other versions of the renderers draw other bytes."""
+    if not path.is_file():
+        return "missing"
+    if path.read_bytes() == content:
+        return ""
+    packages = _renderers(audit_report) if audit_report else []
+    return f"not what report.json renders to here ({', '.join(packages)})" if packages else "not what report.json renders to"
+
+
+def _renderers(audit_report: AuditReport) -> list[str]:
+    """The rendering libraries whose version differs from the one that wrote the report."""
+    from importlib.metadata import version
+
+    versions = dict(audit_report.provenance.packages)
+    names = [name for name in ("typst", "matplotlib") if name in versions and versions[name] != version(name)]
+    return [f"{name} {version(name)} here, {versions[name]} there" for name in names]
