@@ -18,7 +18,7 @@ REASONS = {
     "audit/core/results.py": "the formats that are written where none is named",
     "audit/accounting/subjects.py": "the accountants that are asked where none is named: a choice, not all there are",
     "audit/accounting/regression/reproductions.py": "published defects, each of the accountants that it was found in",
-    "audit/bounds/simulation_costs.py": "measured costs of a simulated audit, by estimator: another one has a cost that is assumed",
+    "audit/bounds/simulation_costs.py": "measured costs of a simulated audit, by estimator: others have an assumed cost",
 }
 
 
