@@ -65,6 +65,14 @@ def test_the_scorer_is_clean() -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
+def test_the_scorer_has_the_types_that_it_says(tmp_path: Path) -> None:
+    file = tmp_path / "margin.py"
+    file.write_text(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0], encoding="utf-8")
+    done = subprocess.run([sys.executable, "-m", "mypy", str(file)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_folders_and_links_exist() -> None:
     table = PAGE.split("## Where each thing is")[1].split("##")[0]
     named = re.findall(r"`((?:audit|attacks|reports|tests)[\w/.]*)`", table)

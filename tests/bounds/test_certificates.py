@@ -8,7 +8,7 @@ import pytest
 
 import audit
 from audit import plugins
-from audit.bounds import group_privacy, power
+from audit.bounds import group_privacy, power, simulation_costs
 from audit.bounds import simulation as certificates
 from audit.bounds.estimators import one_run_secrets
 from audit.bounds.known_laws import SecretResponse
@@ -66,7 +66,7 @@ def test_more_audits_than_end_in_time_are_refused_before_the_first() -> None:
     with pytest.raises(ConfigError, match=r"about \d+ minutes for each law; ask for at most \d+") as refused:
         certificates.certify(slow, 10**9)
     most = int(str(refused.value).split("at most ")[1].split(",")[0])
-    assert 1_000 < most < 10**6 and certificates._within_limit(most, 0.0) == most
+    assert 1_000 < most < 10**6 and simulation_costs.within_limit(most, 0.0) == most
     with pytest.raises(ConfigError, match="minutes"):
         audit.lower_bound(range(50, 100), range(50), delta=1e-5, certificates=10**8)
     with pytest.raises(ConfigError, match="0 or more"):
@@ -112,7 +112,7 @@ def test_what_a_family_proves_of_a_mechanism_outside_of_it_is_not_its_certificat
 
 
 def test_the_number_of_simulations_depends_on_the_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certificates, "BUDGET", 0.3)
+    monkeypatch.setattr(simulation_costs, "BUDGET", 0.3)
     few = certificates.certify(path(*estimators("rank_exact"), attacks=2, level=0.96), 200)
     assert [one.repetitions for one in few] == [20, 20]
     assert certificates.certify(path(*estimators("rank_exact"), attacks=40), 200) == ()
