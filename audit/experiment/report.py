@@ -223,10 +223,10 @@ def _family_above(result: MechanismResult) -> str | None:
 
 def coverage(results: Sequence[MechanismResult], classes: Sequence[AttackClass]) -> tuple[Coverage, ...]:
     """Return which classes of attack were run. What was not run is listed, not left out."""
-    games = [game for result in results for game in result.games]
+    games = [(result.training or result.name, game) for result in results for game in result.games]
     rows = []
     for attack_class in classes:
-        own = [game for game in games if attack_class.covers(game)]
+        own = [(training, game) for training, game in games if attack_class.covers(game)]
         text, status = (_runs_of(own), "run") if own else attack_class.absent
         rows.append(Coverage(attack_class=attack_class.attack_class, done=text, status=status))
     return tuple(rows)
@@ -238,11 +238,13 @@ def attack_classes() -> tuple[AttackClass, ...]:
     return tuple(own() for own in plugins.in_order(plugins.FOLDERS["coverage"]).values())
 
 
-def _runs_of(games: Sequence[GameResult]) -> str:
-    names = sorted({attack.scorer for game in games for attack in game.attacks})
-    canaries = sum(game.game.canaries * game.game.runs for game in games)
-    runs = sum(game.game.runs for game in games)
-    noun = "canaries" if all(game.game.choices == 1 for game in games) else "secrets"
+def _runs_of(games: Sequence[tuple[str, GameResult]]) -> str:
+    """Return what games were played on; parties that look at one training have its canaries and runs in common."""
+    names = sorted({attack.scorer for _, game in games for attack in game.attacks})
+    trainings = {(training, game.name): game.game for training, game in games}.values()
+    canaries = sum(game.canaries * game.runs for game in trainings)
+    runs = sum(game.runs for game in trainings)
+    noun = "canaries" if all(game.choices == 1 for game in trainings) else "secrets"
     return f"{canaries:,} {noun} over {runs} training {'run' if runs == 1 else 'runs'}, scorers {', '.join(names)}"
 
 

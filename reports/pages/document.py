@@ -51,7 +51,8 @@ def summary(report: AuditReport) -> Section:
     """Return what was claimed, tried, found and left out, without a formula."""
     games = [game for mechanism in report.mechanisms for game in mechanism.games]
     attacks = sorted({attack.scorer for game in games for attack in game.attacks})
-    has_claims = any(mechanism.claims for mechanism in report.mechanisms)
+    units = {claim.unit for mechanism in report.mechanisms for claim in mechanism.claims}
+    meaning = "read.claims_clients" if units == {"client"} else "read.claims" if units else "read.attacks"
     models = sum(mechanism.models for mechanism in report.mechanisms)
     left_out = [row.attack_class.lower() for row in report.coverage if row.status == "not run"]
     model_count = say("page.on_in_all", many=many("noun.trained_model", models)) if report.kind == "run" and models else ""
@@ -74,7 +75,7 @@ def summary(report: AuditReport) -> Section:
         ),
     ]
     blocks: list[Block] = [
-        Paragraph(text=say("read.claims") if has_claims else say("read.attacks")),
+        Paragraph(text=say(meaning)),
         Items(items=tuple(points)),
     ]
     if not attacks:

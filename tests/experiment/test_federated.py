@@ -15,6 +15,7 @@ from audit.core.rounding import up
 from audit.execution.store import Store
 from audit.experiment import assemble, run
 from audit.experiment.plan import plan_of
+from audit.experiment.report import attack_classes, coverage
 from audit.stats.curves import tradeoff
 from tests.marks import slow_rows
 
@@ -83,6 +84,8 @@ def test_noise_at_the_server_protects_from_who_sees_released_models_alone(tmp_pa
     assert failed(results) == set()
     kept = [path for path in tmp_path.rglob("*") if path.is_dir() and path.name == "models"]
     assert len(kept) == 1 and len(list(kept[0].iterdir())) == 1, "one training serves all parties"
+    white_box = next(row for row in coverage(list(results.values()), attack_classes()) if "white box" in row.attack_class)
+    assert white_box.done.startswith("400 canaries over 1 training run, ")
 
 
 def test_a_federated_audit_can_be_planned() -> None:
@@ -114,6 +117,7 @@ def test_noise_at_the_clients_protects_from_the_server(tmp_path: Path) -> None:
     assert (claimed(summed) or 0) < (claimed(each) or 0) / 4
     assert 2 < proven(each) < (claimed(each) or 0) and proven(summed) < 1
     assert failed(results) == set() and all(result.outcome is not Outcome.VIOLATED for result in results.values())
+    assert "every client in every step with probability 1" in {check.value for check in each.checks}
 
 
 @pytest.mark.slow
@@ -266,6 +270,21 @@ def test_a_planted_bug_is_refuted_though_its_log_says_that_all_is_well(
     results = audited(tmp_path, *overrides, f"mechanisms.fed.trainer.kind=tests.broken_federated:{bug}")
     assert failed(results) == set()
     assert len(refuted(results)) == 1
+
+
+SHIPPED = (Path(__file__).resolve().parents[2] / "configs" / "quickstart-federated.yaml").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trainer", ["Correct", *dict.fromkeys(bug for bug, _ in BUGS)])
+def test_the_shipped_audit_refutes_each_planted_bug_and_not_its_twin(trainer: str, tmp_path: Path) -> None:
+    """As users have it, with its own games and counts, and logs that say that all is well."""
+    overrides = [f"mechanisms.{name}.trainer.kind=tests.broken_federated:{trainer}" for name in ("central", "local")]
+    resolved = parse(SHIPPED, [*overrides, "certificates=0"])
+    results, _ = run.run(assemble.assemble(resolved.config), Store.start(tmp_path / "run", resolved.sha256))
+    outcomes = {result.name: result for result in results}
+    assert failed(outcomes) == set()
+    assert bool(refuted(outcomes)) == (trainer != "Correct")
 
 
 def test_a_coordinate_that_is_not_clipped_shows_in_an_honest_log(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_the_command_measures_real_jobs(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_training_that_several_parties_look_at_is_planned_once() -> None:
     design = assemble(parse(FEDERATED.read_text()).config).design
-    steps = {event_reading.steps(recipe.run_event) for recipe, _ in design.pairs}
-    assert len(design.pairs) > len(design.trainings) == design.models
-    assert design.model_steps == design.models * steps.pop() and not steps
-    assert design.reported_steps == design.model_steps * len(design.pairs) // len(design.trainings)
+    (steps,) = {event_reading.steps(recipe.run_event) for recipe, _ in design.pairs}
+    assert len(design.pairs) > len(design.trainings)
+    models, reported = (sum(play.runs for _, play in pairs) for pairs in (design.trainings, design.pairs))
+    assert (design.models, design.model_steps, design.reported_steps) == (models, models * steps, reported * steps)

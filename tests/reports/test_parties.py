@@ -13,6 +13,7 @@ from reports import parties
 from reports.figures import _plots
 from reports.formats import figures
 from reports.pages.blocks import Mono, Table
+from reports.pages.document import summary
 from reports.pages.parties import RULES, section
 from reports.tables.parties import parties as table
 from reports.words.language import say, speaking
@@ -48,6 +49,16 @@ def test_every_training_and_party_has_a_row_with_claim_proof_ceiling_and_estimat
     assert rows[4][3] == f"{min(claim.epsilon for claim in report.mechanisms[4].claims):.2f}"
     assert str(rows[4][4]).startswith(f"{int(best * 100) / 100:.2f} of ")
     assert "DP-SGD" in str(rows[4][5]) and rows[4][6] == "3.25"
+
+
+def test_claims_about_clients_are_introduced_as_such(report: AuditReport) -> None:
+    """One record is another unit than one client, and a claim about the latter says nothing about the former."""
+    about_clients = [
+        replace(result, claims=tuple(replace(claim, unit="client") for claim in result.claims)) for result in report.mechanisms
+    ]
+    assert "one record changes" in str(summary(report)) and "one client, with all" not in str(summary(report))
+    clients = str(summary(replace(report, mechanisms=tuple(about_clients))))
+    assert "one client, with all that it holds and sends, changes" in clients and "one record changes" not in clients
 
 
 def test_the_figure_says_every_cell_and_can_be_drawn(report: AuditReport) -> None:

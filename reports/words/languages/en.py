@@ -139,7 +139,7 @@ SENTENCES = {
     "coverage.out_of_scope": "out of scope",
     "adjacency.add_remove": "add or remove one record",
     "adjacency.replace_one": "replace one record by another",
-    "adjacency.zero_out": "replace one record by an empty one",
+    "adjacency.zero_out": "zero out one contribution",
     "sees.label_only": "predicted labels of the model",
     "sees.final_model": "outputs of the model",
     "sees.final_weights": "final weights",
@@ -170,6 +170,10 @@ SENTENCES = {
     "read.claims": "A claim is an upper bound: whoever trained the model says that one record changes the outcome by no "
     "more than ε allows. An attack gives a lower bound: it shows that one record changes the outcome by at least so much. "
     "An audit can contradict a claim, by a lower bound above it. It cannot prove one: a stronger attack may exist.",
+    "read.claims_clients": "A claim is an upper bound: whoever trained the model says that one client, with all that it holds "
+    "and sends, changes the outcome by no more than ε allows. An attack gives a lower bound: it shows that one client changes "
+    "the outcome by at least so much. An audit can contradict a claim, by a lower bound above it. It cannot prove one: a "
+    "stronger attack may exist.",
     "read.attacks": "A trained model can give away which records were in its training data. An attack gives every record a "
     "score; the more of the true members it finds while it calls few others members, the more the model gives away. An "
     "audit can show that a model leaks. It cannot show that it does not: a stronger attack may exist.",

@@ -137,7 +137,7 @@ SENTENCES = {
     "coverage.out_of_scope": "超出范围",
     "adjacency.add_remove": "增加或删除一条记录",
     "adjacency.replace_one": "以另一条记录替换一条记录",
-    "adjacency.zero_out": "以空记录替换一条记录",
+    "adjacency.zero_out": "将其中一个置零",
     "sees.label_only": "模型的预测标签",
     "sees.final_model": "模型的输出",
     "sees.final_weights": "最终权重",
@@ -166,6 +166,8 @@ SENTENCES = {
     "internal.table": "内部资料：读到此表者即知哪些记录在训练集中。转交报告前请将其删除。",
     "read.claims": "声明是一个上界：训练模型者称，一条记录对结果的影响不超过 ε 所允许的程度。攻击给出一个下界：它表明一条记"
     "录对结果的影响至少有这么大。审计可以用高于声明的下界反驳声明，但不能证明声明：可能存在更强的攻击。",
+    "read.claims_clients": "声明是一个上界：训练模型者称，一个客户端的全部数据和更新对结果的影响不超过 ε 所允许的程度。攻击给出一个下"
+    "界：它表明一个客户端对结果的影响至少有这么大。审计可以用高于声明的下界反驳声明，但不能证明声明：可能存在更强的攻击。",
     "read.attacks": "训练好的模型可能泄露哪些记录在其训练数据中。攻击给每条记录一个分数；在很少把他人误判为成员的同时找出的"
     "真正成员越多，模型泄露得就越多。审计可以表明模型有泄露，但不能表明它没有泄露：可能存在更强的攻击。",
     "never.claim": "本报告不断言某项声明为真。未被反驳的声明只是经受住了此处所列的攻击，仅此而已。",
@@ -894,6 +896,7 @@ RECORDED = {
     "model after each round": "每轮之后的模型",
     "final weights": "最终权重",
     "outputs of the final model": "最终模型的输出",
+    "every client in every step with probability {probability}": "每个客户端在每步中的概率为 {probability}",
     "every record in every step with probability {probability}": "每条记录在每步中的概率为 {probability}",
     "every update of every client": "每个客户端的每次更新",
     "two normal laws fitted to the scores; no confidence, and biased upward where epsilon is small": "对分数拟合两个正态律；"
