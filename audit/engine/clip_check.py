@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from audit.core.errors import ExecutionMismatch
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Gradients, Rows
+from audit.engine.reparametrization import with_values
 
 RECOMPUTATION_LIMIT = 1e-3  # rounding of single precision stays far below, a wrong norm or gradient far above
 _MODELS = 8  # of a job, about, of which something is recomputed
@@ -38,13 +39,17 @@ def plain_gradient(
     names = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
     own = {name: value.detach().clone() for name, value in values.items()}
     leaves = {name: own[name].requires_grad_() for name in names}
-    outputs = torch.func.functional_call(module, own, (example.inputs,))
-    losses = example.loss.values(outputs, example.labels)
-    loss = losses.mean() if reduction == "mean" else losses.sum()
-    shifts = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(0)).to(outputs)
-    unit = (outputs * shifts).sum() / math.sqrt(outputs.numel())
-    gradients = _derivatives(loss, leaves)
-    return gradients, _FLOOR * norm_of(_derivatives(unit, leaves))
+
+    def work(plain: nn.Module) -> tuple[dict[str, Tensor], float]:
+        outputs = plain(example.inputs)
+        losses = example.loss.values(outputs, example.labels)
+        loss = losses.mean() if reduction == "mean" else losses.sum()
+        shifts = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(0)).to(outputs)
+        unit = (outputs * shifts).sum() / math.sqrt(outputs.numel())
+        gradients = _derivatives(loss, leaves)
+        return gradients, _FLOOR * norm_of(_derivatives(unit, leaves))
+
+    return with_values(module, own, work)
 
 
 def _derivatives(loss: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedParameter
 
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.engine.clipping import Rows
+from audit.engine.foreign_streams import refuse_foreign_draws
 from audit.engine.held_draws import HeldDraws
 from audit.engine.loss_trial import examine_loss
 from audit.engine.losses import OwnLoss, RecordLoss
 from audit.engine.mixing import alike, mixes
+from audit.engine.module_parts import refuse_parts
 from audit.engine.trials import CODE_ERRORS, layer_title, model_name, step_off, try_forward, without_dropout
 from audit.models.build import refuse_mixing_layers, seeded_stream
 
@@ -88,7 +89,7 @@ def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
         ConfigError: the model or its loss cannot be run, or not trained by the engine; the message names the layer.
         UnsupportedMechanism: it mixes records, or keeps what it saw of them, and `private`; the loss mixes records.
     """
-    _refuse_parts(module)
+    refuse_parts(module)
     if private:
         refuse_mixing_layers(module)
     try:
@@ -99,10 +100,14 @@ def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
         ) from error
     move(trial, Seed(0).child("examine"))
     records = probe.inputs
+    buffers = {name: (value, value.clone()) for name, value in _buffers(trial).items()}
+    parameters = {name: value.detach().clone() for name, value in trial.named_parameters()}
     outputs = try_forward(trial, records)
+    _refuse_moved_parameters(trial, parameters, private)
     _refuse_outputs(outputs, probe)
     examine_loss(probe.loss, outputs, probe.labels)
-    stateful = _changed_buffers(trial, records, private)
+    stateful = _changed_buffers(trial, buffers, private)
+    refuse_foreign_draws(trial, records)
     _refuse_hidden_state(trial, records)
     draws, free = _draws(trial, records)
     if free and private:
@@ -128,27 +133,6 @@ def move(module: nn.Module, seed: Seed) -> None:
         for parameter in module.parameters():
             if parameter.requires_grad:
                 parameter.add_(step_off(parameter, stream))
-
-
-def _refuse_parts(module: nn.Module) -> None:
-    """Raise `ConfigError` naming the first parameter or layer that cannot be trained as one of many."""
-    for path, layer in module.named_modules():
-        layer_name = layer_title(path, layer)
-        for name, parameter in layer.named_parameters(recurse=False):
-            if isinstance(parameter, UninitializedParameter):
-                raise ConfigError(f"{layer_name}: '{name}' has no shape yet; run one batch through the model in the factory")
-            if parameter.requires_grad and parameter.is_complex():
-                raise ConfigError(
-                    f"{layer_name}: '{name}' is complex, and clipping is of real numbers; hold its real and imaginary part "
-                    "as two parameters and join them by torch.complex in forward()"
-                )
-        if "forward" in vars(layer):
-            raise ConfigError(
-                f"{layer_name}: forward() was replaced on the object, which refers to this one model wherever it is copied; "
-                "return the plain module, or put the change into a subclass"
-            )
-    if not any(parameter.requires_grad for parameter in module.parameters()):
-        raise ConfigError(f"the model ({type(module).__name__}) has no trainable parameter")
 
 
 def _refuse_outputs(outputs: object, probe: Probe) -> None:
@@ -178,10 +162,12 @@ def _buffers(module: nn.Module) -> dict[str, Tensor]:
     return dict(module.named_buffers())
 
 
-def _changed_buffers(module: nn.Module, records: Tensor, private: bool) -> tuple[str, ...]:
-    """Names of the buffers that one batch in training mode changes; they are as before afterwards."""
-    before = {name: (value, value.clone()) for name, value in _buffers(module).items()}
-    try_forward(module, records)
+def _changed_buffers(module: nn.Module, before: dict[str, tuple[Tensor, Tensor]], private: bool) -> tuple[str, ...]:
+    """Names of the buffers that one batch in training mode has changed since `before`; they are as then afterwards.
+
+    Args:
+        before: name to buffer and its value then.
+    """
     after = _buffers(module)
     rebound = [name for name, value in after.items() if name not in before or before[name][0] is not value]
     changes = [name for name, (value, copy) in before.items() if not torch.equal(value, copy)]
@@ -202,6 +188,20 @@ def _changed_buffers(module: nn.Module, records: Tensor, private: bool) -> tuple
         with torch.no_grad():
             value.copy_(earlier)
     return tuple(changes)
+
+
+def _refuse_moved_parameters(module: nn.Module, before: dict[str, Tensor], private: bool) -> None:
+    """Raise `UnsupportedMechanism` for a parameter that forward() itself has changed, under DP-SGD; undo it elsewhere."""
+    for name, value in module.named_parameters():
+        if torch.equal(value, before[name]):
+            continue
+        if private:
+            raise UnsupportedMechanism(
+                f"{model_name(module)}: forward() changes its parameter '{name}' in place, which would be released without "
+                "clipping and noise; leave that to the optimiser"
+            )
+        with torch.no_grad():
+            value.copy_(before[name])
 
 
 def _refuse_hidden_state(module: nn.Module, records: Tensor) -> None:

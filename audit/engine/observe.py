@@ -18,6 +18,7 @@ from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Rows
 from audit.engine.device import find_device
 from audit.engine.dispatch import gradients_of
+from audit.engine.foreign_streams import draws_in_evaluation
 from audit.engine.layers import LinearLayer
 from audit.engine.losses import USUAL, RecordLoss, input_tensor, label_tensor
 from audit.models.build import initialise_model
@@ -25,7 +26,7 @@ from audit.stats.scoring import signals
 from audit.stats.scoring.representation import class_distances
 
 _MOST_NUMBERS = 1 << 23
-_COLUMNS = 256
+_COLUMNS, _DRAWING_BATCH = 256, 64
 """Numbers that are kept of wider layers: a random map keeps lengths and distances within some 4 % (one standard deviation)."""
 
 
@@ -57,12 +58,15 @@ class EnsembleReader:
         module = initialise_model(spec, probe.shape[1:], outputs, Seed(0))
         state = {name: torch.from_numpy(np.array(value)).to(place) for name, value in weights.items()}
         floating = next(value.dtype for value in state.values() if value.is_floating_point())
-        self._models = gradients_of(module, state, input_tensor(probe, floating).to(place))
+        records = input_tensor(probe, floating).to(place)
+        draws = draws_in_evaluation(module, input_tensor(probe, torch.float32))
+        self._models = gradients_of(module, state, records, draws=draws)
         self._count = next(iter(state.values())).shape[0]
         self._outputs, self._probe, self._loss = max(outputs, 1), probe, loss
         size = max(1, int(np.prod(probe.shape[1:])))
         self._fitting = max(1, _MOST_NUMBERS // (size * self._count))
-        self._batch = batch or min(1024, self._fitting)
+        # draws of a batch depend on its rows, which must not depend on how many models there are
+        self._batch = batch or (_DRAWING_BATCH if draws else min(1024, self._fitting))
 
     def outputs(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """`(N, m, outputs)` in evaluation mode for `m` records; several axes of outputs as one.

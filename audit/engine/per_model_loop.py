@@ -11,11 +11,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from audit.core.errors import UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Clipping, Rows, accumulate, clip_layers, flat_storage, owner
 from audit.engine.layer_map import has_random_layers
 from audit.engine.modes import Modes
 from audit.engine.parameter_layout import Layout
+from audit.engine.reparametrization import with_values
+from audit.engine.trials import model_name
 from audit.models.build import seeded_stream
 
 log = logging.getLogger(__name__)
@@ -27,7 +30,7 @@ class LoopGradients:
     """One model after another: per-example gradients by `vmap(grad)`, for modules the tape does not cover.
 
     Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another. `draws`
-    says that the forward pass draws random numbers by other means than layers.
+    says that the forward pass draws random numbers by other means than layers; in evaluation every model then draws the same.
     """
 
     def __init__(self, module: nn.Module, state: Mapping[str, Tensor], *, draws: bool = False) -> None:
@@ -35,6 +38,7 @@ class LoopGradients:
         self.flat = flat_storage(self.layout, state)
         self.models = self.flat.shape[0]
         self.random = draws or has_random_layers(module)
+        self._draws = draws
         self._seeds: Sequence[Seed] = ()
         self._pass = 0
         self._vectorises = True
@@ -43,6 +47,7 @@ class LoopGradients:
             self._state[slot.name] = slot.view(self.flat)
         self.module = copy.deepcopy(module).to(self.flat.device, self.flat.dtype)
         self._modes = Modes(self.module)
+        self._buffers = [name for name, _ in self.module.named_buffers()]
 
     def begin(self, seeds: Sequence[Seed]) -> None:
         """Sets the models' streams for the random layers of one step."""
@@ -63,7 +68,13 @@ class LoopGradients:
         self._modes.evaluate()
         with torch.no_grad():
             parts = inputs.unflatten(0, (self.models, -1))
-            return torch.cat([torch.func.functional_call(self.module, self._model(n), (parts[n],)) for n in range(self.models)])
+            return torch.cat([self._evaluate(n, parts[n]) for n in range(self.models)])
+
+    def _evaluate(self, model: int, inputs: Tensor) -> Tensor:
+        """Outputs of one model, whose draws are the same in every call."""
+        with seeded_stream(Seed(0).child("evaluation")) if self._draws else nullcontext():
+            outputs: Tensor = torch.func.functional_call(self.module, self._model(model), (inputs,))
+            return outputs
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
         """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
@@ -109,10 +120,14 @@ class LoopGradients:
             return
         parameters, constants = self._split(model)
         leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
-        outputs = torch.func.functional_call(self.module, {**leaves, **constants}, (rows.inputs.flatten(0, 1),))
-        losses = rows.loss.values(outputs, rows.labels.flatten(0, 1)).view(rows.inputs.shape[:2]).mean(1)
-        loss = (losses * rows.mask.to(losses.dtype)).sum()
-        gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+
+        def work(module: nn.Module) -> tuple[Tensor | None, ...]:
+            outputs = module(rows.inputs.flatten(0, 1))
+            losses = rows.loss.values(outputs, rows.labels.flatten(0, 1)).view(rows.inputs.shape[:2]).mean(1)
+            loss = (losses * rows.mask.to(losses.dtype)).sum()
+            return torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+
+        gradients = with_values(self.module, {**leaves, **constants}, work)
         for slot in self.layout.slots:
             gradient = gradients[list(leaves).index(slot.name)]
             if gradient is not None:
@@ -120,8 +135,14 @@ class LoopGradients:
 
     def _add_clipped(self, model: int, rows: Rows, clip: Clip, total: Tensor) -> Clipping:
         parameters, constants = self._split(model)
-
-        gradients = self._example_gradients(parameters, constants, rows)
+        copies = {**constants, **{name: constants[name].clone() for name in self._buffers}}
+        gradients = self._example_gradients(parameters, copies, rows)
+        for name in self._buffers:  # a trial sees most of those that change, but not one that waits for a certain record
+            if not _equal(copies[name], constants[name]):
+                raise UnsupportedMechanism(
+                    f"{model_name(self.module)} changed its buffer '{name}' in a step of training, which would be released "
+                    "without clipping and noise; make it a constant, or leave it out"
+                )
         squares: dict[str, Tensor] = {}
         for slot in self.layout.slots:
             accumulate(squares, owner(slot.name), gradients[slot.name].reshape(len(rows.mask), -1).square().sum(-1))
@@ -148,14 +169,16 @@ class LoopGradients:
         return self._plain_gradients(parameters, constants, rows)
 
     def _plain_gradients(self, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows) -> dict[str, Tensor]:
-        loss = self._record_loss(constants, rows)
         stacked_gradients = {name: value.new_zeros(len(rows.mask), *value.shape) for name, value in parameters.items()}
         for row in rows.mask.nonzero().flatten().tolist():
             leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
-            record_loss = loss(leaves, rows.inputs[row], rows.labels[row])
-            for name, part in zip(
-                leaves, torch.autograd.grad(record_loss, list(leaves.values()), allow_unused=True), strict=True
-            ):
+
+            def work(module: nn.Module, row: int = row, leaves: Mapping[str, Tensor] = leaves) -> tuple[Tensor | None, ...]:
+                loss = rows.loss.values(module(rows.inputs[row]), rows.labels[row]).mean()
+                return torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+
+            parts = with_values(self.module, {**leaves, **constants}, work)
+            for name, part in zip(leaves, parts, strict=True):
                 if part is not None:
                     stacked_gradients[name][row] = part
         return stacked_gradients
@@ -168,6 +191,10 @@ class LoopGradients:
             return rows.loss.values(outputs, label).mean()
 
         return loss
+
+
+def _equal(left: Tensor, right: Tensor) -> bool:
+    return torch.equal(left, right) or bool(((left == right) | (left.isnan() & right.isnan())).all())
 
 
 def _part(rows: Rows, inputs: Tensor, labels: Tensor, mask: Tensor) -> Rows:

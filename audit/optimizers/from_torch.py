@@ -85,8 +85,8 @@ class _State:
         if not isinstance(optimizer, torch.optim.Optimizer):
             kind = type(optimizer).__name__
             raise ConfigError(f"optimizer.factory '{name}' returned {kind}; expected a torch optimiser, or one and a schedule")
-        known = {id(parameter) for parameter in parameters.values()}
-        if any(id(parameter) not in known for group in optimizer.param_groups for parameter in group["params"]):
+        own = {id(parameter) for parameter in parameters.values()}
+        if any(id(parameter) not in own for group in optimizer.param_groups for parameter in group["params"]):
             raise ConfigError(f"optimizer.factory '{name}': its optimiser holds a tensor that was not among its parameters")
         return _Model(name, parameters, optimizer, schedule)
 

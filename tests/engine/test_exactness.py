@@ -18,12 +18,27 @@ from audit.engine.ensemble import train
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.layers import LinearLayer
 from audit.engine.schedule import ScheduleSettings
+from audit.engine.subject import Ensemble
 from tests.engine import cases, users
 from tests.engine.twin import slow_training
 
 QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.3, sample_rate=0.3, steps=4)
 PLAIN = sgd(sample_rate=0.3, steps=4)
 DOUBLE = ScheduleSettings(dtype=torch.float64)
+NEVER = [
+    "keeps_rebound",
+    "complex",
+    "fails",
+    "counts",
+    "pair",
+    "patched",
+    "frozen",
+    "transposed",
+    "slices",
+    "alias",
+    "hook_before",
+]
+NEVER += ["hook_after", "draws_python", "draws_numpy"]
 
 
 def job_of(name: str, mechanism: Repeated, **changes: object) -> TrainingJob:
@@ -46,7 +61,7 @@ def test_models_of_users_train_like_the_slow_loop(name: str, clip_norm: float | 
 @pytest.mark.parametrize("name", sorted(users.REFUSED))
 def test_what_cannot_be_private_is_refused_by_a_sentence(name: str) -> None:
     with pytest.raises(AuditError, match=users.REFUSED[name][1]) as caught:
-        train(job_of(name, QUIET), cases.silent)
+        train(job_of(name, replace(QUIET, count=20)), cases.silent)
     assert caught.value.exit_code == 2
 
 
@@ -60,7 +75,7 @@ def test_without_privacy_a_batch_is_trained_as_it_is(name: str) -> None:
             np.testing.assert_allclose(done.weights[parameter][model], value, rtol=1e-6, atol=1e-9, err_msg=parameter)
 
 
-@pytest.mark.parametrize("name", ["keeps_rebound", "complex", "fails", "counts", "pair", "patched", "frozen"])
+@pytest.mark.parametrize("name", NEVER)
 def test_what_cannot_be_trained_at_all_is_refused_without_privacy_too(name: str) -> None:
     with pytest.raises(AuditError) as caught:
         train(job_of(name, PLAIN), cases.silent)
@@ -82,6 +97,17 @@ def test_adapters_and_frozen_layers_take_the_fast_path(caplog: pytest.LogCapture
     for name in ("lora", "frozen_convolutions", "frozen_backbone", "no_gradient", "positions_leading"):
         train(job_of(name, replace(QUIET, count=1)), cases.silent)
     assert "one after another" not in caplog.text
+
+
+def test_draws_in_evaluation_are_repeated_and_ignore_the_neighbours() -> None:
+    job = job_of("noisy_in_evaluation", QUIET)
+    models, records = train(job, cases.silent), job.dataset.train.inputs
+    whole, again = (Ensemble(job, models).outputs(records) for _ in range(2))
+    np.testing.assert_array_equal(whole, again)
+    np.testing.assert_array_equal(whole[1:2], Ensemble(job, models).alone(1).outputs(records))
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    assert np.abs(whole[:, :8] - whole[:, :1]).max() > 0 and torch.equal(state, torch.get_rng_state())
 
 
 def test_a_frozen_backbone_keeps_its_statistics() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 
 class SequenceFirst(nn.Module):
@@ -254,6 +256,132 @@ def frozen() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 3)).requires_grad_(False)
 
 
+class Small(nn.Module):
+    """Two linear layers, to be changed by those that follow."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def hidden(self, inputs: Tensor) -> Tensor:
+        return torch.tanh(self.first(inputs))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.last(self.hidden(inputs))
+
+
+class Checkpoints(Small):
+    """Computes its first layer again on the way back."""
+
+    def hidden(self, inputs: Tensor) -> Tensor:
+        return checkpoint(super().hidden, inputs, use_reentrant=False)  # type: ignore[no-any-return]
+
+
+class StraightThrough(Small):
+    """A step whose slope is another function's."""
+
+    def hidden(self, inputs: Tensor) -> Tensor:
+        soft = torch.tanh(self.first(inputs))
+        return soft + (soft.sign() - soft).detach()
+
+
+class SharedAcrossKinds(nn.Module):
+    """One weight in a linear layer, as a function, and in a sum; two kinds of normalisation share another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.group = nn.Linear(6, 6, bias=False), nn.LayerNorm(6), nn.GroupNorm(2, 6)
+        self.group.weight, self.same, self.last = self.norm.weight, self.first, nn.Linear(6, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = self.group(torch.tanh(self.norm(self.first(inputs) + F.linear(inputs, self.first.weight.t()))))
+        return self.last(self.same(hidden) + self.first.weight.sum(1))
+
+
+class Late(Small):
+    """Keeps a record in a buffer, but not in the first calls; dropout as a function takes the path of one model at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = [0]
+        self.register_buffer("seen", torch.zeros(6))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.calls[0] += 1
+        if self.training and self.calls[0] > 12:
+            self.get_buffer("seen").copy_(inputs.reshape(-1, 6)[0].detach())
+        return self.last(F.dropout(self.hidden(inputs), 0.1, self.training))
+
+
+class Copies(Small):
+    """Keeps the first record of a batch in a buffer, the same each time for the same batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(6))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        self.get_buffer("seen").copy_(inputs.reshape(-1, 6)[0].detach())
+        return super().forward(inputs)
+
+
+class WritesParameter(Small):
+    """Keeps a record in a parameter that nothing reads."""
+
+    def __init__(self, trained: bool) -> None:
+        super().__init__()
+        self.log = nn.Parameter(torch.zeros(6), requires_grad=trained)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        with torch.no_grad():
+            self.log.copy_(inputs.reshape(-1, 6)[0])
+        return super().forward(inputs)
+
+
+class DrawsElsewhere(Small):
+    """Rarely does something else, by a stream that is not torch's."""
+
+    def __init__(self, stream: str, training: bool) -> None:
+        super().__init__()
+        self.stream, self.mode = stream, training
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        drawn = 1.0
+        if self.training == self.mode:
+            drawn = random.random() if self.stream == "random" else float(np.random.rand())  # noqa: NPY002
+        return super().forward(inputs) * (2.0 if drawn < 1e-9 else 1.0)
+
+
+class NoisyInEvaluation(Small):
+    """Draws in evaluation mode alone, as randomised smoothing does."""
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = self.hidden(inputs)
+        return self.last(hidden if self.training else hidden + 0.5 * torch.randn_like(hidden))
+
+
+def one_memory(kind: str) -> nn.Module:
+    made = Small()
+    if kind == "transposed":  # the usual way to tie an autoencoder's weights wrongly
+        made.other = nn.Linear(6, 6)
+        made.other.weight.data = made.first.weight.data.transpose(0, 1)
+    elif kind == "slices":
+        whole = torch.randn(9, 6)
+        made.upper, made.lower = nn.Parameter(whole[:6]), nn.Parameter(whole[5:])
+    else:
+        made.register_buffer("copy", made.first.weight.detach())
+    return made
+
+
+def hooked(kind: str) -> nn.Module:
+    made = Small()
+    if kind == "before":
+        made.first.weight.register_hook(lambda gradient: 3 * gradient)
+    else:
+        made.first.weight.register_post_accumulate_grad_hook(lambda parameter: None)
+    return made
+
+
 VECTOR, IMAGE = (6,), (2, 6, 6)
 Factory = Callable[[], nn.Module]
 EXACT: Mapping[str, tuple[Factory, tuple[int, ...]]] = {
@@ -267,6 +395,10 @@ EXACT: Mapping[str, tuple[Factory, tuple[int, ...]]] = {
     "frozen_convolutions": (FrozenConvolutions, IMAGE),
     "frozen_backbone": (FrozenBackbone, IMAGE),
     "in_place_first": (InPlaceFirst, VECTOR),
+    "checkpoints": (Checkpoints, VECTOR),
+    "straight_through": (StraightThrough, VECTOR),
+    "shared_across_kinds": (SharedAcrossKinds, VECTOR),
+    "noisy_in_evaluation": (NoisyInEvaluation, VECTOR),
 }
 REFUSED: Mapping[str, tuple[Factory, str]] = {
     "capacity": (Capacity, "changes with the other records of the batch"),
@@ -281,6 +413,17 @@ REFUSED: Mapping[str, tuple[Factory, str]] = {
     "patched": (patched, r"layer '0' \(Linear\): forward\(\) was replaced on the object"),
     "spectral": (spectral, r"changes its buffer '0.parametrizations.weight.0._[uv]'"),
     "frozen": (frozen, r"\(Sequential\) has no trainable parameter"),
+    "transposed": (lambda: one_memory("transposed"), "'other.weight' and 'first.weight' are views of the same numbers"),
+    "slices": (lambda: one_memory("slices"), "'lower' and 'upper' are views of the same numbers"),
+    "alias": (lambda: one_memory("buffer"), "'copy' and 'first.weight' are views of the same numbers"),
+    "hook_before": (lambda: hooked("before"), r"layer 'first' \(Linear\): a hook is attached to the gradient of 'weight'"),
+    "hook_after": (lambda: hooked("after"), r"layer 'first' \(Linear\): a hook is attached to the gradient of 'weight'"),
+    "draws_python": (lambda: DrawsElsewhere("random", True), "stream of Python's random in training mode"),
+    "draws_numpy": (lambda: DrawsElsewhere("numpy", False), "stream of numpy.random in evaluation mode"),
+    "writes_parameter": (lambda: WritesParameter(True), r"forward\(\) changes its parameter 'log' in place"),
+    "writes_frozen": (lambda: WritesParameter(False), r"forward\(\) changes its parameter 'log' in place"),
+    "copies": (Copies, r"\(Copies\) changes its buffer 'seen'"),
+    "late": (Late, r"\(Late\) changed its buffer 'seen' in a step of training"),
 }
 RANDOM: Mapping[str, tuple[Factory, tuple[int, ...]]] = {"functional_dropout": (FunctionalDropout, VECTOR)}
 
