@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from audit.core.access import Access
-from audit.core.claims import Outcome
 from audit.core.event_reading import unit
 from audit.core.game import Inclusion
 from audit.core.game_results import AttackResult, GameResult, TprAtFpr
@@ -103,7 +102,7 @@ def _answer(mechanism: MechanismResult, secret: str, access: Access, attacks: li
     strongest = headline.strongest([bound for bound in free if bound.game.game.secret == secret])
     leaders = [attack for attack in attacks if strongest is not None and attack.scorer == strongest.attack]
     guesser = _best_guesser(leaders) or _best_guesser(attacks)
-    if mechanism.outcome is Outcome.INVALID:
+    if mechanism.is_void:
         strength = Strength.VOID
     elif strongest is not None:
         strength = _of_bound(strongest.bound.epsilon)

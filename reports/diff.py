@@ -218,14 +218,15 @@ def _of_bounds(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
         yield Change(weight=Weight.GONE, subject=old.name, text="no bound for any mechanism was computed")
     elif old_bound is not None and new_bound is not None and down(old_bound.bound.epsilon) != down(new_bound.bound.epsilon):
         text = (
-            f"proven epsilon was {_bound_text(old_bound.bound)}, is {_bound_text(new_bound.bound)}; two lower "
+            f"lower bound was {_bound_text(old, old_bound.bound)}, is {_bound_text(new, new_bound.bound)}; two lower "
             "bounds do not tell whether the training leaks more, the tests of rates do"
         )
         yield Change(weight=Weight.OTHER, subject=old.name, text=text)
 
 
-def _bound_text(bound: LowerBound) -> str:
-    return f"{down(bound.epsilon)} (ceiling {down(bound.ceiling)}, {confidence(bound.confidence)} confidence)"
+def _bound_text(result: MechanismResult, bound: LowerBound) -> str:
+    void = "void " if result.is_void else ""
+    return f"{void}{down(bound.epsilon)} (ceiling {down(bound.ceiling)}, {confidence(bound.confidence)} confidence)"
 
 
 def _of_game(owner: str, old: GameResult, new: GameResult) -> Iterator[Change]:

@@ -92,12 +92,13 @@ def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Judgem
     bounds = [verdict.bound] if verdict.bound is not None and verdict.bound.family is not None else []
     inside = _largest(bounds or [bound for bound in able if bound.family is not None])
     bounds_named = [bound for bound in (free, inside) if bound is not None]
+    void = mechanism.is_void
     figures = (
         ("claimed_epsilon", claim.epsilon),
-        *(figure for bound in bounds_named for figure in _figures(bound)),
+        *(figure for bound in bounds_named for figure in _figures(bound, void)),
         ("delta", claim.delta),
     )
-    proof = "; ".join(_proof(bound) for bound in bounds_named) or "nothing proven"
+    proof = "; ".join(_proof(bound, void) for bound in bounds_named) or "nothing proven"
     states = {
         Outcome.CONSISTENT: JudgementState.HOLDS,
         Outcome.VIOLATED: JudgementState.FAILS,
@@ -142,14 +143,15 @@ def _scope(bound: LowerBound) -> str:
     return "for any mechanism" if bound.family is None else f"inside the family {bound.family} only"
 
 
-def _proof(bound: LowerBound) -> str:
-    return f"proven {down(bound.epsilon)} {_scope(bound)} (ceiling of its game {down(bound.ceiling)})"
+def _proof(bound: LowerBound, void: bool) -> str:
+    return f"{'void' if void else 'proven'} {down(bound.epsilon)} {_scope(bound)} (ceiling of its game {down(bound.ceiling)})"
 
 
-def _figures(bound: LowerBound) -> tuple[tuple[str, float], ...]:
-    """A bound and its own ceiling under names that hold its family."""
+def _figures(bound: LowerBound, void: bool) -> tuple[tuple[str, float], ...]:
+    """A bound and its own ceiling under names that hold its family, and say of a void one that it is."""
     inside = "" if bound.family is None else f"_inside_{bound.family}"
-    name = f"epsilon{inside}" if inside else "proven_epsilon"
+    proven = "void_epsilon" if void else "epsilon" if inside else "proven_epsilon"
+    name = f"{proven}{inside}"
     return ((name, bound.epsilon), (f"ceiling{inside}", bound.ceiling))
 
 
@@ -187,10 +189,17 @@ def _of_source(mechanism: MechanismResult, game: GameResult, source: headline.Bo
             rule="AU005",
             subject=subject,
             title=f"lower bound of {bound.estimator}",
-            state=JudgementState.FAILS if above else JudgementState.HOLDS if able else JudgementState.OPEN,
-            message=f"{_proof(bound)}{against}{area}",
-            figures=(*_figures(bound), ("confidence", bound.confidence)),
+            state=_state(able and not mechanism.is_void, above),
+            message=f"{_proof(bound, mechanism.is_void)}{against}{area}",
+            figures=(*_figures(bound, mechanism.is_void), ("confidence", bound.confidence)),
         )
+
+
+def _state(able: bool, above: bool) -> JudgementState:
+    """Return how a bound stands under a claim that it is able to refute; one that is not, or is void, decides nothing."""
+    if not able:
+        return JudgementState.OPEN
+    return JudgementState.FAILS if above else JudgementState.HOLDS
 
 
 def _of_policy(report: AuditReport) -> Iterator[Judgement]:

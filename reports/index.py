@@ -70,7 +70,7 @@ def _rows(entry: IndexRow) -> Iterator[list[str]]:
             escape(report.title),
             f"<code>{escape(mechanism.name)}</code>",
             say("word.none") if claim is None else up(claim),
-            say("word.none") if bound is None else down(bound.bound.epsilon),
+            say("word.none") if bound is None else _bound(mechanism, bound.bound.epsilon),
             say("word.none") if bound is None else down(bound.bound.ceiling),
             html.inline(named.outcome_mark(mechanism.outcome)),
             html.inline(_policy(report)),
@@ -97,6 +97,10 @@ def _claimed(mechanism: MechanismResult) -> float | None:
     return None if claim is None else claim.epsilon
 
 
+def _bound(mechanism: MechanismResult, epsilon: float) -> str:
+    return say("table.void", bound=down(epsilon)) if mechanism.is_void else down(epsilon)
+
+
 def _trends(by_time: Sequence[IndexRow]) -> Iterator[str]:
     """A drawing for each training that several audits of the same title speak of."""
     courses: dict[tuple[str, str], list[Point]] = {}
@@ -107,7 +111,7 @@ def _trends(by_time: Sequence[IndexRow]) -> Iterator[str]:
             point = Point(
                 date=report.created[:10],
                 claimed=_claimed(mechanism),
-                proven=None if bound is None else bound.bound.epsilon,
+                proven=None if bound is None or mechanism.is_void else bound.bound.epsilon,
                 ceiling=None if bound is None else bound.bound.ceiling,
             )
             courses.setdefault((report.title, mechanism.name), []).append(point)

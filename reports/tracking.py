@@ -37,7 +37,7 @@ def _of_mechanism(mechanism: MechanismResult) -> Iterator[tuple[str, float]]:
     if verdict is not None:
         yield f"{mechanism.name}/epsilon_claimed", verdict.claim.epsilon
     if bound is not None:
-        yield f"{mechanism.name}/epsilon_proven", bound.bound.epsilon
+        yield f"{mechanism.name}/epsilon_{'void' if mechanism.is_void else 'proven'}", bound.bound.epsilon
         yield f"{mechanism.name}/epsilon_ceiling", bound.bound.ceiling
     for game in mechanism.games:
         for attack in game.attacks:

@@ -30,8 +30,9 @@ def _mechanism(result: MechanismResult) -> dict[str, Any]:
         "name": result.name,
         "outcome": result.outcome.value if result.outcome else None,
         "claims": [{"epsilon": claim.epsilon, "delta": claim.delta, "source": claim.source} for claim in result.claims],
-        "proven": _best(free),
-        "proven_within_family": _best(_inside(result)),
+        "proven": None if result.is_void else _best(free),
+        "proven_within_family": None if result.is_void else _best(_inside(result)),
+        "void": _best(free) if result.is_void else None,
         "utility": {metric.name: metric.value for metric in result.utility},
         "stopping": [_stopping(game.name, game.watched) for game in result.games if game.watched is not None],
     }
@@ -109,7 +110,8 @@ def _line(result: MechanismResult, report: AuditReport) -> str:
     bound_text = "no bound for any mechanism"
     if best is not None:
         game = next(game.name for game in result.games if best in game.bounds)
-        bound_text = f"proven >= {down(best.epsilon)} at {report.confidence:.0%} ({game}; its ceiling {down(best.ceiling)})"
+        proven = "void: the bound" if result.is_void else "proven"
+        bound_text = f"{proven} >= {down(best.epsilon)} at {report.confidence:.0%} ({game}; its ceiling {down(best.ceiling)})"
     inside = _inside(result)
     family_text = ""
     if inside:

@@ -132,6 +132,11 @@ class MechanismResult:
         """Return the bounds of all games."""
         return [bound for game in self.games for bound in game.bounds]
 
+    @property
+    def is_void(self) -> bool:
+        """True if its bounds prove nothing: a negative control failed, or a check of execution did and nothing was refuted."""
+        return self.outcome is Outcome.INVALID or not all(control.passed for game in self.games for control in game.controls)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
@@ -210,20 +215,25 @@ class AuditReport:
 
     def _repr_html_(self) -> str:
         """Return title, outcome, claims beside what was proved, and remarks, for a notebook; every text is escaped."""
+        void = {result.name for result in self.mechanisms if result.is_void}
+
+        def bound_text(name: str, epsilon: float) -> str:
+            return f"void: {down(epsilon)}" if name in void else down(epsilon)
+
         claims = [
-            [name, source, up(epsilon), outcome, "" if bound is None else down(bound), reason]
+            [name, source, up(epsilon), outcome, "" if bound is None else bound_text(name, bound), reason]
             for name, source, epsilon, _, outcome, bound, reason in _verdicts(self.mechanisms)
         ]
         bounds = [
-            [name, game, attack, estimator, family or "any", down(epsilon), down(ceiling)]
+            [name, game, attack, estimator, family or "any", bound_text(name, epsilon), down(ceiling)]
             for name, game, attack, estimator, family, epsilon, _, _, ceiling in _bounds(self.mechanisms)
         ]
         parts = [
             f"<h3>{escape(self.title)}</h3>",
             f"<p>{escape(IN_WORDS[self.outcome])}; all bounds hold together with {self.confidence:.4g}, "
             f"at delta {self.delta:g}</p>",
-            html(["training", "claim by", "claimed epsilon", "outcome", "proven", "why"], claims) if claims else "",
-            html(["training", "game", "attack", "estimator", "family", "proven epsilon", "ceiling"], bounds) if bounds else "",
+            html(["training", "claim by", "claimed epsilon", "outcome", "lower bound", "why"], claims) if claims else "",
+            html(["training", "game", "attack", "estimator", "family", "lower bound", "ceiling"], bounds) if bounds else "",
             f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in self.notes)}</ul>" if self.notes else "",
         ]
         return "".join(parts)

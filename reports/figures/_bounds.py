@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any
 
-from audit.core.claims import Claim, LowerBound, Outcome
+from audit.core.claims import Claim, LowerBound
 from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, MechanismResult
 from reports import headline
@@ -22,6 +23,7 @@ from reports.words.phrases import join_words
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 MOST_ROWS = 5
 MOST_TRAININGS = 3  # with more, the figure and its caption would not fit below the answer on the first page
+MOST_LINES = 2  # of a name beside an axis
 MOST_LETTERS, END_LETTERS = 18, 26  # of a name beside an axis, and at the end of a curve
 ROW_MM, FOOT_MM, HEAD_MM = 11.0, 9.5, 1.5
 LINE = 0.29  # between two lines of text beside a bar, in rows
@@ -171,12 +173,19 @@ def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
         y = len(bars) - 1 - place
         _paint_bar(axes, y, bar, top)
         _write_bar(axes, y, bar)
-    names = ["\n".join(elide(part, MOST_LETTERS) for part in bar.name.split("\n")) for bar in reversed(bars)]
+    names = [_two_lines(bar.name) for bar in reversed(bars)]
     axes.set_yticks(range(len(bars)), names)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("ε", labelpad=1)
     _plots.grid(axes, "x")
+
+
+def _two_lines(name: str) -> str:
+    """A name of two lines, or one that is broken at a space where that keeps all its letters; what is longer is elided."""
+    lines = name.split("\n") if "\n" in name else wrap(name, MOST_LETTERS, break_long_words=False, break_on_hyphens=False)
+    lines = lines if len(lines) <= MOST_LINES else [name]
+    return "\n".join(elide(line, MOST_LETTERS) for line in lines)
 
 
 def _paint_bar(axes: Any, y: float, bar: Bar, top: float) -> None:
@@ -234,7 +243,7 @@ def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:
 
 
 def _is_void(mechanism: MechanismResult) -> bool:
-    return mechanism.outcome is Outcome.INVALID
+    return mechanism.is_void
 
 
 def _budget_caption(mechanism: MechanismResult) -> str:

@@ -51,7 +51,8 @@ def _proof(result: PartyResult) -> str:
     if largest is None:
         return ""
     inside = say("bar.only_inside", family=named.family(largest.family)) if largest.family else ""
-    return say("bar.proven_bound", epsilon=down(largest.epsilon), inside=inside, ceiling=down(largest.ceiling))
+    key = "bar.void_bound" if result.result.is_void else "bar.proven_bound"
+    return say(key, epsilon=down(largest.epsilon), inside=inside, ceiling=down(largest.ceiling))
 
 
 def _claimed(result: PartyResult) -> str:
@@ -91,19 +92,22 @@ def _paint_panel(
 
 
 def _paint_cell(axes: Any, y: float, result: PartyResult, top: float, *, beside: bool) -> None:
-    """Bars of both bounds, a tick of the claim, and the numbers below them, side by side or one below the other."""
+    """Bars of both bounds (grey: void), a tick of the claim, and the numbers below them, beside or below each other."""
+    void = result.result.is_void
+    colour = CHANCE if void else MEASURED
     for bound, alpha in ((result.inside, 0.28), (result.free, 1.0)):
         if bound is not None:
-            axes.barh(y + 0.12, min(bound.epsilon, top), height=0.3, color=MEASURED, alpha=alpha, linewidth=0, zorder=2)
+            axes.barh(y + 0.12, min(bound.epsilon, top), height=0.3, color=colour, alpha=alpha, linewidth=0, zorder=2)
             axes.plot([0, min(bound.ceiling, top)], [y + 0.12] * 2, color=CHANCE, linewidth=0.6, zorder=1)
             mark = ">" if bound.ceiling > top else "|"
             axes.plot([min(bound.ceiling, top)], [y + 0.12], marker=mark, markersize=4, color=CHANCE, clip_on=False, zorder=1)
     if result.claim is not None:
         axes.plot([result.claim.epsilon] * 2, [y - 0.1, y + 0.34], color=CLAIM, linewidth=2.0, zorder=3)
     largest = result.largest
-    proven = say("bar.nothing_proven") if largest is None else say("party_figure.proven", epsilon=down(largest.epsilon))
+    key = "party_figure.void" if void else "party_figure.proven"
+    proven = say("bar.nothing_proven") if largest is None else say(key, epsilon=down(largest.epsilon))
     text = {"fontsize": 6.5, "va": "center"}
-    axes.text(0, y - (0.25 if beside else 0.2), proven, color=MEASURED, **text)
+    axes.text(0, y - (0.25 if beside else 0.2), proven, color=colour, **text)
     x, below, side = (top, 0.25, "right") if beside else (0, 0.45, "left")
     axes.text(x, y - below, _claimed(result), color=CLAIM if result.claim else CHANCE, ha=side, **text)
 

@@ -13,7 +13,7 @@ from reports import headline
 from reports.figures import _labels, _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Floats, Plan
 from reports.pages.blocks import Tone
-from reports.words.language import many, say
+from reports.words.language import many, recorded, say
 from reports.words.numbers import confidence, elide, near, power, rate, up
 
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
@@ -47,7 +47,7 @@ def roc(mechanism: MechanismResult, game: GameResult) -> Plan:
             scorer=lead.scorer,
             size=size,
             confidence=confidence(curve.confidence),
-            band=curve.band,
+            band=recorded(curve.band),
             limit=limit,
         )
         + (say("curve.thin", many=many("noun.other_attack", thin_count)) if thin_count else ""),

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from reports.figures import _plots
+from reports.figures import _labels, _plots
+from reports.figures._plots import Curve
 from reports.pages.blocks import Tone
 from reports.words.language import say
+from reports.words.numbers import power
 
 LARGEST_FACTOR = 30.0
+BAND_POINTS = 5.0  # a bracket is narrower than a line; its rim shows beside the lines that run in it
 _MARKS = {"EXACT": (Tone.PLAIN, "o"), "LOOSE": (Tone.CLAIM, "^"), "WRONG": (Tone.MEASURED, "X")}
 
 
@@ -42,21 +45,28 @@ def paint_privacy_curve(
     bracket: tuple[Sequence[float], Sequence[float]],
 ) -> None:
     """Draw the bracket on epsilon at each delta as a band, and a line an accountant; what is not finite has no place."""
-    axes = figure.add_axes((0.09, 0.14, 0.66, 0.8))
+    axes = figure.add_axes((0.075, 0.14, 0.70, 0.82))
     low, high = (np.where(np.isfinite(end), end, np.nan) for end in bracket)
-    band = _plots.COLOURS[Tone.CHANCE]
-    axes.fill_between(deltas, low, high, color=band, alpha=0.5, linewidth=2.0, label=say("costs.band"))
+    axes.fill_between(deltas, low, high, color=_plots.COLOURS[Tone.CHANCE], alpha=0.4, linewidth=BAND_POINTS)
+    labels = _ends(say("costs.band"), deltas, high, Tone.CHANCE)
     for place, (name, epsilons) in enumerate(curves.items()):
         values = np.array([math.nan if value is None else value for value in epsilons])
         dash = _plots.DASHES[place % len(_plots.DASHES)]
         finite = np.where(np.isfinite(values), values, np.nan)
-        axes.plot(deltas, finite, label=name, color=_plots.COLOURS[Tone.CLAIM], linestyle=dash, linewidth=1.1)
-    axes.set_xscale("log")
-    axes.set_xlabel("δ")
-    axes.set_ylabel("ε")
+        axes.plot(deltas, finite, color=_plots.COLOURS[Tone.CLAIM], linestyle=dash, linewidth=1.1)
+        labels += _ends(name, deltas, finite, Tone.CLAIM)
+    axes.set(xscale="log", xlabel="δ", ylabel="ε", xlim=(min(deltas), max(deltas)))
+    axes.xaxis.set_major_formatter(lambda value, _: power(value))
+    axes.xaxis.set_minor_formatter(lambda value, _: "")
     axes.set_ylim(bottom=0)
     _plots.grid(axes)
-    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False, fontsize=7)
+    _labels.label_ends(axes, labels)
+
+
+def _ends(name: str, deltas: Sequence[float], values: _plots.Floats, tone: Tone) -> list[Curve]:
+    """The curve with its name, where any of it can be drawn."""
+    keep = np.isfinite(values)
+    return [Curve(x=np.asarray(deltas, dtype=np.float64)[keep], y=values[keep], name=name, tone=tone)] if keep.any() else []
 
 
 def claims_against_brackets(rows: Sequence[tuple[str, float, float]], name: str) -> tuple[bytes, bytes]:

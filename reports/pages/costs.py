@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from audit.core.costs import CostLine, CostSheet
 from audit.core.results import AuditReport
+from audit.core.rounding import SPACE
 from reports.figures import _costs
 from reports.formats import figures
 from reports.pages.blocks import Block, Column, Mono, Paragraph, Section, Table, Text
 from reports.words import named
-from reports.words.language import say
-from reports.words.numbers import at_delta, down, near, not_measured, up
+from reports.words.language import recorded, say
+from reports.words.numbers import at_delta, down, near, not_measured, power, up
 from reports.words.phrases import figure_block, join_words
 
 DIGITS = 4
@@ -42,14 +43,15 @@ def blocks(sheet: CostSheet, curve: Block) -> tuple[Block, ...]:
         at_delta=at_delta(sheet.delta),
         truth=truth(sheet),
     )
-    variants = (_lines(sheet, say("costs.what_if"), say("costs.changes"), sheet.what_if),) if sheet.what_if else ()
+    changes = [recorded(line.label).replace(" x", f"{SPACE}×") for line in sheet.what_if]
+    variants = (_lines(sheet, say("costs.what_if"), say("costs.changes"), sheet.what_if, changes),) if changes else ()
     return (
         Paragraph(text=about),
         Paragraph(text=say("costs.bracket")),
         _claims(sheet),
         curve,
         *variants,
-        _lines(sheet, say("costs.other_deltas"), "δ", sheet.curve),
+        _lines(sheet, say("costs.other_deltas"), "δ", sheet.curve, [power(delta) for delta in sheet.deltas]),
     )
 
 
@@ -65,7 +67,7 @@ def _claims(sheet: CostSheet) -> Table:
             row.source or say("word.none"),
             not_measured() if row.epsilon is None else _ROUNDING[row.side](row.epsilon, DIGITS),
             _factor(row.epsilon, sheet.upper),
-            row.note or say("word.none"),
+            recorded(row.note) or say("word.none"),
         )
         for row in sheet.claims
     )
@@ -84,15 +86,15 @@ def _factor(epsilon: float | None, upper: float) -> str:
     return not_measured() if epsilon is None or not 0 < upper < math.inf else f"{epsilon / upper:.3f}"
 
 
-def _lines(sheet: CostSheet, caption: str, first: str, lines: Sequence[CostLine]) -> Table:
+def _lines(sheet: CostSheet, caption: str, first: str, lines: Sequence[CostLine], labels: Sequence[str]) -> Table:
     sides = [row.side for row in sheet.claims]
     rows: list[tuple[Text, ...]] = []
-    for line in lines:
+    for label, line in zip(labels, lines, strict=True):
         claims = (
             not_measured() if value is None else _ROUNDING[side](value, DIGITS)
             for side, value in zip(sides, line.claims, strict=True)
         )
-        rows.append((line.label, down(line.lower, DIGITS), up(line.upper, DIGITS), *claims))
+        rows.append((label, down(line.lower, DIGITS), up(line.upper, DIGITS), *claims))
     titles = (say("costs.at_least"), say("costs.at_most"), *sheet.accountants)
     columns = (Column(title=first), *(Column(title=title, right=True, share=1) for title in titles))
     return Table(caption=caption, columns=columns, rows=tuple(rows), small=True)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from audit.core.claims import LowerBound, Outcome
 from audit.core.provenance import Engagement
 from audit.core.results import AuditReport, MechanismResult, Status
+from audit.core.rounding import SPACE
 from reports import headline
 from reports.figures import _plots
 from reports.formats import figures
@@ -39,13 +40,18 @@ def cover(report: AuditReport) -> tuple[Block, ...]:
     head = headline.headline(report)
     drawing = figures.planned(report).get(picture(report))
     return (
-        *((Paragraph(text=(Mark(say("internal.mark"), Tone.BAD), say("internal.reason"))),) if names_records(report) else ()),
+        *((_internal(),) if names_records(report) else ()),
         verdict.verdict(report),
         verdict.facts(report, head, claim(report, head)),
         Numbers(items=without_claim.numbers(report) if head is None else numbers(report, head)),
         Quote(text=without_claim.sentence(report) if head is None else quotable(report, head)),
         *(() if drawing is None else (replace(figure_block(drawing), floats=True),)),
     )
+
+
+def _internal() -> Paragraph:
+    command = Mono("audit report --edition external")
+    return Paragraph(text=(Mark(say("internal.mark"), Tone.BAD), say("internal.reason"), command))
 
 
 def names_records(report: AuditReport) -> bool:
@@ -105,7 +111,7 @@ def _assumptions(mechanism: MechanismResult) -> str:
         Status.DECLARED: say("cover.declared_by_the_owner"),
         Status.CHECKED: say("cover.checked_by_this_audit"),
     }
-    assumptions = [f"{stand[status]} {word}" for status, word in words.items() if stand[status]]
+    assumptions = [f"{stand[status]}{SPACE}{word}" for status, word in words.items() if stand[status]]
     if set(stand) <= {Status.CHECKED}:
         return ""
     return say("cover.what_the_claim_rests_on", join_words=join_words(assumptions[::-1]))
@@ -217,7 +223,7 @@ def unprotected_blocks(report: AuditReport, head: Headline) -> tuple[Block, ...]
     blocks: list[Block] = []
     for mechanism in headline.without_claims(report):
         best = headline.free(mechanism) or headline.in_family(mechanism)
-        if best is None:
+        if best is None or mechanism.is_void:
             continue
         sides = [_rate(mechanism, best.game.name), _rate(head.mechanism, best.game.name)]
         comparison = (

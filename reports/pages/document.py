@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from audit.core.claims import Outcome
-from audit.core.results import AuditReport, Check, MechanismResult, Status
+from audit.core.results import AuditReport, Check, Status
 from reports import headline
 from reports.figures import _ledger
 from reports.formats import figures
@@ -124,7 +123,7 @@ def _error_rate(report: AuditReport) -> str:
     )
     correction = say("page.the_doubt_was_divided_among") if several else say("separator.end")
     text = say("page.with_confidence", together=together, confidence=confidence(report.confidence), correction=correction)
-    void = [mechanism.name for mechanism in report.mechanisms if mechanism.outcome is Outcome.INVALID]
+    void = [mechanism.name for mechanism in report.mechanisms if mechanism.is_void]
     return text + (say("page.bounds_are_void", names=join_words(void)) if void else "")
 
 
@@ -149,15 +148,9 @@ def utility(report: AuditReport) -> Section:
 
 def limitations(report: AuditReport) -> Section:
     """The fixed limits, those of this audit, and what the report never says."""
-    own: list[Text] = []
-    for mechanism in headline.by_gravity(report):
-        for check in mechanism.checks:
-            if check.status in (Status.GAP, Status.FAILED):
-                own.append(_limit(mechanism, check))
-        sizes = sorted({game.attacks[0].roc.nonmembers for game in mechanism.games if game.attacks})
-        if sizes:
-            text = say("page.no_false_positive_rate_below", count=count(sizes[-1]))
-            own.append((Strong(f"{mechanism.name}{say('separator.sentences')}"), text))
+    own: list[Text] = [
+        (Strong(f"{join_words(names)}{say('separator.sentences')}"), text) for text, names in _own_limits(report).items()
+    ]
     left_out = [
         say("page.attack_with_status", attack=row.attack_class.lower(), status=named.coverage_word(row.status))
         for row in report.coverage
@@ -180,10 +173,18 @@ def limitations(report: AuditReport) -> Section:
     )
 
 
-def _limit(mechanism: MechanismResult, check: Check) -> Text:
+def _own_limits(report: AuditReport) -> dict[str, list[str]]:
+    """Return each limit with the names of the trainings that it holds for."""
+    limits: dict[str, list[str]] = {}
+    for mechanism in headline.by_gravity(report):
+        texts = [_limit(check) for check in mechanism.checks if check.status in (Status.GAP, Status.FAILED)]
+        sizes = [game.attacks[0].roc.nonmembers for game in mechanism.games if game.attacks]
+        texts += [say("page.no_false_positive_rate_below", count=count(max(sizes)))] if sizes else []
+        for text in texts:
+            limits.setdefault(text, []).append(mechanism.name)
+    return limits
+
+
+def _limit(check: Check) -> str:
     """An assumption that does not stand, as a limit."""
-    status = named.status_mark(check.status).text
-    return (
-        Strong(f"{mechanism.name}{say('separator.sentences')}"),
-        say("page.assumption", item=check.item, value=check.value, status=status),
-    )
+    return say("page.assumption", item=check.item, value=check.value, status=named.status_mark(check.status).text)

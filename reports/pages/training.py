@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from audit.core.claims import Claim
 from audit.core.game import Inclusion
 from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, Check, MechanismResult
@@ -65,7 +66,8 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
     blocks: list[Block] = []
     if mechanism.claims:
         blocks += [*_definition(report, mechanism), tables.claims(mechanism)]
-        blocks += [Paragraph(text=text) for text in (_allows(mechanism),) if text]
+        claim = headline.tightest(mechanism)
+        blocks += [] if claim is None else [Paragraph(text=(Strong(say("page.worth")), _allows(mechanism, claim)))]
     else:
         blocks.append(Paragraph(text=say("page.no_is_claimed_for_it")))
     blocks.append(tables.mechanism_table(mechanism) or Missing(what=say("page.how_the_model_was_trained")))
@@ -96,11 +98,8 @@ def _definition(report: AuditReport, mechanism: MechanismResult) -> tuple[Block,
     return (paragraph, Formula(name="dp")) if mechanism is first else (paragraph,)
 
 
-def _allows(mechanism: MechanismResult) -> str:
+def _allows(mechanism: MechanismResult, claim: Claim) -> str:
     """Return what the tightest claim leaves an attack, so that a large epsilon cannot look like much."""
-    claim = headline.tightest(mechanism)
-    if claim is None:
-        return ""
     low, high = (headline.allowed_tpr(fpr, claim.epsilon, claim.delta) for fpr in (0.001, 0.01))
     if low > NEAR_TOTAL:
         sentence = say("page.by_itself_it_rules_out", percent=percent(low, side="down"), epsilon=epsilon(up(claim.epsilon)))
@@ -126,7 +125,7 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
     images = figures.planned(report)
     if game.watched is not None:
         blocks += _evidence.blocks(game.watched, images.get(_evidence.name(mechanism, game)))
-    blocks += [*_bounds(game), *simulation.blocks(game)]
+    blocks += [*_bounds(game, mechanism.is_void), *simulation.blocks(game)]
     if game.game.choices > 1:
         blocks.append(guesses(game))
     else:
@@ -189,9 +188,9 @@ def _records(game: GameResult) -> list[Block]:
     ]
 
 
-def _bounds(game: GameResult) -> list[Block]:
+def _bounds(game: GameResult, void: bool) -> list[Block]:
     if game.bounds:
-        return [game_tables.bounds(game)]
+        return [game_tables.bounds(game, void)]
     if game.game.inclusion is Inclusion.SPLIT:
         return [Paragraph(text=say("no_epsilon")), game_tables.overall(game)]
     return [Missing(what=say("page.lower_bounds_on_no_estimator")), game_tables.overall(game)]

@@ -68,10 +68,13 @@ def sentence(report: AuditReport) -> str:
                     name=mechanism.name,
                     low=low,
                     high=high,
+                    chance=rate(point.fpr, point.members),
                 )
             )
         best = headline.free(mechanism) or headline.in_family(mechanism)
-        if best is not None:
+        if best is not None and mechanism.is_void:
+            sentences.append(say("unclaimed.void", name=mechanism.name))
+        elif best is not None:
             sentences.append(
                 say("unclaimed.for_is_proven", name=mechanism.name, proof=proof(report, best), at_delta=at_delta(report.delta))
             )
@@ -97,7 +100,13 @@ def _rate_sentence(mechanism: MechanismResult | None) -> Number:
     return Number(
         label=say("unclaimed.members_found_at_fpr", target=target(point.fpr)),
         value=rate(point.tpr, point.members),
-        detail=say("unclaimed.interval_to_attack", low=low, high=high, attack=point.attack),
+        detail=say(
+            "unclaimed.interval_to_attack",
+            low=low,
+            high=high,
+            attack=point.attack,
+            chance=rate(point.fpr, point.members),
+        ),
         tone=Tone.MEASURED,
     )
 
@@ -126,6 +135,11 @@ def _epsilon(report: AuditReport, mechanism: MechanismResult | None) -> Number:
         split = not headline.has_coins(report)
         detail = say("unclaimed.a_split_of_the_data") if split else say("unclaimed.no_bound_was_computed")
         return Number(label=say("unclaimed.proven"), value=say("word.none"), detail=detail, tone=Tone.CHANCE)
+    if mechanism is not None and mechanism.is_void:
+        detail = say("unclaimed.void", name=mechanism.name)
+        return Number(
+            label=say("cover.not_proven_the_audit_is"), value=down(best.bound.epsilon), detail=detail, tone=Tone.CHANCE
+        )
     at = say("unclaimed.confidence", at_delta=at_delta(report.delta), confidence=confidence(report.confidence))
     return Number(
         label=say("cover.proven_at_least"),

@@ -17,8 +17,8 @@ LEVEL = 4  # the column that is left out where all bounds have the same confiden
 SMALL_SIDE = 30  # fewer members or nonmembers than this make a group's figures rough
 
 
-def bounds(game: GameResult) -> Table:
-    """Every attack with every estimator; the largest bound of each kind stands out."""
+def bounds(game: GameResult, void: bool) -> Table:
+    """Every attack with every estimator; the largest bound of each kind stands out, where any of them proves something."""
     bounds = game.bounds
     best = [
         max((bound for bound in bounds if (bound.family is None) is free), key=lambda bound: bound.epsilon, default=None)
@@ -30,7 +30,7 @@ def bounds(game: GameResult) -> Table:
         (
             Mono(source.name),
             Mono(bound.estimator),
-            _proof_cell(bound, any(bound is leader for leader in best)),
+            _proof_cell(bound, not void and any(bound is leader for leader in best)),
             down(bound.ceiling),
             confidence(bound.confidence),
             count(bound.comparisons),
@@ -44,7 +44,7 @@ def bounds(game: GameResult) -> Table:
     columns = (
         name_column(say("game_table.attack"), [source.name for source in headline.sources(game)]),
         Column(title=say("game_table.estimator")),
-        Column(title=say("unclaimed.proven"), right=True),
+        Column(title=say("game_table.void") if void else say("unclaimed.proven"), right=True),
         Column(title=say("game_table.ceiling"), right=True),
         Column(title=say("game_table.confidence"), right=True),
         Column(title=say("game_table.searched"), right=True),
@@ -54,7 +54,8 @@ def bounds(game: GameResult) -> Table:
     )
     indices = [i for i in range(len(columns)) if i != LEVEL or len(levels) > 1]
     return Table(
-        caption=say("game_table.proven_of_each_attack_and", alone=alone if len(levels) == 1 else ""),
+        caption=(say("game_table.void_of_each_attack_and") if void else say("game_table.proven_of_each_attack_and"))
+        + say("game_table.searched_means", alone=alone if len(levels) == 1 else ""),
         columns=tuple(columns[i] for i in indices),
         rows=tuple(tuple(row[i] for i in indices) for row in rows),
         small=True,

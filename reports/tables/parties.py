@@ -36,15 +36,17 @@ def _row(party: PartyResult) -> tuple[Text, ...]:
         say("record.word") if party.unit == "example" else recorded(party.unit),
         named.level(party.access),
         up(party.claim.epsilon) if party.claim else say("word.none"),
-        _proof(party.free),
-        _proof(party.inside),
+        _proof(party, party.free),
+        _proof(party, party.inside),
         not_measured() if party.estimate is None else near(party.estimate.epsilon),
     )
 
 
-def _proof(bound: LowerBound | None) -> str:
+def _proof(party: PartyResult, bound: LowerBound | None) -> str:
     if bound is None:
         return say("word.none")
-    if bound.family is None:
-        return say("table.of", down=down(bound.epsilon), down_2=down(bound.ceiling))
-    return say("table.of_2", down=down(bound.epsilon), down_2=down(bound.ceiling), family=named.family(bound.family))
+    numbers = {"down": down(bound.epsilon), "down_2": down(bound.ceiling)}
+    text = (
+        say("table.of", **numbers) if bound.family is None else say("table.of_2", **numbers, family=named.family(bound.family))
+    )
+    return say("table.void", bound=text) if party.result.is_void else text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from audit.core.claims import LowerBound, Outcome
+from audit.core.claims import LowerBound
 from audit.core.event_reading import is_non_private, noisy_steps, sample_rate, steps, unit
 from audit.core.events import Event
 from audit.core.results import AuditReport, Check, MechanismResult
@@ -24,7 +24,7 @@ def _bound(mechanism: MechanismResult, bound: LowerBound | None) -> str:
         return say("word.none")
     numbers = {"down": down(bound.epsilon), "down_2": down(bound.ceiling)}
     text = say("table.of_2", family=named.family(bound.family), **numbers) if bound.family else say("table.of", **numbers)
-    return say("table.void", bound=text) if mechanism.outcome is Outcome.INVALID else text
+    return say("table.void", bound=text) if mechanism.is_void else text
 
 
 def overview(report: AuditReport) -> Table:

@@ -19,10 +19,14 @@ from audit.core.errors import ConfigError
 from audit.core.events import Event, Gaussian, dp_sgd
 from audit.core.results import AuditReport
 from reports.editions.external import external
+from reports.figures import _costs
+from reports.figures._plots import painted, write_screen
 from reports.formats.json import from_json, to_json
 from reports.pages import costs as pages
+from reports.pages.blocks import Table
 from reports.pages.document import sections
-from reports.words.numbers import down, up
+from reports.words.language import speaking
+from reports.words.numbers import down, power, up
 from tests.reports import sample
 
 pypdf = pytest.importorskip("pypdf", reason="reading PDFs needs the extra 'dev'")
@@ -72,7 +76,7 @@ def test_the_section_prints_them_and_the_page_beside_it_the_same() -> None:
     (sheet,) = priced().costs
     (section,) = (part for part in sections(priced()) if "costs by several accountants" in part.title)
     alone = reports.costs.page(sheet).decode()
-    for text in (f"between {down(sheet.lower, 4)} and {up(sheet.upper, 4)}", "noise x0.8", up(sheet.what_if[0].upper, 4)):
+    for text in (f"between {down(sheet.lower, 4)} and {up(sheet.upper, 4)}", "noise\u00a0×0.8", up(sheet.what_if[0].upper, 4)):
         assert text in alone
     assert section.blocks == pages.blocks(sheet, section.blocks[3])
     assert not any("costs by several accountants" in part.title for part in sections(audited(CHEAP)))
@@ -105,3 +109,26 @@ def test_every_format_shows_them(language: str) -> None:
     assert upper in document
     assert any(upper in page.extract_text() for page in pypdf.PdfReader(io.BytesIO(printed)).pages)
     assert sum(name.startswith("figures/costs.") for name in files) == 2
+
+
+def test_the_curve_names_its_lines_at_their_ends_and_its_ticks_in_powers_of_ten() -> None:
+    """Ticks are set as plain text: markup of matplotlib's own would be printed as it is."""
+    plan = _costs.plan(priced().costs[0])
+    svg = write_screen(painted(plan.height_mm, plan.paint)).decode()
+    assert "mathdefault" not in svg and ">10⁻⁴<" in svg.replace("</text>", "<").replace(" ", "")
+    for name in (*priced().costs[0].accountants, "true ε"):
+        assert svg.count(f">{name}<") == 1
+
+
+def test_tables_of_costs_name_changes_and_deltas_in_the_language_of_the_page() -> None:
+    (first, *_) = [table for table in _tables("en") if table.columns[0].title == "Change"]
+    assert first.rows[0][0] == "noise\u00a0×0.8"
+    (chinese, *_) = [table for table in _tables("zh") if table.columns[0].title == "改变"]
+    assert chinese.rows[0][0] == "噪声\u00a0×0.8"
+    (deltas,) = [table for table in _tables("en") if table.columns[0].title == "δ"]
+    assert [row[0] for row in deltas.rows] == [power(delta) for delta in DELTAS]
+
+
+def _tables(language: str) -> list[Table]:
+    with speaking(language):
+        return [block for page in pages.section(priced()) for block in page.blocks if isinstance(block, Table)]

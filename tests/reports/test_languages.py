@@ -109,6 +109,14 @@ def test_every_sentence_is_said_somewhere() -> None:
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
+def test_no_sentence_of_a_language_promises_too_much(name: str) -> None:
+    """Also those of pages that no sample has."""
+    language = find(name)
+    sentences = [*language.sentences.values(), *language.recorded.values()]
+    assert [text for text in sentences for pattern in language.forbidden if re.search(pattern, text, re.IGNORECASE)] == []
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
 @pytest.mark.parametrize("kind", sample.ALL)
 def test_no_page_says_a_word_that_promises_too_much(kind: str, name: str) -> None:
     whole = "\n".join(texts(kind, name))

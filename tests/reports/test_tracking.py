@@ -28,7 +28,9 @@ def test_metrics_are_the_figures_of_the_report(kind: str) -> None:
     metrics = tracking.metrics(report)
     for mechanism in report.mechanisms:
         bound, verdict = headline.free(mechanism), headline.deciding(mechanism)
-        assert metrics.get(f"{mechanism.name}/epsilon_proven") == (None if bound is None else bound.bound.epsilon)
+        kind = "void" if mechanism.is_void else "proven"
+        assert metrics.get(f"{mechanism.name}/epsilon_{kind}") == (None if bound is None else bound.bound.epsilon)
+        assert f"{mechanism.name}/epsilon_{'proven' if mechanism.is_void else 'void'}" not in metrics
         assert metrics.get(f"{mechanism.name}/epsilon_claimed") == (None if verdict is None else verdict.claim.epsilon)
         assert all(f"{mechanism.name}/{metric.name}" in metrics for metric in mechanism.utility)
         assert f"{mechanism.name}/epsilon_proven" not in metrics or (bound is not None and bound.bound.family is None)

@@ -164,7 +164,7 @@ SENTENCES = {
     "gate.max_auc": "Attack AUC, at most",
     "gate.min_accuracy": "Accuracy, at least",
     "internal.mark": "INTERNAL",
-    "internal.reason": " This edition lists single records; audit report --edition external leaves them out.",
+    "internal.reason": ". This edition lists single records; leave them out with ",
     "internal.table": "Internal: whoever reads this table learns who was in the training set. Take it out before the report "
     "is passed on.",
     "read.claims": "A claim is an upper bound: whoever trained the model says that one record changes the outcome by no "
@@ -342,8 +342,9 @@ SENTENCES = {
     "0.1\u00a0% false positives would still be within {epsilon}.",
     "page.by_itself_lets_an_attack": "By itself {epsilon} lets an attack find at most {percent} of the members at "
     "0.1\u00a0% false positives and {percent_2} at 1\u00a0%.",
-    "page.what_the_claim_is_worth": "What the claim is worth. {sentence}",
-    "page.what_the_claim_is_worth_2": "What the claim is worth. {sentence} The mechanism it is stated for leaves an attack "
+    "page.worth": "What the claim is worth. ",
+    "page.what_the_claim_is_worth": "{sentence}",
+    "page.what_the_claim_is_worth_2": "{sentence} The mechanism it is stated for leaves an attack "
     "about {percent} at 0.1\u00a0% false positives and {percent_2} at 1\u00a0%.",
     "page.shared": "What every claim rests on",
     "page.shared_by": "The same for {names}; the tables of the trainings list what else there is.",
@@ -565,21 +566,22 @@ SENTENCES = {
     "simulated.of_simulated_audits_of_to": "{count} of {count_2} simulated audits of {law} ({percent} to {percent_2})",
     "simulated.that_is_more_often_than": " That is more often than chance explains: do not rely on these bounds.",
     "simulated.the_largest_bound_of_this": "the largest bound of this game, with the same estimators, attacks and number of "
-    "scores, lay above the truth in {rates}; in brackets are 99\u00a0% limits on its rate, of which at most {limit} is "
-    "promised",
+    "scores, lay above the truth in {rates}. At most {limit} is promised. In brackets are 99\u00a0% limits on that rate; the "
+    "upper one is wide, because it rests on the few of these audits whose bounds were searched for, not tested at the truth",
     "unclaimed.nobody_stated_an_so_nothing": "Nobody stated an ε, so nothing could be contradicted. The figures say how "
     "much the attacks found.",
     "unclaimed.the_figures_say_how_well": "The figures say how well attacks tell the given members from the given "
     "nonmembers. No ε follows from them: membership was decided by a split of the data and not by recorded coins, so a "
     "difference between the two parts need not be leakage.",
     "unclaimed.at_false_positives_the_attack": "At {target} false positives the attack “{attack}” finds {rate} of the "
-    "members of “{name}” (interval {low} to {high}).",
+    "members of “{name}” (interval {low} to {high}); guessing finds {chance}.",
     "unclaimed.for_is_proven": "For “{name}” {proof} is proven {at_delta}.",
+    "unclaimed.void": "Nothing is proven of “{name}”: its negative control found more than chance allows.",
     "unclaimed.nothing_was_measured": "Nothing was measured.",
     "unclaimed.members_found": "Members found",
     "unclaimed.no_rate_is_measured_well": "No rate is measured well enough",
     "unclaimed.members_found_at_fpr": "Members found at {target} FPR",
-    "unclaimed.interval_to_attack": "Interval {low} to {high}. Attack: {attack}",
+    "unclaimed.interval_to_attack": "Interval {low} to {high}; guessing finds {chance}. Attack: {attack}",
     "unclaimed.largest_auc": "Largest AUC",
     "unclaimed.no_attack_was_run": "No attack was run",
     "unclaimed.interval_to_0_5_is": "Interval {down} to {up}; 0.5 is chance. Attack: {scorer}",
@@ -614,7 +616,7 @@ SENTENCES = {
     "party.sum": "Secure aggregation alone is not differential privacy: it hides single updates behind their sum, and a sum "
     "without noise still gives a client away.",
     "party.dropout": "Where clients share the noise of the sum, a share p of them that drops out leaves the noise multiplier "
-    "times √(1 - p), and the claim has to count on that.",
+    "times √(1\u00a0−\u00a0p), and the claim has to count on that.",
     "party.final": "Whoever sees only the final model is claimed no more protection than whoever sees every released model; "
     "where it proves less, that is a weakness of the attacks and not a guarantee.",
     "party.unit": "A claim about a client covers all that it holds and sends. One of its records is another unit: changing it "
@@ -628,6 +630,7 @@ SENTENCES = {
     "party_figure.caption": "Who can learn what at δ = {power}: a training and unit in each row, a party in each column. Red: "
     "the ε that this party's attacks prove (pale: only inside a family of mechanisms). Blue: the tightest claim before this "
     "party. Grey: ceilings, the most that perfect scores would have proved (arrows: beyond the axis).",
+    "party_figure.void": "void {epsilon}",
     "party_figure.proven": "proven {epsilon}",
     "guess_table.right": "Right",
     "guess_table.success": "Success %",
@@ -645,8 +648,12 @@ SENTENCES = {
     "game_table.holds_for": "Holds for",
     "game_table.assumes": "Assumes",
     "game_table.ended_on": "Ended on",
-    "game_table.proven_of_each_attack_and": "Proven ε of each attack and estimator, the largest in bold. Searched: how many "
-    "thresholds or guess counts were tried; their number was fixed before the scores were seen and is paid for.{alone}",
+    "game_table.void": "Void ε",
+    "game_table.proven_of_each_attack_and": "Proven ε of each attack and estimator, the largest in bold. ",
+    "game_table.void_of_each_attack_and": "Void: a check of this audit failed, so none of these figures is proven. They "
+    "are what the statistics give for each attack and estimator. ",
+    "game_table.searched_means": "Searched: how many thresholds or guess counts were tried; their number was fixed before the "
+    "scores were seen and is paid for.{alone}",
     "game_table.estimates_without_a_guarantee_never": "Estimates without a guarantee, never held against a claim.",
     "game_table.method": "Method",
     "game_table.why_it_is_no_bound": "Why it is no bound",
@@ -810,7 +817,7 @@ SENTENCES = {
     "costs.group": ", {size} records at once",
     "costs.truth": "the true ε lies between {low} and {high}",
     "costs.bracket": "The truth is the ε of the mechanism itself, not of a model. Where two ends are stated they are proved: "
-    "an upper bound below them is wrong, one above them is safe, and the factor beside it says what it costs. "
+    "an upper bound below them is wrong, one above them holds, and the factor beside it says what it costs. "
     "Upper bounds are rounded up, lower ones down.",
     "costs.claims": "What each accountant claims.",
     "costs.states_itself": "States itself as",
@@ -823,7 +830,7 @@ SENTENCES = {
     "costs.at_most": "Truth at most",
     "costs.curve": "The privacy curve. Grey band: the proven bracket on the truth. Blue: what each accountant claims.",
     "costs.curve_alt": "Line chart of ε over δ from {low} to {high}: the proven bracket as a band, and {lines} lines: {names}.",
-    "costs.band": "truth",
+    "costs.band": "true ε",
     "ledger.privacy_budget_of_these_data": "Privacy budget of these data over {many}. Blue: what all releases so far are "
     "claimed to cost together. Grey line: the budget.",
     "ledger.step_chart_over_releases_at": "Step chart over {count} releases at delta {power}: {up} of {up_2} is spent.",

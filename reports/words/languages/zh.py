@@ -162,7 +162,7 @@ SENTENCES = {
     "gate.max_auc": "攻击 AUC 至多为",
     "gate.min_accuracy": "准确率至少为",
     "internal.mark": "内部",
-    "internal.reason": "\u3000本版列出单条记录；audit report --edition external 会将其省去。",
+    "internal.reason": "：本版列出单条记录；可用以下命令将其省去：",
     "internal.table": "内部资料：读到此表者即知哪些记录在训练集中。转交报告前请将其删除。",
     "read.claims": "声明是一个上界：训练模型者称，一条记录对结果的影响不超过 ε 所允许的程度。攻击给出一个下界：它表明一条记"
     "录对结果的影响至少有这么大。审计可以用高于声明的下界反驳声明，但不能证明声明：可能存在更强的攻击。",
@@ -316,8 +316,9 @@ SENTENCES = {
     "page.by_itself_it_rules_out": "它本身排除得很少：在假阳性率为 0.1 % 时找出 {percent} 成员的攻击仍未超出 {epsilon}。",
     "page.by_itself_lets_an_attack": "{epsilon} 本身允许攻击在假阳性率为 0.1 % 时至多找出 {percent} 的成员，在 1 % 时至多 "
     "{percent_2}。",
-    "page.what_the_claim_is_worth": "该声明的意义。{sentence}",
-    "page.what_the_claim_is_worth_2": "该声明的意义。{sentence}所声明的机制在假阳性率为 0.1 % 时留给攻击约 {percent}，在 1 "
+    "page.worth": "该声明的意义。",
+    "page.what_the_claim_is_worth": "{sentence}",
+    "page.what_the_claim_is_worth_2": "{sentence}所声明的机制在假阳性率为 0.1 % 时留给攻击约 {percent}，在 1 "
     "% 时约 {percent_2}。",
     "page.shared": "各项声明所依据的",
     "page.shared_by": "对 {names} 的每项声明均成立；各训练的表只列其余内容。",
@@ -525,19 +526,20 @@ SENTENCES = {
     "simulated.by": "{estimator}{inside}（{over}）为 {up}",
     "simulated.of_simulated_audits_of_to": "{law}的 {count_2} 次模拟审计中有 {count} 次（{percent} 至 {percent_2}）",
     "simulated.that_is_more_often_than": "这比偶然所能解释的更频繁：不要依赖这些界。",
-    "simulated.the_largest_bound_of_this": "使用相同的估计方法、攻击和分数数量，此博弈最大的界高于真值的次数为：{rates}；括"
-    "号内为其比率的 99 % 界限，承诺的至多为 {limit}",
+    "simulated.the_largest_bound_of_this": "使用相同的估计方法、攻击和分数数量，此博弈最大的界高于真值的次数为：{rates}。承诺"
+    "的至多为 {limit}。括号内为该比率的 99 % 界限；上限较宽，因为它只依据其中少数实际搜索了界的审计，而非以真值检验的全部审计",
     "unclaimed.nobody_stated_an_so_nothing": "没有人声明 ε，因此没有可反驳的内容。这些数字说明攻击找出了多少。",
     "unclaimed.the_figures_say_how_well": "这些数字说明攻击能在多大程度上区分所给的成员与非成员。由此得不出 ε：成员身份由数"
     "据划分而非已记录的硬币决定，因此两部分的差别未必是泄露。",
     "unclaimed.at_false_positives_the_attack": "在假阳性率为 {target} 时，攻击“{attack}”找出“{name}”{rate} 的成员（区间 "
-    "{low} 至 {high}）。",
+    "{low} 至 {high}）；随机猜测可找出 {chance}。",
     "unclaimed.for_is_proven": "对“{name}”已证明 {proof}（{at_delta}）。",
+    "unclaimed.void": "对“{name}”未证明任何 ε：其阴性对照的误报多于偶然所允许的。",
     "unclaimed.nothing_was_measured": "没有测量任何内容。",
     "unclaimed.members_found": "找出的成员",
     "unclaimed.no_rate_is_measured_well": "没有足够精确的比率",
     "unclaimed.members_found_at_fpr": "FPR 为 {target} 时找出的成员",
-    "unclaimed.interval_to_attack": "区间 {low} 至 {high}。攻击：{attack}",
+    "unclaimed.interval_to_attack": "区间 {low} 至 {high}；随机猜测可找出 {chance}。攻击：{attack}",
     "unclaimed.largest_auc": "最大 AUC",
     "unclaimed.no_attack_was_run": "没有运行任何攻击",
     "unclaimed.interval_to_0_5_is": "区间 {down} 至 {up}；0.5 为随机水平。攻击：{scorer}",
@@ -567,7 +569,8 @@ SENTENCES = {
     "party.central": "服务器所加的噪声不能使任何人对服务器得到保护：谁把更新相加，谁就看到加噪之前的和，"
     "所以那里没有声明任何 ε，声明只针对仅看到所发布模型的人。",
     "party.sum": "仅有保密求和不是差分隐私：它把单个更新藏在和里，而没有噪声的和仍会暴露一个客户端。",
-    "party.dropout": "当和的噪声由各客户端各加一份时，若有比例 p 的客户端掉线，噪声乘数只剩 √(1 - p) 倍，声明必须按此计算。",
+    "party.dropout": "当和的噪声由各客户端各加一份时，若有比例 p 的客户端掉线，噪声乘数只剩 "
+    "√(1\u00a0−\u00a0p) 倍，声明必须按此计算。",
     "party.final": "只看到最终模型的人，其所声明的保护并不比看到每次发布的模型的人更强；"
     "若其所证明的更少，那是攻击的弱点，不是保证。",
     "party.unit": "关于客户端的声明涵盖其所持有和给出的一切。其中一条记录是另一种单位："
@@ -580,6 +583,7 @@ SENTENCES = {
     "party_figure.caption": "谁能得知什么（δ = {power}）：每行为一次训练及其单位，每列为一方。"
     "红色：该方的攻击所证明的 ε（浅色：仅在某一机制族内）。蓝色：对该方最严格的声明。"
     "灰色：上限，即完美分数最多能证明的值（箭头：超出坐标轴）。",
+    "party_figure.void": "作废 {epsilon}",
     "party_figure.proven": "已证明 {epsilon}",
     "guess_table.right": "猜对",
     "guess_table.success": "成功率 %",
@@ -597,8 +601,11 @@ SENTENCES = {
     "game_table.holds_for": "适用于",
     "game_table.assumes": "假设",
     "game_table.ended_on": "选定",
-    "game_table.proven_of_each_attack_and": "每种攻击与估计方法所证明的 ε，最大者用粗体。搜索数：尝试了多少个阈值或猜测数；"
-    "其数目在看到分数之前已定，代价已计入。{alone}",
+    "game_table.void": "作废的 ε",
+    "game_table.proven_of_each_attack_and": "每种攻击与估计方法所证明的 ε，最大者用粗体。",
+    "game_table.void_of_each_attack_and": "作废：本次审计的某项检查未通过，故下列数值均未被证明，"
+    "仅为各攻击与估计方法按统计算得之值。",
+    "game_table.searched_means": "搜索数：尝试了多少个阈值或猜测数；其数目在看到分数之前已定，代价已计入。{alone}",
     "game_table.estimates_without_a_guarantee_never": "没有保证的估计，从不用于检验声明。",
     "game_table.method": "方法",
     "game_table.why_it_is_no_bound": "为何不是界",
@@ -750,7 +757,7 @@ SENTENCES = {
     "costs.group": "，{size} 条记录同时变化",
     "costs.truth": "真实的 ε 介于 {low} 与 {high} 之间",
     "costs.bracket": "真值是机制本身的 ε，而非某个模型的。凡给出两端之处，两端均经证明："
-    "低于它们的上界是错误的，高于它们的上界是安全的，旁边的倍数说明其宽松程度。上界向上取整，下界向下取整。",
+    "低于它们的上界是错误的，高于它们的上界成立，旁边的倍数说明其宽松程度。上界向上取整，下界向下取整。",
     "costs.claims": "各会计方法的声明。",
     "costs.states_itself": "自称",
     "costs.times_the_truth": "为真值的倍数",
@@ -762,7 +769,7 @@ SENTENCES = {
     "costs.at_most": "真值至多",
     "costs.curve": "隐私曲线。灰带：经证明的真值区间。蓝色：各会计方法的声明。",
     "costs.curve_alt": "ε 随 δ 变化的折线图，δ 从 {low} 到 {high}：经证明的区间为灰带，另有 {lines} 条线：{names}。",
-    "costs.band": "真值",
+    "costs.band": "真实的 ε",
     "ledger.privacy_budget_of_these_data": "这些数据在 {many}中的隐私预算。蓝色：截至当时所有发布合计声明的代价。灰线：预算。",
     "ledger.step_chart_over_releases_at": "{count} 次发布的阶梯图，δ 为 {power}：已用 {up_2} 中的 {up}。",
     "ledger.budget": "预算 {up}",
@@ -795,6 +802,12 @@ SENTENCES = {
 }
 
 RECORDED = {
+    "noise x{factor}": "噪声 x{factor}",
+    "rate x{factor}": "采样率 x{factor}",
+    "steps x{factor}": "步数 x{factor}",
+    "simulated level, concave curves": "模拟所得水平，似然比单调的曲线",
+    "any curve, equal local levels of both sides": "任意曲线，两侧局部水平相等",
+    "the true value is at least {bound}": "真值至少为 {bound}",
     "Membership inference, black box": "成员推断，黑盒",
     "Membership inference, white box": "成员推断，白盒",
     "Membership inference": "成员推断",
@@ -1182,7 +1195,7 @@ RECORDED = {
 }
 """What reports record in English; names in braces stand for any text."""
 
-FORBIDDEN = (r"安全(?!性|水平)", r"匿名", r"合规", r"(?<!未)(?<!不)通过")
+FORBIDDEN = (r"安全(?!性|水平|聚合)", r"匿名", r"合规", r"(?<!未)(?<!不)通过")
 
 
 @dataclass(frozen=True, slots=True)
