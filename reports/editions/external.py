@@ -7,18 +7,20 @@ byte; the way back needs what is left out.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from audit.core.claims import LowerBound, Verdict
+from audit.core.claims import Claim, LowerBound, Verdict
 from audit.core.costs import CostSheet
 from audit.core.evaluation import Evaluation
 from audit.core.evidence import Watched
 from audit.core.game_results import AttackResult, GameResult, GroupResult, GuessResult, TriggerResult
 from audit.core.provenance import BudgetLedger, DataSummary, Provenance
 from audit.core.results import AuditReport, Check, GateResult, MechanismResult
-from reports.editions.thresholds import SMALLEST_GROUP, coarse
+from reports.editions import digits
+from reports.editions.thresholds import SMALLEST_GROUP, coarse, without_counts
 from reports.formats.json import to_json
 
 MARK = "external edition"
@@ -28,6 +30,8 @@ TITLES = {"model": "Audit of a trained model", "scores": "Audit of attack scores
 _ABSENT = re.compile(r"no canary is of .*so nothing is said of such records", re.DOTALL)
 """The remark that names the values of columns, persons among them, which no canary has; values may hold any text."""
 _UNNAMED = "some groups have no canary, so nothing is said of their records"
+_RATE = re.compile(r"tpr@(\d+(?:\.\d+)?)%|tpr_at_(\d+)_percent")
+"""A gate about a true positive rate, with its false positive rate in per cent."""
 _PLACE = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?[/\\][^\s;,\"'()]*[^\s;,.\"'()]|\b\w+://\S+")
 """A path or a URL."""
 
@@ -36,11 +40,13 @@ def external(report: AuditReport, title: str | None = None) -> AuditReport:
     """The report without records, small groups, seeds, hashes, configuration and arguments; a report of its own, so marked.
 
     Guarantee: no `RecordExposure` or `RecordSpread`; no group, rate, bin or step of a curve that speaks of fewer than
-        `SMALLEST_GROUP` records, no two of an attack whose difference does, and no group whose size with the total tells that
-        of fewer; no seed, no hash of data, model or
+        `SMALLEST_GROUP` records, no two of an attack whose difference does or speaks of one side alone, no group whose size
+        with the total tells that of fewer, and no more digits than pages print; no seed, no hash of data, model or
         configuration (which somebody who guesses them could check), no file name, and no text of the configuration or of the
         command's arguments is left in any field, but what the owner declares: title, names of trainings and games, claims, what
         lies outside of them (without paths) and who answers for the system. Its identifier follows from its own content alone.
+    Not withheld: how well an attack does. Whoever scores the records as a perfect attack did learns from its AUC and its bounds
+        who was a member; and figures of two attacks that order the records almost alike may differ by few of them.
 
     Args:
         title: in place of the report's own; those of trained models and score tables are file names, and always replaced.
@@ -48,7 +54,6 @@ def external(report: AuditReport, title: str | None = None) -> AuditReport:
     if report.title.endswith(f"({MARK})"):
         return report
     name = title or TITLES.get(report.kind, report.title)
-    withheld = _withheld_rates(report)
     edition = replace(
         report,
         id="",
@@ -64,7 +69,7 @@ def external(report: AuditReport, title: str | None = None) -> AuditReport:
         provenance=_provenance(report.provenance),
         ledger=None if report.ledger is None else _ledger(report.ledger),
         costs=tuple(_costs(sheet, report.kind) for sheet in report.costs),
-        policy=tuple(_gate(gate, withheld) for gate in report.policy),
+        policy=tuple(_gate(gate, report) for gate in report.policy),
         notes=tuple(_PLACE.sub(WITHHELD, note) for note in report.notes),
     )
     return replace(edition, id=f"PX-{hashlib.sha256(to_json(edition)).hexdigest()[:8].upper()}")
@@ -87,16 +92,31 @@ def _provenance(provenance: Provenance) -> Provenance:
     return replace(provenance, command=command, seed=None, config_sha256="", device="", threads=0)
 
 
-def _withheld_rates(report: AuditReport) -> frozenset[float]:
-    """Return the true positive rates that this edition holds back, which no gate may tell either."""
-    attacks = [attack for result in report.mechanisms for game in result.games for attack in game.attacks]
-    rates = [(rate, edition) for attack in attacks for rate, edition in zip(attack.tpr_at, coarse(attack).tpr_at, strict=True)]
-    return frozenset(rate.tpr for rate, edition in rates if rate.tpr is not None and edition.tpr is None)
+def _gate(gate: GateResult, report: AuditReport) -> GateResult:
+    """The gate with the figure that this edition shows elsewhere; without one that it shows nowhere, or knows nothing of."""
+    name = gate.gate.lower()
+    if gate.found is None or "claimed" in name or "accuracy" in name:
+        return gate
+    if "proven" in name:
+        return replace(gate, found=digits.epsilon(gate.found, [gate.limit]))
+    if "auc" in name:
+        return replace(gate, found=round(gate.found, digits.DIGITS))
+    percent = _RATE.search(name)
+    return replace(gate, found=None if percent is None else _told_rate(report, float(percent[1] or percent[2]) / 100))
 
 
-def _gate(gate: GateResult, withheld: frozenset[float]) -> GateResult:
-    """The gate, without its figure where that is a rate of few records."""
-    return replace(gate, found=None) if "tpr" in gate.gate and gate.found in withheld else gate
+def _told_rate(report: AuditReport, target: float) -> float | None:
+    """Return the largest true positive rate at a target if the attack that reaches it tells it in this edition."""
+    results = [result for result in report.mechanisms if result.claims] or report.mechanisms
+    attacks = [attack for result in results for game in result.games for attack in game.attacks]
+    rows = [
+        (row.tpr, told.tpr)
+        for attack in attacks
+        for row, told in zip(attack.tpr_at, coarse(attack).tpr_at, strict=True)
+        if row.tpr is not None and math.isclose(row.target_fpr, target)
+    ]
+    largest = max((rate for rate, _ in rows), default=None)
+    return largest if any(rate == largest and told is not None for rate, told in rows) else None
 
 
 def _mechanism(result: MechanismResult, kind: str) -> MechanismResult:
@@ -104,8 +124,12 @@ def _mechanism(result: MechanismResult, kind: str) -> MechanismResult:
     return replace(
         result,
         name=name,
-        games=tuple(_game(game) for game in result.games),
-        verdicts=tuple(_verdict(verdict) for verdict in result.verdicts),
+        games=tuple(_game(game, result.claims) for game in result.games),
+        verdicts=tuple(_verdict(verdict, result.claims) for verdict in result.verdicts),
+        bound_trajectories=tuple(
+            replace(curve, epsilon=tuple(digits.epsilon(value) for value in curve.epsilon))
+            for curve in result.bound_trajectories
+        ),
         checks=tuple(_check(check) for check in result.checks),
     )
 
@@ -116,12 +140,12 @@ def _check(check: Check) -> Check:
     return replace(check, value=value)
 
 
-def _verdict(verdict: Verdict) -> Verdict:
-    return replace(verdict, bound=None if verdict.bound is None else _bound(verdict.bound))
+def _verdict(verdict: Verdict, claims: Sequence[Claim]) -> Verdict:
+    return replace(verdict, bound=None if verdict.bound is None else _bound(verdict.bound, claims))
 
 
-def _bound(bound: LowerBound) -> LowerBound:
-    return replace(bound, seed=None)
+def _bound(bound: LowerBound, claims: Sequence[Claim]) -> LowerBound:
+    return without_counts(digits.bound(bound, claims), WITHHELD)
 
 
 def _ledger(book: BudgetLedger) -> BudgetLedger:
@@ -133,16 +157,16 @@ def _costs(sheet: CostSheet, kind: str) -> CostSheet:
     return sheet if kind == "run" else replace(sheet, trainings=(kind,))
 
 
-def _game(game: GameResult) -> GameResult:
+def _game(game: GameResult, claims: Sequence[Claim]) -> GameResult:
     return replace(
         game,
         records=(),
-        groups=_groups(game.groups),
+        groups=tuple(digits.group(group) for group in _groups(game.groups)),
         note=_PLACE.sub(WITHHELD, _ABSENT.sub(_UNNAMED, game.note)),
-        attacks=tuple(_attack(attack) for attack in game.attacks),
+        attacks=tuple(_attack(attack, claims) for attack in game.attacks),
         evaluation=None if game.evaluation is None else _evaluation(game.evaluation),
         trigger=None if game.trigger is None else _triggers(game.trigger),
-        watched=None if game.watched is None else _stopping_record(game.watched),
+        watched=None if game.watched is None else _stopping_record(game.watched, claims),
     )
 
 
@@ -182,20 +206,21 @@ def _triggers(result: TriggerResult) -> TriggerResult | None:
     return None if small or min(result.with_records, result.without_records) < SMALLEST_GROUP else result
 
 
-def _stopping_record(stopping: Watched) -> Watched:
+def _stopping_record(stopping: Watched, claims: Sequence[Claim]) -> Watched:
     """The bounds without the course of the evidence, which tells after each model whether its guesses were right."""
-    return replace(stopping, evidence=(), bounds=tuple(_bound(bound) for bound in stopping.bounds))
+    return replace(stopping, evidence=(), bounds=tuple(_bound(bound, claims) for bound in stopping.bounds))
 
 
 def _evaluation(evaluation: Evaluation) -> Evaluation:
     groups = tuple(group for group in evaluation.groups if group.canaries >= 2 * SMALLEST_GROUP)
     units = tuple(unit for unit in evaluation.units if unit.units >= 2 * SMALLEST_GROUP)
-    return replace(evaluation, records=(), groups=groups, units=units)
+    return digits.evaluation(replace(evaluation, records=(), groups=groups, units=units))
 
 
-def _attack(attack: AttackResult) -> AttackResult:
+def _attack(attack: AttackResult, claims: Sequence[Claim]) -> AttackResult:
+    told = digits.attack(coarse(attack), claims)
     return replace(
-        coarse(attack),
-        guesses=None if attack.guesses is None else _guesses(attack.guesses),
-        bounds=tuple(_bound(bound) for bound in attack.bounds),
+        told,
+        guesses=None if told.guesses is None else _guesses(told.guesses),
+        bounds=tuple(without_counts(bound, WITHHELD) for bound in told.bounds),
     )

@@ -186,15 +186,17 @@ def records(stand_out: outliers.Outliers) -> Table:
         )
         for record, above in stand_out.records
     )
+    columns = (
+        Column(title=say("game_table.record")),
+        Column(title=say("game_table.label")),
+        Column(title=say("game_table.score"), right=True),
+        Column(title=say("game_table.nonmembers_as_high"), right=True),
+    )
+    indices = [i for i in range(len(columns)) if any(row[i] != "" for row in rows)]
     return Table(
         caption=say("game_table.members_whose_scores_stand_out"),
-        columns=(
-            Column(title=say("game_table.record")),
-            Column(title=say("game_table.label")),
-            Column(title=say("game_table.score"), right=True),
-            Column(title=say("game_table.nonmembers_as_high"), right=True),
-        ),
-        rows=rows,
+        columns=tuple(columns[i] for i in indices),
+        rows=tuple(tuple(row[i] for i in indices) for row in rows),
         small=True,
     )
 

@@ -231,3 +231,13 @@ def _render_seconds(report: AuditReport) -> float:
 
 def test_a_report_is_rendered_in_seconds() -> None:
     assert _render_seconds(sample.run()) < 8.0
+
+
+def test_figures_are_numbered_in_the_order_in_which_they_stand(kind: str) -> None:
+    """The one of the first page takes its place from the room that is left; its number does not change with that."""
+    numbers = [int(number) for page in pypdf.PdfReader(io.BytesIO(typeset(kind))).pages for number in _captions(page)]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def _captions(page: Any) -> list[str]:
+    return re.findall(r"^Figure (\d+)\s", page.extract_text(), re.MULTILINE)

@@ -26,7 +26,7 @@ def test_both_figures_are_said_with_their_numbers() -> None:
     assert "From 25 or more simulated audits" in caught
     assert "1 of 200 simulated audits of scores that show nothing" in wrong
     assert "3 of 100 simulated audits of randomised response with ε = 1" in wrong
-    assert "at most 3.0 % and 1.5 % is promised" in wrong
+    assert "At most 3.0 % and 1.5 % is promised" in wrong
     assert "do not rely" not in wrong
 
 

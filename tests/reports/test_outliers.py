@@ -10,6 +10,7 @@ from scipy import stats
 
 from audit.core.game_results import GameResult, RecordExposure
 from reports import outliers
+from reports.tables import game as game_tables
 from tests.reports import sample
 
 
@@ -61,3 +62,12 @@ def test_the_tail_is_that_of_the_binomial() -> None:
         for successes in (0, 1, 4, trials):
             expected = stats.binom.sf(successes - 1, trials, probability)
             assert np.isclose(outliers.tail(successes, trials, probability), expected, rtol=1e-8, atol=1e-300)
+
+
+def test_a_column_without_a_label_is_left_out_of_the_table() -> None:
+    """Texts have none."""
+    member = RecordExposure(record="ab12", label="", score=6.0, rank=1, fpr=0.0, member=True)
+    for label, width in (("", 3), ("ward", 4)):
+        stand_out = outliers.Outliers(records=((replace(member, label=label), 0),), tested=100, nonmembers=100)
+        table = game_tables.records(stand_out)
+        assert len(table.columns) == width == len(table.rows[0])
