@@ -11,9 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from sklearn.datasets import load_digits
+from typer.testing import CliRunner
 
 from audit.cli.app import answer, app
+from audit.core.results import USUAL_FORMATS
 from audit.execution.run_folder import verify_folder
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -114,3 +117,23 @@ def test_every_command_of_the_table_exists() -> None:
 def test_links_and_files_exist() -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+@pytest.mark.parametrize("heading", ["Gate a release in CI", "Test an accountant in CI"])
+def test_jobs_of_ci_are_yaml_and_call_commands_with_options_that_exist(heading: str) -> None:
+    (job,) = yaml.safe_load(block(heading, "yaml"))["jobs"].values()
+    calls = [step["run"].split() for step in job["steps"] if step.get("run", "").startswith("audit ")]
+    assert calls
+    for call in calls:
+        words = [word for word in call[1:] if not word.startswith("-")]
+        done = CliRunner().invoke(app, [*words[: 2 if call[1] == "accountant" else 1], "--help"])
+        assert done.exit_code == 0, done.output
+        assert all(option in done.output for option in call if option.startswith("--"))
+
+
+def test_the_job_uploads_what_the_run_writes() -> None:
+    (job,) = yaml.safe_load(block("Gate a release in CI", "yaml"))["jobs"].values()
+    run = next(step["run"].split() for step in job["steps"] if step.get("run", "").startswith("audit run"))
+    (sent,) = [step["with"]["sarif_file"] for step in job["steps"] if "upload-sarif" in step.get("uses", "")]
+    assert sent == f"{run[run.index('--output') + 1]}/results.sarif"
+    assert "sarif" in USUAL_FORMATS
