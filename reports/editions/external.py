@@ -110,13 +110,13 @@ def _told_rate(report: AuditReport, target: float) -> float | None:
     results = [result for result in report.mechanisms if result.claims] or report.mechanisms
     attacks = [attack for result in results for game in result.games for attack in game.attacks]
     rows = [
-        (row.tpr, told.tpr)
+        (row.tpr, edition.tpr)
         for attack in attacks
-        for row, told in zip(attack.tpr_at, coarse(attack).tpr_at, strict=True)
+        for row, edition in zip(attack.tpr_at, coarse(attack).tpr_at, strict=True)
         if row.tpr is not None and math.isclose(row.target_fpr, target)
     ]
     largest = max((rate for rate, _ in rows), default=None)
-    return largest if any(rate == largest and told is not None for rate, told in rows) else None
+    return largest if any(rate == largest and edition is not None for rate, edition in rows) else None
 
 
 def _mechanism(result: MechanismResult, kind: str) -> MechanismResult:
@@ -218,9 +218,9 @@ def _evaluation(evaluation: Evaluation) -> Evaluation:
 
 
 def _attack(attack: AttackResult, claims: Sequence[Claim]) -> AttackResult:
-    told = digits.attack(coarse(attack), claims)
+    edition = digits.attack(coarse(attack), claims)
     return replace(
-        told,
-        guesses=None if told.guesses is None else _guesses(told.guesses),
-        bounds=tuple(without_counts(bound, WITHHELD) for bound in told.bounds),
+        edition,
+        guesses=None if edition.guesses is None else _guesses(edition.guesses),
+        bounds=tuple(without_counts(bound, WITHHELD) for bound in edition.bounds),
     )

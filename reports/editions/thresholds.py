@@ -55,12 +55,12 @@ def _guess_counts(attack: AttackResult) -> list[int]:
     records = attack.roc.members + attack.roc.nonmembers
     counts = []
     for bound in attack.bounds:
-        if found := _GUESSES.search(bound.selected):
-            half = _number(found[1]) // 2
+        if guesses := _GUESSES.search(bound.selected):
+            half = _number(guesses[1]) // 2
             counts += [half, records - half]
-        if found := _RANK.search(bound.selected):
-            above = _number(found[1]) + _number(found[3])
-            counts.append(above if found[2] == "above" else records - above)
+        if rank := _RANK.search(bound.selected):
+            above = _number(rank[1]) + _number(rank[3])
+            counts.append(above if rank[2] == "above" else records - above)
     return counts
 
 
@@ -70,8 +70,8 @@ def _number(text: str) -> int:
 
 def without_counts(bound: LowerBound, remark: str) -> LowerBound:
     """The bound with `remark` in place of the threshold or the guesses that it ended on; what follows from neither stays."""
-    ending, *others = bound.selected.split("; ")
-    return replace(bound, selected="; ".join([remark if re.search(r"\d", ending) else ending, *others]))
+    ending, *clauses = bound.selected.split("; ")
+    return replace(bound, selected="; ".join([remark if re.search(r"\d", ending) else ending, *clauses]))
 
 
 def _positives(rate: TprAtFpr) -> Cut:
@@ -93,9 +93,9 @@ def _may_tell(cut: Cut, cuts: list[Cut], counts: Iterable[int]) -> bool:
     return between and all(sum(cut) == count or abs(sum(cut) - count) >= SMALLEST_GROUP for count in counts)
 
 
-def _is_large(cut: Cut, other: Cut) -> bool:
+def _is_large(cut: Cut, neighbour: Cut) -> bool:
     """True if enough records lie between two thresholds, and enough of either side."""
-    members, nonmembers = abs(cut[0] - other[0]), abs(cut[1] - other[1])
+    members, nonmembers = abs(cut[0] - neighbour[0]), abs(cut[1] - neighbour[1])
     return members + nonmembers >= SMALLEST_GROUP and min(members, nonmembers) >= SMALLEST_SIDE
 
 
@@ -103,13 +103,13 @@ def _roc(curve: RocCurve, cuts: list[Cut], counts: Iterable[int]) -> RocCurve:
     """The curve at points far from each other and from all thresholds told elsewhere: its steps would tell records' sides."""
     last = len(curve.fpr) - 1
     indices: list[int] = []
-    told = list(cuts)
+    thresholds = list(cuts)
     for index in range(last):
         cut = _above_point(curve, index)
-        if _may_tell(cut, told, counts):
+        if _may_tell(cut, thresholds, counts):
             indices.append(index)
-            if cut not in told:
-                insort(told, cut)
+            if cut not in thresholds:
+                insort(thresholds, cut)
     indices.append(last)
 
     def column_at(column: tuple[float, ...]) -> tuple[float, ...]:
@@ -137,12 +137,12 @@ def _histogram(histogram: Histogram, cuts: Iterable[Cut] = (), counts: Iterable[
     As in any histogram of a report, the outermost bins take in what lies outside.
     """
     count = len(histogram.members)
-    known = sorted(cuts)
+    thresholds = sorted(cuts)
     for width in (width for width in range(1, count + 1) if count % width == 0):
         candidate = _fold(_merge(histogram, width))
         edges = [(0, 0), *_above(candidate)]
         apart = all(_is_large(*pair) for pair in pairwise(edges))
-        if apart and all(_may_tell(edge, known, counts) for edge in edges[1:-1]):
+        if apart and all(_may_tell(edge, thresholds, counts) for edge in edges[1:-1]):
             return candidate
     return _merge(histogram, count)
 
