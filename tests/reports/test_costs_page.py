@@ -20,7 +20,7 @@ from audit.core.events import Event, Gaussian, dp_sgd
 from audit.core.results import AuditReport
 from reports.editions.external import external
 from reports.figures import _costs
-from reports.figures._plots import painted, write_screen
+from reports.figures._plots import figure_of, write_screen
 from reports.formats.json import from_json, to_json
 from reports.pages import costs as pages
 from reports.pages.blocks import Table
@@ -114,7 +114,7 @@ def test_every_format_shows_them(language: str) -> None:
 def test_the_curve_names_its_lines_at_their_ends_and_its_ticks_in_powers_of_ten() -> None:
     """Ticks are set as plain text: markup of matplotlib's own would be printed as it is."""
     plan = _costs.plan(priced().costs[0])
-    svg = write_screen(painted(plan.height_mm, plan.paint)).decode()
+    svg = write_screen(figure_of(plan.height_mm, plan.paint)).decode()
     assert "mathdefault" not in svg and ">10⁻⁴<" in svg.replace("</text>", "<").replace(" ", "")
     for name in (*priced().costs[0].accountants, "true ε"):
         assert svg.count(f">{name}<") == 1
