@@ -169,19 +169,7 @@ def _recipe(
             f"training of '{spec.name}': batch_size counts records, and its mechanism is about one {unit(mechanism)}; give "
             "sample_rate, the chance of each to take part in a step"
         )
-    declarations: tuple[Claim, ...] = ()
-    if spec.claim is not None:
-        delta = config.delta if spec.claim.delta is None else spec.claim.delta
-        if delta != config.delta:
-            raise ConfigError(
-                f"mechanism '{spec.name}' claims at delta {delta:g}, the audit works at delta {config.delta:g}; make them equal"
-            )
-        family: str | None = spec.claim.family
-        curves = curves_of(mechanism)
-        if family == "dp_sgd" and curves is not None:
-            family = curves.family
-        source = spec.claim.source if spec.claim.source == DECLARED else f"{DECLARED} ({spec.claim.source})"
-        declarations = (Claim(epsilon=spec.claim.epsilon, delta=delta, adjacency=adjacency, source=source, family=family),)
+    declarations = _declarations(config, spec, adjacency, mechanism)
     recipe = Recipe(
         name=spec.name,
         mechanism=mechanism,
@@ -195,6 +183,23 @@ def _recipe(
         remark="" if observed is None else observed.remark(setting),
     )
     return recipe, () if observed is None else observed.observers(mechanism)
+
+
+def _declarations(config: Config, spec: MechanismSpec, adjacency: Adjacency, mechanism: Event) -> tuple[Claim, ...]:
+    """Return the claim that a config declares for a training, in the family that the mechanism's curves are of."""
+    if spec.claim is None:
+        return ()
+    delta = config.delta if spec.claim.delta is None else spec.claim.delta
+    if delta != config.delta:
+        raise ConfigError(
+            f"mechanism '{spec.name}' claims at delta {delta:g}, the audit works at delta {config.delta:g}; make them equal"
+        )
+    family: str | None = spec.claim.family
+    curves = curves_of(mechanism)
+    if family == "dp_sgd" and curves is not None:
+        family = curves.family
+    source = spec.claim.source if spec.claim.source == DECLARED else f"{DECLARED} ({spec.claim.source})"
+    return (Claim(epsilon=spec.claim.epsilon, delta=delta, adjacency=adjacency, source=source, family=family),)
 
 
 def _sample_rate(training: TrainingSection, records: int, name: str) -> float:
