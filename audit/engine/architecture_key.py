@@ -37,7 +37,10 @@ def architecture_key(module: nn.Module, *contents: Mapping[str, Any] | None) -> 
     """
     try:
         layers = list(module.named_modules(remove_duplicate=False))
-        codes = [(_code_key(type(layer)), _code_key(inspect.getattr_static(layer, "forward"))) for _, layer in layers]
+        names = ("forward", "__call__")
+        codes = [
+            (_code_key(type(layer)), *(_code_key(inspect.getattr_static(layer, name)) for name in names)) for _, layer in layers
+        ]
         contents_keys = [None if values is None else _key(dict(values), _DEPTH) for values in contents]
         return (*codes, *_layer_keys(layers), *contents_keys)
     except _Incomparable:
@@ -70,9 +73,25 @@ def _digest(value: Tensor) -> bytes:
 
 def _code_key(code: Any) -> Hashable:
     """Return the class or function itself where a library known here defines it."""
-    if str(getattr(code, "__module__", "")).partition(".")[0] not in _LIBRARIES:
+    if not _is_of_library(code, _DEPTH):
         raise _Incomparable
     return cast("Hashable", code)
+
+
+def _is_of_library(code: Any, depth: int) -> bool:
+    """True where a library defines it, and all functions that it closes over: a wrapper may bear another function's name."""
+    names = [getattr(code, "__module__", "")]
+    functions: list[Any] = []
+    if isinstance(code, FunctionType):
+        names.append(code.__globals__.get("__name__", ""))
+        try:
+            cells = [cell.cell_contents for cell in code.__closure__ or ()]
+        except ValueError:  # a cell that nothing was put into yet
+            return False
+        functions = [cell for cell in cells if isinstance(cell, type | FunctionType | BuiltinFunctionType)]
+    if any(str(name).partition(".")[0] not in _LIBRARIES for name in names):
+        return False
+    return depth > 0 and all(_is_of_library(function, depth - 1) for function in functions)
 
 
 def _key(value: object, depth: int) -> Hashable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from collections.abc import Callable
@@ -219,6 +220,22 @@ def test_values_that_no_training_moves_are_compared_by_what_they_hold() -> None:
     for kind in ("buffer", "frozen", "attribute"):
         assert architecture_key(holding(1.0, kind)) == architecture_key(holding(1.0, kind))
         assert architecture_key(holding(1.0, kind)) != architecture_key(holding(2.0, kind))
+
+
+def test_a_wrapper_that_bears_the_name_of_a_library_has_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = nn.Linear.forward
+
+    @functools.wraps(plain)
+    def wrapped(layer: nn.Linear, inputs: torch.Tensor) -> torch.Tensor:
+        return plain(layer, inputs) * len(CHANGES)
+
+    assert wrapped.__module__.startswith("torch.") and architecture_key(square()) is not None
+    for patch in (wrapped, functools.wraps(plain)(torch.no_grad()(wrapped))):
+        monkeypatch.setattr(nn.Linear, "forward", patch)
+        assert architecture_key(square()) is None
+    monkeypatch.setattr(nn.Linear, "forward", plain)
+    monkeypatch.setattr(nn.Module, "__call__", functools.wraps(nn.Module.__call__)(lambda layer, *inputs: inputs[0]))
+    assert architecture_key(square()) is None
 
 
 def test_models_without_values_have_no_key() -> None:
