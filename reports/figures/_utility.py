@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from audit.core.results import AuditReport, Metric
+from audit.core.rounding import SPACE
 from reports import headline
 from reports.figures import _plots
 from reports.figures._plots import Plan
+from reports.pages.blocks import Tone
 from reports.words import named
 from reports.words.language import say
 from reports.words.numbers import elide
@@ -77,7 +79,7 @@ def _paint_panel(axes: Any, rows: Sequence[tuple[str, Metric]], owners: Sequence
                 style = {"marker": MARKERS[line % len(MARKERS)], "fillstyle": "full" if line == 0 else "none"}
                 axes.plot([metric.value], [y], color=_plots.INK, markersize=4.2, **style)
                 text = figure_of(metric.value)
-                axes.annotate(text, (high, y), (5, 0), textcoords="offset points", va="center", fontsize=7)
+                _plots.write(axes, high, y, f"{2 * SPACE}{text}", Tone.PLAIN, fontsize=7)
     axes.set_yticks([y for y, _ in ticks], [text for _, text in ticks])
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
