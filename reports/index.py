@@ -66,7 +66,7 @@ def _rows(entry: IndexRow) -> Iterator[list[str]]:
     for mechanism in headline.by_gravity(report):
         claim, bound = _claimed(mechanism), headline.free(mechanism)
         yield [
-            escape(report.created[:10]),
+            f"<time>{escape(report.created[:10])}</time>",
             escape(report.title),
             f"<code>{escape(mechanism.name)}</code>",
             say("word.none") if claim is None else up(claim),

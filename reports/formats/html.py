@@ -42,6 +42,7 @@ blockquote{font-style:italic;border-left:2px solid var(--line);margin-left:0;pad
 .good{color:var(--good)}.open{color:var(--open)}.bad{color:var(--bad)}.claim{color:var(--claim)}
 .measured{color:var(--measured)}
 .chance{color:var(--soft)}nav ol{columns:2}.hover circle{fill:transparent}.hover circle:hover{fill:var(--measured)}
+time{white-space:nowrap}
 @media print{body{max-width:none}h2{break-before:page}table,figure{break-inside:avoid}}
 """
 

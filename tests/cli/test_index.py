@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from audit.cli import index as commands
+from audit.core.claims import Outcome
 from audit.core.errors import ConfigError, DataError, OutputError
 from audit.core.provenance import Engagement
 from audit.core.results import AuditReport
@@ -132,3 +133,11 @@ def test_a_course_with_gaps_and_infinite_claims_is_drawn() -> None:
     drawing = trend(points, "alt")
     assert drawing.count("<circle") == 6 and "2026-02-01" not in re.sub(r"<title>.*?</title>", "", drawing)
     assert trend([Point(date="2026", claimed=None, proven=None, ceiling=None)], "nothing").count("<circle") == 0
+
+
+def test_void_bounds_are_called_void_and_dates_keep_to_a_line(tmp_path: Path) -> None:
+    _put(tmp_path / "run", sample.run(Outcome.INVALID))
+    commands.index(tmp_path)
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    row = next(row for row in Page(text).rows if len(row) == 10 and row[2] == "dp_sgd")
+    assert row[4].startswith("void: ") and "<time>" in text and "time{white-space:nowrap}" in text
