@@ -33,6 +33,7 @@ SUBJECTS: tuple[tuple[str, str], ...] = (
     ("autodp_rdp,composition=afa", "autodp, ComposeAFA"),
     ("jax_privacy", "jax-privacy, PLD"),
     ("jax_privacy,accountant=rdp", "jax-privacy, RDP"),
+    ("opake", "Opake, PLD"),
     ("opendp_maps", "OpenDP's privacy maps"),
     ("gaussian_clt", "Gaussian central limit"),
     ("classical_gaussian", "textbook Gaussian formula"),

@@ -172,6 +172,24 @@ def _jax(ask: ClaimQuestion, options: str) -> list[str]:
     ]
 
 
+def _opake(ask: ClaimQuestion, options: str) -> list[str]:
+    terms = []
+    for part, count in _single(ask.event):
+        match part:
+            case Gaussian(noise_multiplier=noise):
+                term = f"d.gaussian({_source_text(noise)})"
+            case PoissonSampled(mechanism=Gaussian(noise_multiplier=noise), sample_rate=rate):
+                term = f"d.poisson(d.gaussian({_source_text(noise)}), {_source_text(rate)})"
+            case _:
+                raise UnsupportedMechanism(f"no words for {part}")
+        terms.append(term if count == 1 else f"{term} * {count}")
+    together = " | ".join(f"({term})" if len(terms) > 1 else term for term in terms)
+    return [
+        "import opake.api.accounting.dpsgd as d  # Python 3.13",
+        f"print(({together}).epsilon_at({_source_text(ask.delta)}))",
+    ]
+
+
 def _textbook(ask: ClaimQuestion, options: str) -> list[str]:
     ((noise, _, _),) = phases(ask.event)
     return ["import math", f"print(math.sqrt(2 * math.log(1.25 / {_source_text(ask.delta)})) / {_source_text(noise)})"]
@@ -206,6 +224,7 @@ _WRITERS: dict[str, Callable[[ClaimQuestion, str], list[str]]] = {
     "prv_accountant": _prv,
     "autodp_rdp": _autodp,
     "jax_privacy": _jax,
+    "opake": _opake,
     "classical_gaussian": _textbook,
 }
 
