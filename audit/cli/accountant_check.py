@@ -141,7 +141,8 @@ def page(
                 ask=refresh,
             )
         )
-    files.write(output, accountant_page.render(runs, truths.read(answers, suite.load())).encode())
+    judges = [truths.read(answers, suite.load(), name) for name in (truths.NAME, truths.SECOND)]
+    files.write(output, accountant_page.render(runs, *judges).encode())
     print_plain(output)
     return 0
 

@@ -99,7 +99,7 @@ def test_an_answer_to_another_question_is_not_kept(counting: Counting, tmp_path:
 
 
 def test_a_page_of_few_answers(counting: Counting, tmp_path: Path) -> None:
-    text = page.render([collect(tmp_path), Run(spec="other", name="another", absent="not here")], {})
+    text = page.render([collect(tmp_path), Run(spec="other", name="another", absent="not here")], {}, {})
     assert "| mine (`mine`) | counting 1 | upper | 1 | 1 | 0 | 0 | 0 |" in text
     assert "claims 5; the truth is at least 6" in text and "another (`other`): not here" in text
 
@@ -109,9 +109,8 @@ def test_the_page_in_docs_is_what_the_kept_answers_give() -> None:
     runs = [answers.collect(spec, name, ROOT / "docs" / "accountants", seconds=1.0, ask=False) for spec, name in page.SUBJECTS]
     assert not [run.spec for run in runs if run.absent]
     assert not [run.spec for run in runs if len(run.results) < len(CASES)]
-    assert (ROOT / "docs" / "accountants.md").read_text() == page.render(
-        runs, truths.read(ROOT / "docs" / "accountants", battery.load())
-    )
+    judges = [truths.read(ROOT / "docs" / "accountants", battery.load(), name) for name in (truths.NAME, truths.SECOND)]
+    assert (ROOT / "docs" / "accountants.md").read_text() == page.render(runs, *judges)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from audit.stats.curves import composition, discretise
+from audit.stats.curves import composition, discretise, pld
 from audit.stats.curves.loss_pairs import Direction, LossPair, finite_pair, subsampled_gaussian, subsampled_laplace
 from audit.stats.curves.pld import (
     REPLACE,
@@ -244,3 +244,21 @@ def test_too_fine_a_grid_is_an_error_not_a_swap_storm() -> None:
     grid = discretise.upper(pair, pair.spread / 16)
     with pytest.raises(MemoryError, match="wider grid"):
         composition.composed_masses([(grid, 10)], 0.0, (0.0, 1e9))
+
+
+def test_where_a_finer_grid_does_not_fit_one_between_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tolerance that asks for too much gives no wider bracket than one that fits."""
+    tried = []
+
+    def both_sides(_: object, density: float, __: float) -> tuple[float, float]:
+        tried.append(density)
+        if density > 40:
+            raise MemoryError("too fine")
+        return 1 - density**-2, 1 + density**-2
+
+    monkeypatch.setattr(pld, "_both_sides", both_sides)
+    steps = [(lambda way, tail: subsampled_gaussian(1.0, 0.1, way, log_tail=tail), 10)]
+    low, high = pld.epsilon_bracket(steps, 1e-5, directions=("remove",), tolerance=1e-9)
+    finished = max(density for density in tried if density <= 40)
+    assert finished > 40 / pld._WORTHWHILE**2 and (low, high) == (1 - finished**-2, 1 + finished**-2)
+    assert len(tried) < 20

@@ -71,8 +71,13 @@ def test_accountant(accountant_case): accountant_case()
 """
 
 
-def render(runs: Sequence[Run], truth_by_case: Mapping[str, Truth]) -> str:
-    """The page as Markdown; `judged` is what other methods say of the brackets, by case."""
+def render(runs: Sequence[Run], truth_by_case: Mapping[str, Truth], second: Mapping[str, Truth]) -> str:
+    """The page as Markdown.
+
+    Args:
+        truth_by_case: what other methods say of the brackets.
+        second: the second brackets of composed sampled releases.
+    """
     cases = suite.load()
     present = [run for run in runs if not run.absent]
     lines = [*_head(cases, present), *_summary(present), ""]
@@ -83,7 +88,7 @@ def render(runs: Sequence[Run], truth_by_case: Mapping[str, Truth]) -> str:
     if behind:
         lines += ["Not asked about the newest cases yet; their rows are of the cases that were asked:", ""]
         lines += [f"- {run.name} (`{run.spec}`): {len(run.results)} of {len(cases)} cases" for run in behind] + [""]
-    lines += truths.section(cases, truth_by_case)
+    lines += [*truths.section(cases, truth_by_case), *truths.second_section(cases, second, truth_by_case)]
     lines += [*_believed().splitlines(), ""]
     for run in present:
         lines += _findings(run)

@@ -1,7 +1,8 @@
 """What methods that the oracle does not use say about the brackets of the battery: kept, counted, held against them.
 
 The truths are computed in `tests/accounting/truths` (`python -m tests.accounting.truths.judge`), which shares no code with the
-oracle: contour integrals, densities and atoms at fifty digits. One counts only for the very question that it was computed for.
+oracle: contour integrals, densities and atoms at fifty digits. The second brackets (`python -m tests.accounting.truths.second`)
+are of every composed sampled release, in whole numbers. Either counts only for the very question that it was computed for.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from audit.core.errors import DataError
 from audit.core.event_forms import number
 
 NAME = "truths.json"
+SECOND = "second.json"
+_WRITER = {NAME: "judge", SECOND: "second"}
 ROUNDING = 1e-8
 """Relative: what the judge's own arithmetic may be off by."""
 
@@ -41,13 +44,16 @@ def agrees(case: Case, truth: Truth) -> bool:
     return truth.low <= case.upper * (1 + ROUNDING) + 1e-12 and case.lower <= truth.high * (1 + ROUNDING) + 1e-12
 
 
-def read(folder: Path, cases: Sequence[Case]) -> dict[str, Truth]:
+def read(folder: Path, cases: Sequence[Case], name: str = NAME) -> dict[str, Truth]:
     """The truth by case, of the cases whose question is still the one that was judged.
+
+    Args:
+        name: of the file, `NAME` or `SECOND`.
 
     Raises:
         DataError: the file has another form.
     """
-    path = folder / NAME
+    path = folder / name
     if not path.exists():
         return {}
     try:
@@ -59,7 +65,7 @@ def read(folder: Path, cases: Sequence[Case]) -> dict[str, Truth]:
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
-            f"cannot read the truths {path}: {error}; `python -m tests.accounting.truths.judge` writes it"
+            f"cannot read the truths {path}: {error}; `python -m tests.accounting.truths.{_WRITER[name]}` writes it"
         ) from error
 
 
@@ -84,3 +90,22 @@ def section(cases: Sequence[Case], truths: Mapping[str, Truth]) -> list[str]:
     for (method, is_point), count in sorted(counts.items()):
         lines.append(f"| {method} | {'the epsilon itself' if is_point else 'two ends around it'} | {count} |")
     return [*lines, ""]
+
+
+def second_section(cases: Sequence[Case], second: Mapping[str, Truth], truths: Mapping[str, Truth]) -> list[str]:
+    """The part of the page on the second bracket of composed sampled releases."""
+    judged = [case for case in cases if case.kind == "bracket" and case.id in second]
+    if not judged:
+        return []
+    against = [case.id for case in judged if not agrees(case, second[case.id])]
+    outcome = f"these were CONTRADICTED: {', '.join(against)}" if against else "every one meets the bracket"
+    widths = sorted(1 - second[case.id].low / second[case.id].high if second[case.id].high else 0.0 for case in judged)
+    either = sum(case.kind == "bracket" and (case.id in second or case.id in truths) for case in cases)
+    total = sum(case.kind == "bracket" for case in cases)
+    return [
+        f"Composed sampled Gaussian and Laplace releases have a second bracket, in whole numbers with directed rounding "
+        f"(`tests/accounting/truths/whole_numbers.py`): of {len(judged)} cases {outcome}. It is {widths[len(widths) // 2]:.1g} "
+        f"of its value wide in the middle case; {sum(width > 1e-2 for width in widths)} are wider than 0.01, the widest "
+        f"{widths[-1]:.2g}. {either} of {total} brackets have one judge or the other.",
+        "",
+    ]

@@ -28,6 +28,7 @@ RESOLUTION_LIMIT = 16.0  # e-folds below delta per step at which a tail is given
 _COARSEST, _FINEST = 16.0, 1024.0  # grid points per standard deviation of one step's loss
 _WIDEST = 1e-12  # grid points per standard deviation that are still tried where memory is short
 _ROUNDS = 4
+_WORTHWHILE = 1.2  # a grid that much finer than the last one that fitted is still tried
 _CROSSING = 1e-7  # relative: ends that cross by more are no rounding
 Ends = dict[Direction, tuple[float, float]]
 
@@ -61,15 +62,19 @@ def epsilon_bracket(
     log_tail = max(math.log(delta) - math.log(total) - RESOLUTION_LIMIT, -700.0)
     pairs = {way: [(maker(way, log_tail), count) for maker, count in positive] for way in directions}
     ends: Ends = dict.fromkeys(directions, (0.0, math.inf))
-    density, refinements = _COARSEST, 0
+    density, refinements, finished = _COARSEST, 0, 0.0
     while refinements < _ROUNDS:
         try:
             ends = _refine(ends, pairs, density, tolerance, delta)
         except MemoryError:
-            if refinements or density < _WIDEST:
+            if finished == 0 and density < _WIDEST:
                 break
-            density /= 8
+            # between the grid that fitted and the one that did not there is a finer one, if they are apart
+            density = math.sqrt(finished * density) if finished else density / 8
+            if density < _WORTHWHILE * finished:
+                break
             continue
+        finished = density
         lower, upper = _worst(ends)
         if upper - lower <= tolerance * upper or not math.isfinite(upper) or density >= _FINEST:
             break
