@@ -76,17 +76,18 @@ def run(config: Path, output: Path, *, kill_at: int | None) -> dict[str, Any]:
     """Run the audit, killed when `kill_at` jobs are stored, or resume it to its end; returns what it took."""
     resume = ["--resume"] if kill_at is None else []
     command = [sys.executable, "-m", "audit", "run", str(config), "-o", str(output), "--quiet", *resume]
-    started, processes = time.perf_counter(), {}
+    started = time.perf_counter()
+    processes: dict[int, tuple[float, int]] = {}
     process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
     while process.poll() is None:
         time.sleep(_POLL_SECONDS)
-        processes |= session(process.pid)
+        add_largest(processes, session(process.pid))
         if kill_at is not None and stored(output) >= kill_at:
             process.send_signal(signal.SIGKILL)  # the driver alone: its workers have to notice
             process.wait()
     seconds = time.perf_counter() - started
     while workers := session(process.pid):
-        processes |= workers
+        add_largest(processes, workers)
         time.sleep(_POLL_SECONDS)
     driver = processes.pop(process.pid, (0.0, 0))
     return {
@@ -97,6 +98,13 @@ def run(config: Path, output: Path, *, kill_at: int | None) -> dict[str, Any]:
         "largest resident MB, driver and a worker": [driver[1], max((size for _, size in processes.values()), default=0)],
         "jobs stored": stored(output),
     }
+
+
+def add_largest(processes: dict[int, tuple[float, int]], seen: dict[int, tuple[float, int]]) -> None:
+    """Keeps the largest figures of each process: one that is ending has given its memory back already."""
+    for number, (seconds, size) in seen.items():
+        before = processes.get(number, (0.0, 0))
+        processes[number] = (max(before[0], seconds), max(before[1], size))
 
 
 def session(leader: int) -> dict[int, tuple[float, int]]:
