@@ -192,7 +192,7 @@ def test_augmentation_of_features_is_refused() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ({"kind": "sdg", "learning_rate": 1.0}, "adam, adamw, sgd"),
+        ({"kind": "sdg", "learning_rate": 1.0}, "adam, adamw, from_torch, sgd"),
         ({"kind": "adam"}, "learning_rate"),
         ({"kind": "sgd", "learning_rate": 0.0}, "above 0"),
         ({"kind": "sgd", "learning_rate": 1.0, "momentum": 1.0}, "momentum"),
