@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.engine.modes import Modes
-from audit.engine.trials import model_name, try_forward
+from audit.engine.trials import CODE_ERRORS, failure, model_name, try_forward
 from audit.models.build import seeded_stream
 
 
@@ -42,7 +42,11 @@ def refuse_foreign_draws(module: nn.Module, records: Tensor) -> None:
 
 
 def draws_in_evaluation(module: nn.Module, records: Tensor) -> bool:
-    """True where `module`, which is left in its modes of training, draws from torch's stream in evaluation mode."""
+    """True where `module`, which is left in its modes of training, draws from torch's stream in evaluation mode.
+
+    Raises:
+        ConfigError: the module's code fails; the message names the layer and the line.
+    """
     modes = Modes(module)
     modes.evaluate()
     try:
@@ -50,6 +54,8 @@ def draws_in_evaluation(module: nn.Module, records: Tensor) -> bool:
             before = torch.get_rng_state()
             module(records)
             return not torch.equal(before, torch.get_rng_state())
+    except CODE_ERRORS as error:
+        raise ConfigError(failure(module, records, error)) from error
     finally:
         modes.train()
 

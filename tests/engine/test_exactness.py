@@ -17,6 +17,7 @@ from audit.engine.clipping import Clip, Rows, stacked_state
 from audit.engine.ensemble import train
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.layers import LinearLayer
+from audit.engine.observe import EnsembleReader
 from audit.engine.schedule import ScheduleSettings
 from audit.engine.subject import Ensemble
 from tests.engine import cases, users
@@ -108,6 +109,13 @@ def test_draws_in_evaluation_are_repeated_and_ignore_the_neighbours() -> None:
     torch.manual_seed(1)
     state = torch.get_rng_state()
     assert np.abs(whole[:, :8] - whole[:, :1]).max() > 0 and torch.equal(state, torch.get_rng_state())
+
+
+def test_a_model_that_fails_when_it_is_read_is_named() -> None:
+    job = job_of("fails", QUIET)
+    weights = {name: value.detach().numpy()[None] for name, value in users.make("fails").state_dict().items()}
+    with pytest.raises(AuditError, match=r"layer 'body\.2' \(Linear\) fails"):
+        EnsembleReader(job.model, weights, job.dataset.test.inputs[:2], 3)
 
 
 def test_a_frozen_backbone_keeps_its_statistics() -> None:
