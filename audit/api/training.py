@@ -111,8 +111,9 @@ def check_training(
         canary="records of the user",
     )
     estimator = "both_ends" if coins.shape[1] == 1 else "one_run"
+    ranks = _ranks(scores, root.child("ties").numpy())
     bound = lower_bound(
-        scores[coins], scores[~coins], delta=delta, confidence=confidence, game=game, estimator=estimator, certificates=0
+        ranks[coins], ranks[~coins], delta=delta, confidence=confidence, game=game, estimator=estimator, certificates=0
     )
     claim = Claim(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE, source=DECLARED)
     return TrainingReport(name=name_of(train), verdict=_verdict(claim, bound), bound=bound, scores=scores, included=coins)
@@ -129,6 +130,18 @@ def _training_set(data: Arrays, canaries: Arrays, coins: Array, run: Seed) -> Ar
     inputs, labels = (np.concatenate([a, b[coins]]) for a, b in zip(data, canaries, strict=True))
     order = run.child("order").numpy().permutation(len(labels))
     return inputs[order], labels[order]
+
+
+def _ranks(scores: Array, generator: np.random.Generator) -> Array:
+    """Return the rank of each score among all, equal ones in random order.
+
+    The order is drawn without the coins, so it is a post-processing. Classifiers that are sure of most canaries give many equal
+    scores, and an estimator counts ties against the attack.
+    """
+    order = np.lexsort((generator.random(scores.size), scores.ravel()))
+    ranks = np.empty(scores.size)
+    ranks[order] = np.arange(scores.size)
+    return ranks.reshape(scores.shape)
 
 
 def _checked_length(values: Array, count: int) -> Array:

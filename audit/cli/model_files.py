@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,7 @@ class ModelFiles:
         return inspection.examine_outputs(
             subject.view,
             subject.included,
-            settings,
+            _told(settings, getattr(subject, "metadata", {})),
             inputs=subject.inputs,
             groups=subject.groups,
             index=None if self.target is None else np.arange(len(subject.included)),
@@ -81,3 +81,25 @@ class ModelFiles:
         form = {"kind": self.kind, "path": str(self.target), **self.options}
         subject = None if self.target is None else plugins.build(FOLDER, form, "--kind")
         return inspection.examine(subject, self.members, self.nonmembers, settings, references)
+
+
+def _told(settings: Settings, metadata: Mapping[str, Any]) -> Settings:
+    """Return the settings with what the file says of the training: its description, and its claim where none was given.
+
+    Raises:
+        ConfigError: the file claims something else than the command.
+    """
+    from audit.data import exchange
+
+    claim, delta = metadata.get("claimed_epsilon"), exchange.delta_of(metadata)
+    if claim is not None:
+        if settings.claim_epsilon not in (None, claim):
+            raise ConfigError(f"--claim-epsilon is {settings.claim_epsilon:g}, the file claims {claim:g}; leave one out")
+        if delta is not None and delta != settings.delta:
+            raise ConfigError(f"--delta is {settings.delta:g}, the claim of the file is at {delta:g}; give --delta {delta:g}")
+    text = exchange.describe(metadata)
+    return replace(
+        settings,
+        claim_epsilon=settings.claim_epsilon if claim is None else float(claim),
+        model=f"{settings.model}; by its own account: {text}" if text else settings.model,
+    )

@@ -169,12 +169,15 @@ def _refuse_huge(values: Array, name: str) -> None:
 def _columns(path: Path) -> Mapping[str, Any]:
     """The columns of an npz file or a table by name."""
     from audit.data.archives import read_npz
+    from audit.data.exchange import take_metadata
     from audit.data.frames import read_table
     from audit.data.source import read_bytes
 
     content = read_bytes(path, "scores")
     if content[:2] == b"PK" or content.startswith(b"\x93NUMPY"):
-        return read_npz(content, path)
+        arrays = read_npz(content, path)
+        take_metadata(arrays, path)  # is checked; the claim on a table of scores is given by --claim-epsilon
+        return arrays
     frame = read_table(content, path)
     return {str(name): frame[name].to_numpy() for name in frame.columns}
 

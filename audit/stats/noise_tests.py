@@ -65,6 +65,18 @@ def extreme_tail(z: Array) -> float:
     return min(1.0, 2 * min(math.exp(log_inside), -math.expm1(log_inside)))
 
 
+def unseen_bound(count: int, significance: float) -> float:
+    """Return how far normal noise may be cut off, in deviations, before `extreme_tail` of so many numbers misses it.
+
+    A largest value of c fails where (1 - 2 Phi(-c))^count is at most half the significance.
+
+    >>> round(unseen_bound(4000, 1e-9), 2), round(unseen_bound(1_000_000, 1e-9), 2)
+    (2.79, 4.25)
+    """
+    outside = -math.expm1(math.log(significance / 2) / count)
+    return -float(special.ndtri(outside / 2))
+
+
 def correlation_tail(first: Array, second: Array) -> float:
     """Two-sided p-value that two samples of independent normal numbers are uncorrelated (Student's t of Pearson's r)."""
     n = first.size
@@ -113,6 +125,29 @@ def twins_tail(noise: Array, rounding: Array | float = 0.0) -> float:
         together = float(special.gammaincc(count, -np.sum(np.log(np.maximum(pairs, 1e-300)))))
         tails += [4 * smallest, 4 * together]
     return min(tails)
+
+
+def nearest_tail(noise: Array, rounding: Array | float = 0.0) -> float:
+    """P-value that no two rows of independent standard normal numbers `(n, columns)` are equal, or one minus the other.
+
+    The squared distance of two rows, and that of one to minus the other, is twice a chi-square of as many degrees as columns;
+    the smallest of all pairs is held against the sum over pairs. Distances grow by what `rounding`, of each column or of all,
+    may have taken away.
+
+    >>> stream = np.random.default_rng(0)
+    >>> independent = stream.normal(size=(50, 20))
+    >>> nearest_tail(independent) > 1e-3, nearest_tail(np.concatenate([independent, -independent[:1]])) < 1e-9
+    (True, True)
+    """
+    count, columns = noise.shape
+    if count < 2:
+        return 1.0
+    squares = np.sum(noise**2, axis=1)
+    products = np.abs(noise @ noise.T)[np.triu_indices(count, 1)]
+    sums = (squares[:, None] + squares)[np.triu_indices(count, 1)]
+    nearest = math.sqrt(max(float(np.min(sums - 2 * products)), 0.0))
+    distance = nearest + 2 * math.sqrt(float(np.sum(np.square(np.broadcast_to(rounding, columns)))))
+    return min(1.0, 2 * len(sums) * float(special.gammainc(columns / 2, distance**2 / 4)))
 
 
 def lattice_bits(values: Array, formats: tuple[int, ...] = (8, 11)) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.core.views import View
 from audit.data.archives import read_npz
+from audit.data.exchange import take_metadata
 from audit.data.frames import read_table
 from audit.data.source import class_labels, combined_sha256, finite_inputs, memberships, numbered, read_bytes
 
@@ -38,6 +39,7 @@ class Predictions:
         path: one file with `member`; or else
         members, nonmembers: two files without it.
         view, included, inputs, groups: what was read; `sha256` of the bytes.
+        metadata: what an npz file with `member` says of the training (`audit.data.exchange`).
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".npz", ".csv", ".gz", ".parquet")
@@ -50,6 +52,7 @@ class Predictions:
     inputs: Array | None = field(init=False, repr=False)
     groups: Array | None = field(init=False, repr=False)
     sha256: str = field(init=False, repr=False)
+    metadata: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         paths = [self.path] if self.path is not None else [self.members, self.nonmembers]
@@ -58,7 +61,10 @@ class Predictions:
                 "predictions: give one file with a 'member' column (--target), or two without it (--members and --nonmembers)"
             )
         read = [(Path(str(path)), read_bytes(Path(str(path)), "predictions")) for path in paths]
-        parts = [_arrays(content, place) for place, content in read]
+        raw = [read_npz(content, place) if content[:2] == b"PK" else _columns(content, place) for place, content in read]
+        if self.path is not None:
+            object.__setattr__(self, "metadata", take_metadata(raw[0], read[0][0]))
+        parts = [_known(arrays, place) for arrays, (place, _) in zip(raw, read, strict=True)]
         if self.path is None:
             parts = [
                 _with_member(arrays, place, i == 0) for i, (arrays, (place, _)) in enumerate(zip(parts, read, strict=True))
@@ -96,9 +102,8 @@ class Predictions:
         object.__setattr__(self, "groups", arrays["group"].astype(str) if "group" in arrays else None)
 
 
-def _arrays(content: bytes, place: Path) -> dict[str, Array]:
-    """Arrays by their npz names, from either form of file."""
-    arrays = read_npz(content, place) if content[:2] == b"PK" else _columns(content, place)
+def _known(arrays: dict[str, Array], place: Path) -> dict[str, Array]:
+    """Arrays by their npz names; `DataError` where some have no such name."""
     unknown = [key for key in arrays if key not in _FORMS + _FURTHER]
     if unknown:
         raise DataError(

@@ -74,14 +74,15 @@ What audits that train do not see here, and what would:
 - `clip_non_finite`, `clip_half_precision`, `clip_bias_not_counted`, `clip_each_augmentation`, `clip_per_tensor`,
   `auxiliary_loss`: the record that passes the clip is infinite, huge, or pulls on other parameters than these canaries do.
   Plant such records, or use `audit step`, which does.
-- `clip_batch_sum`, `batch_statistics`, `class_weights`, `realised_normaliser`: what one record does depends on the rest of the
-  batch, and the worst batches are not those of this training.
-- `noise_same_tensor`, `noise_same_seed`, `noise_from_batch`, `noise_mirrored`, `noise_truncated`, `noise_uniform`,
-  `noise_half_precision`: the noise is large enough and wrong in its law. An attack that subtracts repeated noise, or looks for
-  outputs beyond its range, would see it; losses and products do not.
+- `clip_batch_sum`, `clip_at_median`, `clip_gradients_of_mean`, `batch_statistics`, `class_weights`, `realised_normaliser`: what
+  one record does depends on the rest of the batch, and the worst batches are not those of this training.
+- `noise_same_tensor`, `noise_same_seed`, `noise_few_seeds`, `noise_from_batch`, `noise_mirrored`, `noise_truncated`,
+  `noise_clamped`, `noise_uniform`, `noise_half_precision`: the noise is large enough and wrong in its law. An attack that
+  subtracts repeated noise, or looks for outputs beyond its range, would see it; losses and products do not.
 - `noise_missing_layer`, `noise_missing_row`: what is without noise is another layer, or number, than these canaries are
   measured along.
-- `noise_skips_empty`: whether the batch was empty is released, not the canary.
+- `noise_skips_empty`, `noise_where_moved`: whether the batch was empty, or which coordinates it moves, is released, not
+  the canary.
 - `clip_norm_squared`, `noise_each_piece`: keep the claim at this setting.
 
 From {canaries} guesses in one training, a claim of this size is refuted only where hardly any noise is left.

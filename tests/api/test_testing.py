@@ -139,6 +139,21 @@ def test_a_training_that_remembers_is_refuted_in_one_run() -> None:
         assert_private(memorise, epsilon=0.5, delta=1e-5, data=points(50, 1), canaries=points(400, 2), budget="200ms")
 
 
+class SureNeighbour(Neighbour):
+    """The same, and sure of every answer."""
+
+    def predict_proba(self, queries: np.ndarray) -> np.ndarray:
+        return np.round(super().predict_proba(queries))
+
+
+def test_equal_scores_of_a_model_that_is_always_sure_are_ordered_at_random() -> None:
+    """Every member and half of the nonmembers score alike; counted against the attack, these ties would leave 0.4."""
+    report = audit.check_training(
+        lambda data, seed: SureNeighbour(data), points(50, 1), points(200, 2), epsilon=1.0, seed=3, runs=4
+    )
+    assert len(np.unique(report.scores)) == 2 and report.bound.epsilon > 0.7
+
+
 def test_a_training_that_ignores_its_data_keeps_any_claim() -> None:
     report = audit.check_training(ignore, points(50, 1), points(200, 2), epsilon=0.5, seed=3, runs=3)
     assert report.exit_code == 0 and report.scores.shape == report.included.shape == (3, 200)

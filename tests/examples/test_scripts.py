@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -147,6 +148,33 @@ def test_log_probabilities_of_tokens_become_the_loss_of_a_record(tmp_path: Path)
     assert read.groups is not None and read.groups.tolist() == ["a", "b", "c", "c"]
 
 
+def test_metadata_of_a_training_elsewhere_becomes_the_claim(tmp_path: Path) -> None:
+    from audit.cli.app import answer
+
+    stream = np.random.default_rng(0)
+    np.savez(tmp_path / "attack_input.npz", loss_train=stream.random(100), loss_test=stream.random(100) + 1)
+    told = {
+        "framework": "TensorFlow", "version": "2.14", "unit": "record", "observer": "final model", "adjacency": "add_remove",
+        "randomisation": {"seed": 20260101, "commitment": "sha256:12"}, "claimed_epsilon": 2.0,
+        "mechanism": {"clip": 1.0, "noise_multiplier": 1.1, "sample_rate": 0.01, "steps": 10, "delta": 1e-5},
+    }  # fmt: skip
+    (tmp_path / "metadata.json").write_text(json.dumps(told))
+    done = run("export_predictions.py", tmp_path, "attack_input.npz", "predictions.npz", "metadata.json")
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "predictions.npz") as written:
+        assert json.loads(written["metadata"].item()) == {"schema": 1, **told}
+    target = ["model", "--target", str(tmp_path / "predictions.npz")]
+    assert answer([*target, "--output", str(tmp_path / "report")]) != 2
+    report = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert report["mechanisms"][0]["claims"][0]["epsilon"] == 2.0
+    assert "TensorFlow 2.14, unit record" in report["model"] and "sha256:12" in report["model"]
+    assert "20260101" not in report["model"]  # the seed of the coins gives every membership away
+    assert answer([*target, "--claim-epsilon", "1"]) == answer([*target, "--delta", "1e-6"]) == 2
+    (tmp_path / "metadata.json").write_text(json.dumps({"colour": "red"}))
+    done = run("export_predictions.py", tmp_path, "attack_input.npz", "predictions.npz", "metadata.json")
+    assert done.returncode == 1 and "metadata holds colour" in done.stderr
+
+
 @pytest.mark.slow
 def test_scores_of_an_attack_elsewhere_are_read_by_audit_scores(tmp_path: Path) -> None:
     stream = np.random.default_rng(0)
@@ -179,6 +207,6 @@ def test_the_exporter_needs_numpy_alone_and_an_old_python(tmp_path: Path) -> Non
 
     tree = ast.parse((EXAMPLES / "export_predictions.py").read_text(encoding="utf-8"), feature_version=(3, 8))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    assert {alias.name for node in imports for alias in node.names} == {"sys", "numpy"}
+    assert {alias.name for node in imports for alias in node.names} == {"json", "sys", "numpy"}
     done = run("export_predictions.py", tmp_path)
     assert done.returncode == 1 and "attack_input.npz" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,11 @@ EXPECTED = {
     "clip_after_scaling": "clip.add",
     "clip_batch_mean": "clip.add",
     "clip_batch_sum": "clip.add",
+    "clip_at_median": "sum.additive",
     "clip_bias_not_counted": "clip.add",
     "clip_each_augmentation": "clip.add",
     "clip_first_piece": "clip.add",
+    "clip_gradients_of_mean": "sum.additive",
     "clip_half_precision": "clip.non_finite",
     "clip_micro_batch_mean": "clip.add",
     "clip_non_finite": "clip.non_finite",
@@ -41,7 +44,9 @@ EXPECTED = {
     "clip_spares_label": "clip.add",
     "noise_before_clip": "noise.variance",
     "noise_divided_twice": "noise.variance",
+    "noise_clamped": "noise.law",
     "noise_each_piece": "noise.variance",
+    "noise_few_seeds": "noise.repeats",
     "noise_from_batch": "noise.repeats",
     "noise_half_precision": "noise.resolution",
     "noise_last_piece": "noise.missing",
@@ -56,6 +61,7 @@ EXPECTED = {
     "noise_truncated": "noise.law",
     "noise_uniform": "noise.law",
     "noise_without_clip_norm": "noise.variance",
+    "noise_where_moved": "noise.missing",
     "realised_normaliser": "sum.additive",
 }
 QUICK = ("clip_norm_squared", "realised_normaliser")
@@ -76,7 +82,14 @@ def codes(report: StepReport) -> set[str]:
 
 
 def test_every_wrong_step_is_listed() -> None:
-    assert set(EXPECTED) == set(plugins.names(ZOO)) - {"correct"}
+    assert set(EXPECTED) == {name for name in plugins.names(ZOO) if plugins.find(ZOO, name).wrong}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(plugins.names(ZOO)) - set(EXPECTED)))
+def test_a_correct_twin_fails_by_none(name: str) -> None:
+    report = checked(plugins.find(ZOO, name)(), noise_multiplier=2.0, clip_norm=2.0)
+    assert report.failures == () and report.open == ()
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -119,6 +132,49 @@ def test_constants_need_no_noise_and_what_records_move_does(frozen: bool) -> Non
     bench = Bench(step=step, sample=sample(), claimed=Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=16.0))
     failures = {finding.check for finding in NoiseLaw().run(bench) if finding.status is PropertyStatus.FAILED}
     assert failures == set() if frozen else failures & {"noise.variance", "noise.missing"}
+
+
+@dataclass(frozen=True, eq=False)
+class SignedNoise(DpSgdStep):
+    """Noise of a few seeds, and its negative."""
+
+    seeds: int = 2000
+
+    def noise(self, params: Any, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator) -> Any:
+        seed = int(torch.randint(self.seeds, (1,), generator=generator))
+        fresh = torch.Generator().manual_seed(seed // 2)
+        return super().noise(params, count, noise_multiplier * (1 - 2 * (seed % 2)), clip_norm, fresh)
+
+
+@pytest.mark.parametrize(("seeds", "fails"), [(2000, {"noise.repeats"}), (2**60, set())])
+def test_noise_of_few_seeds_fails_where_two_calls_share_it(seeds: int, fails: set[str]) -> None:
+    step = FunctionStep(function=SignedNoise(seeds=seeds), params=small_parameters())
+    bench = Bench(step=step, sample=sample(), claimed=Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=16.0))
+    assert {finding.check for finding in NoiseLaw().run(bench) if finding.status is PropertyStatus.FAILED} == fails
+
+
+@dataclass(frozen=True, eq=False)
+class CutNoise(DpSgdStep):
+    """Normal noise that is drawn again where it lies beyond some deviations."""
+
+    cut: float = 3.2
+
+    def noise(self, params: Any, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator) -> Any:
+        noise = super().noise(params, count, 1.0, 1.0, generator)
+        while any(bool((value.abs() > self.cut).any()) for value in noise.values()):
+            again = super().noise(params, count, 1.0, 1.0, generator)
+            noise = {name: torch.where(value.abs() > self.cut, again[name], value) for name, value in noise.items()}
+        return {name: noise_multiplier * clip_norm * value for name, value in noise.items()}
+
+
+@pytest.mark.parametrize("cut", [3.2, math.inf])
+def test_noise_cut_beyond_three_deviations_fails_by_its_largest_value(cut: float) -> None:
+    step = FunctionStep(function=CutNoise(cut=cut), params=small_parameters())
+    bench = Bench(step=step, sample=sample(), claimed=Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=16.0))
+    findings = {finding.check: finding for finding in NoiseLaw().run(bench)}
+    failures = {name for name, finding in findings.items() if finding.status is PropertyStatus.FAILED}
+    assert failures == ({"noise.law"} if cut < math.inf else set())
+    assert cut < math.inf or "beyond 3.5 deviations would pass" in findings["noise.law"].message
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from audit.stats.bounds.validation import Array, Counts
 from audit.stats.curves import tradeoff_curves
 
 RATIO, RANK_RATIO = 1.1, 3.0  # between the ranks that are tried for an event, and those of a test of equality
-CAUTION = 3.0  # standard errors by which both rates are moved to the safe side before events are compared
+CAUTION = 2.5  # standard errors by which both rates are moved to the safe side before events are compared
 LEAST_DELTA = 1e-12  # deltas below are not told apart from 0
 
 Goal = Callable[[Array, Array], Array]

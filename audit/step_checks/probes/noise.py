@@ -25,6 +25,7 @@ LAW_NUMBERS = 4000
 LEAST_CALLS, MOST_CALLS = 7, 400
 COARSEST = 2.0**-8
 """Relative rounding of bfloat16 numbers that were rounded twice, as noise and as a sum with it."""
+NEAREST_COLUMNS = 512  # by which calls are compared with each other
 FIX = "add N(0, (sigma C)^2) once to every coordinate of the clipped sum, also of an empty batch, then divide once"
 Noise = dict[str, NDArray[np.float64]]
 
@@ -43,17 +44,22 @@ class NoiseLaw:
         calls = min(MOST_CALLS, max(4, math.ceil(NUMBERS / smallest)))
         few_calls = min(calls, max(4, math.ceil(FEW_NUMBERS / smallest)))
         most_calls = max(calls, LEAST_CALLS, min(MOST_CALLS, math.ceil(LAW_NUMBERS / bench.size)))
-        longest = _noise(bench, batches[-1][1], settings[0], most_calls)
-        samples = [(settings[0], *batches[-1], longest)]
-        samples += [(settings[0], name, batch, _noise(bench, batch, settings[0], calls)) for name, batch in batches[:-1]]
-        samples += [(setting, *batches[-1], _noise(bench, batches[-1][1], setting, few_calls)) for setting in settings[1:]]
-        masks = _release_masks(bench, longest)
+        plan = [(settings[0], *batches[-1], most_calls)]
+        plan += [(settings[0], *batch, calls) for batch in batches[:-1]]
+        plan += [(setting, *batches[-1], few_calls) for setting in settings[1:]]
+        samples = [
+            (setting, name, batch, _noise(bench, batch, setting, count, bench.seed + 1000 * (1 + at)))
+            for at, (setting, name, batch, count) in enumerate(plan)
+        ]
+        masks = _release_masks(bench, samples[0][3])
         samples = [(setting, name, batch, _only(noise, masks)) for setting, name, batch, noise in samples]
         longest = samples[0][3]
         variance = _variance(bench, samples)
         if variance.status is PropertyStatus.PASSED:
             variance = _coordinates(bench, settings[0], batches[-1][1], longest) or variance
-        return [variance, _repeats(bench, samples), _law(bench, settings[0], longest), _resolution(longest)]
+        variance_holds = variance.status is PropertyStatus.PASSED
+        pooled = samples if variance_holds and _has_clean_release(bench) else samples[:1]
+        return [variance, _repeats(bench, samples, variance_holds), _law(bench, pooled), _resolution(longest)]
 
 
 def _settings(bench: Bench) -> list[Setting]:
@@ -68,12 +74,12 @@ def _batches(bench: Bench) -> list[tuple[str, Batch]]:
     return [*batches, *((f"a batch of {size}", rows(bench.sample, slice(0, size))) for size in sizes)]
 
 
-def _noise(bench: Bench, batch: Batch, setting: Setting, calls: int) -> Noise:
-    """Noise of `calls` calls with different seeds, name to `(calls, coordinates)`.
+def _noise(bench: Bench, batch: Batch, setting: Setting, calls: int, first_seed: int) -> Noise:
+    """Noise of `calls` calls with seeds from `first_seed` on, name to `(calls, coordinates)`.
 
     Where noise can be set to 0, the clean release is subtracted; else the mean over calls, which takes one degree of freedom.
     """
-    releases = [bench.release(batch, setting, bench.seed + 1000 + i) for i in range(calls)]
+    releases = [bench.release(batch, setting, first_seed + i) for i in range(calls)]
     noise = {name: np.stack([release[name].ravel() for release in releases]) for name in releases[0]}
     if _has_clean_release(bench):
         clean = bench.release(batch, bench.quiet(clip=setting.clip_norm))
@@ -155,7 +161,7 @@ def _only(noise: Noise, masks: dict[str, NDArray[np.bool_]]) -> Noise:
     return {name: values[:, masks[name]] for name, values in noise.items() if masks[name].any()}
 
 
-def _repeats(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:
+def _repeats(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]], variance_holds: bool) -> Finding:
     check, fix = "noise.repeats", "draw fresh noise from the step's generator for every tensor, step and run"
     for setting, batch_name, batch, noise in samples:
         for name, values in noise.items():
@@ -178,20 +184,50 @@ def _repeats(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> 
     if np.isfinite(joint).all() and noise_tests.twins_tail(joint, rounding) < SIGNIFICANCE:
         message = "Some coordinates have the noise of others but for a factor: a combination of them is released without noise"
         return failure(check, message, fix=fix, witness=bench.witness(batch, None, setting, bench.seed + 1000))
+    if variance_holds and _has_clean_release(bench) and _nearest(bench, samples) < SIGNIFICANCE:
+        message = "Two calls with different seeds have the same noise, or one minus the other's: noise comes from few seeds"
+        return failure(check, message, fix=fix, witness=bench.witness(batch, None, setting, bench.seed + 1000))
     return pass_finding(check, "Noise differs between calls, between tensors and within them")
 
 
-def _law(bench: Bench, setting: Setting, noise: Noise) -> Finding:
-    values = np.concatenate([array.ravel() for array in noise.values()]) / (setting.noise_multiplier * setting.clip_norm)
-    if not np.isfinite(values).all() or not values.std():
+def _nearest(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> float:
+    """Return the p-value that no two calls of all samples share their noise, from `NEAREST_COLUMNS` coordinates at most."""
+    size = sum(values.shape[1] for values in samples[0][3].values())
+    chosen = np.linspace(0, size - 1, min(size, NEAREST_COLUMNS)).astype(int)
+    rows, errors = [], [0.0]
+    for setting, _, _, noise in samples:
+        deviation = setting.noise_multiplier * setting.clip_norm
+        joint = np.concatenate(list(noise.values()), axis=1)[:, chosen]
+        rows.append(joint / deviation)
+        largest = float(np.abs(joint).max()) + setting.clip_norm
+        errors.append((COARSEST * largest + 4 * bench.step.resolution * setting.divisor) / deviation)
+    return noise_tests.nearest_tail(np.concatenate(rows), max(errors))
+
+
+def _law(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:
+    """Return the finding on the shape of the longest sample's noise, and on the largest number of all samples together.
+
+    Their seeds differ, so numbers are independent; where the mean over calls was subtracted or some variance is wrong, only the
+    longest sample is given.
+    """
+    longest, *others = (_standardised(setting, noise) for setting, _, _, noise in samples)
+    setting = samples[0][0]
+    if not np.isfinite(longest).all() or not longest.std():
         return gap("noise.law", "the noise is missing or not finite, so its shape cannot be tested")
-    values = values / values.std()  # the variance has its own test
-    shape, extreme = noise_tests.normal_tail(values), noise_tests.extreme_tail(values)
-    message = f"{values.size} noise numbers: p = {shape:.2g} for a normal law, p = {extreme:.2g} for its largest value"
+    together = np.concatenate([longest, *others])
+    shape = noise_tests.normal_tail(longest / longest.std())  # the variance has its own test
+    extreme = noise_tests.extreme_tail(together / together.std())
+    message = f"{together.size} noise numbers: p = {shape:.2g} for a normal law, p = {extreme:.2g} for the largest value"
     if min(shape, extreme) >= SIGNIFICANCE:
-        return pass_finding("noise.law", message)
+        reach = noise_tests.unseen_bound(together.size, SIGNIFICANCE)
+        return pass_finding("noise.law", f"{message}; noise cut off beyond {reach:.1f} deviations would pass")
     fix = "draw normal noise; bounded or truncated noise has no (epsilon, delta) by this accounting"
     return failure("noise.law", message, fix=fix, witness=bench.witness(rows(bench.sample, slice(0, 1)), None, setting))
+
+
+def _standardised(setting: Setting, noise: Noise) -> NDArray[np.float64]:
+    """Return all noise numbers of a sample over the claimed deviation."""
+    return np.concatenate([values.ravel() for values in noise.values()]) / (setting.noise_multiplier * setting.clip_norm)
 
 
 def _resolution(noise: Noise) -> Finding:
