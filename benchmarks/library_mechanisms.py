@@ -105,7 +105,10 @@ def diffprivlib_mechanisms() -> Iterator[LibraryMechanism]:
     )
     yield LibraryMechanism(name="diffprivlib histogram", function=_histogram, epsilon=1.0, pair=(RECORDS, RECORDS[:-1]))
     yield LibraryMechanism(
-        name="diffprivlib var", function=lambda data, rng: tools.var(data, epsilon=1.0, bounds=(0.0, 1.0)), epsilon=1.0
+        name="diffprivlib var",
+        function=lambda data, rng: tools.var(data, epsilon=1.0, bounds=(0.0, 1.0)),
+        epsilon=1.0,
+        pair=(np.zeros(5), np.eye(5)[-1]),
     )
 
 

@@ -58,7 +58,7 @@ def delta_of(metadata: Mapping[str, Any]) -> Any:
 
 
 def describe(metadata: Mapping[str, Any]) -> str:
-    """Return what metadata says of the training, in words, without a seed, which would give the coins; "" where it says nothing.
+    """Return what metadata says of the training, in words, without a seed (it gives the coins); "" where it says nothing.
 
     >>> describe({"schema": 1, "framework": "TensorFlow", "version": "2.14", "mechanism": {"clip": 1.0, "steps": 10}})
     'TensorFlow 2.14, clip 1.0, steps 10'

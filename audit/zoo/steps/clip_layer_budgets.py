@@ -23,7 +23,7 @@ class ClipLayerBudgets(DpSgdStep):
         """Return the sum of gradients that were clipped tensor by tensor."""
         gradients = self.record_gradients(params, inputs, labels)
         finite = torch.isfinite(joint_norms(gradients))
-        total = {}
+        total: Tensors = {}
         for (name, value), weight in zip(gradients.items(), WEIGHTS, strict=True):
             budget = clip_norm * weight / math.hypot(*WEIGHTS)
             total |= weighted_sum({name: value}, self.factors({name: value}, budget) * finite)
