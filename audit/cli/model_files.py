@@ -62,7 +62,7 @@ class ModelFiles:
         return inspection.examine_outputs(
             subject.view,
             subject.included,
-            _told(settings, getattr(subject, "metadata", {})),
+            _with_metadata(settings, getattr(subject, "metadata", {})),
             inputs=subject.inputs,
             groups=subject.groups,
             index=None if self.target is None else np.arange(len(subject.included)),
@@ -83,7 +83,7 @@ class ModelFiles:
         return inspection.examine(subject, self.members, self.nonmembers, settings, references)
 
 
-def _told(settings: Settings, metadata: Mapping[str, Any]) -> Settings:
+def _with_metadata(settings: Settings, metadata: Mapping[str, Any]) -> Settings:
     """Return the settings with what the file says of the training: its description, and its claim where none was given.
 
     Raises:

@@ -75,7 +75,7 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= LONGEST and (value.isprintable() or not value)
 
 
-def _check_keys(values: Mapping[str, Any], known: tuple[str, ...], place: str) -> None:
-    unknown = [key for key in values if key not in known]
+def _check_keys(values: Mapping[str, Any], names: tuple[str, ...], place: str) -> None:
+    unknown = [key for key in values if key not in names]
     if unknown:
-        raise DataError(f"{place} holds {', '.join(unknown)}; expected {', '.join(known)}")
+        raise DataError(f"{place} holds {', '.join(unknown)}; expected {', '.join(names)}")

@@ -193,11 +193,11 @@ def _repeats(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]], var
 def _nearest(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> float:
     """Return the p-value that no two calls of all samples share their noise, from `NEAREST_COLUMNS` coordinates at most."""
     size = sum(values.shape[1] for values in samples[0][3].values())
-    chosen = np.linspace(0, size - 1, min(size, NEAREST_COLUMNS)).astype(int)
+    columns = np.linspace(0, size - 1, min(size, NEAREST_COLUMNS)).astype(int)
     rows, errors = [], [0.0]
     for setting, _, _, noise in samples:
         deviation = setting.noise_multiplier * setting.clip_norm
-        joint = np.concatenate(list(noise.values()), axis=1)[:, chosen]
+        joint = np.concatenate(list(noise.values()), axis=1)[:, columns]
         rows.append(joint / deviation)
         largest = float(np.abs(joint).max()) + setting.clip_norm
         errors.append((COARSEST * largest + 4 * bench.step.resolution * setting.divisor) / deviation)
@@ -210,11 +210,11 @@ def _law(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> Find
     Their seeds differ, so numbers are independent; where the mean over calls was subtracted or some variance is wrong, only the
     longest sample is given.
     """
-    longest, *others = (_standardised(setting, noise) for setting, _, _, noise in samples)
+    longest, *shorter = (_standardised(setting, noise) for setting, _, _, noise in samples)
     setting = samples[0][0]
     if not np.isfinite(longest).all() or not longest.std():
         return gap("noise.law", "the noise is missing or not finite, so its shape cannot be tested")
-    together = np.concatenate([longest, *others])
+    together = np.concatenate([longest, *shorter])
     shape = noise_tests.normal_tail(longest / longest.std())  # the variance has its own test
     extreme = noise_tests.extreme_tail(together / together.std())
     message = f"{together.size} noise numbers: p = {shape:.2g} for a normal law, p = {extreme:.2g} for the largest value"
