@@ -64,7 +64,7 @@ class Predictions:
         raw = [read_npz(content, place) if content[:2] == b"PK" else _columns(content, place) for place, content in read]
         if self.path is not None:
             object.__setattr__(self, "metadata", take_metadata(raw[0], read[0][0]))
-        parts = [_named(arrays, place) for arrays, (place, _) in zip(raw, read, strict=True)]
+        parts = [_check_names(arrays, place) for arrays, (place, _) in zip(raw, read, strict=True)]
         if self.path is None:
             parts = [
                 _with_member(arrays, place, i == 0) for i, (arrays, (place, _)) in enumerate(zip(parts, read, strict=True))
@@ -102,7 +102,7 @@ class Predictions:
         object.__setattr__(self, "groups", arrays["group"].astype(str) if "group" in arrays else None)
 
 
-def _named(arrays: dict[str, Array], place: Path) -> dict[str, Array]:
+def _check_names(arrays: dict[str, Array], place: Path) -> dict[str, Array]:
     """Arrays by their npz names; `DataError` where some have no such name."""
     unknown = [key for key in arrays if key not in _FORMS + _FURTHER]
     if unknown:

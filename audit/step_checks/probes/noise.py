@@ -58,8 +58,8 @@ class NoiseLaw:
         if variance.status is PropertyStatus.PASSED:
             variance = _coordinates(bench, settings[0], batches[-1][1], longest) or variance
         variance_holds = variance.status is PropertyStatus.PASSED
-        pooled = samples if variance_holds and _has_clean_release(bench) else samples[:1]
-        return [variance, _repeats(bench, samples, variance_holds), _law(bench, pooled), _resolution(longest)]
+        law_samples = samples if variance_holds and _has_clean_release(bench) else samples[:1]
+        return [variance, _repeats(bench, samples, variance_holds), _law(bench, law_samples), _resolution(longest)]
 
 
 def _settings(bench: Bench) -> list[Setting]:
