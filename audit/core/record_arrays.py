@@ -62,22 +62,34 @@ class RecordArray(np.lib.mixins.NDArrayOperatorsMixin, ABC):
 
     def __getitem__(self, key: Any) -> NDArray[Any]:
         first, further = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
-        if first is None or first is Ellipsis or isinstance(first, tuple):
+        is_whole = first is None or first is Ellipsis or isinstance(first, tuple)
+        if is_whole or (np.ndim(first) > 1 and np.asarray(first).dtype == bool):
             return np.asarray(np.asarray(self)[key])
         index = np.arange(len(self))[first]
-        found = self.rows(index.reshape(-1)).reshape(*index.shape, *self.shape[1:])
-        return np.asarray(found[(slice(None),) * index.ndim + further]) if further else found
+        found = self.rows(index.reshape(-1))
+        if not further:
+            return found.reshape(*index.shape, *self.shape[1:])
+        # a slice keeps its axis where it is; numbers and masks are paired with those of further axes
+        place = slice(None) if isinstance(first, slice) else np.arange(index.size).reshape(index.shape)
+        return np.asarray(found[(0 if index.ndim == 0 else place, *further)])
+
+    def __contains__(self, value: Any) -> bool:
+        return any(value in part for part in self.parts())
 
     def __iter__(self) -> Iterator[NDArray[Any]]:
         return (record for part in self.parts() for record in part)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if copy is False:
+            raise ValueError("records in this form have no array of all their numbers; ask for a copy")
         values = np.empty(self.shape, self.dtype)
         for start, part in zip(range(0, len(self), _ROWS), self.parts(), strict=True):
             values[start : start + len(part)] = part
         return values if dtype is None else values.astype(dtype)
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if any(isinstance(value, RecordArray) for value in options.get("out") or ()):
+            return NotImplemented  # records are read only
         arrays = [np.asarray(value) if isinstance(value, RecordArray) else value for value in inputs]
         return getattr(function, method)(*arrays, **options)
 
@@ -265,7 +277,8 @@ def _conversion(kind: np.dtype[Any], scale: tuple[NDArray[Any], NDArray[Any]] | 
     if scale is None:
         return functools.partial(_as_type, kind=np.int64)
     offset, unit = scale
-    if not offset.any() and (unit == 1).all():
+    is_exact = kind.itemsize <= (8 if kind.kind == "f" else 4)  # in float64, so that rounding once is rounding twice
+    if is_exact and not offset.any() and (unit == 1).all():
         return functools.partial(_as_type, kind=np.float32)
     short = (np.asarray(offset, np.float32), np.asarray(unit, np.float32))
     bytes_of = np.arange(256, dtype=np.uint8).reshape(-1, *[1] * offset.ndim)

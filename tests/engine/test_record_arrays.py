@@ -77,6 +77,10 @@ KEYS = [
     np.arange(20) % 3 == 0,
     (slice(4), 0),
     ([1, 2], 0, 3),
+    ([1, 2, 3], 0, [1, 2, 3]),
+    (3, slice(None), [0, 1]),
+    (np.arange(20) % 4 == 0, 0, [0, 1, 2, 3, 4]),
+    np.indices((20, 1, 6, 6)).sum(axis=0) % 5 == 0,
 ]
 
 
@@ -88,6 +92,23 @@ def test_what_is_asked_for_by_place_is_what_an_array_has_there(key: Any) -> None
     assert np.array_equal(raw[key], whole[key]) and raw[key].shape == whole[key].shape
     assert isinstance(joint, Concatenation) and len(joint) == 24
     assert np.array_equal(joint.take_rows(np.arange(20))[key], whole[key])
+
+
+@pytest.mark.parametrize("kind", ["int64", "uint64", "longdouble"])
+def test_numbers_that_float64_cannot_hold_are_rounded_as_in_arrays(kind: str) -> None:
+    """Halfway between two of float32, and a little more, which float64 drops: 2^60 + 2^36 + 1."""
+    wide = np.ones((3, 2), kind) * np.array(2**60, kind) + np.array(2**36, kind) + np.array(1, kind)
+    scale = (np.zeros(()), np.ones(()))
+    assert np.array_equal(RawArray(wide, np.arange(3), scale)[:], scale_numbers(wide, scale))
+
+
+def test_records_are_read_only_and_never_handed_out_without_a_copy() -> None:
+    raw = RawArray(raw_images(5), np.arange(5), SCALE)
+    with pytest.raises(TypeError):
+        raw += 1
+    with pytest.raises(ValueError, match="ask for a copy"):
+        np.array(raw, copy=False)
+    assert -1.0 in RawArray(np.zeros((1, 1, 2, 2), np.uint8), np.arange(1), SCALE) and 7.0 not in raw
 
 
 def test_code_that_knows_arrays_alone_takes_them() -> None:
