@@ -13,6 +13,8 @@ from audit import plugins
 from audit.core.errors import ConfigError
 
 Views = Callable[[Tensor], Mapping[str, Tensor]]
+_TRIAL_STEPS, _ROUNDING = 3, 1e-5  # of a trial; share of the largest move by which two may differ
+_CODE_ERRORS = (RuntimeError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, AssertionError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +24,8 @@ class FromTorch:
     `parameters` maps names, as `named_parameters` of the model gives them, to its trainable parameters. The function returns a
     `torch.optim.Optimizer` over them, in whatever groups, or a pair of one and its learning-rate schedule, which is moved on
     after every step. Models are updated one after another. All that the optimiser sees are noisy gradients (in DP-SGD), so it
-    does not touch the guarantee; it must not draw random numbers, or results cannot be repeated.
+    does not touch the guarantee. It must not draw random numbers, or results could not be repeated, nor share a state between
+    models, which bounds take as independent: two optimisers that are given the same gradients have to agree.
 
     Attributes:
         factory: "package.module:function".
@@ -69,18 +72,44 @@ class _State:
     def step(self, flat: Tensor, gradient: Tensor) -> None:
         if not self._models:
             values = self._views(flat)
+            self._refuse_dependence({name: value[0] for name, value in values.items()})
             self._models = [self._model({name: value[n] for name, value in values.items()}) for n in range(len(flat))]
         gradients = self._views(gradient.clone())  # an optimiser may keep what it is given
         for n, model in enumerate(self._models):
             model.step({name: value[n] for name, value in gradients.items()})
+
+    def _refuse_dependence(self, start: Mapping[str, Tensor]) -> None:
+        """Raise `ConfigError` where two models that start from the same values and have the same gradients come apart."""
+        stream = torch.Generator().manual_seed(0)
+        draws = [
+            {name: torch.randn(value.shape, generator=stream).to(value) for name, value in start.items()}
+            for _ in range(min(self._steps, _TRIAL_STEPS))
+        ]
+        models, ends = [], []
+        for _ in range(2):
+            values = {name: value.detach().clone() for name, value in start.items()}
+            models.append(self._model(values))  # both are kept: a state by the address of a parameter is its own
+            for gradients in draws:
+                models[-1].step({name: gradient.clone() for name, gradient in gradients.items()})
+            ends.append(values)
+        moves = (float((ends[0][name] - value).abs().nan_to_num().max()) for name, value in start.items() if value.numel())
+        error = _ROUNDING * max(moves, default=0.0)
+        if not all(torch.allclose(ends[0][name], ends[1][name], rtol=0, atol=error, equal_nan=True) for name in start):
+            raise ConfigError(
+                f"optimizer.factory '{self._options.factory}': two of its optimisers, given the same gradients, end at "
+                "different parameters; it draws random numbers, or shares a state between models, which have to be independent"
+            )
 
     def _model(self, values: Mapping[str, Tensor]) -> _Model:
         name = self._options.factory
         parameters = {key: nn.Parameter(value) for key, value in values.items()}
         try:
             result = self._factory(dict(parameters), steps=self._steps, **self._options.arguments)
-        except TypeError as error:
-            raise ConfigError(f"optimizer.factory '{name}' with arguments {dict(self._options.arguments)}: {error}") from error
+        except _CODE_ERRORS as error:
+            _pass_on(error)
+            raise ConfigError(
+                f"optimizer.factory '{name}' with arguments {dict(self._options.arguments)}: {type(error).__name__}: {error}"
+            ) from error
         optimizer, schedule = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
         if not isinstance(optimizer, torch.optim.Optimizer):
             kind = type(optimizer).__name__
@@ -88,6 +117,11 @@ class _State:
         own = {id(parameter) for parameter in parameters.values()}
         if any(id(parameter) not in own for group in optimizer.param_groups for parameter in group["params"]):
             raise ConfigError(f"optimizer.factory '{name}': its optimiser holds a tensor that was not among its parameters")
+        if schedule is not None and getattr(schedule, "optimizer", None) is not optimizer:
+            raise ConfigError(
+                f"optimizer.factory '{name}' returned {type(schedule).__name__} beside its optimiser; expected a learning-rate "
+                "schedule of that optimiser"
+            )
         return _Model(name, parameters, optimizer, schedule)
 
 
@@ -107,10 +141,11 @@ class _Model:
             self._optimizer.step()
             if self._schedule is not None:
                 self._schedule.step()
-        except TypeError as error:
-            kind = type(self._optimizer).__name__
+        except _CODE_ERRORS as error:
+            _pass_on(error)
+            kind, reason = type(self._optimizer).__name__, type(error).__name__
             raise ConfigError(
-                f"the optimiser of '{self._name}' ({kind}) cannot take a step from gradients alone: {error}"
+                f"the optimiser of '{self._name}' ({kind}) cannot take a step from gradients alone: {reason}: {error}"
             ) from error
         for key, parameter in self._parameters.items():
             parameter.grad = None
@@ -118,6 +153,12 @@ class _Model:
                 raise ConfigError(
                     f"the optimiser of '{self._name}' put another tensor in the place of parameter '{key}'; change it in place"
                 )
+
+
+def _pass_on(error: Exception) -> None:
+    """Raises `error` itself where memory ran out, which fewer models at once may mend."""
+    if isinstance(error, torch.OutOfMemoryError) or "memory" in str(error):
+        raise error
 
 
 PLUGIN = FromTorch

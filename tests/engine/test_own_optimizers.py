@@ -82,6 +82,50 @@ def closed(parameters: Parameters, steps: int) -> torch.optim.Optimizer:
     return torch.optim.LBFGS(list(parameters.values()))
 
 
+class Langevin(Lengths):
+    def step(self, closure: Any = None) -> None:
+        with torch.no_grad():
+            for parameter in self.param_groups[0]["params"]:
+                parameter.sub_(0.1 * parameter.grad + 0.01 * torch.randn_like(parameter))
+
+
+def drawing(parameters: Parameters, steps: int) -> torch.optim.Optimizer:
+    return Langevin(list(parameters.values()))
+
+
+EARLIER: dict[int, torch.Tensor] = {}
+
+
+def sharing(parameters: Parameters, steps: int) -> torch.optim.Optimizer:
+    optimizer = Lengths(list(parameters.values()))
+    optimizer.earlier = EARLIER
+    return optimizer
+
+
+class InPlace(Lengths):
+    def step(self, closure: Any = None) -> None:
+        for parameter in self.param_groups[0]["params"]:
+            parameter.sub_(0.1 * parameter.grad)
+
+
+def with_gradients(parameters: Parameters, steps: int) -> torch.optim.Optimizer:
+    return InPlace(list(parameters.values()))
+
+
+def too_short(parameters: Parameters, steps: int) -> tuple[Any, Any]:
+    optimizer = torch.optim.SGD(parameters.values(), lr=0.1, momentum=0.9)
+    return optimizer, torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=steps - 2)
+
+
+def negative(parameters: Parameters, steps: int) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters.values(), lr=-1.0)
+
+
+def scheduled_elsewhere(parameters: Parameters, steps: int) -> tuple[Any, Any]:
+    other = torch.optim.SGD(parameters.values(), lr=0.1)
+    return torch.optim.SGD(parameters.values(), lr=0.1), torch.optim.lr_scheduler.StepLR(other, 1)
+
+
 def nothing(parameters: Parameters, steps: int) -> None:
     return None
 
@@ -119,6 +163,12 @@ def test_each_model_is_stepped_alone_and_whole_parameters_are_seen() -> None:
         ("rebinding", "put another tensor in the place of parameter"),
         ("of_others", "holds a tensor that was not among its parameters"),
         ("closed", r"\(LBFGS\) cannot take a step from gradients alone"),
+        ("drawing", "draws random numbers, or shares a state between models"),
+        ("sharing", "draws random numbers, or shares a state between models"),
+        ("with_gradients", r"\(InPlace\) cannot take a step from gradients alone: RuntimeError"),
+        ("too_short", "cannot take a step from gradients alone: ValueError: Tried to step 5 times"),
+        ("negative", "ValueError: Invalid learning rate"),
+        ("scheduled_elsewhere", "returned StepLR beside its optimiser"),
         ("nothing", "returned NoneType; expected a torch optimiser"),
         ("absent", "cannot load"),
         ("NOISY", "expected a function"),
