@@ -60,7 +60,8 @@ def _layer_keys(layers: Sequence[tuple[str, nn.Module]]) -> Iterator[Hashable]:
 
 
 def _tensor_key(value: Tensor) -> Hashable:
-    if isinstance(value, UninitializedParameter) or value.is_meta or value.layout is not torch.strided:
+    is_dense = value.layout is torch.strided and not (value.is_nested or value.is_quantized)
+    if isinstance(value, UninitializedParameter) or value.is_meta or not is_dense:
         raise _Incomparable
     form = (tuple(value.shape), value.dtype, value.device, value.requires_grad)
     return form if isinstance(value, nn.Parameter) and value.requires_grad else (*form, _digest(value))
@@ -102,7 +103,7 @@ def _key(value: object, depth: int) -> Hashable:
     if isinstance(value, Tensor) and type(value) in (Tensor, nn.Parameter):
         return _tensor_key(value)
     if isinstance(value, np.ndarray) and type(value) is np.ndarray and not value.dtype.hasobject:
-        return value.shape, value.dtype, hashlib.blake2b(np.ascontiguousarray(value).data).digest()
+        return value.shape, value.dtype, hashlib.blake2b(value.tobytes()).digest()
     if isinstance(value, type | FunctionType | BuiltinFunctionType):
         return _code_key(value)
     raise _Incomparable

@@ -238,6 +238,15 @@ def test_a_wrapper_that_bears_the_name_of_a_library_has_no_key(monkeypatch: pyte
     assert architecture_key(square()) is None
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_odd_values_have_a_key_or_none_and_fail_no_trial() -> None:
+    days, weights, lists = (square() for _ in range(3))
+    days.first = np.array(["2020-01-01"], dtype="M8[D]")  # type: ignore[assignment]
+    weights.short = torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.quint8)
+    lists.parts = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    assert architecture_key(days) is not None and architecture_key(weights) is None and architecture_key(lists) is None
+
+
 def test_models_without_values_have_no_key() -> None:
     for build in (lambda: nn.LazyLinear(3), lambda: nn.Linear(2, 3, device="meta"), lambda: torch.jit.script(nn.Linear(2, 3))):
         assert architecture_key(build()) is None
