@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
+from audit.core.errors import DataError
 from audit.engine.gram_norms import CANCELLATION
 from audit.engine.layers import EnsembleLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
@@ -69,9 +70,22 @@ class LookupLayer(EnsembleLayer):
         if len(inputs) == 1 < self.tape.batch:  # one lookup for all records, as of positions
             inputs = inputs.expand(self.tape.batch, *inputs.shape[1:])
         tokens = inputs.reshape(table.shape[0], -1)
+        self._refuse_outside(tokens, table.shape[1])
         embeddings = self.tape.factor(table[torch.arange(table.shape[0], device=inputs.device).unsqueeze(1), tokens])
         embeddings = self.tape.record(self, tokens, embeddings) if self.slots else embeddings
         return embeddings.view(*inputs.shape, table.shape[2])
+
+    @staticmethod
+    def _refuse_outside(tokens: Tensor, words: int) -> None:
+        """Raise `DataError` for a token without a row, which would else reach the table of another model."""
+        if tokens.numel() == 0:
+            return
+        low, high = (int(value) for value in torch.aminmax(tokens))
+        if low < 0 or high >= words:
+            raise DataError(
+                f"a record or canary holds the number {low if low < 0 else high}, which nn.Embedding({words}, ...) looks up; "
+                f"expected whole numbers from 0 to {words - 1}"
+            )
 
     def _signal_of(self, use: Use, signal: Tensor) -> Tensor:
         return signal if self.padding is None else signal * (use.inputs != self.padding).unsqueeze(-1)

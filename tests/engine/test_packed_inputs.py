@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from audit.core.data import Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.events import dp_sgd
 from audit.core.seeds import Seed
@@ -112,6 +114,19 @@ def test_arrays_that_cannot_stand_side_by_side_are_refused(
     np.savez(tmp_path / "a.npz", **{**arrays(30), **change})
     with pytest.raises(DataError, match=words):
         load({"kind": "npz", "path": "a.npz", "root": str(tmp_path), "train": 10, "pool": 10, **options}, Seed(1))
+
+
+@pytest.mark.parametrize("token", [-1, 11])
+def test_a_token_without_a_row_is_refused_and_reaches_no_other_model(token: int, tmp_path: Path) -> None:
+    """Numbered from the end, as -1 is by torch, the row would be the last one of the model before."""
+    np.savez(tmp_path / "a.npz", **arrays(160))
+    names = ["ids", "mask", "weight"]
+    data = load({"kind": "npz", "path": "a.npz", "root": str(tmp_path), "arrays": names, "train": 140, "pool": 12}, Seed(0))
+    inputs = np.array(data.train.inputs)
+    inputs[1::2, 2] = token  # the trial looks at every other record
+    data = replace(data, train=Records(inputs=inputs, labels=data.train.labels))
+    with pytest.raises(DataError, match=f"holds the number {token}, .*from 0 to 10"):
+        train(cases.job(QUIET, model=spec_of("ByName"), data=data, models=2), cases.silent)
 
 
 @pytest.mark.parametrize("names", ["ids", ["ids", "ids"], ["ids", "y"], [3]])
