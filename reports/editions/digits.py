@@ -12,8 +12,8 @@ from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from audit.core.claims import Claim, LowerBound
-from audit.core.evaluation import Evaluation, Spread
-from audit.core.game_results import AttackResult, GroupResult
+from audit.core.evaluation import Calibrated, Evaluation, Spread
+from audit.core.game_results import AttackResult, GroupResult, GuessResult
 from reports.editions.thresholds import SMALLEST_GROUP
 
 DIGITS = 3  # decimals of areas and rates
@@ -49,7 +49,13 @@ def attack(result: AttackResult, claims: Sequence[Claim]) -> AttackResult:
         auc_upper=_up(result.auc_upper),
         bounds=tuple(bound(lower, claims) for lower in result.bounds),
         estimates=tuple(replace(figure, epsilon=_near(figure.epsilon)) for figure in result.estimates),
+        guesses=None if result.guesses is None else _guesses(result.guesses),
     )
+
+
+def _guesses(result: GuessResult) -> GuessResult:
+    """The row with a rounded exposure, the mean of the ranks of secrets."""
+    return replace(result, exposure=None if result.exposure is None else _near(result.exposure))
 
 
 def group(result: GroupResult) -> GroupResult:
@@ -72,11 +78,17 @@ def evaluation(result: Evaluation) -> Evaluation:
     return replace(
         result,
         scorers=tuple(replace(row, figures=_spreads(row.figures)) for row in result.scorers),
+        thresholds=tuple(_calibrated(row) for row in result.thresholds),
         groups=tuple(replace(row, auc=_spread(row.auc)) for row in result.groups),
         units=tuple(replace(row, figures=_spreads(row.figures)) for row in result.units),
         reproducibility=None if result.reproducibility is None else round(result.reproducibility, DIGITS),
         fidelity=None,
     )
+
+
+def _calibrated(row: Calibrated) -> Calibrated:
+    precision = None if row.precision is None else round(row.precision, DIGITS)
+    return replace(row, realised_fpr=round(row.realised_fpr, DIGITS), tpr=round(row.tpr, DIGITS), precision=precision)
 
 
 def _spreads(figures: Sequence[Spread]) -> tuple[Spread, ...]:

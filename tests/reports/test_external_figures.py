@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from audit.core.claims import Claim, Outcome
-from audit.core.evaluation import Fidelity
-from audit.core.game_results import AttackResult, GroupResult, Histogram
+from audit.core.evaluation import Calibrated, Fidelity
+from audit.core.game_results import AttackResult, GroupResult, GuessResult, Histogram
 from audit.core.results import GateResult
 from reports.editions import digits, thresholds
 from reports.editions.external import external
@@ -79,6 +79,15 @@ def test_a_figure_has_no_digits_from_which_members_follow() -> None:
                 assert all(round(value, 3) == value for value in areas)
                 assert all(round(row.epsilon, 2) == row.epsilon for row in attack.estimates)
                 assert all(row.parameter is None and row.epsilon <= row.ceiling for row in attack.bounds)
+
+
+def test_exposures_and_rates_of_calibrated_thresholds_have_no_more_digits_than_pages_print() -> None:
+    guesses = GuessResult(secrets=40, right=20, lower=0.3, upper=0.7, baseline=0.1, imputed=15, exposure=1.2345678)
+    assert digits.attack(replace(small_attack(0), guesses=guesses), []).guesses == replace(guesses, exposure=1.23)
+    row = Calibrated(nominal_fpr=0.01, realised_fpr=0.0123456, tpr=0.1234567, precision=0.0912345, prior=0.01)
+    found = digits.evaluation(replace(test_evaluation_tables.evaluation(), thresholds=(row, replace(row, precision=None))))
+    told = replace(row, realised_fpr=0.012, tpr=0.123, precision=0.091)
+    assert found.thresholds == (told, replace(told, precision=None))
 
 
 def test_bounds_keep_their_side_of_every_claim_and_never_grow() -> None:
