@@ -51,9 +51,9 @@ def external(report: AuditReport, title: str | None = None) -> AuditReport:
     Args:
         title: in place of the report's own; those of trained models and score tables are file names, and always replaced.
     """
-    if report.title.endswith(f"({MARK})"):
+    if _is_external(report):
         return report
-    name = title or TITLES.get(report.kind, report.title)
+    name = (title or TITLES.get(report.kind, report.title)).removesuffix(f" ({MARK})")
     edition = replace(
         report,
         id="",
@@ -73,6 +73,15 @@ def external(report: AuditReport, title: str | None = None) -> AuditReport:
         notes=tuple(_PLACE.sub(WITHHELD, note) for note in report.notes),
     )
     return replace(edition, id=f"PX-{hashlib.sha256(to_json(edition)).hexdigest()[:8].upper()}")
+
+
+def _is_external(report: AuditReport) -> bool:
+    """True if it is an external edition already: of its title alone, which is the owner's, nothing follows."""
+    origin = report.provenance
+    is_bare = origin.seed is None and not (origin.config_sha256 or report.config or report.settings or report.config_lines)
+    is_unnamed = report.data is None or report.data.source == WITHHELD
+    records = any(game.records for result in report.mechanisms for game in result.games)
+    return report.title.endswith(f"({MARK})") and is_bare and is_unnamed and not records
 
 
 def _model(report: AuditReport) -> str:

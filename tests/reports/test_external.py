@@ -270,6 +270,12 @@ def test_bins_keep_their_counts_whatever_they_are_merged_into() -> None:
         assert np.allclose(np.diff(merged.edges), merged.edges[1] - merged.edges[0])
 
 
+def test_a_title_of_the_owner_makes_no_report_an_external_edition() -> None:
+    for kind in (sample.run, sample.model, sample.scores):
+        report = kind()
+        assert external(replace(report, title=f"{report.title} (external edition)")) == external(report)
+
+
 def test_the_external_edition_is_the_same_twice_and_its_name_follows_from_itself_alone() -> None:
     report = audited("model")[0]
     outside = external(report)
