@@ -17,6 +17,7 @@ MECHANISM = ("clip", "noise_multiplier", "sample_rate", "steps", "sampling", "de
 KEYS = ("schema", *TEXTS, "randomisation", "mechanism", "claimed_epsilon")
 NAME = "metadata"
 LONGEST = 200  # characters of a text
+LARGEST = 1e300  # number
 
 
 def take_metadata(arrays: dict[str, Array], place: Path) -> dict[str, Any]:
@@ -42,12 +43,12 @@ def take_metadata(arrays: dict[str, Array], place: Path) -> dict[str, Any]:
         if not isinstance(values.get(name, {}), dict):
             raise DataError(f"{place}: metadata has a {name} that is not an object")
         for key, value in values.get(name, {}).items():
-            if not _is_text(value) and not isinstance(value, int | float):
+            if not _is_text(value) and not _is_number(value):
                 raise DataError(f"{place}: metadata has {key} in {name} that is neither a number nor a line")
     _check_keys(values.get("mechanism", {}), MECHANISM, f"{place}: mechanism of metadata")
     _check_keys(values.get("randomisation", {}), RANDOMISATION, f"{place}: randomisation of metadata")
     for name, number in (("claimed_epsilon", values.get("claimed_epsilon", 0)), ("delta", delta_of(values) or 0)):
-        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < float("inf"):
+        if not _is_number(number) or number < 0:
             raise DataError(f"{place}: metadata has {name} {number!r}; expected a number, at least 0")
     return values
 
@@ -73,6 +74,11 @@ def describe(metadata: Mapping[str, Any]) -> str:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and len(value) <= LONGEST and (value.isprintable() or not value)
+
+
+def _is_number(value: Any) -> bool:
+    """True for a finite number; whole ones of JSON may be too large for any other."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def _check_keys(values: Mapping[str, Any], names: tuple[str, ...], place: str) -> None:

@@ -36,6 +36,10 @@ def test_metadata_leaves_the_arrays() -> None:
         ({"schema": 1, "randomisation": {"coins": "0101"}}, "coins"),
         ({"schema": 1, "claimed_epsilon": True}, "claimed_epsilon"),
         ({"schema": 1, "claimed_epsilon": float("nan")}, "claimed_epsilon"),
+        ({"schema": 1, "claimed_epsilon": 10**400}, "claimed_epsilon"),
+        ({"schema": 1, "mechanism": {"clip": float("inf")}}, "clip"),
+        ({"schema": 1, "mechanism": {"steps": 10**4000}}, "steps"),
+        ({"schema": 1, "mechanism": {"steps": True}}, "steps"),
     ],
 )
 def test_what_is_not_of_the_schema_is_refused(values: Any, message: str) -> None:
