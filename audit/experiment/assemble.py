@@ -52,8 +52,10 @@ def assemble(config: Config, *, key: RecordKey | None = None, call_factory: bool
     """
     from audit.data import load
     from audit.engine import device
+    from audit.models import packed_inputs
 
     device.find_device(config.device)
+    packed_inputs.refuse_order(config.model, config.data)
     for name in config.output.formats:
         if ":" in name:  # one that is not there is better named before the training than after it
             plugins.find(plugins.FOLDERS["formats"], name, "formats")

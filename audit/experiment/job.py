@@ -143,6 +143,8 @@ def job_key(job: TrainingJob, trainer: Trainer, content: str, signals: Sequence[
         "signals": [repr(signal) for signal in signals],
         "device": job.device.split(":", maxsplit=1)[0],
     }
+    if isinstance(inputs := job.model.get("inputs"), Mapping):
+        identity["order of inputs"] = list(inputs)  # decides how records are cut
     return hashlib.sha256(json.dumps(identity, sort_keys=True, default=repr).encode()).hexdigest()[:32]
 
 

@@ -86,6 +86,22 @@ def feed(module: nn.Module, spec: Mapping[str, Any], input_shape: tuple[int, ...
     return PackedInputs(module, fields, dictionary=way == "dictionary")
 
 
+def refuse_order(model: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` where `model.inputs` and `data.arrays` hold the same names in different orders.
+
+    Records are cut by order and size alone, so each input would be handed numbers of another.
+    """
+    inputs, arrays = model.get("inputs"), data.get("arrays")
+    if not isinstance(inputs, Mapping) or not isinstance(arrays, list | tuple):
+        return
+    names, columns = [str(name) for name in inputs], [str(name) for name in arrays]
+    if names != columns and sorted(names) == sorted(columns):
+        raise ConfigError(
+            f"model.inputs names {', '.join(names)}, but data.arrays puts {', '.join(columns)} side by side; give both in one "
+            "order"
+        )
+
+
 def _field(name: str, value: Any) -> Field:
     options = value if isinstance(value, Mapping) else {"shape": value}
     for key in options:

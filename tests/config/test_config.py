@@ -32,6 +32,15 @@ def test_the_resolved_text_is_a_config_again() -> None:
     assert again.sha256 == resolved.sha256
 
 
+def test_the_order_of_several_inputs_says_how_records_are_cut_and_is_kept() -> None:
+    orders = ["{mask: [5], ids: [5]}", "{ids: [5], mask: [5]}"]
+    first, second = (parse(CONFIG, ["model={factory: 'own:Model', inputs: " + order + "}"]) for order in orders)
+    assert first.sha256 != second.sha256 and first.text != second.text
+    for resolved, names in ((first, ["mask", "ids"]), (second, ["ids", "mask"])):
+        assert list(parse(resolved.text).config.model["inputs"]) == names
+        assert parse(resolved.text).sha256 == resolved.sha256
+
+
 def test_origins_name_file_environment_override_and_default() -> None:
     resolved = parse(CONFIG, ["games.inside.count=30"], {"AUDIT_SET_DATA__TRAIN": "100"}, location="mine.yaml")
     origins = dict(resolved.origins)

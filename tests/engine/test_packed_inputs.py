@@ -19,7 +19,10 @@ from audit.core.seeds import Seed
 from audit.data.load import load
 from audit.engine.ensemble import train
 from audit.engine.schedule import ScheduleSettings
+from audit.experiment.job import job_key
 from audit.models.build import build
+from audit.models.packed_inputs import refuse_order
+from audit.trainers.user_function import UserFunction
 from tests.engine import cases
 from tests.engine.twin import slow_training
 
@@ -91,6 +94,20 @@ def test_whole_numbers_alone_stay_whole(tmp_path: Path) -> None:
 def test_inputs_that_do_not_fit_are_refused(change: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         build({**spec_of("ByName"), **change}, (11,), 3)
+
+
+def test_names_in_another_order_than_the_arrays_are_refused() -> None:
+    """Cut by order alone, ids would be made of masks, and all would train without a word."""
+    with pytest.raises(ConfigError, match=r"names ids, mask, weight, but data\.arrays puts mask, ids, weight side by side"):
+        refuse_order(spec_of("ByName"), {"kind": "npz", "arrays": ["mask", "ids", "weight"]})
+    for arrays in (["ids", "mask", "weight"], ["a", "b"], None):
+        refuse_order(spec_of("ByName"), {"kind": "npz", "arrays": arrays})
+
+
+def test_the_key_of_a_job_tells_the_order_of_inputs() -> None:
+    specs = [{**spec_of("ByName"), "inputs": dict(items)} for items in (INPUTS.items(), reversed(INPUTS.items()))]
+    jobs = [cases.job(QUIET, model=spec, data=cases.dataset((11,))) for spec in specs]
+    assert specs[0] == specs[1] and len({job_key(job, UserFunction(function="a:b"), "", (), "") for job in jobs}) == 2
 
 
 def test_a_way_without_inputs_is_refused() -> None:
