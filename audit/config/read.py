@@ -100,28 +100,28 @@ def parse(
         origins[_set(raw, path, value)] = "--set"
     config = _validate(raw, lines, origins, location)
     values = _values_of(config)
-    canonical = yaml.safe_dump(_sorted(values), sort_keys=False, allow_unicode=True)
+    canonical = yaml.safe_dump(_in_order(values), sort_keys=False, allow_unicode=True)
     leaves = _leaves(values)
     setting_origins = tuple((path, _origin(path, origins)) for path in leaves)
     lasting = {key: values[key] for key in values if key not in _NO_IDENTITY}
-    identity = yaml.safe_dump(_sorted(lasting), sort_keys=False, allow_unicode=True)
+    identity = yaml.safe_dump(_in_order(lasting), sort_keys=False, allow_unicode=True)
     settings = tuple((path, _message(value)) for path, value in leaves.items() if _origin(path, origins) != DEFAULT)
     return Resolution(
         config, canonical, hashlib.sha256(identity.encode()).hexdigest(), setting_origins, settings, tuple(lines.items())
     )
 
 
-def _sorted(value: Any, path: tuple[Any, ...] = ()) -> Any:
+def _in_order(value: Any, path: tuple[Any, ...] = ()) -> Any:
     """Return a value with the keys of its mappings sorted, but for `model.inputs`, whose order says how records are cut."""
     if isinstance(value, list):
-        return [_sorted(item, (*path, at)) for at, item in enumerate(value)]
+        return [_in_order(item, (*path, at)) for at, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
     try:
         keys = list(value) if path == ("model", "inputs") else sorted(value)
     except TypeError:  # keys of several types
         keys = list(value)
-    return {key: _sorted(value[key], (*path, key)) for key in keys}
+    return {key: _in_order(value[key], (*path, key)) for key in keys}
 
 
 def _message(value: Any) -> str:

@@ -78,7 +78,7 @@ def evaluation(result: Evaluation) -> Evaluation:
     return replace(
         result,
         scorers=tuple(replace(row, figures=_spreads(row.figures)) for row in result.scorers),
-        thresholds=tuple(_calibrated(row) for row in result.thresholds),
+        thresholds=tuple(_calibration(row) for row in result.thresholds),
         groups=tuple(replace(row, auc=_spread(row.auc)) for row in result.groups),
         units=tuple(replace(row, figures=_spreads(row.figures)) for row in result.units),
         reproducibility=None if result.reproducibility is None else round(result.reproducibility, DIGITS),
@@ -86,7 +86,7 @@ def evaluation(result: Evaluation) -> Evaluation:
     )
 
 
-def _calibrated(row: Calibrated) -> Calibrated:
+def _calibration(row: Calibrated) -> Calibrated:
     precision = None if row.precision is None else round(row.precision, DIGITS)
     return replace(row, realised_fpr=round(row.realised_fpr, DIGITS), tpr=round(row.tpr, DIGITS), precision=precision)
 
