@@ -80,17 +80,13 @@ class _State:
 
     def _refuse_dependence(self, start: Mapping[str, Tensor]) -> None:
         """Raise `ConfigError` where two models that start from the same values and have the same gradients come apart."""
-        stream = torch.Generator().manual_seed(0)
-        draws = [
-            {name: torch.randn(value.shape, generator=stream).to(value) for name, value in start.items()}
-            for _ in range(min(self._steps, _TRIAL_STEPS))
-        ]
         models, ends = [], []
         for _ in range(2):
             values = {name: value.detach().clone() for name, value in start.items()}
             models.append(self._model(values))  # both are kept: a state by the address of a parameter is its own
-            for gradients in draws:
-                models[-1].step({name: gradient.clone() for name, gradient in gradients.items()})
+            stream = torch.Generator().manual_seed(0)
+            for _ in range(min(self._steps, _TRIAL_STEPS)):
+                models[-1].step({name: torch.randn(value.shape, generator=stream).to(value) for name, value in start.items()})
             ends.append(values)
         moves = (float((ends[0][name] - value).abs().nan_to_num().max()) for name, value in start.items() if value.numel())
         error = _ROUNDING * max(moves, default=0.0)
