@@ -30,6 +30,8 @@ TITLES = {"model": "Audit of a trained model", "scores": "Audit of attack scores
 _ABSENT = re.compile(r"no canary is of .*so nothing is said of such records", re.DOTALL)
 """The remark that names the values of columns, persons among them, which no canary has; values may hold any text."""
 _UNNAMED = "some groups have no canary, so nothing is said of their records"
+_ANSWERS = re.compile(r"\b[\d.]+% of the (members|nonmembers)\b")
+"""How many of one side the model answers right, in a remark: whoever asks the model knows which records the few others are."""
 _RATE = re.compile(r"tpr@(\d+(?:\.\d+)?)%|tpr_at_(\d+)_percent")
 """A gate about a true positive rate, with its false positive rate in per cent."""
 _PLACE = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?[/\\][^\s;,\"'()]*[^\s;,.\"'()]|\b\w+://\S+")
@@ -70,7 +72,7 @@ def external(report: AuditReport, title: str | None = None) -> AuditReport:
         ledger=None if report.ledger is None else _ledger(report.ledger),
         costs=tuple(_costs(sheet, report.kind) for sheet in report.costs),
         policy=tuple(_gate(gate, report) for gate in report.policy),
-        notes=tuple(_PLACE.sub(WITHHELD, note) for note in report.notes),
+        notes=tuple(_note(note) for note in report.notes),
     )
     return replace(edition, id=f"PX-{hashlib.sha256(to_json(edition)).hexdigest()[:8].upper()}")
 
@@ -82,6 +84,10 @@ def _is_external(report: AuditReport) -> bool:
     is_unnamed = report.data is None or report.data.source == WITHHELD
     records = any(game.records for result in report.mechanisms for game in result.games)
     return report.title.endswith(f"({MARK})") and is_bare and is_unnamed and not records
+
+
+def _note(text: str) -> str:
+    return _ANSWERS.sub(rf"a share ({WITHHELD}) of the \1", _PLACE.sub(WITHHELD, text))
 
 
 def _model(report: AuditReport) -> str:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from itertools import combinations, pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from attacks.signals.logits import Logits
 from audit.core.claims import Claim, Outcome
 from audit.core.evaluation import Calibrated, Fidelity
 from audit.core.game_results import AttackResult, GroupResult, GuessResult, Histogram
 from audit.core.results import GateResult
+from audit.experiment import inspected
 from reports.editions import digits, thresholds
 from reports.editions.external import external
 from reports.formats.json import to_json
@@ -113,6 +116,26 @@ def test_a_group_in_the_right_order_has_no_area(auc: float, told: float | None) 
     """Of ten members and ten nonmembers all are known where their order is known and perfect."""
     row = digits.group(GroupResult(group="0", members=10, nonmembers=10, auc=auc, accuracy=0.5, auc_lower=auc, auc_upper=auc))
     assert (row.auc, row.auc_lower is None) == (told, told is None)
+
+
+def test_no_remark_tells_on_how_many_of_one_side_the_model_is_right() -> None:
+    """Right on all members and on all nonmembers but one: whoever asks the model knows which record is no member."""
+    models = _answers(wrong=7)
+    (remark,) = inspected._like_sides(models)
+    assert "100.0% of the members and 99.0% of the nonmembers" in remark
+    (note,) = external(replace(sample.model(), notes=(remark,))).notes
+    assert "%" not in note and note.endswith(remark.partition(": ")[2])
+
+
+def _answers(wrong: int) -> Any:
+    """A model that answers 200 records right, half of them members, but for one nonmember."""
+    logits, labels = np.zeros((1, 200, 2)), np.arange(200) % 2
+    logits[0, np.arange(200), labels] = 1.0
+    logits[0, 100 + wrong] *= -1
+    logits[0, 100 + wrong, 1 - labels[100 + wrong]] = 1.0
+    planting = SimpleNamespace(included=(np.arange(200) < 100)[None])
+    observed = SimpleNamespace(signals={Logits.key: logits})
+    return SimpleNamespace(observed=observed, labels=labels, insertion=SimpleNamespace(planting=planting))
 
 
 def test_answers_on_the_members_of_one_model_are_left_out() -> None:
