@@ -77,8 +77,14 @@ class LookupLayer(EnsembleLayer):
 
     @staticmethod
     def _refuse_outside(tokens: Tensor, words: int) -> None:
-        """Raise `DataError` for a token without a row, which would else reach the table of another model."""
+        """Raise `DataError` for a token without a row, which would else reach the table of another model.
+
+        On a device the check is a launch that ends the process, since no step may wait for an answer.
+        """
         if tokens.numel() == 0:
+            return
+        if tokens.device.type != "cpu":
+            torch._assert_async(((tokens >= 0) & (tokens < words)).all(), f"a record holds a number outside 0 to {words - 1}")
             return
         low, high = (int(value) for value in torch.aminmax(tokens))
         if low < 0 or high >= words:
