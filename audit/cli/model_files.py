@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from audit import plugins
 from audit.cli.targets import FOLDER, holds_records
 from audit.core.errors import ConfigError
+from audit.core.files import file_sha256
 
 if TYPE_CHECKING:
     from audit.experiment.inspection import Inspection, References, ReferenceTraining, Settings
@@ -34,13 +35,12 @@ class ModelFiles:
     @property
     def description(self) -> str:
         """The target in words, with the hash of its file."""
-        from audit.execution import run_folder
 
         if self.trains_target:
             return "trained by this audit"
         if self.target is None or not self.target.is_file():
             return "predictions made elsewhere"
-        return f"{self.target.name} ({self.kind}, sha256 {run_folder.file_sha256(self.target)})"
+        return f"{self.target.name} ({self.kind}, sha256 {file_sha256(self.target)})"
 
     @property
     def holds_records(self) -> bool:

@@ -14,6 +14,7 @@ from audit.cli.printing import AsJson, print_json, print_plain
 from audit.cli.report_files import load
 from audit.core import files
 from audit.core.errors import ConfigError, OutputError
+from audit.core.files import file_sha256
 from audit.core.results import USUAL_FORMATS
 from audit.core.rounding import plural
 from audit.core.visible import without_passwords
@@ -175,7 +176,7 @@ def _refresh_sums(folder: Path, sums: dict[str, str], files_by_name: Mapping[str
     """Puts the new checksums of the rendered files into SHA256SUMS; every other line stays as it was."""
     from audit.execution import run_folder
 
-    checksums = sums | {name: run_folder.file_sha256(folder / name) for name in files_by_name}
+    checksums = sums | {name: file_sha256(folder / name) for name in files_by_name}
     _write(folder, run_folder.SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(checksums.items())).encode())
 
 

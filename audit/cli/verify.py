@@ -9,6 +9,7 @@ import typer
 
 from audit.cli.printing import AsJson, print_json, print_plain
 from audit.cli.report_files import load
+from audit.core.files import file_sha256
 
 if TYPE_CHECKING:
     from audit.core.results import AuditReport
@@ -66,7 +67,7 @@ def _signature_problems(source: Path, key: Path) -> list[str]:
     folder = source if source.is_dir() else source.parent
     if problem := signature.problem(folder, key):
         return [problem]
-    if source.is_dir() or run_folder.read_sums(folder).get(source.name) == run_folder.file_sha256(source):
+    if source.is_dir() or run_folder.read_sums(folder).get(source.name) == file_sha256(source):
         return []
     return [f"{source.name}: not as the signed {run_folder.SUMS} says"]
 

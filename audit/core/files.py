@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import stat
@@ -25,6 +26,12 @@ def read(path: Path) -> bytes:
         size = f"{memory.text(status.st_size)}, more than half of the {memory.text(memory.machine())} of memory"
         raise OSError(errno.EFBIG, f"it holds {size}", str(path))
     return path.read_bytes()
+
+
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file's bytes, hex; the file may be larger than memory."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_text(path: Path) -> str:

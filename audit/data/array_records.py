@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import DataError
-from audit.data.source import NO_SCALING, PIXELS, WHOLE_NUMBERS, Scaling, class_labels, several_labels, target_values
+from audit.data.source import (
+    NO_SCALING,
+    PIXELS,
+    WHOLE_NUMBERS,
+    Part,
+    Scaling,
+    Source,
+    class_labels,
+    several_labels,
+    target_values,
+)
 
 _EXACT = 2**24  # up to which float32 holds every whole number
 
@@ -70,3 +80,36 @@ LABELS: Mapping[str, Callable[[Array, int | None, str], Array]] = {
     "multi_label": lambda labels, _, location: several_labels(labels, location),
 }
 """By task, what makes labels of an array, given the number of classes and the words for it in messages."""
+
+
+def source_of(
+    origin: str,
+    names: Sequence[str],
+    sha256: str,
+    parts: Sequence[Part],
+    scalings: Sequence[Scaling],
+    *,
+    classes: int | None,
+) -> Source:
+    """The source of one part, or of a part and a test part.
+
+    Args:
+        origin: the kind and the files, to which the scale is added.
+        names: of the parts, for the message.
+        classes: number of classes; None takes the largest label plus one, 0 is for tasks without.
+
+    Raises:
+        DataError: the two hold records of different shapes or scales.
+    """
+    if len({(part.inputs.shape[1:], scaling is PIXELS) for part, scaling in zip(parts, scalings, strict=True)}) > 1:
+        shapes = " and ".join(f"{part.inputs.dtype} {part.inputs.shape[1:]}" for part in parts)
+        raise DataError(f"{' and '.join(names)} hold records of {shapes}; expected the same in both")
+    scale = "pixels scaled to [-1, 1] by public constants" if scalings[0] is PIXELS else "values as given"
+    return Source(
+        origin=f"{origin}; {scale}",
+        sha256=sha256,
+        classes=1 + max(int(part.labels.max()) for part in parts) if classes is None else classes,
+        main=parts[0],
+        test=parts[1] if len(parts) == 2 else None,
+        scaling=scalings[0],
+    )

@@ -8,7 +8,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -158,14 +158,19 @@ class Source:
     unit: Unit = "example"
 
 
+def no_file(path: Path, purpose: str) -> DataError:
+    """The error of a file that is not there."""
+    return DataError(
+        f"{purpose}: no file {path}; nothing is ever downloaded, so put the file there or correct the path that you gave"
+    )
+
+
 def read_bytes(path: Path, purpose: str) -> bytes:
     """The whole file, or `DataError` saying what was looked for."""
     try:
         content = files.read(path)
     except FileNotFoundError as error:
-        raise DataError(
-            f"{purpose}: no file {path}; nothing is ever downloaded, so put the file there or correct the path that you gave"
-        ) from error
+        raise no_file(path, purpose) from error
     except OSError as error:
         raise DataError(f"{purpose}: cannot read {path} ({error.strerror}); expected a readable file") from error
     if not content:
@@ -184,7 +189,11 @@ def numbered(index: int, unit: str = "record") -> str:
 
 def combined_sha256(files: list[tuple[str, bytes]]) -> str:
     """Hash of what was read: of one file its own sha256, of several that of `sha256sum` output over their names."""
-    digests = [(name, hashlib.sha256(content).hexdigest()) for name, content in files]
+    return combined_digests([(name, hashlib.sha256(content).hexdigest()) for name, content in files])
+
+
+def combined_digests(digests: Sequence[tuple[str, str]]) -> str:
+    """The same of names of files and their sha256."""
     if len(digests) == 1:
         return digests[0][1]
     return hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in digests).encode()).hexdigest()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from datetime import UTC, datetime
 from pathlib import Path
 
 from audit.core.errors import DataError, OutputError
-from audit.core.files import read_text, write_whole
+from audit.core.files import file_sha256, read_text, write_whole
 
 PARTIAL = ".partial"
 MANIFEST = "started.json"
@@ -65,12 +64,6 @@ def read_sums(folder: Path) -> dict[str, str]:
     if bad is not None:
         raise DataError(f"{SUMS}: '{bad:.80}' is not a checksum of a file")
     return {name: checksum for checksum, _, name in rows}
-
-
-def file_sha256(path: Path) -> str:
-    """The sha256 of a file's bytes, hex."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def list_files(folder: Path) -> list[Path]:

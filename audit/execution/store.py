@@ -24,9 +24,9 @@ from safetensors.numpy import save
 
 from audit.core.data import Array
 from audit.core.errors import ConfigError, OutputError
-from audit.core.files import sync_folder, write_whole
+from audit.core.files import file_sha256, sync_folder, write_whole
 from audit.execution import manifest
-from audit.execution.run_folder import LOCK, MANIFEST, PARTIAL, PRIVATE, RECORD_KEY, SUMS, file_sha256, list_files, write
+from audit.execution.run_folder import LOCK, MANIFEST, PARTIAL, PRIVATE, RECORD_KEY, SUMS, list_files, write
 
 LOG = logging.getLogger("audit")
 PROBE = "probe"

@@ -19,6 +19,7 @@ from audit import plugins
 from audit.core import checks
 from audit.core.data import Vocabulary
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
+from audit.core.files import file_sha256
 from audit.core.seeds import Seed
 from audit.models import adapter_files, weight_files
 from audit.models.build import seeded_stream
@@ -108,8 +109,7 @@ class LanguageModel:
         place = Path(self.folder).expanduser()
         try:
             for file in weight_files.read_places(place):
-                with file.open("rb") as stream:
-                    total.update(f"{file.name} {hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode())
+                total.update(f"{file.name} {file_sha256(file)}\n".encode())
         except OSError as error:
             raise DataError(f"model.folder {place}: cannot read {error.filename} ({error.strerror})") from error
         return total.hexdigest()

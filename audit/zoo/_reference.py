@@ -75,13 +75,17 @@ class DpSgdStep:
         total = self.total(dict(params), *batch, clip_norm)
         noise = self.noise(dict(params), len(batch[1]), noise_multiplier, clip_norm, generator)
         count = self.normaliser(len(batch[1]), divisor)
-        return {name: value - (total[name] + noise[name]) / count for name, value in params.items()}
+        return {name: value - self.noisy(total[name], noise[name]) / count for name, value in params.items()}
 
     def record_gradients(self, params: Tensors, inputs: Tensor, labels: Tensor) -> Tensors:
         """Return each record's gradient of its cross entropy, name to `(n, ...)`."""
         weights = copies(params, len(labels))
         loss = nn.functional.cross_entropy(outputs(weights, inputs), labels, reduction="sum")
         return dict(zip(weights, torch.autograd.grad(loss, list(weights.values())), strict=True))
+
+    def noisy(self, total: Tensor, noise: Tensor) -> Tensor:
+        """Return the clipped sum of a tensor with its noise."""
+        return total + noise
 
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
         """Return what each record's gradient is multiplied by, `(n,)`."""

@@ -16,6 +16,7 @@ from audit.cli import report_files
 from audit.cli import verify as verification
 from audit.core.claims import Outcome
 from audit.core.errors import ConfigError, DataError, OutputError
+from audit.core.files import file_sha256
 from audit.execution import run_folder
 from tests.reports import sample
 
@@ -24,11 +25,7 @@ def _folder(path: Path, files: dict[str, bytes]) -> Path:
     for name, content in files.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(content)
-    sums = [
-        f"{run_folder.file_sha256(one)}  {one.relative_to(path).as_posix()}\n"
-        for one in sorted(path.rglob("*"))
-        if one.is_file()
-    ]
+    sums = [f"{file_sha256(one)}  {one.relative_to(path).as_posix()}\n" for one in sorted(path.rglob("*")) if one.is_file()]
     (path / run_folder.SUMS).write_text("".join(sums))
     return path
 

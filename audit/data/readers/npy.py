@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,21 +10,22 @@ import numpy as np
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import DataError
+from audit.core.files import file_sha256
 from audit.core.record_arrays import MappedFile, map_array, scale_numbers
 from audit.data import typed
-from audit.data.array_records import LABELS, image_axes, scaling_of
+from audit.data.array_records import LABELS, image_axes, scaling_of, source_of
 from audit.data.source import (
     DAMAGE,
-    PIXELS,
     Part,
     Scaling,
     Source,
+    combined_digests,
     locate,
+    no_file,
     numbered,
 )
 
 _ROWS = 4096
-_BLOCK = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,28 +70,19 @@ class Npy:
         if self.test_path is not None and self.test_labels is not None:
             pairs.append((self.test_path, self.test_labels))
         parts, read = [], []
-        for names in pairs:
-            places = [locate(self.root, name) for name in names]
+        for pair in pairs:
+            places = [locate(self.root, name) for name in pair]
             parts.append(self._part(*places))
-            read += [(place.name, _sha256(place)) for place in places]
+            read += [(place.name, file_sha256(place)) for place in places]
         scalings = [
             scaling_of(part.inputs, pair[0], whole_numbers=self.whole_numbers) for part, pair in zip(parts, pairs, strict=True)
         ]
-        if len({(part.inputs.shape[1:], scaling is PIXELS) for part, scaling in zip(parts, scalings, strict=True)}) > 1:
-            shapes = " and ".join(f"{part.inputs.dtype} {part.inputs.shape[1:]}" for part in parts)
-            raise DataError(f"{self.path} and {self.test_path} hold records of {shapes}; expected the same in both")
-        has_classes = self.task == "classification"
-        for part, scaling, (name, _) in zip(parts, scalings, pairs, strict=True):
+        names = [name for name, _ in pairs]
+        classes = (self.classes or None) if self.task == "classification" else 0
+        source = source_of(f"npy {', '.join(names)}", names, combined_digests(read), parts, scalings, classes=classes)
+        for part, scaling, name in zip(parts, scalings, names, strict=True):
             _refuse_values(part.inputs, scaling, str(locate(self.root, name)))
-        scale = "pixels scaled to [-1, 1] by public constants" if scalings[0] is PIXELS else "values as given"
-        return Source(
-            origin=f"npy {', '.join(name for name, _ in pairs)}; {scale}",
-            sha256=hashlib.sha256("".join(f"{digest}  {name}\n" for name, digest in read).encode()).hexdigest(),
-            classes=(self.classes or 1 + max(int(part.labels.max()) for part in parts)) if has_classes else 0,
-            main=parts[0],
-            test=parts[1] if len(parts) == 2 else None,
-            scaling=scalings[0],
-        )
+        return source
 
     def _part(self, place: Path, labels_place: Path) -> Part:
         inputs, column = image_axes(_open(place), str(place)), np.array(_open(labels_place))
@@ -112,22 +103,14 @@ def _open(place: Path) -> Array:
     """
     try:
         if not place.is_file():
-            raise DataError(
-                f"npy data: no file {place}; nothing is ever downloaded, so put the file there or correct the path that you "
-                "gave"
-            )
+            raise no_file(place, "npy data")
         return map_array(place)
+    except DataError:
+        raise
     except DAMAGE as error:
-        if isinstance(error, DataError):
-            raise
         raise DataError(
             f"{place} cannot be read as npy: {error}. Expected a file written by numpy.save, of plain numbers"
         ) from error
-
-
-def _sha256(place: Path) -> str:
-    with place.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _refuse_values(inputs: Array, scaling: Scaling, location: str) -> None:

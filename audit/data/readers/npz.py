@@ -11,9 +11,8 @@ from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.data import typed
 from audit.data.archives import only_keys, read_npz
-from audit.data.array_records import LABELS, image_axes, scaling_of, side_by_side
+from audit.data.array_records import LABELS, image_axes, scaling_of, side_by_side, source_of
 from audit.data.source import (
-    PIXELS,
     Part,
     Source,
     combined_sha256,
@@ -73,20 +72,9 @@ class Npz:
             read.append((place.name, content))
             parts.append(part)
             scalings.append(scaling_of(part.inputs, f"{place}: x", whole_numbers=self.whole_numbers))
-        if len({(part.inputs.shape[1:], scaling is PIXELS) for part, scaling in zip(parts, scalings, strict=True)}) > 1:
-            shapes = " and ".join(f"{part.inputs.dtype} {part.inputs.shape[1:]}" for part in parts)
-            raise DataError(f"{' and '.join(names)} hold records of {shapes}; expected the same in both")
-        has_classes = self.task == "classification"
-        top = (self.classes or 1 + max(int(part.labels.max()) for part in parts)) if has_classes else 0
-        scale = "pixels scaled to [-1, 1] by public constants" if scalings[0] is PIXELS else "values as given"
-        return Source(
-            origin=f"npz {', '.join(name for name, _ in read)}; {scale}",
-            sha256=combined_sha256(read),
-            classes=top,
-            main=parts[0],
-            test=parts[1] if len(parts) == 2 else None,
-            scaling=scalings[0],
-        )
+        origin = f"npz {', '.join(name for name, _ in read)}"
+        classes = (self.classes or None) if self.task == "classification" else 0
+        return source_of(origin, names, combined_sha256(read), parts, scalings, classes=classes)
 
     def _records(self, arrays: dict[str, Array], place: Path) -> Part:
         if "x" not in arrays and "y" in arrays and not self.arrays:

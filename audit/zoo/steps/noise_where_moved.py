@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import torch
 from torch import Tensor
 
-from audit.zoo._reference import DpSgdStep, Tensors
+from audit.zoo._reference import DpSgdStep
 
 
 class NoiseWhereMoved(DpSgdStep):
@@ -16,20 +13,9 @@ class NoiseWhereMoved(DpSgdStep):
     wrong = "Coordinates whose sum is zero get no noise: which features or words a batch holds is released."
     visibility = "sparse gradients of embeddings whose noise is added to the rows of the batch alone"
 
-    def __call__(
-        self,
-        params: Mapping[str, Tensor],
-        batch: tuple[Tensor, Tensor],
-        generator: torch.Generator,
-        *,
-        noise_multiplier: float,
-        clip_norm: float,
-        divisor: float,
-    ) -> Tensors:
-        """Return the parameters after one step on `batch`."""
-        total = self.total(dict(params), *batch, clip_norm)
-        noise = self.noise(dict(params), len(batch[1]), noise_multiplier, clip_norm, generator)
-        return {name: value - (total[name] + noise[name] * (total[name] != 0)) / divisor for name, value in params.items()}
+    def noisy(self, total: Tensor, noise: Tensor) -> Tensor:
+        """Return the clipped sum, with noise where it is not zero."""
+        return total + noise * (total != 0)
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
         """Return the noise multiplier that is left."""
