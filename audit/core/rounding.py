@@ -5,7 +5,9 @@ Decimal digits are cut from the shortest decimal that names the float, so 0.29 p
 
 from __future__ import annotations
 
+import itertools
 import math
+import unicodedata
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 SPACE = "\N{NO-BREAK SPACE}"
@@ -161,16 +163,31 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def elide(text: str, limit: int) -> str:
-    """`text` cut in its middle to `limit` letters, for places that cannot grow.
+def width(text: str) -> int:
+    """Return how many Latin letters a text is as wide as; a Chinese character takes two.
 
-    >>> elide("attack_with_a_long_name", 13), elide("lira", 13)
-    ('attack…g_name', 'lira')
+    >>> width("dp"), width("隐私")
+    (2, 4)
     """
-    if len(text) <= limit:
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def elide(text: str, limit: int) -> str:
+    """`text` cut in its middle to a width of `limit` Latin letters, for places that cannot grow.
+
+    >>> elide("attack_with_a_long_name", 13), elide("lira", 13), elide("隐私审计的攻击", 9)
+    ('attack…g_name', 'lira', '隐私…攻击')
+    """
+    if width(text) <= limit:
         return text
     tail = (limit - 1) // 2
-    return f"{text[: limit - 1 - tail]}…{text[len(text) - tail :]}"
+    return f"{_beginning(text, limit - 1 - tail)}…{_beginning(text[::-1], tail)[::-1]}"
+
+
+def _beginning(text: str, limit: int) -> str:
+    """The longest beginning of a text that is no wider than `limit` Latin letters."""
+    widths = itertools.accumulate(map(width, text))
+    return text[: sum(so_far <= limit for so_far in widths)]
 
 
 def plural(number: int, noun: str) -> str:

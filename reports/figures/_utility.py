@@ -18,6 +18,11 @@ from reports.words.numbers import figure as figure_of
 
 MARKERS = ("o", "D", "s", "^", "v", "P")
 ROW_MM, FOOT_MM, GAP_MM = 5.0, 9.0, 9.0
+LEFT, RIGHT, MARGIN = (
+    0.22,
+    0.94,
+    0.004,
+)  # of the width: sides of the axes, at least this much of it, and what names stay away from the edge
 MOST_LINES = 30  # a figure of more would leave its page no room; the table below it has every line
 
 
@@ -62,9 +67,19 @@ def _paint_utility(
     for names in panels:
         body = ROW_MM * len(names) * len(owners) + ROW_MM / len(panels)
         foot -= body
-        axes = figure.add_axes((0.22, foot / height, 0.72, body / height))
+        axes = figure.add_axes((LEFT, foot / height, RIGHT - LEFT, body / height))
         _paint_panel(axes, rows, owners, names)
         foot -= GAP_MM
+    _make_room(figure)
+
+
+def _make_room(figure: Any) -> None:
+    """Moves the left sides of all axes to where the widest name beside them begins within the figure."""
+    drawn = figure.get_tightbbox(figure.canvas.get_renderer()).x0 / figure.get_figwidth()
+    left = max(LEFT, LEFT + MARGIN - drawn)
+    for axes in figure.axes:
+        box = axes.get_position()
+        axes.set_position((left, box.y0, RIGHT - left, box.height))
 
 
 def _paint_panel(axes: Any, rows: Sequence[tuple[str, Metric]], owners: Sequence[str], names: Sequence[str]) -> None:
@@ -72,7 +87,7 @@ def _paint_panel(axes: Any, rows: Sequence[tuple[str, Metric]], owners: Sequence
     for row, name in enumerate(names):
         for line, owner in enumerate(owners):
             y = -(row * (len(owners) + 0.5) + line)
-            ticks.append((y, elide(name, 28) if len(owners) == 1 else f"{elide(name, 12)}, {elide(owner, 16)}"))
+            ticks.append((y, elide(name, 28) if len(owners) == 1 else f"{elide(name, 14)}, {elide(owner, 24)}"))
             for metric in [metric for row_owner, metric in rows if (row_owner, metric.name) == (owner, name)]:
                 low, high = metric.value - metric.spread, metric.value + metric.spread
                 axes.plot([low, high], [y, y], color=_plots.INK, linewidth=1.1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+
+from audit.core.rounding import width
 
 LONG_NAME = 20  # letters of a user's name
 
@@ -74,12 +75,7 @@ class Column:
 
 def name_column(title: str, names: Sequence[str]) -> Column:
     """Return a column as wide as the names in it, or one that breaks them where they would leave no room to others."""
-    return Column(title=title, share=0.8 if max(map(_width, names), default=0) > LONG_NAME else 0.0)
-
-
-def _width(text: str) -> int:
-    """Return how many Latin letters a text is as wide as; a Chinese character takes two."""
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+    return Column(title=title, share=0.8 if max(map(width, names), default=0) > LONG_NAME else 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from audit.core.results import AuditReport
+from audit.core.rounding import width
+from reports.figures._plots import figure_of
 from reports.formats import figures, html, pdf
-from reports.pages.blocks import Table, _width
+from reports.pages.blocks import Table
 from reports.pages.document import sections
 from tests.marks import slow
 from tests.reports import extremes, sample
@@ -53,7 +55,7 @@ def test_every_table_has_rows_and_room_for_its_words(name: str) -> None:
             if not any(column.share for column in table.columns):
                 continue
             fixed = [i for i, column in enumerate(table.columns) if not column.share]
-            widths = [max(_width(str(getattr(row[i], "text", row[i]))) for row in table.rows) for i in fixed]
+            widths = [max(width(str(getattr(row[i], "text", row[i]))) for row in table.rows) for i in fixed]
             assert sum(widths) <= 95, (table.caption, widths)
 
 
@@ -70,3 +72,26 @@ def test_no_sentence_has_empty_brackets() -> None:
 def test_a_claim_without_a_limit_is_not_called_no_claim() -> None:
     alt = figures.planned(made("infinite_claim"))["overview"].alt
     assert alt.count("claimed without limit") == 2 and alt.count("no claim") == 1
+
+
+def outside(report: AuditReport, name: str) -> float:
+    """How many mm a drawing reaches beyond its figure, on whichever side is worst."""
+    plan = figures.planned(report)[name]
+    figure = figure_of(plan.height_mm, plan.paint)
+    box = figure.get_tightbbox(figure.canvas.get_renderer())
+    return 25.4 * max(-box.x0, -box.y0, box.x1 - figure.get_figwidth(), box.y1 - figure.get_figheight())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_name_is_cut_off_beside_a_drawing_of_all_trainings(case: str) -> None:
+    wide = {
+        name: outside(made(case), name) for name in ("overview", "parties", "utility") if name in figures.planned(made(case))
+    }
+    assert max(wide.values(), default=0.0) < 0.5, wide
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_no_drawing_reaches_beyond_its_figure(case: str) -> None:
+    wide = {name: outside(made(case), name) for name in figures.planned(made(case))}
+    assert max(wide.values(), default=0.0) < 0.5, wide
