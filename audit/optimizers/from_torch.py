@@ -14,6 +14,7 @@ from audit.core.errors import ConfigError
 
 Views = Callable[[Tensor], Mapping[str, Tensor]]
 _TRIAL_STEPS, _ROUNDING = 3, 1e-5  # of a trial; share of the largest move by which two may differ
+_INTERVAL = 64  # steps after which the host asks a device what was seen
 _CODE_ERRORS = (RuntimeError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, AssertionError)
 
 
@@ -25,7 +26,8 @@ class FromTorch:
     `torch.optim.Optimizer` over them, in whatever groups, or a pair of one and its learning-rate schedule, which is moved on
     after every step. Models are updated one after another. All that the optimiser sees are noisy gradients (in DP-SGD), so it
     does not touch the guarantee. It must not draw random numbers, or results could not be repeated, nor share a state between
-    models, which bounds take as independent: two optimisers that are given the same gradients have to agree.
+    models or write into another's parameters, since bounds take models as independent: two optimisers that are given the same
+    gradients have to agree, which is tried out before the training and held for one model of each chunk in every step.
 
     Attributes:
         factory: "package.module:function".
@@ -65,18 +67,65 @@ class FromTorch:
 
 
 class _State:
+    """The optimisers of all models, and a second one of the first model, which takes its steps again after all others.
+
+    Parameters of a model lie in memory of their own and are copied to the flat storage after its step, so that no optimiser
+    reaches those of another unless it kept them; what it writes there is seen when the other's turn comes.
+    """
+
     def __init__(self, options: FromTorch, factory: Callable[..., Any], steps: int, views: Views) -> None:
         self._options, self._factory, self._steps, self._views = options, factory, steps, views
         self._models: list[_Model] = []
+        self._second: _Model | None = None
+        self._count = 0
+        self._moves: Tensor | None = None  # the largest of the first model so far
+        self._writes: list[Tensor] = []
+        self._deviations: list[Tensor] = []
 
     def step(self, flat: Tensor, gradient: Tensor) -> None:
-        if not self._models:
-            values = self._views(flat)
-            self._refuse_dependence({name: value[0] for name, value in values.items()})
-            self._models = [self._model({name: value[n] for name, value in values.items()}) for n in range(len(flat))]
-        gradients = self._views(gradient.clone())  # an optimiser may keep what it is given
+        values, gradients = self._views(flat), self._views(gradient)
+        if self._second is None:
+            start = {name: value[0] for name, value in values.items()}
+            self._refuse_dependence(start)
+            self._models = [self._model({name: value[n].clone() for name, value in values.items()}) for n in range(len(flat))]
+            self._second = self._model({name: value.clone() for name, value in start.items()})
+        start = {name: value[0].clone() for name, value in values.items()}
         for n, model in enumerate(self._models):
-            model.step({name: value[n] for name, value in gradients.items()})
+            own = {name: value[n] for name, value in values.items()}
+            self._writes.append(model.apart(own))
+            model.step({name: value[n].clone() for name, value in gradients.items()})  # an optimiser may keep what it is given
+            model.export(own)
+        self._second.step({name: value[0].clone() for name, value in gradients.items()})
+        end = {name: value[0] for name, value in values.items()}
+        self._note(start, end, self._second)
+        self._count += 1
+        if flat.device.type == "cpu" or self._count in (1, self._steps) or self._count % _INTERVAL == 0:
+            self._refuse_ties()
+
+    def _note(self, start: Mapping[str, Tensor], end: Mapping[str, Tensor], second: _Model) -> None:
+        """Keeps how far the first model moved from `start` to `end`, and whether the second optimiser came elsewhere."""
+        moves = [(end[name] - value).abs().nan_to_num().max() for name, value in start.items() if value.numel()]
+        if not moves:
+            return
+        largest = torch.stack(moves).max()
+        self._moves = largest if self._moves is None else torch.maximum(self._moves, largest)
+        self._deviations.append(second.apart(end, _ROUNDING * self._moves))
+
+    def _refuse_ties(self) -> None:
+        """Raise `ConfigError` where optimisers were seen to reach parameters of another model, or to share a state."""
+        name = self._options.factory
+        if bool(torch.stack(self._writes).any()):
+            raise ConfigError(
+                f"optimizer.factory '{name}': one of its optimisers wrote into the parameters of another model, by step "
+                f"{self._count}; models have to be independent"
+            )
+        if self._deviations and bool(torch.stack(self._deviations).any()):
+            raise ConfigError(
+                f"optimizer.factory '{name}': by step {self._count} two of its optimisers, given the same parameters and "
+                "gradients from the start, have come apart; it draws random numbers, or shares a state between models, which "
+                "have to be independent"
+            )
+        self._writes, self._deviations = [], []
 
     def _refuse_dependence(self, start: Mapping[str, Tensor]) -> None:
         """Raise `ConfigError` where two models that start from the same values and have the same gradients come apart."""
@@ -122,13 +171,27 @@ class _State:
 
 
 class _Model:
-    """One model's optimiser, on parameters that lie in the flat storage of all."""
+    """One model's optimiser, on parameters of its own."""
 
     def __init__(
         self, name: str, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer, schedule: Any
     ) -> None:
         self._name, self._parameters, self._optimizer, self._schedule = name, parameters, optimizer, schedule
         self._addresses = {key: parameter.data_ptr() for key, parameter in parameters.items()}
+
+    def apart(self, values: Mapping[str, Tensor], error: Tensor | float = 0.0) -> Tensor:
+        """True, as a tensor, where its parameters differ from `values` by more than `error`; NaN agrees with itself."""
+        flags = []
+        for key, parameter in self._parameters.items():
+            own, other = parameter.detach(), values[key]
+            same = (own == other) | ((own - other).abs() <= error) | (own.isnan() & other.isnan())
+            flags.append(~same.all())
+        return torch.stack(flags).any()
+
+    def export(self, values: Mapping[str, Tensor]) -> None:
+        """Copies its parameters to `values`."""
+        for key, parameter in self._parameters.items():
+            values[key].copy_(parameter.detach())
 
     def step(self, gradients: Mapping[str, Tensor]) -> None:
         for key, parameter in self._parameters.items():

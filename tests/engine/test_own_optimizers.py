@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -191,3 +191,63 @@ def test_arguments_are_checked_and_the_code_is_in_the_key_of_a_job() -> None:
 def test_options_are_checked(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"optimizer\.(factory|arguments) is"):
         train(cases.job(NOISY, optimizer={"kind": "from_torch", **options}), cases.silent)
+
+
+class Late(Lengths):
+    """Plain steps until its sixth; from then on `way` decides."""
+
+    HISTORY: ClassVar[list[torch.Tensor]] = []
+    OTHERS: ClassVar[list[Any]] = []
+
+    def __init__(self, parameters: Any, way: str) -> None:
+        super().__init__(parameters)
+        self.way, self.steps = way, 0
+        self.OTHERS.append(self)
+
+    def step(self, closure: Any = None) -> None:
+        self.steps += 1
+        with torch.no_grad():
+            for parameter in self.param_groups[0]["params"]:
+                parameter.sub_(0.1 * parameter.grad)
+                if self.steps > 5:
+                    getattr(self, self.way)(parameter)
+
+    def draws(self, parameter: nn.Parameter) -> None:
+        parameter.add_(0.01 * torch.randn_like(parameter))
+
+    def shares(self, parameter: nn.Parameter) -> None:
+        self.HISTORY.append(parameter.grad.clone())
+        parameter.sub_(0.01 * sum(earlier.sum() for earlier in self.HISTORY[-8:]))
+
+    def follows(self, parameter: nn.Parameter) -> None:
+        others = [other.param_groups[0]["params"][0] for other in self.OTHERS]
+        parameter.lerp_(torch.stack([other.mean() for other in others]).mean().expand_as(parameter), 0.1)
+
+    def writes(self, parameter: nn.Parameter) -> None:
+        self.OTHERS[-2].param_groups[0]["params"][0].zero_()
+
+    def overwrites(self, parameter: nn.Parameter) -> None:
+        storage = parameter.untyped_storage()
+        torch.empty(0, dtype=parameter.dtype, device=parameter.device).set_(storage).mul_(0.5)  # type: ignore[call-overload]
+
+
+def late(parameters: Parameters, steps: int, way: str) -> torch.optim.Optimizer:
+    return Late(list(parameters.values()), way)
+
+
+@pytest.mark.parametrize("way", ["draws", "shares", "follows", "writes"])
+def test_ties_between_models_after_the_trial_end_the_training(way: str) -> None:
+    Late.HISTORY.clear()
+    Late.OTHERS.clear()
+    words = "wrote into the parameters of another model" if way == "writes" else "have come apart; it draws random numbers"
+    job = cases.job(cases.varied(NOISY, steps=8), optimizer=dict(job_with("late", way=way).optimizer))
+    with pytest.raises(ConfigError, match=words):
+        train(job, cases.silent)
+
+
+def test_an_optimiser_that_writes_over_the_memory_of_its_parameters_reaches_no_other_model() -> None:
+    """Views of one storage for all models would let it."""
+    job = cases.job(cases.varied(NOISY, steps=8), optimizer=dict(job_with("late", way="overwrites").optimizer))
+    together, alone = (train(job, cases.silent, ScheduleSettings(model_chunk=chunk)).weights for chunk in (None, 1))
+    for name in together:
+        np.testing.assert_array_equal(together[name], alone[name])
