@@ -13,10 +13,11 @@ import numbers
 import pkgutil
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from audit.core.errors import ConfigError, UnknownKey
+from audit.core.errors import AuditError, ConfigError, UnknownKey
 
 Value = TypeVar("Value")
 
@@ -218,6 +219,24 @@ def _absent_package(error: Exception, module: str) -> str:
     if not isinstance(error, ModuleNotFoundError) or error.name is None or f"{module}.".startswith(f"{error.name}."):
         return ""
     return f" Install what brings '{error.name.partition('.')[0]}' for {sys.executable}, which runs this command"
+
+
+@contextmanager
+def foreign_code(what: str, *, whole: bool = True) -> Iterator[None]:
+    """A scope in which somebody else's code runs: what it raises becomes a `ConfigError` that names `what`, error and line.
+
+    Errors of this project and those of memory that ran out, which fewer models at once may mend, pass as they are. With `whole`
+    False so do errors that did not come through code loaded by name: the scope also holds code of this project.
+    """
+    try:
+        yield
+    except (AuditError, MemoryError):
+        raise
+    except Exception as error:
+        at, reason = fault(error), str(error).strip().partition("\n")[0] or "no reason given"
+        if (isinstance(error, RuntimeError) and "memory" in reason) or not (at or whole):
+            raise
+        raise ConfigError(f"{what}: {type(error).__name__}: {reason}{f' ({at})' if at else ''}") from error
 
 
 _FURTHER: set[str] = set()  # top-level modules that `foreign` was asked for

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from audit import plugins
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.adaptive_clipping import AdaptiveNorms, refuse_planted_gradients
 from audit.engine.batch_digests import BatchDigests
@@ -21,6 +22,7 @@ from audit.engine.correlated_noise import CorrelatedNoise, Encoder
 from audit.engine.cyclic_batches import CyclicSampler
 from audit.engine.dispatch import gradients_of
 from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
+from audit.engine.dropout_draws import can_repeat
 from audit.engine.ghost_clipping import full_precision
 from audit.engine.gradient_canaries import PlantedGradients
 from audit.engine.losses import loss_of
@@ -102,7 +104,7 @@ class Chunk:
             products = arrangement.products
             slow, draws = arrangement.sequential, arrangement.draws
             models = gradients_of(modules[0], state, force_loop=slow, products=products, draws=draws)
-        if not models.random:
+        if can_repeat(models):
             self.recomputation = Recomputation(modules[0], self.seeds, len(self.job.seeds), self.job.steps)
         return models
 
@@ -131,7 +133,8 @@ class Chunk:
             if within == self.law.block_steps:
                 block, within = sampler.block(), 0
                 self.passes.load(block)
-            step_products = self._step(block, within, measurements, step)
+            with plugins.foreign_code(f"step {step + 1} of a training", whole=False):
+                step_products = self._step(block, within, measurements, step)
             if products is not None and step_products is not None:
                 products[step] = step_products
             if step + 1 in job.checkpoints:
@@ -154,8 +157,7 @@ class Chunk:
         if self.adaptive is not None:
             self.clip = self.adaptive.clip
         self.augmentation.start_step(step)
-        if self.models.random:
-            self.models.begin([seed.child("dropout", step) for seed in self.seeds])
+        self._begin(step)
         self._add_records((step, within), total, measurements)
         counts = block.counts[within]
         ordinary = total
@@ -179,6 +181,11 @@ class Chunk:
         if self.average is not None:
             self.average.step(self.models.flat)
         return products
+
+    def _begin(self, step: int) -> None:
+        """Starts the models' streams for what they draw in a step."""
+        if self.models.random:
+            self.models.begin([seed.child("dropout", step) for seed in self.seeds])
 
     def _noisy(self, total: Tensor, noise_norms: Tensor) -> Tensor:
         """`total` with noise; the norm of what was really added, at the first clip norm, goes to `noise_norms` `(N,)`.
@@ -229,13 +236,9 @@ class Chunk:
         """Holds the engine's gradients for `rows` against plain autograd, before the step; the models are left as they are."""
         if self.clip is not None:
             check.compare(step, self.models, rows, self.clip)
-            return
-        state = {name: value.clone() for name, value in self.models.state().items()}
-        sums, total = check.sums(self.models, rows), torch.zeros_like(self.models.flat)
-        self.models.add_sum(rows, None, total)
-        for name, value in self.models.state().items():
-            value.copy_(state[name])  # a layer with a state of its own (BatchNorm) has moved it
-        check.compare_sums(step, sums, self.models, total)
+        else:
+            check.compare_sums(step, self.models, rows)
+        self._begin(step)
 
     def _rows(self, rows_at: Tensor, mask: Tensor) -> Rows:
         labels = self.labels.index_select(0, rows_at)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from audit.core.errors import ExecutionMismatch
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Gradients, Rows
+from audit.engine.dropout_draws import kept_factors, of_rows, still, with_factors
 from audit.engine.reparametrization import with_values
 
 RECOMPUTATION_LIMIT = 1e-3  # rounding of single precision stays far below, a wrong norm or gradient far above
@@ -83,6 +84,7 @@ def clipped_alone(gradients: Mapping[str, Tensor], clip: Clip) -> dict[str, Tens
 class Recomputation:
     """Gradients of some models at an early step and at a random one, held against the engine's.
 
+    Dropout draws the same for both: factors of a pass of all models are kept, draws of models run one after another held still.
     Of a private training single examples, drawn from the models' own streams, clipped and not clipped; of any other the sum
     over the rows of a pass. `errors` `(N,)`: the largest distance, of clipped gradients over the clip norm, of others over
     their own norm; -1 where nothing was recomputed.
@@ -110,8 +112,10 @@ class Recomputation:
                 rows_by_model[model] = real[int(place * len(real))]
         return rows_by_model
 
-    def sums(self, engine: Gradients, rows: Rows) -> dict[int, tuple[dict[str, Tensor], float]]:
-        """By model the sum of the gradients of all its `rows`; to be asked for before the engine makes them."""
+    def sum_gradients(
+        self, engine: Gradients, rows: Rows, factors: Sequence[Tensor] = ()
+    ) -> dict[int, tuple[dict[str, Tensor], float]]:
+        """By model the sum of the gradients of all its `rows`, whose dropout multiplies with `factors`."""
         module = self._module.to(engine.flat.device, engine.flat.dtype)
         sums_by_model = {}
         for model in self._rows_to_check(rows):
@@ -119,20 +123,34 @@ class Recomputation:
             section, real = slice(model * len(mask), (model + 1) * len(mask)), mask.nonzero().flatten()
             values = {name: value[model] for name, value in engine.state().items()}
             sample = replace(rows, inputs=rows.inputs[section][real], labels=rows.labels[section][real])
-            gradients, floor = plain_gradient(module, values, sample, reduction="sum")
+            cuts = of_rows(factors, section, len(rows.inputs))
+            own = [factor.unflatten(0, (len(mask), -1))[real].flatten(0, 1) for factor in cuts]
+            gradients, floor = plain_gradient(with_factors(module, own) if own else module, values, sample, reduction="sum")
             sums_by_model[model] = ({name: value / rows.copies for name, value in gradients.items()}, floor)
         return sums_by_model
 
-    def compare_sums(
-        self, step: int, sums: Mapping[int, tuple[dict[str, Tensor], float]], engine: Gradients, total: Tensor
-    ) -> None:
-        """Holds the engine's sums `(N, width)` over a pass against those `sums`.
+    def compare_sums(self, step: int, engine: Gradients, rows: Rows) -> None:
+        """Holds the engine's sums over a pass against plain autograd's; leaves parameters, buffers and `rows` alone.
 
         Raises:
             ExecutionMismatch: they differ by more than rounding at an early step.
         """
-        for model, (plain, floor) in sums.items():
-            self._note(step, model, _apart(engine, total, model, plain) / max(norm_of(plain), floor, 1e-30))
+        state = {name: value.clone() for name, value in engine.state().items()}
+
+        def errors() -> dict[int, float]:
+            total = torch.zeros_like(engine.flat)
+            with kept_factors(engine) as factors:
+                engine.add_sum(rows, None, total)
+            for name, value in engine.state().items():
+                value.copy_(state[name])  # a layer with a state of its own (BatchNorm) has moved it
+            sums = self.sum_gradients(engine, rows, factors)
+            return {
+                model: _apart(engine, total, model, plain) / max(norm_of(plain), floor, 1e-30)
+                for model, (plain, floor) in sums.items()
+            }
+
+        for model, error in still(engine, errors).items():
+            self._note(step, model, error)
 
     def compare(self, step: int, engine: Gradients, rows: Rows, clip: Clip) -> None:
         """Recomputes one real row of each chosen model; leaves the engine's parameters and `rows` alone.
@@ -143,25 +161,42 @@ class Recomputation:
         rows_by_model = self._rows_to_check(rows)
         if not rows_by_model:
             return
+        for model, error in still(engine, lambda: self._example_errors(engine, rows, rows_by_model, clip)).items():
+            self._note(step, model, error)
+
+    def _example_errors(self, engine: Gradients, rows: Rows, rows_by_model: Mapping[int, int], clip: Clip) -> dict[int, float]:
+        """By model the distance of one example's gradient, clipped and not clipped, to plain autograd's."""
         mask = torch.zeros_like(rows.mask)
         for model, row in rows_by_model.items():
             mask[model, row] = True
-        alone = replace(rows, mask=mask)
+        single = _single_rows(rows, rows_by_model)
         own_total, whole = torch.zeros_like(engine.flat), torch.zeros_like(engine.flat)
-        engine.add_sum(alone, clip, own_total)
-        engine.add_sum(_single_rows(rows, rows_by_model), Clip(norm=_NO_CLIP), whole)
-        module = self._module.to(engine.flat.device, engine.flat.dtype)
+        with kept_factors(engine) as factors:
+            engine.add_sum(replace(rows, mask=mask), clip, own_total)
+        with kept_factors(engine) as single_factors:
+            engine.add_sum(single, Clip(norm=_NO_CLIP), whole)
+        errors = {}
         for model, row in rows_by_model.items():
-            first = (model * rows.mask.shape[1] + row) * rows.copies
-            section = slice(first, first + rows.copies)
-            example = replace(rows, inputs=rows.inputs[section], labels=rows.labels[section])
-            plain, floor = plain_gradient(module, {name: value[model] for name, value in engine.state().items()}, example)
+            plain, floor = self._gradient(engine, rows, model, model * rows.mask.shape[1] + row, factors)
             own = clip.of_model(model)
-            error = _apart(engine, own_total, model, clipped_alone(plain, own)) / float(own.norm)
+            errors[model] = _apart(engine, own_total, model, clipped_alone(plain, own)) / float(own.norm)
+            if single_factors:  # other draws
+                plain, floor = self._gradient(engine, single, model, model, single_factors)
             finite = clipped_alone(plain, Clip(norm=_NO_CLIP))
             if math.isfinite(floor):
-                error = max(error, _apart(engine, whole, model, finite) / max(norm_of(finite), floor, 1e-30))
-            self._note(step, model, error)
+                errors[model] = max(errors[model], _apart(engine, whole, model, finite) / max(norm_of(finite), floor, 1e-30))
+        return errors
+
+    def _gradient(
+        self, engine: Gradients, rows: Rows, model: int, place: int, factors: Sequence[Tensor]
+    ) -> tuple[dict[str, Tensor], float]:
+        """Plain gradient of the example at `place` among those of all models, whose dropout multiplies with `factors`."""
+        module = self._module.to(engine.flat.device, engine.flat.dtype)
+        section = slice(place * rows.copies, (place + 1) * rows.copies)
+        own = of_rows(factors, section, len(rows.inputs))
+        example = replace(rows, inputs=rows.inputs[section], labels=rows.labels[section])
+        values = {name: value[model] for name, value in engine.state().items()}
+        return plain_gradient(with_factors(module, own) if own else module, values, example)
 
     def _note(self, step: int, model: int, error: float) -> None:
         error = error if math.isfinite(error) else math.inf

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Gradients, Rows, accumulate, owner
+from audit.engine.dropout_draws import kept_factors, of_rows, with_factors
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.layer_map import DROPOUTS, has_hooks, has_rule, is_dropout
 from audit.engine.per_model_loop import LoopGradients
@@ -95,9 +96,36 @@ def _unlike(module: nn.Module, state: Mapping[str, Tensor], records: Tensor) -> 
     try:
         sharp = {name: value.double() if value.is_floating_point() else value for name, value in fast.items()}
         wide = rows.double() if rows.is_floating_point() else rows
-        return _disagreement(steady, sharp, wide)
+        reason = _disagreement(steady, sharp, wide)
     except ConfigError:
-        return _disagreement(steady, fast, rows)
+        reason = _disagreement(steady, fast, rows)
+    return _unlike_draws(module, fast, rows) if reason is None and steady is not module else reason
+
+
+def _unlike_draws(module: nn.Module, state: Mapping[str, Tensor], inputs: Tensor) -> str | None:
+    """Return how dropout of several models at once differs from that of each by itself with the same draws, or None."""
+    fast = TapeGradients(module, state)
+    if not fast.random:
+        return None
+    fast.begin([Seed(0).child("dropout on trial", number) for number in range(_MODELS)])
+    try:
+        with torch.no_grad(), kept_factors(fast) as factors:
+            outputs = fast.forward(inputs, training=True)
+    except CODE_ERRORS as error:
+        return f"its dropout cannot be drawn for several models at once: {str(error).partition(chr(10))[0]}"
+    for model in range(_MODELS):
+        section = slice(model * _ROWS, (model + 1) * _ROWS)
+        alone = with_factors(module, of_rows(factors, section, len(inputs)))
+        values = {name: value[model] for name, value in state.items()}
+        try:
+            with torch.no_grad():
+                reference = torch.func.functional_call(alone, values, (inputs[section],))
+        except CODE_ERRORS as error:
+            return f"its dropout is not of single records: {str(error).partition(chr(10))[0]}"
+        share = _TOLERANCE.get(outputs.dtype, _COARSE)
+        if not agree(outputs[section].unsqueeze(0), reference.unsqueeze(0), share):
+            return "its dropout is drawn along another axis than that of the records"
+    return None
 
 
 def _several(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:

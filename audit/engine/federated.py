@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from audit import plugins
 from audit.core.data import Array
 from audit.core.record_arrays import concatenate
 from audit.core.seeds import Seed
@@ -115,7 +116,8 @@ class Federations:
         signals: dict[str, Tensor] = {}
         checkpoints = []
         for number in range(rounds):
-            self._round(number, measures, signals)
+            with plugins.foreign_code(f"round {number + 1} of a training", whole=False):
+                self._round(number, measures, signals)
             if (number + 1) % self.plan.cohorts:
                 continue
             if (number + 1) // self.plan.cohorts in self.job.checkpoints:

@@ -110,9 +110,12 @@ class TapeGradients:
         """Name to `(N, ...)`, as it stands."""
         return dict(self._state)
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """`(N * rows, outputs)` for folded inputs, in evaluation mode and without gradients."""
-        self._modes.evaluate()
+    def forward(self, inputs: Tensor, *, training: bool = False) -> Tensor:
+        """`(N * rows, outputs)` for folded inputs, in evaluation mode unless `training`, and without gradients."""
+        if training:
+            self._modes.train()
+        else:
+            self._modes.evaluate()
         self.tape.batch = len(inputs)
         with torch.no_grad():
             out: Tensor = self.module(inputs)

@@ -73,7 +73,8 @@ class Tape:
     `batch` is the number of rows of all models in the pass.
 
     `numbers` counts what the recorded uses hold: inputs, outputs and kept gradients. `streams` are
-    the models' own generators for layers that draw numbers. `products` is the type in which layers multiply where it is
+    the models' own generators for layers that draw numbers; what dropout multiplies with is kept in `factors`, where it is
+    wanted again. `products` is the type in which layers multiply where it is
     not that of the parameters.
     """
 
@@ -83,6 +84,7 @@ class Tape:
     active: bool = False
     numbers: int = 0
     streams: list[torch.Generator] = field(default_factory=list)
+    factors: list[Tensor] | None = None
     products: torch.dtype | None = None
 
     def factor(self, values: Tensor) -> Tensor:

@@ -157,4 +157,7 @@ class DropoutLayer(nn.Module):
             shape = (*shape[: len(shape) - self.whole], *(1,) * self.whole)
         draws = [torch.rand(shape, generator=stream, device=inputs.device) for stream in self.tape.streams]
         keep_mask = torch.cat(draws).ge_(self.rate).to(inputs.dtype)
-        return inputs * (keep_mask / (1.0 - self.rate) if self.rate < 1.0 else keep_mask)
+        factors = keep_mask / (1.0 - self.rate) if self.rate < 1.0 else keep_mask
+        if self.tape.factors is not None:
+            self.tape.factors.append(factors)
+        return inputs * factors

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from audit import plugins
 from audit.core.data import Canaries, Records
 from audit.core.errors import DataError, ObservationError
 from audit.core.models import Representations
@@ -59,8 +60,9 @@ class EnsembleReader:
         state = {name: torch.from_numpy(np.array(value)).to(place) for name, value in weights.items()}
         floating = next(value.dtype for value in state.values() if value.is_floating_point())
         records = input_tensor(probe, floating).to(place)
-        draws = draws_in_evaluation(module, input_tensor(probe, torch.float32))
-        self._models = gradients_of(module, state, records, draws=draws)
+        with plugins.foreign_code("an answer of trained models", whole=False):
+            draws = draws_in_evaluation(module, input_tensor(probe, torch.float32))
+            self._models = gradients_of(module, state, records, draws=draws)
         self._count = next(iter(state.values())).shape[0]
         self._outputs, self._probe, self._loss = max(outputs, 1), probe, loss
         size = max(1, int(np.prod(probe.shape[1:])))
@@ -90,8 +92,8 @@ class EnsembleReader:
         values = np.empty((self._count, len(records)), dtype=np.float64)
         for part in _parts(len(records), self._batch):
             flat_inputs, rows = self._fold(records.inputs[part])
-            outputs = self._models.forward(flat_inputs)
-            with torch.no_grad():
+            with torch.no_grad(), plugins.foreign_code("an answer of trained models, or its loss", whole=False):
+                outputs = self._models.forward(flat_inputs)
                 losses = self._loss.values(outputs, self._labels(records.labels[part]))
             values[:, part] = losses.view(self._count, rows).double().cpu().numpy()
         return values
@@ -177,7 +179,8 @@ class EnsembleReader:
     def _forward(self, inputs: NDArray[Any]) -> torch.Tensor:
         """`(N, rows, outputs)` for one batch."""
         flat_inputs, rows = self._fold(inputs)
-        return self._models.forward(flat_inputs).view(self._count, rows, -1)
+        with plugins.foreign_code("an answer of trained models", whole=False):
+            return self._models.forward(flat_inputs).view(self._count, rows, -1)
 
     def _fold(self, inputs: NDArray[Any]) -> tuple[torch.Tensor, int]:
         """One batch for each model, `(N * rows, ...)`, and its number of rows."""

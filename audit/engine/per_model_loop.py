@@ -41,7 +41,7 @@ class LoopGradients:
         self._draws = draws
         self._seeds: Sequence[Seed] = ()
         self._pass = 0
-        self._vectorises = True
+        self.vectorises = True
         self._state = dict(state)
         for slot in self.layout.slots:
             self._state[slot.name] = slot.view(self.flat)
@@ -155,7 +155,7 @@ class LoopGradients:
 
     def _example_gradients(self, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows) -> dict[str, Tensor]:
         """Name to `(rows, ...)`; by plain autograd where `vmap` does not know an operation."""
-        if self._vectorises:
+        if self.vectorises:
             try:
                 loss = self._record_loss(constants, rows)
                 record_gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
@@ -164,7 +164,7 @@ class LoopGradients:
             except (RuntimeError, IndexError) as error:  # what vmap raises where it has no rule, depending on the operation
                 if isinstance(error, torch.OutOfMemoryError):
                     raise
-                self._vectorises = False
+                self.vectorises = False
                 log.warning("examples are taken one after another, which is slower still; vmap says: %s", error)
         return self._plain_gradients(parameters, constants, rows)
 

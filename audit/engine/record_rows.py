@@ -11,6 +11,7 @@ from torch import Tensor
 from audit.core.record_arrays import RecordArray, concatenate
 from audit.core.training import TrainingJob
 from audit.engine.losses import input_tensor, label_tensor
+from audit.models.packed_inputs import refuse_fractions
 
 _DEVICE_SHARE = 4  # of a device's free memory that records may take
 
@@ -52,10 +53,14 @@ def training_tensors(job: TrainingJob, dtype: torch.dtype, device: torch.device)
     """All that a model of `job` may sample: the shared records, then the canaries that are records.
 
     Labels are on `device`; so are inputs, unless they are kept in another form than that of numbers and stay there.
+
+    Raises:
+        DataError: the model takes whole numbers where records or canaries hold others.
     """
     parts = [job.dataset.train, *([] if job.canaries.records is None else [job.canaries.records])]
     labels = label_tensor(np.concatenate([part.labels for part in parts]), dtype).to(device)
     inputs = concatenate([part.inputs for part in parts])
+    refuse_fractions(job.model, inputs)
     if not isinstance(inputs, RecordArray):
         return input_tensor(inputs, dtype).to(device), labels
     rows = RecordRows(inputs, dtype, device)

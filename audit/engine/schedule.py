@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from audit import plugins
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.training import TrainingJob
@@ -151,9 +152,10 @@ def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, c
     place = (find_device(job.device), settings.dtype)
 
     def trial() -> Trial:
-        if compiled or settings.sequential:
-            return replace(try_out(module, probe, private=private), sequential=not compiled)
-        return try_paths(module, probe, place, private=private)
+        with plugins.foreign_code("the model or its loss, tried out before the training", whole=False):
+            if compiled or settings.sequential:
+                return replace(try_out(module, probe, private=private), sequential=not compiled)
+            return try_paths(module, probe, place, private=private)
 
     usual = probe.loss == USUAL
     architecture = architecture_key(module, job.start, {"inputs": probe.inputs, "labels": probe.labels}) if usual else None

@@ -156,10 +156,8 @@ def _from_factory(spec: Mapping[str, Any]) -> nn.Module:
     if not isinstance(arguments, Mapping):
         raise ConfigError(f"model.arguments is {arguments!r}; expected a mapping of argument names to values")
     factory = plugins.foreign(name, "model.factory")
-    try:
+    with plugins.foreign_code(f"model.factory '{name}' with arguments {dict(arguments)}"):
         module = factory(**arguments)
-    except TypeError as error:
-        raise ConfigError(f"model.factory '{name}' with arguments {dict(arguments)}: {error}") from error
     if not isinstance(module, nn.Module):
         raise ConfigError(f"model.factory '{name}' returned {type(module).__name__}; expected a torch.nn.Module")
     return module

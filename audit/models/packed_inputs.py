@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from audit import plugins
-from audit.core.errors import ConfigError
+from audit.core.data import Array
+from audit.core.errors import ConfigError, DataError
+from audit.core.record_arrays import RecordArray
 
 WAYS = ("keywords", "dictionary")
 _KEYS = ("shape", "whole_numbers")
@@ -53,10 +57,47 @@ class PackedInputs(nn.Module):
         parts, start = {}, 0
         for field in self.fields:
             part = inputs[:, start : start + field.size].reshape(len(inputs), *field.shape)
-            parts[field.name] = part.long() if field.whole else part
+            parts[field.name] = _whole(field.name, part) if field.whole else part
             start += field.size
         outputs: Tensor = self.module(parts) if self.dictionary else self.module(**parts)
         return outputs
+
+
+def _whole(name: str, part: Tensor) -> Tensor:
+    """Real numbers as int64.
+
+    Raises:
+        DataError: one has a fraction, which would be cut off; on a device, that no step may wait for, its launch fails.
+    """
+    if part.is_floating_point() and not torch._C._functorch.is_batchedtensor(part):  # `vmap` lets no number decide anything
+        if part.device.type != "cpu":
+            torch._assert_async((part == part.trunc()).all(), f"input '{name}' of a model holds fractions")
+        elif not torch.equal(part, part.trunc()):
+            raise DataError(_fraction(name, part[part != part.trunc()][0].item()))
+    return part.long()
+
+
+def _fraction(name: str, value: Any) -> str:
+    return (
+        f"model.inputs.{name} takes whole numbers, but a record or canary holds {value:g} there; round them in the data, or "
+        "leave out whole_numbers"
+    )
+
+
+def refuse_fractions(model: Mapping[str, Any], inputs: Array) -> None:
+    """Raise `DataError` where a model takes whole numbers in a place in which records `(n, numbers)` hold others."""
+    fields = model.get("inputs")
+    if not isinstance(fields, Mapping) or inputs.dtype.kind != "f":
+        return
+    start = 0
+    for field in (_field(str(name), value) for name, value in fields.items()):
+        stop = start + field.size
+        for part in (inputs.parts() if isinstance(inputs, RecordArray) else [inputs]) if field.whole else ():
+            values = np.asarray(part)[:, start:stop]
+            bad = values != np.trunc(values)
+            if bad.any():
+                raise DataError(_fraction(field.name, values[bad][0]))
+        start = stop
 
 
 def feed(module: nn.Module, spec: Mapping[str, Any], input_shape: tuple[int, ...]) -> nn.Module:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from audit import plugins
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import NoisySteps
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
@@ -124,7 +125,8 @@ class _SingleModel:
             batch = block.index[within, 0, : block.counts[within, 0]]
             canary_mask = np.zeros(len(job.canaries), dtype=bool) if block.extra is None else block.extra[within, 0]
             sizes[0, step] = len(batch) + int(canary_mask.sum())
-            norms = self._example_gradients(torch.from_numpy(batch).to(self.device), canary_mask)
+            with plugins.foreign_code(f"step {step + 1} of a training", whole=False):
+                norms = self._example_gradients(torch.from_numpy(batch).to(self.device), canary_mask)
             largest = (
                 max(largest, float((norms / self.mechanism.clip_norm).clamp(max=1.0).nan_to_num().amax()))
                 if len(norms)

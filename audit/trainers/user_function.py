@@ -63,7 +63,7 @@ class UserFunction:
                 [np.arange(len(job.dataset.train)), len(job.dataset.train) + np.flatnonzero(job.included[model])]
             )
             order = torch.from_numpy(seed.child("order").numpy().permutation(rows)).to(device)
-            with seeded_stream(seed.child("user function")):
+            with seeded_stream(seed.child("user function")), plugins.foreign_code(f"user_function '{self.function}'"):
                 result = function(
                     module, inputs[order], labels[order], seed=seed.child("user seed").integer() % 2**32, **self.arguments
                 )

@@ -15,9 +15,11 @@ from torch import Tensor, nn
 from audit.core.data import Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.events import dp_sgd
+from audit.core.record_arrays import RawArray
 from audit.core.seeds import Seed
 from audit.data.load import load
 from audit.engine.ensemble import train
+from audit.engine.observe import logits
 from audit.engine.schedule import ScheduleSettings
 from audit.experiment.job import job_key
 from audit.models.build import build
@@ -156,3 +158,36 @@ def test_a_model_of_several_inputs_without_names_is_told_of_them() -> None:
     job = cases.job(QUIET, model={"factory": f"{__name__}:ByName"}, data=cases.dataset((11,)))
     with pytest.raises(ConfigError, match=r"missing 2 required positional arguments.*model\.inputs names"):
         train(job, cases.silent)
+
+
+def fractions(share: float) -> tuple[Any, np.ndarray]:
+    """A job on packed inputs whose last training record holds `share` in the place of a whole number."""
+    columns = arrays(60)
+    joint = np.concatenate([columns["ids"], columns["mask"], columns["weight"][:, None]], axis=1).astype(np.float32)
+    data = cases.dataset((11,))
+    train_inputs = joint[: len(data.train)].copy()
+    train_inputs[-1, 2] += share
+    parts = {
+        "train": replace(data.train, inputs=train_inputs),
+        "pool": replace(data.pool, inputs=joint[: len(data.pool)]),
+        "test": replace(data.test, inputs=joint[: len(data.test)]),
+    }
+    return cases.job(QUIET, model=spec_of("ByName"), data=replace(data, **parts), models=2), joint
+
+
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_fractions_in_the_place_of_whole_numbers_are_refused(in_parts: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were cut off: 4.5 trained and answered as 4."""
+    job, joint = fractions(0.5)
+    if in_parts:
+        mapped = RawArray(job.dataset.train.inputs, np.arange(len(job.dataset.train)), (np.zeros(1), np.ones(1)))
+        job = replace(job, dataset=replace(job.dataset, train=replace(job.dataset.train, inputs=mapped)))
+    with pytest.raises(DataError, match=r"model\.inputs\.ids takes whole numbers, but a record or canary holds \d+\.5 there"):
+        train(job, cases.silent)
+    weights = train(fractions(0.0)[0], cases.silent).weights
+    joint[3, 0] = 2.25
+    with pytest.raises(DataError, match=r"model\.inputs\.ids .* holds 2\.25 there"):
+        logits(job.model, weights, joint[:6], 3)
+    joint[3, 0] = np.nan
+    with pytest.raises(DataError, match=r"holds nan there"):
+        logits(job.model, weights, joint[:6], 3)
