@@ -222,8 +222,8 @@ def _absent_package(error: Exception, module: str) -> str:
 
 
 @contextmanager
-def foreign_code(what: str, *, whole: bool = True) -> Iterator[None]:
-    """A scope in which somebody else's code runs: what it raises becomes a `ConfigError` that names `what`, error and line.
+def foreign_code(place: str, *, whole: bool = True) -> Iterator[None]:
+    """A scope in which somebody else's code runs: what it raises becomes a `ConfigError` that names `place`, error and line.
 
     Errors of this project and those of memory that ran out, which fewer models at once may mend, pass as they are. With `whole`
     False so do errors that did not come through code loaded by name: the scope also holds code of this project.
@@ -236,7 +236,7 @@ def foreign_code(what: str, *, whole: bool = True) -> Iterator[None]:
         at, reason = fault(error), str(error).strip().partition("\n")[0] or "no reason given"
         if (isinstance(error, RuntimeError) and "memory" in reason) or not (at or whole):
             raise
-        raise ConfigError(f"{what}: {type(error).__name__}: {reason}{f' ({at})' if at else ''}") from error
+        raise ConfigError(f"{place}: {type(error).__name__}: {reason}{f' ({at})' if at else ''}") from error
 
 
 _FURTHER: set[str] = set()  # top-level modules that `foreign` was asked for

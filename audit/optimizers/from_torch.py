@@ -183,9 +183,9 @@ class _Model:
         """True, as a tensor, where its parameters differ from `values` by more than `error`; NaN agrees with itself."""
         flags = []
         for key, parameter in self._parameters.items():
-            own, other = parameter.detach(), values[key]
-            same = (own == other) | ((own - other).abs() <= error) | (own.isnan() & other.isnan())
-            flags.append(~same.all())
+            own, value = parameter.detach(), values[key]
+            agreement = (own == value) | ((own - value).abs() <= error) | (own.isnan() & value.isnan())
+            flags.append(~agreement.all())
         return torch.stack(flags).any()
 
     def export(self, values: Mapping[str, Tensor]) -> None:
