@@ -100,8 +100,15 @@ def model_name(model: Mapping[str, object], parameters: int) -> str:
     """The model in words, with its number of parameters."""
     spec = dict(model)
     name = str(spec.pop("kind", spec.pop("factory", "model")))
-    rest = ", ".join(f"{key} {value}" for key, value in sorted(spec.items()))
+    rest = ", ".join(f"{key} {_in_words(value)}" for key, value in sorted(spec.items()))
     return f"{name}{f' ({rest})' if rest else ''}, {parameters:,} parameters"
+
+
+def _in_words(value: object) -> str:
+    """A value of the configuration; options of a model by name, without the brackets of Python."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    return ", ".join(f"{key} {_in_words(option)}" for key, option in sorted(value.items())) or "none"
 
 
 def declarations(result: MechanismResult, frame: Frame) -> tuple[Check, ...]:

@@ -39,6 +39,7 @@ from audit.execution.store import Store
 from audit.experiment import leave_one_out_summary
 from audit.experiment.assemble import assemble
 from audit.experiment.records import RecordTable
+from audit.experiment.report import model_name
 from audit.experiment.run import run
 from audit.models.build import build, initialise_model
 from audit.stats.curves import tradeoff
@@ -427,3 +428,9 @@ def test_what_a_users_function_may_not_do_is_said(tmp_path: Path) -> None:
     gradients = game(access="all_steps", canaries="dirac_gradient", scorers=["gradient_product"], references=0)
     with pytest.raises(UnsupportedMechanism, match="records"):
         found(tmp_path / "d", games=[gradients], mechanisms=mechanisms("tests.experiment.test_described:nearest_means"))
+
+
+def test_a_model_s_options_are_named_in_words() -> None:
+    spec = {"kind": "language_model", "architecture": "gpt2", "options": {"n_layer": 2, "n_embd": 64}}
+    assert model_name(spec, 1234) == "language_model (architecture gpt2, options n_embd 64, n_layer 2), 1,234 parameters"
+    assert model_name({"kind": "mlp", "hidden": [64, 32]}, 10) == "mlp (hidden [64, 32]), 10 parameters"
