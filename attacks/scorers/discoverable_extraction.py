@@ -9,9 +9,12 @@ from attacks.signals.token_log_probabilities import TokenLogProbabilities
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.protocols import Needs
+from audit.core.secret_units import SecretUnit
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.scoring import texts
+
+CHANCES = (0.1, 0.5, 0.9)  # p of (n, p)-discoverable extraction that a report counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,11 @@ class DiscoverableExtraction:
     def needs(self) -> Needs:
         """Log-probabilities of tokens; no references."""
         return Needs(signals={TokenLogProbabilities()})
+
+    @property
+    def unit(self) -> SecretUnit:
+        """The chance p at n samples; texts of at least so large a p are (n, p)-discoverable."""
+        return SecretUnit(quantity=f"chance that {self.queries} samples hold a whole secret", levels=CHANCES)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """The chance, `(m,)` float64."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +12,12 @@ from attacks.signals.extrapolated_exposures import ExtrapolatedExposures
 from attacks.signals.secret_ranks import SecretRanks
 from audit.core.data import Array
 from audit.core.protocols import Needs
+from audit.core.secret_units import SecretUnit
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.scoring import texts
+
+EXTRAPOLATED_BITS = (10.0, 20.0)  # that a report counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,15 @@ class Exposure:
         """Exposure in bits, `(m,)` float64."""
         values = canary_reading.text_signal(target, self._signal().key, "exposure")
         return np.asarray(values, dtype=np.float64) if self.extrapolated else texts.exposure(values, self.candidates)
+
+    @property
+    def unit(self) -> SecretUnit:
+        """Bits; the largest level of a rank is that of a secret before all candidates."""
+        if self.extrapolated:
+            return SecretUnit(quantity="bits of exposure, extrapolated", levels=EXTRAPOLATED_BITS, by_chance=1 / math.log(2))
+        best = math.log2(self.candidates)
+        quantity = f"bits of exposure among {self.candidates} candidates"
+        return SecretUnit(quantity=quantity, levels=(best / 2, best), by_chance=texts.mean_null_exposure(self.candidates))
 
     def _signal(self) -> SecretRanks | ExtrapolatedExposures:
         kind = ExtrapolatedExposures if self.extrapolated else SecretRanks

@@ -10,6 +10,7 @@ from attacks.signals.continuations import Continuations
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.protocols import Needs
+from audit.core.secret_units import SecretUnit
 from audit.core.seeds import Seed
 from audit.core.views import View
 
@@ -35,6 +36,12 @@ class Extraction:
     def needs(self) -> Needs:
         """Continuations; no references."""
         return Needs(signals={Continuations() if self.beams == 1 else BeamContinuations(beams=self.beams)})
+
+    @property
+    def unit(self) -> SecretUnit:
+        """Share of a secret; the whole of it is extracted."""
+        way = "written greedily" if self.beams == 1 else f"in the best of {self.beams} continuations"
+        return SecretUnit(quantity=f"share of a secret {way}", levels=(0.5, 1.0))
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """The share, `(m,)` float64."""

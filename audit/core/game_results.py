@@ -133,11 +133,44 @@ class TriggerResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LevelCount:
+    """Secrets whose figure is at least `level`: of planted ones, and of those that coins left out."""
+
+    level: float
+    members: int
+    nonmembers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretFigures:
+    """What an attack gets of secrets behind texts, in a unit of its own. A success rate, never an epsilon.
+
+    Attributes:
+        quantity: what is counted, in words.
+        members, nonmembers: secrets that were planted and that were not, over all target runs.
+        mean_members, mean_nonmembers: of the figure; None where an edition withholds them.
+        by_chance: the most that its mean is over secrets that were never trained on; None where that depends on the model.
+        levels: growing; the last of extraction is the whole secret, k-eidetically memorised for k = `texts`.
+        texts: the most training texts that hold one planted secret.
+    """
+
+    quantity: str
+    members: int
+    nonmembers: int
+    mean_members: float | None
+    mean_nonmembers: float | None
+    by_chance: float | None
+    levels: tuple[LevelCount, ...]
+    texts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AttackResult:
     """One scorer in one game.
 
     Attributes:
         guesses: in a game of secrets.
+        secrets: of an attack whose scores of texts have a unit: exposure, extraction.
         access: the least an adversary has to see for this attack; None where that is all that the game shows.
     """
 
@@ -153,6 +186,7 @@ class AttackResult:
     control: NegativeControl | None = None
     access: Access | None = None
     guesses: GuessResult | None = None
+    secrets: SecretFigures | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from attacks.signals.logits import Logits
 from audit.core.data import Array
-from audit.core.game_results import GameResult
+from audit.core.game_results import AttackResult, GameResult
 from audit.core.protocols import Chooser
 from audit.core.views import Scores, View
-from audit.experiment import leave_one_out_summary, records
+from audit.experiment import leave_one_out_summary, records, secret_figures
 from audit.experiment.observed import GameModels
 
 SPLIT_REMARK = "membership was decided by a data split, so no epsilon follows"
@@ -20,6 +20,8 @@ OF_A_GROUP = "what is guessed is about a group of records: a claim for one recor
 def describe(result: GameResult, models: GameModels, scores: Sequence[Scores], confidence: float) -> GameResult:
     """Return the result with what the models show of records and groups, and of their own number."""
     insertion = models.insertion
+    if result.game.choices == 1:
+        result = replace(result, attacks=_with_secrets(result.attacks, models, scores))
     group = (OF_A_GROUP,) if result.game.secret == "property" else ()
     split = () if insertion.planting.by_coins else (SPLIT_REMARK,)
     absences = records.absences(insertion.records) if models.are_classified and result.game.choices == 1 else ()
@@ -37,6 +39,16 @@ def describe(result: GameResult, models: GameModels, scores: Sequence[Scores], c
         records=() if insertion.planting.canaries.records is None else records.most_exposed(best, table),
         groups=records.by_column(best, table, confidence, correct) if models.are_classified else (),
         evaluation=leave_one_out_summary.evaluate(models) if models.are_classified else None,
+    )
+
+
+def _with_secrets(results: Sequence[AttackResult], models: GameModels, scores: Sequence[Scores]) -> tuple[AttackResult, ...]:
+    """Return the attacks, those on texts with what they got of secrets."""
+    plans = {plan.name: plan.attack for plan in models.insertion.play.attacks}
+    canaries = models.insertion.planting.canaries
+    return tuple(
+        secret_figures.with_secrets(result, plans[values.attack], values, canaries) if values.attack in plans else result
+        for result, values in zip(results, scores, strict=True)
     )
 
 

@@ -16,7 +16,13 @@ from audit.core.claims import Claim, LowerBound, Verdict
 from audit.core.costs import CostSheet
 from audit.core.evaluation import Evaluation
 from audit.core.evidence import Watched
-from audit.core.game_results import AttackResult, GameResult, GroupResult, GuessResult, TriggerResult
+from audit.core.game_results import (
+    AttackResult,
+    GameResult,
+    GroupResult,
+    GuessResult,
+    TriggerResult,
+)
 from audit.core.provenance import BudgetLedger, DataSummary, Provenance
 from audit.core.results import AuditReport, Check, GateResult, MechanismResult
 from reports.editions import digits
@@ -236,6 +242,7 @@ def _attack(attack: AttackResult, claims: Sequence[Claim]) -> AttackResult:
     edition = digits.attack(coarse(attack), claims)
     return replace(
         edition,
+        secrets=None if edition.secrets is None else replace(edition.secrets, mean_members=None, mean_nonmembers=None),
         guesses=None if edition.guesses is None else _guesses(edition.guesses),
         bounds=tuple(without_counts(bound, WITHHELD) for bound in edition.bounds),
     )

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from audit.core.claims import LowerBound
-from audit.core.game_results import AttackResult, Histogram, RocCurve, TprAtFpr
+from audit.core.game_results import AttackResult, Histogram, RocCurve, SecretFigures, TprAtFpr
 
 SMALLEST_GROUP = 10
 SMALLEST_SIDE = 2
@@ -39,6 +39,7 @@ def coarse(attack: AttackResult) -> AttackResult:
         rates.append(rate if is_told else TprAtFpr.blank(rate.target_fpr, rate.allowed))
         if is_told:
             insort(cuts, _positives(rate))
+    secrets = None if attack.secrets is None else _secrets(attack.secrets, cuts, counts)
     histogram = _histogram(attack.histogram, cuts, counts)
     for cut in _above(histogram):
         insort(cuts, cut)
@@ -47,7 +48,18 @@ def coarse(attack: AttackResult) -> AttackResult:
         roc=_roc(attack.roc, cuts, counts),
         tpr_at=tuple(rates),
         histogram=histogram,
+        secrets=secrets,
     )
+
+
+def _secrets(figures: SecretFigures, cuts: list[Cut], counts: list[int]) -> SecretFigures:
+    """The levels that may be told beside the cuts, to which they are added: a level is a threshold of the attack's scores."""
+    levels = []
+    for level in figures.levels:
+        if _may_tell((level.members, level.nonmembers), cuts, counts):
+            levels.append(level)
+            insort(cuts, (level.members, level.nonmembers))
+    return replace(figures, levels=tuple(levels))
 
 
 def _guess_counts(attack: AttackResult) -> list[int]:

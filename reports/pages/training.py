@@ -19,6 +19,7 @@ from reports.tables import game as game_tables
 from reports.tables import leave_one_out
 from reports.tables import report as tables
 from reports.tables.guesses import guesses
+from reports.tables.secrets import secrets
 from reports.tables.triggers import triggers
 from reports.words import named
 from reports.words.language import many, say
@@ -130,6 +131,8 @@ def _game(report: AuditReport, mechanism: MechanismResult, game: GameResult) -> 
         blocks.append(guesses(game))
     else:
         blocks += _curves(report, mechanism, game)
+    secret_table = secrets(game)
+    blocks += [secret_table] if secret_table is not None else []
     blocks += [triggers(game.trigger)] if game.trigger is not None else []
     control = game_tables.control(game)
     if control is not None:

@@ -12,6 +12,7 @@ import yaml
 
 import audit
 from audit.core.errors import ConfigError
+from reports.formats import html
 
 pytest.importorskip("transformers", reason="the extra llm is not installed")
 pytest.importorskip("peft", reason="the extra llm is not installed")
@@ -78,6 +79,20 @@ def test_every_scorer_of_texts_reaches_the_report(tmp_path: Path) -> None:
     assert statuses["steps"] == statuses["noise"] == statuses["clipping"] == "checked"
     assert "failed" not in statuses.values()
     assert "mask that real records do not have" in plain.games[0].game.canary
+    secrets = {attack.secrets.quantity: attack.secrets for attack in plain.games[0].attacks if attack.secrets is not None}
+    assert set(secrets) == {
+        "share of a secret written greedily",
+        "share of a secret in the best of 3 continuations",
+        "chance that 1000 samples hold a whole secret",
+        "bits of exposure among 8 candidates",
+        "bits of exposure, extrapolated",
+    }
+    ranks = secrets["bits of exposure among 8 candidates"]
+    assert ranks.members + ranks.nonmembers == 30 and ranks.texts == 1 and ranks.by_chance == pytest.approx(1.0875, abs=1e-3)
+    assert [count.level for count in ranks.levels] == [1.5, 3.0] and 0 <= ranks.mean_nonmembers <= 3
+    page = html.document(report)
+    for quantity in secrets:
+        assert quantity in page
 
 
 def test_references_serve_the_scorers_of_losses(tmp_path: Path) -> None:

@@ -609,6 +609,18 @@ SENTENCES = {
     "the share in percent; beside it the accuracy on test records without a trigger. Allowed: the most that the tightest "
     "claim leaves so many poisoned records, by group privacy, at the share without them. The shares describe these trainings; "
     "what they prove stands among the bounds.",
+    "secret_table.caption": "What attacks get of the secrets behind texts, in a unit of their own: means over planted "
+    "secrets and over those that coins left out, and how many reach a level. A secret that is extracted whole, and that "
+    "k training texts hold, is k-eidetically memorised; one with a chance of at least p among n samples is (n, "
+    "p)-discoverable. Extrapolated exposure rests on a fitted law and is an estimate. These are success rates; what is "
+    "proved stands among the bounds.",
+    "secret_table.quantity": "Unit",
+    "secret_table.texts": "Texts k",
+    "secret_table.members": "Mean, planted",
+    "secret_table.nonmembers": "Mean, left out",
+    "secret_table.by_chance": "By chance, at most",
+    "secret_table.levels": "From this level on: planted, left out",
+    "secret_table.level": "{level}: {members}, {nonmembers}",
     "trigger_table.records": "Records",
     "trigger_table.with_records": "With them",
     "trigger_table.without_records": "Without them",

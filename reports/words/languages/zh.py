@@ -565,6 +565,17 @@ SENTENCES = {
     "植入与未植入其记录时，按所有训练计数，括号内为比例（%）；另列在没有标记的测试记录上的准确率。"
     "允许：在未植入时的比例下，最严的声明按群组隐私对这么多条植入记录所允许的最大值。"
     "这些比例描述这些训练；它们所证明的见各下界。",
+    "secret_table.caption": "攻击从文本后面的秘密得到什么，以其自身的单位计：植入的秘密与未植入的秘密的均值，"
+    "以及达到某一水平的个数。"
+    "被整个提取、且由 k 条训练文本所含的秘密是 k-eidetic 的；在 n 次采样中出现的概率不低于 p 的是 (n, p)-可发现的。"
+    "外推的暴露依赖拟合的分布，是估计值。这些是成功率；所证明的见各下界。",
+    "secret_table.quantity": "单位",
+    "secret_table.texts": "文本 k",
+    "secret_table.members": "均值，植入",
+    "secret_table.nonmembers": "均值，未植入",
+    "secret_table.by_chance": "随机，至多",
+    "secret_table.levels": "不低于该水平：植入，未植入",
+    "secret_table.level": "{level}：{members}，{nonmembers}",
     "trigger_table.records": "记录",
     "trigger_table.with_records": "植入",
     "trigger_table.without_records": "未植入",
@@ -1138,6 +1149,11 @@ RECORDED = {
     "log-probabilities of a text's tokens under the final model": "最终模型下文本各词元的对数概率",
     "English sentences made up by a grammar; tokens are bytes": "由语法生成的英文句子；词元为字节",
     "perplexity": "困惑度",
+    "share of a secret written greedily": "按最可能的词元生成时得到的秘密比例",
+    "share of a secret in the best of {beams} continuations": "{beams} 个生成结果中最好者的秘密比例",
+    "chance that {queries} samples hold a whole secret": "{queries} 次采样含有整个秘密的概率",
+    "bits of exposure among {candidates} candidates": "在 {candidates} 个候选中的暴露 bit 数",
+    "bits of exposure, extrapolated": "外推的暴露 bit 数",
     "{name} (architecture {architecture}, options {options}), {parameters} parameters": "{name}（结构 {architecture}，选项 "
     "{options}），{parameters} 个参数",
     "EU AI Act, annex IV {point}": "欧盟《人工智能法》附件四第 {point} 项",

@@ -1,0 +1,82 @@
+"""What attacks on texts get of secrets: means, counts at levels, and how many texts hold a secret."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attacks.scorers.discoverable_extraction import DiscoverableExtraction
+from attacks.scorers.exposure import Exposure
+from attacks.scorers.extraction import Extraction
+from attacks.scorers.loss import Loss
+from audit.core.data import Canaries, Records
+from audit.core.game_results import LevelCount, SecretFigures
+from audit.core.secret_units import SecretScorer
+from audit.core.seeds import Seed
+from audit.core.views import Scores
+from audit.experiment.figures import attack_result
+from audit.experiment.secret_figures import with_secrets
+from reports.editions.thresholds import coarse
+from tests.reports import sample
+
+GAME = next(game.game for mechanism in sample.run().mechanisms for game in mechanism.games)
+
+
+def scores(values: np.ndarray, included: np.ndarray) -> Scores:
+    return Scores(values=values, included=included, game=GAME, attack="extraction", mechanism=None)
+
+
+def canaries(labels: list[list[int]], copies: int = 1) -> Canaries:
+    table = np.array(labels)
+    return Canaries(kind="texts", description="texts", records=Records(inputs=np.abs(table), labels=table), copies=copies)
+
+
+def figures(values: list[float], labels: list[list[int]], attack: object, copies: int = 1) -> SecretFigures | None:
+    sides = scores(np.array(values), np.arange(len(values)) % 2 == 0)
+    result = attack_result(sides, confidence=0.95, seed=Seed(1))
+    return with_secrets(result, attack, sides, canaries(labels, copies)).secrets  # type: ignore[arg-type]
+
+
+def test_counts_and_means_of_both_sides() -> None:
+    result = figures([1.0, 0.0, 0.5, 0.5, 0.0, 0.0], [[-1, -1, 3]] * 6, Extraction())
+    assert result == SecretFigures(
+        quantity="share of a secret written greedily",
+        members=3,
+        nonmembers=3,
+        mean_members=0.5,
+        mean_nonmembers=pytest.approx(1 / 6),
+        by_chance=None,
+        levels=(LevelCount(level=0.5, members=2, nonmembers=1), LevelCount(level=1.0, members=1, nonmembers=0)),
+        texts=1,
+    )
+
+
+def test_texts_that_hold_a_secret_are_counted() -> None:
+    user = [-1, 4, -1, 4, -1, 4]  # three texts side by side, each with its secret
+    assert figures([1.0, 0.0], [user, user], Extraction()).texts == 3  # type: ignore[union-attr]
+    assert figures([1.0, 0.0], [[-1, -1, 4]] * 2, Extraction(), copies=5).texts == 5  # type: ignore[union-attr]
+
+
+def test_units_of_scorers() -> None:
+    assert isinstance(Extraction(), SecretScorer) and not isinstance(Loss(), SecretScorer)
+    assert figures([1.0, 0.0], [[-1, 4]] * 2, Loss()) is None
+    assert Exposure(candidates=64).unit.levels == (3.0, 6.0)
+    assert Exposure(extrapolated=True).unit.by_chance == pytest.approx(1.4427, abs=1e-4)
+    assert DiscoverableExtraction(queries=50).unit.quantity == "chance that 50 samples hold a whole secret"
+
+
+@pytest.mark.parametrize(("high", "count"), [(1, 0), (60, 1)])
+def test_an_edition_tells_no_level_of_few_secrets(high: int, count: int) -> None:
+    """A level is a threshold of the scores, told only far from all others: a single secret beyond it would be named."""
+    values = np.linspace(0.0, 0.4, 200)
+    included = np.arange(200) % 2 == 0
+    values[:high] = 0.6
+    result = with_secrets(
+        attack_result(scores(values, included), confidence=0.95, seed=Seed(1)),
+        Extraction(),
+        scores(values, included),
+        canaries([[-1, 4]] * 200),
+    )
+    assert result.secrets is not None and result.secrets.levels[0].members + result.secrets.levels[0].nonmembers == high
+    kept = [level for level in coarse(result).secrets.levels if level.level == 0.5]  # type: ignore[union-attr]
+    assert len(kept) == count
