@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from audit.engine.canary_callback import CanaryCallback
 
 
+FILE, SCORES = "canaries.jsonl", "scores-before.json"
+
+
 class CanaryAudit:
     """Canaries whose coins are drawn before training and committed to by a hash.
 
@@ -31,22 +34,46 @@ class CanaryAudit:
         count: of canaries, about half of which are planted.
         digits: of each secret.
         seed: of secrets and coins; None draws one from the system's randomness, which is what an audit should do.
-        folder: where `canaries.jsonl` is written; it holds the coins, so keep it from whoever trains. None writes nothing.
+        folder: where `canaries.jsonl` is written; it holds the coins, so keep it from whoever trains. None writes nothing. A
+            script that resumes a training takes `CanaryAudit.of_folder(folder)`.
 
     Attributes:
         commitment: hash of texts and coins, to be published before training.
+
+    Raises:
+        DataError: the folder holds canaries already; their coins are never overwritten.
     """
 
     def __init__(self, count: int = 200, *, digits: int = 8, seed: int | None = None, folder: str | Path | None = None) -> None:
+        place = None if folder is None else Path(folder) / FILE
+        if place is not None and place.exists():
+            raise DataError(
+                f"{place} holds canaries already, and their coins are lost where it is written over; CanaryAudit.of_folder("
+                f"{str(folder)!r}) goes back to them, such as to resume a training; name another folder for a new one"
+            )
         root = secrets.randbits(63) if seed is None else seed
-        self._canaries = canary_files.digit_canaries(count, Seed(root), digits=digits)
+        self._take(canary_files.digit_canaries(count, Seed(root), digits=digits), place)
+        if place is not None:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            canary_files.write(self._canaries, place)
+
+    @classmethod
+    def of_folder(cls, folder: str | Path) -> CanaryAudit:
+        """Return the canaries of a folder, with the coins drawn before: for a training that is resumed, or scored later.
+
+        Raises:
+            DataError: the folder holds no canaries.
+        """
+        audit = cls.__new__(cls)
+        place = Path(folder) / FILE
+        audit._take(canary_files.read(place), place)
+        return audit
+
+    def _take(self, canaries: Sequence[canary_files.TextCanary], place: Path | None) -> None:
+        self._canaries, self._place = list(canaries), place
         self._included = np.array([canary.included for canary in self._canaries])
         self.commitment = canary_files.commitment(self._canaries)
-        self._place = None if folder is None else Path(folder) / "canaries.jsonl"
         self._callback: CanaryCallback | None = None
-        if self._place is not None:
-            self._place.parent.mkdir(parents=True, exist_ok=True)
-            canary_files.write(self._canaries, self._place)
 
     @property
     def texts(self) -> list[str]:
@@ -96,10 +123,11 @@ class CanaryAudit:
         """
         from audit.engine.canary_callback import CanaryCallback
 
-        place = self._place or "canaries.jsonl"
+        place = self._place or FILE
         command = f"audit endpoint URL --model NAME --canaries {place}"
         texts = [(canary.prefix, canary.text) for canary in self._canaries]
-        self._callback = CanaryCallback(texts, self._included, encode, command)
+        store = None if self._place is None else self._place.with_name(SCORES)
+        self._callback = CanaryCallback(texts, self._included, encode, command, store)
         return self._callback
 
     def report(
@@ -127,4 +155,6 @@ class CanaryAudit:
             title="Canaries in a training of one's own",
             **settings,
         )
-        return inspection.inspect_scores(last - callback.before, self._included, case, game="one_run", name="canaries")
+        return inspection.inspect_scores(
+            last - callback.before, self._included, case, game="one_run", name="canaries", remarks=callback.remarks
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from audit.core.data import Array
 from audit.core.errors import DataError
 
 Encode = Callable[[str], Sequence[int]]
+Collate = Callable[[list[Any]], Mapping[str, Any]]
 IGNORED_LABEL = -100  # transformers' label of tokens that are not predicted
 
 
@@ -74,12 +75,18 @@ def _demand_room(module: nn.Module, tokens: Sequence[int], text: str) -> None:
         raise DataError(f"{text[:80]!r} has {len(tokens)} tokens, and the model takes {places}; use shorter canaries")
 
 
-def places_of(rows: Iterable[Mapping[str, Any]], secrets: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+def places_of(
+    rows: Iterable[Mapping[str, Any]], secrets: Sequence[Sequence[int]], collate: Collate | None = None
+) -> list[tuple[int, int]]:
     """Return how often each secret stands in prepared rows, and how many of its tokens are predicted there, at most.
+
+    A secret counts where all its tokens stand, but for the first, which a tokenizer may join to what is before it.
 
     Args:
         rows: with `input_ids`, and `labels` unless the collator makes them (then all tokens are predicted).
         secrets: tokens of each; told apart by their last ones, as many as the shortest has.
+        collate: makes a batch of rows: what it cuts or gives no label is not trained on. Asked about rows with a secret, and
+            about rows without `input_ids`.
     """
     width = min(len(secret) for secret in secrets)
     owners = {tuple(secret[-width:]): number for number, secret in enumerate(secrets)}
@@ -87,16 +94,34 @@ def places_of(rows: Iterable[Mapping[str, Any]], secrets: Sequence[Sequence[int]
         raise DataError(f"secrets are told apart by their last {width} tokens, and two are the same; use longer secrets")
     counts, predicted_counts = [0] * len(secrets), [0] * len(secrets)
     for row in rows:
-        tokens = [int(token) for token in row["input_ids"]]
-        labels = row.get("labels")
-        for end in range(width, len(tokens) + 1):
-            number = owners.get(tuple(tokens[end - width : end]))
-            if number is not None:
-                counts[number] += 1
-                own = (
-                    range(end - width, end)
-                    if labels is None
-                    else [at for at in range(end - width, end) if labels[at] != IGNORED_LABEL]
-                )
-                predicted_counts[number] = max(predicted_counts[number], len(own))
+        content = row if "input_ids" in row or collate is None else collate([row])
+        tokens = _numbers(content["input_ids"])
+        if collate is not None and content is row and any(_ends(tokens, owners, secrets, width)):
+            content = collate([row])
+            tokens = _numbers(content["input_ids"])
+        labels = content.get("labels")
+        targets = None if labels is None else _numbers(labels)
+        for number, end in _ends(tokens, owners, secrets, width):
+            own = range(max(end - width, 1), end)  # nothing predicts the first token of a row
+            counts[number] += 1
+            is_target = [targets is None or targets[at] != IGNORED_LABEL for at in own]
+            predicted_counts[number] = max(predicted_counts[number], sum(is_target))
     return list(zip(counts, predicted_counts, strict=True))
+
+
+def _ends(
+    tokens: Sequence[int], owners: Mapping[tuple[int, ...], int], secrets: Sequence[Sequence[int]], width: int
+) -> Iterator[tuple[int, int]]:
+    """Yield the number of each secret in a row, and the place behind it."""
+    for end in range(width, len(tokens) + 1):
+        number = owners.get(tuple(tokens[end - width : end]))
+        if number is not None:
+            rest = list(secrets[number][1:])
+            start = end - len(rest)
+            if start >= 0 and list(tokens[start:end]) == rest:
+                yield number, end
+
+
+def _numbers(values: Any) -> list[int]:
+    """Token numbers of a row, or of the one row of a batch, as a plain list."""
+    return np.asarray(values).astype(np.int64).ravel().tolist()

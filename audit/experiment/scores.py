@@ -28,6 +28,7 @@ def inspect_scores(
     *,
     game: str = "one_run",
     name: str = "scores",
+    remarks: Sequence[str] = (),
 ) -> AuditReport:
     """Lower bounds of the game's default estimator or of those named, and the verdict on `settings.claim_epsilon`.
 
@@ -37,6 +38,7 @@ def inspect_scores(
         game: "one_run" (memberships are independent fair coins, scores may depend on each other) or "independent_trials"
             (besides, each score comes from a training of its own, or trainings that do not touch each other).
         name: of the table.
+        remarks: on how the scores came about, in words.
 
     Raises:
         AssumptionError: the scores cannot come from that game.
@@ -75,7 +77,7 @@ def inspect_scores(
         model="not given",
         config=config,
         provenance=of_settings(settings, config),
-        remarks=tuple(f"Column {check.item}: {check.value}." for check in odd),
+        remarks=(*remarks, *(f"Column {check.item}: {check.value}." for check in odd)),
     )
     return reporting.report([judge.conclude(training, [outcome])], frame)
 

@@ -42,7 +42,7 @@ def model(adapter: Adapter | None = None) -> Any:
     return module if adapter is None else adapter.attach(module, Seed(2))
 
 
-def trainer(folder: Path, module: Any, data: Any, callback: Any, **options: Any) -> Any:
+def trainer(folder: Path, module: Any, data: Any, callback: Any, evaluated: Any = None, **options: Any) -> Any:
     arguments = transformers.TrainingArguments(
         output_dir=str(folder),
         **{
@@ -57,7 +57,7 @@ def trainer(folder: Path, module: Any, data: Any, callback: Any, **options: Any)
             **options,
         },
     )
-    return transformers.Trainer(model=module, args=arguments, train_dataset=data, callbacks=[callback])
+    return transformers.Trainer(model=module, args=arguments, train_dataset=data, eval_dataset=evaluated, callbacks=[callback])
 
 
 def test_three_statements_prove_an_epsilon(tmp_path: Path) -> None:

@@ -15,11 +15,15 @@ import pytest
 from fontTools.ttLib import TTFont
 
 import reports
+from attacks.scorers.discoverable_extraction import DiscoverableExtraction
+from attacks.scorers.exposure import Exposure
+from attacks.scorers.extraction import Extraction
 from audit import plugins
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
 from audit.core.protocols import MechanismSetting
 from audit.core.results import AuditReport
+from audit.core.secret_units import SecretScorer
 from audit.mechanisms import federated
 from reports.formats import _glyphs, html, json, pdf
 from reports.formats import figures as drawings
@@ -154,6 +158,14 @@ def test_who_is_protected_from_whom_is_translated_whatever_the_training_is_calle
     setting = MechanismSetting(sample_rate=1.0, steps=3, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, accountants=())
     with speaking("zh"):
         assert ENGLISH_WORDS.findall(recorded(f"mine: {training.remark(setting)}.")) == []
+
+
+@pytest.mark.parametrize(
+    "scorer", [Extraction(), Extraction(beams=4), DiscoverableExtraction(), Exposure(), Exposure(extrapolated=True)]
+)
+def test_units_of_secrets_are_translated(scorer: SecretScorer) -> None:
+    with speaking("zh"):
+        assert ENGLISH_WORDS.findall(recorded(scorer.unit.quantity)) == []
 
 
 def test_the_chinese_font_has_every_character_that_is_said() -> None:
