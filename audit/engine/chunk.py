@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,28 +22,17 @@ from audit.engine.cyclic_batches import CyclicSampler
 from audit.engine.dispatch import gradients_of
 from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
 from audit.engine.dropout_draws import can_repeat
+from audit.engine.frozen_features import TrainingData
 from audit.engine.ghost_clipping import full_precision
 from audit.engine.gradient_canaries import PlantedGradients
 from audit.engine.losses import loss_of
+from audit.engine.measurements import Measurements, ThrottledProgress, export
 from audit.engine.microbatches import Passes
 from audit.engine.noise import NoiseStreams
 from audit.engine.optimizing import start_optimizer
-from audit.engine.record_rows import RecordRows
 from audit.engine.sampling import Block, EnsembleSampler, Law
 from audit.engine.schedule import Arrangement
 from audit.models.build import starting
-
-_PROGRESS_SECONDS = 0.1
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Measurements:
-    """What really happened, gathered while it happens."""
-
-    batch_sizes: np.ndarray
-    noise_norms: Tensor
-    largest: Tensor
-    non_finite_counts: Tensor
 
 
 class Chunk:
@@ -54,13 +42,13 @@ class Chunk:
         self,
         job: TrainingJob,
         part: slice,
-        data: tuple[Tensor | RecordRows, Tensor],
+        data: TrainingData,
         arrangement: Arrangement,
         technique: Technique,
     ) -> None:
         self.job = job
-        self.inputs, self.labels = data
-        self.device = self.inputs.device
+        self.inputs, self.labels, self.records = data.inputs, data.labels, data.records
+        self.device = self.labels.device
         self.loss = loss_of(job.loss)
         self.passes = Passes(arrangement.rows, arrangement.planned, self.device)
         self.seeds = job.seeds[part]
@@ -101,9 +89,13 @@ class Chunk:
         chain = arrangement.chain
         models: Gradients | None = None if chain is None else compiled_chain(chain, modules[0], state)
         if models is None:
-            products = arrangement.products
-            slow, draws = arrangement.sequential, arrangement.draws
-            models = gradients_of(modules[0], state, force_loop=slow, products=products, draws=draws)
+            module, slow = modules[0], arrangement.sequential
+            if self.records is not None and arrangement.split is not None:
+                if arrangement.split.holds(state):
+                    module = arrangement.split.trained
+                else:  # a factory that freezes other values in some models: each is trained on the records, as it is
+                    self.inputs, self.records, slow = self.records, None, True
+            models = gradients_of(module, state, force_loop=slow, products=arrangement.products, draws=arrangement.draws)
         if can_repeat(models):
             self.recomputation = Recomputation(modules[0], self.seeds, len(self.job.seeds), self.job.steps)
         return models
@@ -114,19 +106,14 @@ class Chunk:
         initial = None
         if "weights" in job.access.released:
             trainable = {slot.name for slot in self.models.layout.slots}
-            initial = {name: value for name, value in _export(self.models).items() if name in trainable}
+            initial = {name: value for name, value in export(self.models).items() if name in trainable}
         flat = self.models.flat
-        measurements = _Measurements(
-            batch_sizes=np.zeros((count, steps), dtype=np.int64),
-            noise_norms=flat.new_zeros(steps, count),
-            largest=flat.new_zeros(count),
-            non_finite_counts=torch.zeros(count, dtype=torch.int64, device=self.device),
-        )
+        measurements = Measurements.empty(flat, steps)
         products = None
         if self.canaries is not None and "steps" in job.access.released:
             products = torch.zeros(steps, count, self.canaries.count, dtype=torch.float32, device=self.device)
         sampler = self._sampler()
-        report = _ThrottledProgress(progress, count)
+        report = ThrottledProgress(progress, count)
         checkpoints = []
         within = self.law.block_steps
         for step in range(steps):
@@ -138,7 +125,7 @@ class Chunk:
             if products is not None and step_products is not None:
                 products[step] = step_products
             if step + 1 in job.checkpoints:
-                checkpoints.append(_export(self.models))
+                checkpoints.append(export(self.models))
             within += 1
             report.step()
         report.flush()
@@ -150,7 +137,7 @@ class Chunk:
             return EnsembleSampler(self.law, seeds, self.included, as_gradients=as_gradients)
         return CyclicSampler(self.law, seeds, self.included, cycle=round(1 / self.law.rate), as_gradients=as_gradients)
 
-    def _step(self, block: Block, within: int, measurements: _Measurements, step: int) -> Tensor | None:
+    def _step(self, block: Block, within: int, measurements: Measurements, step: int) -> Tensor | None:
         """One step of every model; the products of the gradient canaries where there are any."""
         clip_norm = None if self.private is None else self.private.clip_norm
         total = self.total.zero_()
@@ -206,14 +193,15 @@ class Chunk:
         torch.linalg.vector_norm(difference, dim=1, out=noise_norms)
         return noisy
 
-    def _add_records(self, at: tuple[int, int], total: Tensor, measurements: _Measurements) -> None:
+    def _add_records(self, at: tuple[int, int], total: Tensor, measurements: Measurements) -> None:
         """Adds the (clipped) gradients of the sampled records of a step, given by its number in the run and in the block."""
         for number, (rows_at, mask) in enumerate(self.passes.of_step(at[1])):
             due = number == 0 and self.recomputation is not None and self.recomputation.due(at[0])
             rows = None if isinstance(self.models, ChainGradients) and not due else self._rows(rows_at, mask)
             if due and rows is not None and self.recomputation is not None:
+                records = None if self.records is None else self.augmentation.views(self.records.index_select(0, rows_at))
                 with full_precision(self.models):
-                    self._recompute(self.recomputation, at[0], rows)
+                    self._recompute(self.recomputation, at[0], replace(rows, records=records))
             if isinstance(self.models, ChainGradients):
                 clipping = self._add_chain(self.models, rows_at, mask, total)
             elif rows is not None:
@@ -250,7 +238,7 @@ class Chunk:
             loss=self.loss,
         )
 
-    def _result(self, initial: Mapping[str, Any] | None, products: Tensor | None, measurements: _Measurements) -> TrainedModels:
+    def _result(self, initial: Mapping[str, Any] | None, products: Tensor | None, measurements: Measurements) -> TrainedModels:
         draws = self.models.layout.parameters * self.job.steps if self.private is not None else 0
         multiplier = np.zeros(len(self.seeds))
         if self.private is not None and draws:
@@ -274,7 +262,7 @@ class Chunk:
         if self.average is not None:
             self.models.flat.copy_(self.average.average)
         return TrainedModels(
-            weights=_export(self.models),
+            weights=export(self.models),
             executed=execution,
             initial=initial,
             products=None if products is None else products.permute(1, 2, 0).contiguous().cpu().numpy(),
@@ -286,25 +274,3 @@ class Chunk:
         if self.adaptive is not None:
             extra["clip_norm"] = self.adaptive.norms[:, 0].double().cpu().numpy()
         return extra
-
-
-class _ThrottledProgress:
-    """Passes progress on at most ten times a second."""
-
-    def __init__(self, progress: Progress, models: int) -> None:
-        self._progress, self._models = progress, models
-        self._waiting, self._last = 0, time.monotonic()
-
-    def step(self) -> None:
-        self._waiting += self._models
-        if time.monotonic() - self._last > _PROGRESS_SECONDS:
-            self.flush()
-
-    def flush(self) -> None:
-        if self._waiting:
-            self._progress(self._waiting)
-        self._waiting, self._last = 0, time.monotonic()
-
-
-def _export(models: Gradients) -> dict[str, Any]:
-    return {name: value.detach().cpu().numpy().copy() for name, value in models.state().items()}

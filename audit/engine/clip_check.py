@@ -122,7 +122,7 @@ class Recomputation:
             mask = rows.mask[model].repeat_interleave(rows.copies)
             section, real = slice(model * len(mask), (model + 1) * len(mask)), mask.nonzero().flatten()
             values = {name: value[model] for name, value in engine.state().items()}
-            sample = replace(rows, inputs=rows.inputs[section][real], labels=rows.labels[section][real])
+            sample = rows.whole(section.start + real)
             cuts = of_rows(factors, section, len(rows.inputs))
             own = [factor.unflatten(0, (len(mask), -1))[real].flatten(0, 1) for factor in cuts]
             gradients, floor = plain_gradient(with_factors(module, own) if own else module, values, sample, reduction="sum")
@@ -194,7 +194,7 @@ class Recomputation:
         module = self._module.to(engine.flat.device, engine.flat.dtype)
         section = slice(place * rows.copies, (place + 1) * rows.copies)
         own = of_rows(factors, section, len(rows.inputs))
-        example = replace(rows, inputs=rows.inputs[section], labels=rows.labels[section])
+        example = rows.whole(section)
         values = {name: value[model] for name, value in engine.state().items()}
         return plain_gradient(with_factors(module, own) if own else module, values, example)
 
@@ -215,7 +215,8 @@ def _single_rows(rows: Rows, rows_by_model: Mapping[int, int]) -> Rows:
     places = torch.tensor([model * row_count + rows_by_model.get(model, 0) for model in range(models)], device=rows.mask.device)
     real = torch.tensor([[model in rows_by_model] for model in range(models)], device=rows.mask.device)
     views = (places.unsqueeze(1) * rows.copies + torch.arange(rows.copies, device=rows.mask.device)).flatten()
-    return replace(rows, inputs=rows.inputs[views], labels=rows.labels[views], mask=real)
+    records = None if rows.records is None else rows.records[views]
+    return replace(rows, inputs=rows.inputs[views], labels=rows.labels[views], mask=real, records=records)
 
 
 def _apart(engine: Gradients, total: Tensor, model: int, plain: Mapping[str, Tensor]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -27,6 +27,7 @@ class Rows:
         labels: `(N * rows * copies, ...)`.
         copies: the gradient of an example is the mean over its copies, clipped once.
         loss: whose gradient it is.
+        records: what the whole module takes, where `inputs` are features that its frozen part makes of them; None elsewhere.
     """
 
     inputs: Tensor
@@ -34,6 +35,12 @@ class Rows:
     mask: Tensor
     copies: int = 1
     loss: RecordLoss = USUAL
+    records: Tensor | None = None
+
+    def whole(self, places: slice | Tensor) -> Rows:
+        """Return some rows as the whole module takes them, in the order of `places`."""
+        inputs = self.inputs if self.records is None else self.records
+        return replace(self, inputs=inputs[places], labels=self.labels[places], records=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,11 +61,17 @@ def loop_reason(module: nn.Module, state: Mapping[str, Tensor], records: Tensor 
     Raises:
         ConfigError: the module cannot be differentiated, neither way.
     """
+    reason = unlogged_reason(module, state, records)
+    if reason is not None:
+        log.warning("the models are trained one after another, which is slower: %s", reason)
+    return reason
+
+
+def unlogged_reason(module: nn.Module, state: Mapping[str, Tensor], records: Tensor | None) -> str | None:
+    """Return what `loop_reason` returns, and raise what it raises, without a word in the log."""
     reason = layers_without_rule(module, state)
     if reason is None and records is not None and len(records):
         reason = _unlike(module, state, records)
-    if reason is not None:
-        log.warning("the models are trained one after another, which is slower: %s", reason)
     return reason
 
 

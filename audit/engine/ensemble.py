@@ -17,7 +17,7 @@ from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.chunk import Chunk
 from audit.engine.device import find_device, one_precision
 from audit.engine.dp_options import Technique
-from audit.engine.record_rows import training_tensors
+from audit.engine.frozen_features import training_data
 from audit.engine.sampling import ALIGNMENT, align_up
 from audit.engine.schedule import ScheduleSettings, arrange
 from audit.models.build import is_stream_scoped
@@ -57,7 +57,8 @@ def train(
             "expected one row a model and one column a canary"
         )
     arrangement = arrange(job, options, technique)
-    data = training_tensors(job, options.dtype, device)
+    with one_precision(device):
+        data = training_data(job, options.dtype, device, arrangement.split)
     parts = [slice(start, min(start + arrangement.model_chunk, total)) for start in range(0, total, arrangement.model_chunk)]
 
     def run(part: slice, report: Progress) -> TrainedModels:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import nn
@@ -13,8 +13,9 @@ from torch import nn
 from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, stacked_state
-from audit.engine.dispatch import loop_reason
+from audit.engine.dispatch import loop_reason, unlogged_reason
 from audit.engine.examine import Behaviour, Probe, examine
+from audit.engine.frozen_features import Split, split_of
 from audit.engine.ghost_clipping import TapeGradients
 
 log = logging.getLogger(__name__)
@@ -28,11 +29,13 @@ class Trial:
         behaviour: draws, states and records that mix.
         sequential: the models need the slow path.
         row_bytes: activations kept for one row of one model, 0 on the slow path and where no path was tried.
+        split: the model's frozen part before anything trained, whose features stand for records; None where there is none.
     """
 
     behaviour: Behaviour
     sequential: bool = False
     row_bytes: int = 0
+    split: Split | None = None
 
 
 def try_out(module: nn.Module, probe: Probe, *, private: bool) -> Trial:
@@ -45,14 +48,31 @@ def try_out(module: nn.Module, probe: Probe, *, private: bool) -> Trial:
     return Trial(behaviour=examine(module, probe, private=private))
 
 
-def try_paths(module: nn.Module, probe: Probe, place: tuple[torch.device, torch.dtype], *, private: bool) -> Trial:
-    """Return how the model behaves and whether it can share its kernel launches at `place`; raises as `try_out`."""
+def try_paths(
+    module: nn.Module,
+    probe: Probe,
+    place: tuple[torch.device, torch.dtype],
+    *,
+    private: bool,
+    other: Callable[[], nn.Module] | None = None,
+) -> Trial:
+    """Return how the model behaves and whether it can share its kernel launches at `place`; raises as `try_out`.
+
+    With `other`, which makes a model from another seed, it is also seen whether a frozen part can be computed beforehand.
+    """
     behaviour = examine(module, probe, private=private)
     device, dtype = place
     state, sample = stacked_state([module], dtype, device), probe.on(device, dtype)
     if behaviour.why_alone is not None:
         log.warning("the models are trained one after another, which is slower: %s", behaviour.why_alone)
         return Trial(behaviour=behaviour, sequential=True)
+    split = None if other is None else split_of(module, other, probe.inputs)
+    if split is not None:
+        features = split.features(sample.inputs, dtype)
+        own = {name: state[name] for name in split.trained.state_dict()}
+        if unlogged_reason(split.trained, own, features) is None:
+            row_bytes = _row_bytes(TapeGradients(split.trained, own), replace(sample, inputs=features))
+            return Trial(behaviour=behaviour, row_bytes=row_bytes, split=split)
     if loop_reason(module, state, sample.inputs) is not None:
         return Trial(behaviour=behaviour, sequential=True)
     return Trial(behaviour=behaviour, row_bytes=_row_bytes(TapeGradients(module, state), sample))

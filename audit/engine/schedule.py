@@ -18,6 +18,7 @@ from torch import nn
 from audit import plugins
 from audit.core import checks
 from audit.core.data import Array
+from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine.architecture_key import architecture_key
 from audit.engine.compile_c import library
@@ -25,6 +26,7 @@ from audit.engine.compiled_mlp import COMPILE, SOURCE, Chain, chain_of, worth_co
 from audit.engine.device import find_device
 from audit.engine.dp_options import Technique
 from audit.engine.examine import Probe
+from audit.engine.frozen_features import Split
 from audit.engine.losses import USUAL, input_tensor, label_tensor, loss_of
 from audit.engine.microbatches import planned_rows
 from audit.engine.model_trial import KeptTrials, Trial, try_out, try_paths
@@ -89,6 +91,7 @@ class Arrangement:
         row_bytes: activations kept for one row of one model, 0 on the slow path and in compiled code.
         chain: what the models are where compiled code makes their sums; None elsewhere.
         products: type of the products on the way forward and back, None for that of the parameters.
+        split: the models' frozen part, computed once for all records; None where they are trained on the records themselves.
     """
 
     model_chunk: int
@@ -101,6 +104,7 @@ class Arrangement:
     products: torch.dtype | None = None
     draws: bool = False
     dtype: torch.dtype = torch.float32
+    split: Split | None = None
 
 
 def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique | None = None) -> Arrangement:
@@ -113,7 +117,7 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
     shape = job.dataset.train.inputs.shape[1:]
     module = starting(job.model, shape, job.dataset.outputs, job.seeds[0].child("init"), job.start)
     chain = _compiled(job, settings, technique or Technique(), module)
-    trial = _trial(job, settings, module, compiled=chain is not None)
+    trial = _trial(job, settings, module, compiled=chain is not None, whole=_is_whole(job, settings, technique or Technique()))
     # canaries that are gradients take no rows; of the others about half are in a model, more only costs passes
     canary_rows = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
     law = Law(population=len(job.dataset.train) + canary_rows, rate=job.sample_rate)
@@ -136,13 +140,20 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
         sequential=slow,
         draws=bool(trial.behaviour.draws),
         dtype=settings.dtype,
+        split=trial.split,
         row_bytes=row_bytes,
         chain=chain,
         products=None if slow else PRECISIONS[settings.precision],
     )
 
 
-def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, compiled: bool) -> Trial:
+def _is_whole(job: TrainingJob, settings: ScheduleSettings, technique: Technique) -> bool:
+    """True where features of a frozen part would not be those of the training, or cost more than they save."""
+    shorter = PRECISIONS[settings.precision] is not None
+    return technique.augments or shorter or job.steps * job.sample_rate < 1.0
+
+
+def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, compiled: bool, whole: bool) -> Trial:
     """Return what the model was seen to do, of an earlier job where only values that training moves are others.
 
     The key has all that a trial reads of libraries' models; those with code of a user's own are tried out for every job. An
@@ -151,17 +162,25 @@ def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, c
     probe, private = _probe(job), job.noisy is not None
     place = (find_device(job.device), settings.dtype)
 
+    def other() -> nn.Module:
+        shape, seed = job.dataset.train.inputs.shape[1:], Seed(0).child("another model")
+        return starting(job.model, shape, job.dataset.outputs, seed, job.start)
+
     def trial() -> Trial:
         with plugins.foreign_code("the model or its loss, tried out before the training", whole=False):
             if compiled or settings.sequential:
                 return replace(try_out(module, probe, private=private), sequential=not compiled)
-            return try_paths(module, probe, place, private=private)
+            trial = try_paths(module, probe, place, private=private, other=None if whole else other)
+            records = len(job.dataset.train) + len(job.canaries)
+            if trial.split is not None and not trial.split.fits(records, settings.dtype):
+                return try_paths(module, probe, place, private=private)
+            return trial
 
     usual = probe.loss == USUAL
     architecture = architecture_key(module, job.start, {"inputs": probe.inputs, "labels": probe.labels}) if usual else None
     if architecture is None:
         return trial()
-    key = (architecture, probe.classes, private, place, settings.sequential, compiled)
+    key = (architecture, probe.classes, private, place, settings.sequential, compiled, whole)
     return _TRIALS.of(job.dataset.test.inputs, key, trial)
 
 

@@ -1,0 +1,153 @@
+"""A frozen part before anything trained is computed once for each record; the models are those of a slow loop to rounding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from audit.core.errors import ExecutionMismatch
+from audit.core.events import dp_sgd, sgd
+from audit.core.record_arrays import RawArray
+from audit.engine import frozen_features
+from audit.engine.dp_options import Technique
+from audit.engine.ensemble import train
+from audit.engine.schedule import ScheduleSettings, arrange
+from tests.engine import cases
+from tests.engine.twin import slow_training
+
+NOISELESS = dp_sgd(noise_multiplier=0.0, clip_norm=0.3, sample_rate=0.4, steps=4)
+DOUBLE = ScheduleSettings(dtype=torch.float64)
+SHAPE = (2, 6, 6)
+
+
+class Headed(nn.Module):
+    """A frozen backbone, of bare numbers too, and what `kind` trains behind it."""
+
+    def __init__(self, kind: str = "head") -> None:
+        super().__init__()
+        own = torch.Generator().manual_seed(7)
+        self.kind = kind
+        self.backbone = nn.Sequential(nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten())
+        self.shift = nn.Parameter(torch.randn(64, generator=own), requires_grad=False)  # no layer holds it: the slow path
+        self.drop = nn.Dropout(0.5)
+        self.middle, self.head = nn.Linear(64, 8), nn.Linear(8, 3)
+        if kind != "other seeds":
+            with torch.no_grad():
+                for parameter in self.backbone.parameters():
+                    parameter.copy_(torch.randn(parameter.shape, generator=own) * 0.3)
+        for part in (self.backbone, self.shift):
+            part.requires_grad_(False)
+        if kind == "zero head":
+            nn.init.zeros_(self.head.weight)
+        if kind == "scale first":
+            self.scale = nn.Linear(6, 6)
+        if kind == "unfrozen norm":
+            self.backbone[1].requires_grad_(True)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if self.kind == "scale first":
+            inputs = self.scale(inputs)
+        if self.kind == "drop first":
+            inputs = self.drop(inputs)
+        features = self.backbone(inputs) + self.shift
+        hidden = torch.tanh(self.middle(features))
+        if self.kind == "drop":
+            hidden = self.drop(hidden)
+        if self.kind == "two ways":
+            hidden = hidden + features[:, :8] * inputs.mean((1, 2, 3)).unsqueeze(1)
+        scores: Tensor = self.head(hidden)
+        return scores if self.kind != "by value" or float(scores.sum()) < 1e9 else scores * 2.0
+
+
+def job(kind: str, mechanism: Any = NOISELESS, **changes: Any) -> Any:
+    model = {"factory": f"{__name__}:Headed", "arguments": {"kind": kind}}
+    return cases.job(mechanism, model=model, data=cases.dataset(SHAPE), **changes)
+
+
+@pytest.mark.parametrize("mechanism", [NOISELESS, sgd(sample_rate=0.4, steps=4)], ids=["private", "plain"])
+@pytest.mark.parametrize("kind", ["head", "zero head", "two ways", "unfrozen norm", "scale first", "other seeds", "by value"])
+def test_models_are_those_of_a_slow_loop(kind: str, mechanism: Any) -> None:
+    one = job(kind, mechanism, models=2)
+    split = arrange(one, DOUBLE).split
+    # bare numbers behind trained ones leave no path for all models at once, whatever is split off
+    assert (split is not None) == (kind in ("head", "zero head"))
+    done = train(one, cases.silent, DOUBLE)
+    assert (done.executed.recomputed >= 0).all() and (done.executed.recomputed < 1e-7).all()
+    for model in range(2):
+        expected = slow_training(one, model)
+        assert list(expected) == list(done.weights)
+        for name, value in expected.items():
+            np.testing.assert_allclose(done.weights[name][model], value, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+def test_features_are_computed_once_for_all_models_and_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    honest = nn.Conv2d.forward
+
+    def counted(self: nn.Conv2d, inputs: Tensor) -> Tensor:
+        calls.append(len(inputs))
+        return honest(self, inputs)
+
+    one = job("head", models=5)
+    monkeypatch.setattr(nn.Conv2d, "forward", counted)
+    arrange(one, ScheduleSettings())
+    trial = sum(calls)
+    calls.clear()
+    train(one, cases.silent)
+    records = len(one.dataset.train) + len(one.dataset.pool)
+    assert sum(calls) - trial - records in (5, 10)  # recomputed: of each model one record, at the third step and a random one
+
+
+def test_dropout_behind_the_features_is_recomputed_and_dropout_before_them_leaves_none() -> None:
+    noisy = cases.varied(NOISELESS, noise_multiplier=1.0)
+    assert arrange(job("drop", noisy), ScheduleSettings()).split is not None
+    assert arrange(job("drop first", noisy), ScheduleSettings()).split is None
+    for kind in ("drop", "drop first"):
+        executed = train(job(kind, noisy), cases.silent).executed
+        assert (executed.recomputed >= 0).all() and (executed.recomputed < 1e-4).all()
+
+
+def test_bits_depend_neither_on_neighbours_nor_on_the_form_of_records() -> None:
+    one = job("head", cases.varied(NOISELESS, noise_multiplier=1.0), models=4)
+    together, alone = (train(one, cases.silent, ScheduleSettings(model_chunk=chunk)).weights for chunk in (4, 1))
+    raw = RawArray(one.dataset.train.inputs, np.arange(len(one.dataset.train)), (np.zeros(1), np.ones(1)))
+    lazy = replace(one, dataset=replace(one.dataset, train=replace(one.dataset.train, inputs=raw)))
+    in_parts = train(lazy, cases.silent).weights
+    for name, value in together.items():
+        np.testing.assert_array_equal(value, alone[name])
+        np.testing.assert_array_equal(value, in_parts[name])
+
+
+def test_augmented_and_short_trainings_take_the_records() -> None:
+    one = job("head")
+    assert arrange(one, ScheduleSettings(), Technique(flip=True)).split is None
+    assert arrange(one, ScheduleSettings(precision="bfloat16")).split is None
+    assert arrange(replace(one, mechanism=cases.varied(NOISELESS, steps=2)), ScheduleSettings()).split is None
+    assert arrange(one, ScheduleSettings(sequential=True)).split is None
+
+
+def test_models_whose_frozen_values_differ_after_all_are_trained_on_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frozen_features, "_same_frozen_values", lambda *_: True)
+    one = job("other seeds", models=2)
+    assert arrange(one, DOUBLE).split is not None
+    done = train(one, cases.silent, DOUBLE)
+    for model in range(2):
+        for name, value in slow_training(one, model).items():
+            np.testing.assert_allclose(done.weights[name][model], value, rtol=1e-6, atol=1e-9, err_msg=name)
+
+
+def test_features_that_are_not_the_models_end_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = frozen_features.Split.features
+    monkeypatch.setattr(frozen_features.Split, "features", lambda self, *rest: honest(self, *rest).roll(1, 0))
+    with pytest.raises(ExecutionMismatch, match="differs from plain autograd's"):
+        train(job("head"), cases.silent)
+
+
+def test_features_that_fill_the_memory_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frozen_features, "_MOST_BYTES", 1000)
+    assert arrange(job("head"), ScheduleSettings()).split is None
