@@ -130,7 +130,7 @@ def opacus_loop(one: TrainingJob, mode: str, models: int) -> list[nn.Module]:
             "max_grad_norm": mechanism.clip_norm,
             "expected_batch_size": mechanism.sample_rate * len(inputs),
         }
-        inner = torch.optim.SGD(plain.parameters(), lr=one.optimizer["learning_rate"])
+        inner = torch.optim.SGD([p for p in plain.parameters() if p.requires_grad], lr=one.optimizer["learning_rate"])
         if mode == "ghost":
             module = GradSampleModuleFastGradientClipping(plain, max_grad_norm=mechanism.clip_norm, use_ghost_clipping=True)
             optimizer = DPOptimizerFastGradientClipping(inner, **options)
@@ -147,6 +147,36 @@ def opacus_loop(one: TrainingJob, mode: str, models: int) -> list[nn.Module]:
             optimizer.step()
         done.append(plain)
     return done
+
+
+def vmap_loop(one: TrainingJob, models: int) -> dict[str, Tensor]:
+    """What a user would write for `models` models at once: per-example gradients by `vmap(vmap(grad))`, clipped and summed."""
+    inputs, labels = tensors(one)
+    mechanism = one.noisy
+    assert mechanism is not None
+    modules = [fresh(one, index) for index in range(models)]
+    tables = [dict(module.named_parameters()) for module in modules]
+    values = {name: torch.stack([table[name] for table in tables]).detach() for name in tables[0]}
+    drawn = [batches(one, index) for index in range(models)]
+
+    def loss(own: dict[str, Tensor], record: Tensor, label: Tensor) -> Tensor:
+        outputs = torch.func.functional_call(modules[0], own, (record.unsqueeze(0),))
+        return F.cross_entropy(outputs, label.unsqueeze(0))
+
+    gradients_of = torch.func.vmap(torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0)))
+    mean = mechanism.sample_rate * len(inputs)
+    for _ in range(mechanism.steps):
+        rows = [torch.from_numpy(next(stream)) for stream in drawn]
+        index = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        real = torch.arange(index.shape[1]) < torch.tensor([len(row) for row in rows]).unsqueeze(1)
+        gradients = gradients_of(values, inputs[index], labels[index])
+        norms = torch.stack([g.flatten(2).square().sum(2) for g in gradients.values()]).sum(0).sqrt()
+        factors = (mechanism.clip_norm / norms).clamp(max=1.0) * real
+        for name, gradient in gradients.items():
+            total = torch.einsum("nr,nr...->n...", factors, gradient)
+            noise = mechanism.noise_multiplier * mechanism.clip_norm * torch.randn_like(total)
+            values[name] = values[name] - one.optimizer["learning_rate"] * (total + noise) / mean
+    return values
 
 
 def plain_loop(one: TrainingJob, models: int) -> list[nn.Module]:

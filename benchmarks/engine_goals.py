@@ -1,0 +1,242 @@
+"""Every row of the table of speeds in docs/performance.md, in one run: ours beside Opacus and beside `vmap(vmap(grad))`.
+
+    python benchmarks/engine_goals.py [--rows mlp,cnn64,cnn256,wrn,vit,batch,head,lora] [--repeats 3] [--threads 1]
+
+Under ten minutes on two quiet cores; `--quick` is a look at whether all rows run. CPU seconds of this process for a step of
+one model, without the set-up of a training (one of no steps is taken off ours); medians of repeats in which all sides take
+turns, so a ratio holds within this run. Needs opacus. The last column is the share of the peak of a 1024 x 1024 product by
+`torch.mm` in this process that the products of our step reach, without padding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from ensemble import COMPILED, compiles, cpu_name, matmul_peak, operations, silent
+from ensemble_peers import digits, job, opacus_loop, vmap_loop
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from audit.core.events import sgd
+from audit.core.training import TrainingJob
+from audit.engine.ensemble import train
+from audit.engine.schedule import ScheduleSettings
+
+warnings.filterwarnings("ignore")
+SGD = {"kind": "sgd", "learning_rate": 0.1}
+BATCHES = (12, 16, 17, 20, 24, 32, 33)
+
+
+class Frozen(nn.Module):
+    """A frozen backbone of three convolutions and a head that is trained."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # the backbone of all models is one, as a pretrained one is
+            self.backbone = nn.Sequential(
+                nn.Conv2d(1, 32, 3, padding=1), nn.GroupNorm(8, 32), nn.ReLU(), nn.MaxPool2d(2),
+                nn.Conv2d(32, 64, 3, padding=1), nn.GroupNorm(8, 64), nn.ReLU(), nn.MaxPool2d(2),
+                nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(4), nn.Flatten(),
+            )  # fmt: skip
+        self.backbone.requires_grad_(False)
+        self.head = nn.Linear(1024, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        scores: Tensor = self.head(self.backbone(images))
+        return scores
+
+
+class LowRank(nn.Module):
+    """A frozen linear layer beside two small ones that are trained."""
+
+    def __init__(self, base: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.down = nn.Linear(base.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, base.out_features, bias=False)
+        nn.init.zeros_(self.up.weight)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        widened: Tensor = self.base(hidden) + self.up(self.down(hidden))
+        return widened
+
+
+class Block(nn.Module):
+    """A block of a transformer, adapters on its queries, values and wide layers."""
+
+    def __init__(self, width: int, heads: int, rank: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before, self.after = nn.LayerNorm(width).requires_grad_(False), nn.LayerNorm(width).requires_grad_(False)
+        self.query, self.value = (LowRank(nn.Linear(width, width), rank) for _ in range(2))
+        self.key, self.out = (nn.Linear(width, width).requires_grad_(False) for _ in range(2))
+        self.wide, self.narrow = LowRank(nn.Linear(width, 4 * width), rank), LowRank(nn.Linear(4 * width, width), rank)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        normal = self.before(hidden)
+        parts = (layer(normal).unflatten(-1, (self.heads, -1)).transpose(1, 2) for layer in (self.query, self.key, self.value))
+        query, key, value = parts
+        shares = torch.softmax(query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5, dim=-1)
+        hidden = hidden + self.out((shares @ value).transpose(1, 2).flatten(2))
+        grown: Tensor = hidden + self.narrow(F.gelu(self.wide(self.after(hidden))))
+        return grown
+
+
+class Adapted(nn.Module):
+    """A transformer of two blocks on rows of an image; adapters and head are trained."""
+
+    def __init__(self, width: int = 64, heads: int = 4, rank: int = 4) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.embed = nn.Linear(28, width).requires_grad_(False)
+            self.blocks = nn.Sequential(*(Block(width, heads, rank) for _ in range(2)))
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        scores: Tensor = self.head(self.blocks(self.embed(images.squeeze(1))).mean(1))
+        return scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One row: what is trained, how many models the loops take, and the goals."""
+
+    title: str
+    job: TrainingJob
+    loop_models: int
+    goals: Mapping[str, float]
+    anchors: tuple[int, ...] = ()
+
+
+def rows(quick: bool) -> dict[str, Row]:
+    """The rows that have ratios, by name."""
+
+    def made(model: Mapping[str, Any], image: bool, models: int, batch: int, steps: int) -> TrainingJob:
+        count = 2 if quick else steps
+        return job(digits(image=image), dict(model), models=models, batch=batch, steps=count, optimizer=SGD)
+
+    small, own = {"factory": "ensemble_peers:small_cnn"}, "engine_goals"
+    wrn = {"kind": "wide_resnet", "depth": 10, "widen": 2, "groups": 8}
+    vit = {"kind": "vit", "patch": 7, "width": 64, "depth": 3, "heads": 4}
+    return {
+        "mlp": Row(
+            title="32 MLPs 64-64-10, batch 128", job=made({"kind": "mlp", "hidden": [64]}, False, 32, 128, 60), loop_models=6,
+            goals={"Opacus": 13.0, "compiled": 40.0, "vmap": 10.0, "privacy": 1.3, "privacy, compiled": 1.4}, anchors=(4, 32),
+        ),
+        "cnn64": Row(
+            title="16 CNNs, batch 64", job=made(small, True, 16, 64, 12), loop_models=3,
+            goals={"Opacus": 4.0, "vmap": 2.0, "privacy": 1.1}, anchors=(4, 16),
+        ),
+        "cnn256": Row(
+            title="8 CNNs, batch 256", job=made(small, True, 8, 256, 6), loop_models=2,
+            goals={"Opacus": 3.0, "vmap": 1.6, "privacy": 1.1}, anchors=(4, 8),
+        ),
+        "wrn": Row(title="one WRN-10-2, batch 64", job=made(wrn, True, 1, 64, 4), loop_models=1, goals={"Opacus": 1.5}),
+        "vit": Row(title="one ViT, batch 64", job=made(vit, True, 1, 64, 12), loop_models=1, goals={"Opacus": 1.5}),
+        "head": Row(
+            title="16 heads on a frozen backbone, batch 64", job=made({"factory": f"{own}:Frozen"}, True, 16, 64, 62),
+            loop_models=1, goals={"Opacus": 20.0},
+        ),
+        "lora": Row(
+            title="16 LoRAs on a transformer, batch 32", job=made({"factory": f"{own}:Adapted"}, True, 16, 32, 8),
+            loop_models=2, goals={"Opacus": 1.5},
+        ),
+    }  # fmt: skip
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def measured(row: Row, repeats: int) -> dict[str, float]:
+    """CPU seconds of a model-step by each side: medians of repeats in turns, after one that warms up."""
+    one, loops = row.job, row.loop_models
+    plain = replace(one, mechanism=sgd(sample_rate=one.sample_rate, steps=one.steps))
+    kinds = {"": ScheduleSettings()} | ({", compiled": COMPILED} if compiles(one) else {})
+    sides: dict[str, tuple[Callable[[], Any], Callable[[], Any] | None, int]] = {}
+    for kind, settings in kinds.items():
+        for name, own in ((f"ours{kind}", one), (f"plain{kind}", plain)):
+            nothing = replace(own, mechanism=replace(own.mechanism, count=0))
+            sides[name] = (
+                lambda own=own, settings=settings: train(own, silent, settings),
+                lambda nothing=nothing, settings=settings: train(nothing, silent, settings),
+                len(one.seeds),
+            )
+    for mode in ("hooks", "ghost"):
+        sides[f"Opacus {mode}"] = (lambda mode=mode: opacus_loop(one, mode, loops), None, loops)
+    for together in row.anchors:
+        sides[f"vmap, {together} models"] = (lambda together=together: vmap_loop(one, together), None, together)
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for turn in range(repeats + 1):
+        for name, (work, setup, count) in sides.items():
+            spent = seconds(work) - (0.0 if setup is None else seconds(setup))
+            if turn:
+                taken[name].append(max(spent, 1e-9) / count / one.steps)
+    return {name: statistics.median(values) for name, values in taken.items()}
+
+
+def show(row: Row, cpu: Mapping[str, float]) -> None:
+    """Prints one row: goal, what was measured, and the share of the peak."""
+    best = min(value for name, value in cpu.items() if "Opacus" in name)
+    anchor = min((value for name, value in cpu.items() if "vmap" in name), default=float("nan"))
+    figures = {"Opacus": best / cpu["ours"], "vmap": anchor / cpu["ours"], "privacy": cpu["ours"] / cpu["plain"]}
+    if "ours, compiled" in cpu:
+        figures |= {
+            "compiled": best / cpu["ours, compiled"],
+            "privacy, compiled": cpu["ours, compiled"] / cpu["plain, compiled"],
+        }
+    share = operations(row.job) / cpu["ours"] / matmul_peak() / 1e9
+    cells = [f"{name} {figures[name]:.2f} (goal {goal:g})" for name, goal in row.goals.items()]
+    times = ", ".join(f"{name} {1e6 * value:.0f}" for name, value in cpu.items())
+    print(f"| {row.title} | {'; '.join(cells)} | {share:.0%} |\n    us a model-step: {times}", flush=True)
+
+
+def cliff(repeats: int, quick: bool) -> None:
+    """Prints what a step of 16 MLPs takes by its batch, and for one record, by torch's kernels."""
+    costs = {}
+    for batch in BATCHES:
+        model = {"kind": "mlp", "hidden": [64]}
+        one = job(digits(image=False), model, models=16, batch=batch, steps=2 if quick else 60, optimizer=SGD)
+        nothing = replace(one, mechanism=replace(one.mechanism, count=0))
+        spent = [
+            seconds(lambda one=one: train(one, silent)) - seconds(lambda nothing=nothing: train(nothing, silent))
+            for _ in range(repeats + 1)
+        ][1:]
+        costs[batch] = max(statistics.median(spent), 1e-9) / 16 / one.steps
+    cells = ", ".join(f"{batch}: {1e6 * cost:.0f} ({1e6 * cost / batch:.1f} a record)" for batch, cost in costs.items())
+    title = f"| batch of 17 after 16 | {costs[17] / costs[16]:.2f} times as long |  |"
+    print(f"{title}\n    us a model-step by batch: {cells}", flush=True)
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", default="mlp,cnn64,cnn256,wrn,vit,batch,head,lora")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    print(f"{cpu_name()}, {options.threads} thread(s), torch {torch.__version__}, load {os.getloadavg()[0]:.1f}")
+    table, repeats = rows(options.quick), 1 if options.quick else options.repeats
+    for name in options.rows.split(","):
+        if name == "batch":
+            cliff(repeats, options.quick)
+        else:
+            show(table[name], measured(table[name], repeats))
+
+
+if __name__ == "__main__":
+    main()
