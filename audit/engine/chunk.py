@@ -92,7 +92,7 @@ class Chunk:
             module, slow = modules[0], arrangement.sequential
             if self.records is not None and arrangement.split is not None:
                 if arrangement.split.holds(state):
-                    module = arrangement.split.trained
+                    module = arrangement.split.head
                 else:  # a factory that freezes other values in some models: each is trained on the records, as it is
                     self.inputs, self.records, slow = self.records, None, True
             models = gradients_of(module, state, force_loop=slow, products=arrangement.products, draws=arrangement.draws)

@@ -11,6 +11,7 @@ from audit.core import checks
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.engine.adaptive_clipping import Quantile
+from audit.engine.own_augmentation import augmentation_of
 
 CLIPPINGS = ("flat", "per_layer", "adaptive")
 
@@ -28,6 +29,8 @@ class Technique:
         copies: augmented copies of each sampled example; their mean gradient is clipped once, so the mechanism is the same.
         flip: mirror each copy left to right with probability 1/2.
         shift: move each copy by up to so many pixels in each direction, zeros coming in.
+        augmentation: a user's own, "package.module:function" of the records of a batch and a `torch.Generator`, before flips
+            and shifts.
         encoder: first column of the matrix C of DP-FTRL: noise is correlated by its inverse, batches come in cycles; () adds
             independent noise to Poisson batches.
         averaging: decay of the moving average of the weights that is released in place of the last ones; 0 for none.
@@ -44,6 +47,7 @@ class Technique:
     shift: int = 0
     averaging: float = 0.0
     encoder: tuple[float, ...] = ()
+    augmentation: str | None = None
     quantile: Quantile = field(default_factory=Quantile)
 
     def __post_init__(self) -> None:
@@ -56,16 +60,17 @@ class Technique:
     @property
     def augments(self) -> bool:
         """True where copies differ from the records."""
-        return self.flip or self.shift > 0
+        return self.flip or self.shift > 0 or self.augmentation is not None
 
 
 class Augmentation:
-    """Random views of images, each model from its own stream, a fresh one every step."""
+    """Random views of records, each model from its own stream, a fresh one every step."""
 
     def __init__(self, technique: Technique, seeds: tuple[Seed, ...], shape: tuple[int, ...]) -> None:
-        if technique.augments and len(shape) != 3:
+        if (technique.flip or technique.shift) and len(shape) != 3:
             raise ConfigError(f"flip and shift need images (channels, height, width); the records have shape {shape}")
         self._technique = technique
+        self._own = None if technique.augmentation is None else augmentation_of(technique.augmentation)
         self._seeds = seeds
         self._generators: list[torch.Generator] = []
 
@@ -83,6 +88,11 @@ class Augmentation:
         if not technique.augments:
             return copies
         images_per_model = len(copies) // len(self._seeds)
+        if self._own is not None:
+            parts = zip(copies.split(images_per_model), self._generators, strict=True)
+            copies = torch.cat([self._own.views(part, generator) for part, generator in parts])
+        if not (technique.flip or technique.shift):
+            return copies
         draws = torch.cat([torch.rand(images_per_model, 3, generator=generator) for generator in self._generators]).to(
             copies.device
         )

@@ -23,6 +23,7 @@ from audit.engine.mixing import alike
 from audit.engine.parameter_layout import Layout
 from audit.engine.record_rows import RecordRows, training_tensors
 from audit.engine.trials import CODE_ERRORS
+from audit.models.build import seeded_stream
 
 _BLOCK = 256  # records at once
 _MOST_BYTES = 2**30
@@ -33,27 +34,27 @@ class Split:
     """A model in two.
 
     Attributes:
-        frozen: records `(n, ...)` to features.
-        trained: features to outputs, its parameters named and laid out as in the whole.
+        base: records `(n, ...)` to features.
+        head: features to outputs, its parameters named and laid out as in the whole.
         width: numbers of one record's features.
     """
 
-    frozen: nn.Module
-    trained: nn.Module
+    base: nn.Module
+    head: nn.Module
     width: int
 
     def features(self, records: Tensor | RecordRows, dtype: torch.dtype) -> Tensor:
         """Return the features of all `records`, in blocks of a fixed size, so that no training changes their bits."""
-        frozen = self.frozen.to(records.device, dtype)
+        base = self.base.to(records.device, dtype)
         blocks = []
         with torch.no_grad():
             for start in range(0, len(records), _BLOCK):
-                blocks.append(frozen(records[start : start + _BLOCK].clone()))  # it may work in place
+                blocks.append(base(records[start : start + _BLOCK].clone()))  # it may work in place
         return torch.cat(blocks) if blocks else torch.zeros(0, device=records.device, dtype=dtype)
 
     def holds(self, state: Mapping[str, Tensor]) -> bool:
         """True where what is frozen in `state` `(N, ...)` of several models is what the features were computed with."""
-        own = self.frozen.state_dict()
+        own = self.base.state_dict()
         return all(bool((state[name] == value.to(state[name])).all()) for name, value in own.items() if name in state)
 
     def fits(self, records: int, dtype: torch.dtype) -> bool:
@@ -61,17 +62,17 @@ class Split:
         return records * self.width * dtype.itemsize <= _MOST_BYTES
 
 
-def split_of(module: nn.Module, other: Callable[[], nn.Module], records: Tensor) -> Split | None:
+def split_of(module: nn.Module, counterpart: Callable[[], nn.Module], records: Tensor) -> Split | None:
     """Return the frozen and the trained part of `module`, or None where a model has no such parts, or they are not all alike.
 
     Args:
         module: in its modes of training.
-        other: makes a model from another seed; what is frozen in it must be the same.
+        counterpart: makes a model from another seed; what is frozen in it must be the same.
         records: `(n, ...)` some, on the CPU, at least two.
     """
     if all(parameter.requires_grad for parameter in module.parameters()) or any(map(has_hooks, module.modules())):
         return None
-    if not _same_frozen_values(module, other()):
+    if not _same_frozen_values(module, counterpart()):
         return None
     try:
         trial = copy.deepcopy(module)
@@ -82,35 +83,35 @@ def split_of(module: nn.Module, other: Callable[[], nn.Module], records: Tensor)
         return None  # what the code of a forward pass may raise on a stand-in for its input
 
 
-def _same_frozen_values(module: nn.Module, other: nn.Module) -> bool:
-    """True where parameters that are not trained, and buffers, are those of the other model."""
-    trained = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
-    values, others = module.state_dict(), other.state_dict()
-    return values.keys() == others.keys() and all(
-        name in trained or torch.equal(value, others[name]) for name, value in values.items()
+def _same_frozen_values(module: nn.Module, counterpart: nn.Module) -> bool:
+    """True where parameters that are not trained, and buffers, are those of its counterpart."""
+    free = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
+    values, counterparts = module.state_dict(), counterpart.state_dict()
+    return values.keys() == counterparts.keys() and all(
+        name in free or torch.equal(value, counterparts[name]) for name, value in values.items()
     )
 
 
-def _parts(module: nn.Module, traced: fx.GraphModule) -> tuple[nn.Module, nn.Module] | None:
+def _parts(module: nn.Module, graph_module: fx.GraphModule) -> tuple[nn.Module, nn.Module] | None:
     """Return both parts as modules; None unless one value of the frozen part reaches the other."""
-    nodes = list(traced.graph.nodes)
+    nodes = list(graph_module.graph.nodes)
     inputs = [node for node in nodes if node.op == "placeholder"]
     if len(inputs) != 1:
         return None
-    of_records, trained = set(inputs), set()
+    of_records, later = set(inputs), set()
     for node in nodes:
-        if any(source in trained for source in node.all_input_nodes) or _is_trained(module, node):
-            trained.add(node)
+        if any(source in later for source in node.all_input_nodes) or _is_trained(module, node):
+            later.add(node)
         elif any(source in of_records for source in node.all_input_nodes):
             of_records.add(node)
-    crossing = {source for node in trained for source in node.all_input_nodes if source in of_records}
+    crossing = {source for node in later for source in node.all_input_nodes if source in of_records}
     output = next(node for node in nodes if node.op == "output")
-    if len(crossing) != 1 or output not in trained:
+    if len(crossing) != 1 or output not in later:
         return None
     (border,) = crossing
     if border in inputs:
         return None
-    return _frozen_graph(traced, border), _trained_graph(traced, nodes, trained, of_records, border)
+    return _base_graph(graph_module, border), _head_graph(graph_module, nodes, later, of_records, border)
 
 
 def _is_trained(module: nn.Module, node: fx.Node) -> bool:
@@ -127,58 +128,59 @@ def _is_trained(module: nn.Module, node: fx.Node) -> bool:
     return has_random_layers(layer) or any(parameter.requires_grad for parameter in layer.parameters())
 
 
-def _frozen_graph(traced: fx.GraphModule, border: fx.Node) -> nn.Module:
+def _base_graph(graph_module: fx.GraphModule, border: fx.Node) -> nn.Module:
     graph = fx.Graph()
     copies: dict[fx.Node, fx.Node] = {}
     for node in _before(border):
         copies[node] = graph.node_copy(node, copies.__getitem__)
     graph.output(copies[border])
-    return fx.GraphModule(traced, graph)
+    return fx.GraphModule(graph_module, graph)
 
 
-def _trained_graph(
-    traced: fx.GraphModule, nodes: Iterable[fx.Node], trained: set[fx.Node], of_records: set[fx.Node], border: fx.Node
+def _head_graph(
+    graph_module: fx.GraphModule, nodes: Iterable[fx.Node], later: set[fx.Node], of_records: set[fx.Node], border: fx.Node
 ) -> nn.Module:
     graph = fx.Graph()
     copies = {border: graph.placeholder("features")}
-    wanted = {source for node in trained for source in _before(node, of_records)}  # with constants, needed on either side
+    needs = {source for node in later for source in _before(node, of_records)}  # with constants, needed on either side
     for node in nodes:
-        if node in wanted:
+        if node in needs:
             if node.op == "output":
                 graph.output(fx.node.map_arg(node.args[0], copies.__getitem__))
             else:
                 copies[node] = graph.node_copy(node, copies.__getitem__)
-    return fx.GraphModule(traced, graph)
+    return fx.GraphModule(graph_module, graph)
 
 
 def _before(node: fx.Node, ends: Iterable[fx.Node] = ()) -> list[fx.Node]:
     """Return `node` and all that it is computed from, in order; without `ends` and what is computed for them alone."""
-    reached, waiting = {node}, [node]
-    while waiting:
-        for source in waiting.pop().all_input_nodes:
-            if source not in reached and source not in ends:
-                reached.add(source)
-                waiting.append(source)
-    return [candidate for candidate in node.graph.nodes if candidate in reached]
+    sources, queue = {node}, [node]
+    while queue:
+        for source in queue.pop().all_input_nodes:
+            if source not in sources and source not in ends:
+                sources.add(source)
+                queue.append(source)
+    return [candidate for candidate in node.graph.nodes if candidate in sources]
 
 
-def _checked(module: nn.Module, frozen: nn.Module, trained: nn.Module, records: Tensor) -> Split | None:
+def _checked(module: nn.Module, base: nn.Module, head: nn.Module, records: Tensor) -> Split | None:
     """Return the two parts where together they are the module, record by record, and parameters lie where they lay."""
-    names = dict(module.state_dict())
-    if Layout.of(trained) != Layout.of(module) or not names.keys() >= dict(trained.state_dict()).keys():
+    names = module.state_dict()
+    if Layout.of(head) != Layout.of(module) or not names.keys() >= head.state_dict().keys():
         return None
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        features = frozen(records.clone())
+    with torch.no_grad():
+        features = base(records.clone())
         if not isinstance(features, Tensor) or not features.is_floating_point() or len(features) != len(records):
             return None
         half = len(records) // 2
-        halves = torch.cat([frozen(records[:half].clone()), frozen(records[half:].clone())])
-        torch.manual_seed(0)
-        outputs = trained(features)
-        torch.manual_seed(0)
-        if not (alike(halves, features) and alike(outputs, module(records.clone()))):
-            return None
-    return Split(frozen=frozen, trained=trained, width=features[0].numel())
+        halves = torch.cat([base(records[:half].clone()), base(records[half:].clone())])
+        with seeded_stream(Seed(0)):
+            outputs = head(features)
+        with seeded_stream(Seed(0)):
+            reference = module(records.clone())
+    if not (alike(halves, features) and alike(outputs, reference)):
+        return None
+    return Split(base=base, head=head, width=features[0].numel())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -54,11 +54,11 @@ def try_paths(
     place: tuple[torch.device, torch.dtype],
     *,
     private: bool,
-    other: Callable[[], nn.Module] | None = None,
+    counterpart: Callable[[], nn.Module] | None = None,
 ) -> Trial:
     """Return how the model behaves and whether it can share its kernel launches at `place`; raises as `try_out`.
 
-    With `other`, which makes a model from another seed, it is also seen whether a frozen part can be computed beforehand.
+    With `counterpart`, which makes a model from another seed, it is also seen whether a frozen part can be computed beforehand.
     """
     behaviour = examine(module, probe, private=private)
     device, dtype = place
@@ -66,12 +66,12 @@ def try_paths(
     if behaviour.why_alone is not None:
         log.warning("the models are trained one after another, which is slower: %s", behaviour.why_alone)
         return Trial(behaviour=behaviour, sequential=True)
-    split = None if other is None else split_of(module, other, probe.inputs)
+    split = None if counterpart is None else split_of(module, counterpart, probe.inputs)
     if split is not None:
         features = split.features(sample.inputs, dtype)
-        own = {name: state[name] for name in split.trained.state_dict()}
-        if unlogged_reason(split.trained, own, features) is None:
-            row_bytes = _row_bytes(TapeGradients(split.trained, own), replace(sample, inputs=features))
+        own = {name: state[name] for name in split.head.state_dict()}
+        if unlogged_reason(split.head, own, features) is None:
+            row_bytes = _row_bytes(TapeGradients(split.head, own), replace(sample, inputs=features))
             return Trial(behaviour=behaviour, row_bytes=row_bytes, split=split)
     if loop_reason(module, state, sample.inputs) is not None:
         return Trial(behaviour=behaviour, sequential=True)

@@ -30,6 +30,7 @@ from audit.engine.frozen_features import Split
 from audit.engine.losses import USUAL, input_tensor, label_tensor, loss_of
 from audit.engine.microbatches import planned_rows
 from audit.engine.model_trial import KeptTrials, Trial, try_out, try_paths
+from audit.engine.own_augmentation import augmentation_of, examine_augmentation
 from audit.engine.parameter_layout import Layout
 from audit.engine.sampling import ALIGNMENT, Law, align_up
 from audit.models.build import starting
@@ -116,8 +117,11 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
     device = find_device(job.device)
     shape = job.dataset.train.inputs.shape[1:]
     module = starting(job.model, shape, job.dataset.outputs, job.seeds[0].child("init"), job.start)
-    chain = _compiled(job, settings, technique or Technique(), module)
-    trial = _trial(job, settings, module, compiled=chain is not None, whole=_is_whole(job, settings, technique or Technique()))
+    technique = technique or Technique()
+    if technique.augmentation is not None:
+        examine_augmentation(augmentation_of(technique.augmentation), _probe(job).inputs)
+    chain = _compiled(job, settings, technique, module)
+    trial = _trial(job, settings, module, compiled=chain is not None, whole=_is_whole(job, settings, technique))
     # canaries that are gradients take no rows; of the others about half are in a model, more only costs passes
     canary_rows = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
     law = Law(population=len(job.dataset.train) + canary_rows, rate=job.sample_rate)
@@ -162,7 +166,7 @@ def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, c
     probe, private = _probe(job), job.noisy is not None
     place = (find_device(job.device), settings.dtype)
 
-    def other() -> nn.Module:
+    def counterpart() -> nn.Module:
         shape, seed = job.dataset.train.inputs.shape[1:], Seed(0).child("another model")
         return starting(job.model, shape, job.dataset.outputs, seed, job.start)
 
@@ -170,7 +174,7 @@ def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, c
         with plugins.foreign_code("the model or its loss, tried out before the training", whole=False):
             if compiled or settings.sequential:
                 return replace(try_out(module, probe, private=private), sequential=not compiled)
-            trial = try_paths(module, probe, place, private=private, other=None if whole else other)
+            trial = try_paths(module, probe, place, private=private, counterpart=None if whole else counterpart)
             records = len(job.dataset.train) + len(job.canaries)
             if trial.split is not None and not trial.split.fits(records, settings.dtype):
                 return try_paths(module, probe, place, private=private)

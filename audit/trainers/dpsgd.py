@@ -31,6 +31,8 @@ class DpSgdTrainer:
         copies: augmented views of each sampled image, averaged before one clip.
         flip: views are mirrored at random.
         shift: views are moved at random by up to so many pixels.
+        augmentation: of your own, "package.module:function": it is handed records of a batch `(n, ...)` and a `torch.Generator`
+            and returns as many views of them, each of one record alone.
         averaging: decay of the moving average of weights that is released; 0 releases the last ones.
         compile: "on" computes chains of linear layers (MLPs) by code that the machine's C compiler makes, 2 to 4 times as fast;
             "auto" where the training is long enough to repay the compiler. As exact, but not the same to the last bit as "off".
@@ -48,6 +50,7 @@ class DpSgdTrainer:
     copies: int = 1
     flip: bool = False
     shift: int = 0
+    augmentation: str | None = None
     averaging: float = 0.0
     compile: str = "off"
     precision: str = "float32"
@@ -65,6 +68,7 @@ class DpSgdTrainer:
             copies=self.copies,
             flip=self.flip,
             shift=self.shift,
+            augmentation=self.augmentation,
             averaging=self.averaging,
             quantile=Quantile(target=self.quantile, rate=self.clip_rate, count_noise=self.count_noise),
         )

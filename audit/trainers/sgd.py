@@ -23,6 +23,8 @@ class SgdTrainer:
         copies: augmented views of each sampled image, averaged.
         flip: views are mirrored at random.
         shift: views are moved at random by up to so many pixels.
+        augmentation: of your own, "package.module:function": it is handed records of a batch `(n, ...)` and a `torch.Generator`
+            and returns as many views of them, each of one record alone.
         averaging: decay of the moving average of weights that is released; 0 releases the last ones.
         compile: "on" computes chains of linear layers (MLPs) by code that the machine's C compiler makes, 2 to 4 times as fast;
             "auto" where the training is long enough to repay the compiler. As exact, but not the same to the last bit as "off".
@@ -36,6 +38,7 @@ class SgdTrainer:
     copies: int = 1
     flip: bool = False
     shift: int = 0
+    augmentation: str | None = None
     averaging: float = 0.0
     compile: str = "off"
     precision: str = "float32"
@@ -48,7 +51,9 @@ class SgdTrainer:
         return ScheduleSettings(model_chunk=self.model_chunk, compile=self.compile, precision=self.precision)
 
     def _technique(self) -> Technique:
-        return Technique(copies=self.copies, flip=self.flip, shift=self.shift, averaging=self.averaging)
+        return Technique(
+            copies=self.copies, flip=self.flip, shift=self.shift, averaging=self.averaging, augmentation=self.augmentation
+        )
 
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         """The trained models of `job`.

@@ -1,0 +1,111 @@
+"""A user's augmentation of batches: the same draws for the same seed, and no record that reaches another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from audit import plugins
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.seeds import Seed
+from audit.models.build import seeded_stream
+
+_SEEDS = 3  # of trials
+_RECORDS = 16  # that are changed, one at a time
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAugmentation:
+    """A user's `function(inputs, generator)`, named "package.module:function": views of records `(n, ...)`, in their order.
+
+    Draws come from the `torch.Generator` on the CPU that it is given, one of each model, begun anew in every step.
+    """
+
+    name: str
+    function: Callable[[Tensor, torch.Generator], Tensor]
+
+    def views(self, inputs: Tensor, generator: torch.Generator) -> Tensor:
+        """Return views of one model's `inputs`.
+
+        Raises:
+            ConfigError: the function fails, or gives a view of another shape or type.
+        """
+        with plugins.foreign_code(f"augmentation '{self.name}' on a batch of shape {tuple(inputs.shape)}"):
+            views = self.function(inputs, generator)
+        if not isinstance(views, Tensor) or views.shape != inputs.shape or views.dtype != inputs.dtype:
+            kind = f"{views.dtype} of shape {tuple(views.shape)}" if isinstance(views, Tensor) else type(views).__name__
+            raise ConfigError(
+                f"augmentation '{self.name}' returns {kind} for {inputs.dtype} of shape {tuple(inputs.shape)}; expected as "
+                "many records of the same shape and type, in the same order"
+            )
+        return views
+
+
+def augmentation_of(name: str) -> OwnAugmentation:
+    """Return the augmentation called "package.module:function".
+
+    Raises:
+        ConfigError: there is no such function.
+    """
+    if name.count(":") != 1:
+        raise ConfigError(f"augmentation is '{name}'; expected 'package.module:function'")
+    function = plugins.foreign(name, "augmentation")
+    if not callable(function):
+        raise ConfigError(f"augmentation '{name}' is {type(function).__name__}; expected a function(inputs, generator)")
+    return OwnAugmentation(name, function)
+
+
+def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None:
+    """Try an augmentation out on some `records` `(n, ...)`, on the CPU, at least two.
+
+    One record is changed at a time: the views of all others have to be the same to the last bit, under the same draws.
+
+    Raises:
+        ConfigError: it fails, draws from another stream than the one that it is given, or gives no views of the records.
+        UnsupportedMechanism: a record's view was seen to change with another record of the batch.
+    """
+
+    def views(inputs: Tensor, seed: int) -> Tensor:
+        return augmentation.views(inputs.clone(), torch.Generator().manual_seed(seed))
+
+    for seed in range(_SEEDS):
+        with seeded_stream(Seed(seed)):
+            base = views(records, seed)
+        with seeded_stream(Seed(seed + 1)):
+            repetition = views(records, seed)
+        if not _equal(base, repetition):
+            raise ConfigError(
+                f"augmentation '{augmentation.name}' gives other views when it is called again with the same seed: draw from "
+                "the generator that it is given (torch.rand(..., generator=generator)), and keep nothing between calls"
+            )
+        for number, batch in _changes(records):
+            rest = torch.arange(len(records)) != number
+            with seeded_stream(Seed(seed)):
+                candidates = views(batch, seed)
+            if not _equal(candidates[rest], base[rest]):
+                raise UnsupportedMechanism(
+                    f"augmentation '{augmentation.name}': the view of a record changes with another record of the batch, as in "
+                    "mixup or batch statistics, so no clipping of one record's gradient bounds its influence; make every view "
+                    "of one record alone, with as many draws whatever it holds"
+                )
+
+
+def _changes(records: Tensor) -> list[tuple[int, Tensor]]:
+    """Return batches in which one record is another: that of its neighbour, or itself far away; with its number."""
+    batches = []
+    for number in range(min(_RECORDS, len(records))):
+        values = [records[number - 1]]
+        if records.is_floating_point():
+            values.append(100.0 - 3.0 * records[number])
+        for value in values:
+            batch = records.clone()
+            batch[number] = value
+            batches.append((number, batch))
+    return batches
+
+
+def _equal(left: Tensor, right: Tensor) -> bool:
+    return bool(((left == right) | (left.isnan() & right.isnan())).all())

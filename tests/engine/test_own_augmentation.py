@@ -1,0 +1,129 @@
+"""A user's augmentation: views of single records from a stream of each model; what reaches other records is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.events import dp_sgd, sgd
+from audit.engine.dp_options import Technique
+from audit.engine.ensemble import train
+from audit.engine.schedule import ScheduleSettings
+from audit.execution.code import foreign_modules
+from audit.trainers.dpsgd import DpSgdTrainer
+from audit.trainers.sgd import SgdTrainer
+from tests.engine import cases
+
+NOISY = dp_sgd(noise_multiplier=1.0, clip_norm=0.3, sample_rate=0.3, steps=4)
+KEPT: list[Tensor] = []
+
+
+def erased(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    """Each record without a number of its own."""
+    places = torch.randint(inputs.shape[1], (len(inputs), 1), generator=generator).to(inputs.device)
+    return inputs.scatter(1, places, 0.0)
+
+
+def jittered(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    inputs += 0.1 * torch.randn(inputs.shape, generator=generator, dtype=inputs.dtype)
+    return inputs if float(torch.rand((), generator=generator)) < 0.5 else -inputs  # a coin of the whole batch is no record's
+
+
+def mixed_up(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    order = torch.rand(len(inputs), generator=generator).argsort()
+    return 0.9 * inputs + 0.1 * inputs[order]
+
+
+def rarely_mixed(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.where(inputs.abs().amax() > 50.0, inputs + 1.0, inputs)
+
+
+def centred(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    return inputs - inputs.mean(0)
+
+
+def by_content(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    """As many draws as there are positive numbers: a record moves the draws of those behind it."""
+    return torch.stack([row + torch.rand(int((row > 0).sum()), generator=generator).sum() for row in inputs])
+
+
+def from_global(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    return inputs + torch.rand_like(inputs)
+
+
+def from_numpy(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    return inputs + float(np.random.random())  # noqa: NPY002
+
+
+def remembering(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    KEPT.append(inputs.mean())
+    return inputs + KEPT[-2] if len(KEPT) > 1 else inputs
+
+
+def shorter(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    return inputs[:, :-1]
+
+
+def failing(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    raise KeyError("crop")
+
+
+def named(name: str) -> str:
+    return f"{__name__}:{name}"
+
+
+@pytest.mark.parametrize("name", ["erased", "jittered"])
+@pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=4)], ids=["private", "plain"])
+def test_models_have_draws_of_their_own_whatever_runs_beside_them(name: str, mechanism: Any) -> None:
+    technique = Technique(copies=2, augmentation=named(name))
+    job = cases.job(mechanism)
+    together, alone = (train(job, cases.silent, ScheduleSettings(model_chunk=chunk), technique) for chunk in (3, 1))
+    plain = train(job, cases.silent, None, Technique(copies=2))
+    for key, value in together.weights.items():
+        np.testing.assert_array_equal(value, alone.weights[key])
+        assert not np.array_equal(value, plain.weights[key])
+    assert (together.executed.recomputed >= 0).all() and (together.executed.recomputed < 1e-4).all()
+    if mechanism is NOISY:  # the copies of a record are clipped as one
+        assert together.executed.largest_norm.max() <= 1.0 + 1e-6
+
+
+@pytest.mark.parametrize("trainer", [DpSgdTrainer, SgdTrainer])
+def test_trainers_take_it_and_its_code_is_in_the_key_of_a_job(trainer: Any) -> None:
+    own = trainer(augmentation=named("jittered"))
+    job = cases.job(NOISY if trainer is DpSgdTrainer else sgd(sample_rate=0.3, steps=4))
+    own.fit(job, cases.silent)
+    assert foreign_modules({"trainer": {"kind": "dpsgd", "augmentation": named("jittered")}}) == (__name__.partition(".")[0],)
+
+
+@pytest.mark.parametrize("name", ["mixed_up", "rarely_mixed", "centred", "by_content"])
+def test_augmentation_that_mixes_records_is_refused(name: str) -> None:
+    with pytest.raises(UnsupportedMechanism, match=f"'{named(name)}': the view of a record changes with another record"):
+        train(cases.job(NOISY), cases.silent, None, Technique(augmentation=named(name)))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("from_global", "gives other views when it is called again"),
+        ("from_numpy", "gives other views when it is called again"),
+        ("remembering", "gives other views when it is called again"),
+        ("shorter", r"returns torch\.float32 of shape \(\d+, 4\) for torch\.float32 of shape \(\d+, 5\)"),
+        ("failing", r"on a batch of shape \(\d+, 5\): KeyError: 'crop' \(.*test_own_augmentation\.py, line \d+\)"),
+        ("KEPT", "expected a function"),
+        ("absent", "cannot load"),
+    ],
+)
+def test_what_is_no_augmentation_is_refused(name: str, words: str) -> None:
+    KEPT.clear()
+    with pytest.raises(ConfigError, match=words):
+        train(cases.job(NOISY), cases.silent, None, Technique(augmentation=named(name)))
+
+
+def test_a_name_without_a_module_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"expected 'package\.module:function'"):
+        train(cases.job(NOISY), cases.silent, None, Technique(augmentation="crop"))
