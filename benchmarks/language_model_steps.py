@@ -1,6 +1,6 @@
 """One training step of adapters (LoRA): plain and private, by the own layer and by hooks on peft's model, beside Opacus.
 
-    OMP_NUM_THREADS=1 python benchmarks/language_model_steps.py [--rounds 8] [--only steps together]
+    OMP_NUM_THREADS=1 python benchmarks/language_model_steps.py [--rounds 8] [--only steps together wide]
 
 Processor time of one thread; all variants take turns in one process, and each figure is the median over rounds of the ratio to
 its partner of the same round. Needs the extra `llm` and opacus. The second table: 32 adapters on one frozen model, together
@@ -47,6 +47,16 @@ MODELS: dict[str, tuple[dict[str, Any], Adapter]] = {
 SHAPES = ((32, 64), (8, 32))
 TOGETHER = ((1, 16), (1, 32), (2, 32), (4, 64), (16, 64))
 ADAPTERS = 32
+WIDE: dict[str, Any] = {
+    "architecture": "llama",
+    "options": {
+        "hidden_size": 896,
+        "intermediate_size": 4864,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
+    },
+}  # two of the 24 layers of a model of 0.5 B parameters, with a small vocabulary
 PAIRS = (
     ("own DP / own plain", "own DP", "own plain"),
     ("own DP / peft plain", "own DP", "peft plain"),
@@ -198,6 +208,30 @@ def together(rounds: int) -> None:
             print(f"| {name} | {rows} x {length} | {cells} |", flush=True)
 
 
+def wide(rounds: int) -> None:
+    """Print how much of a matrix product's rate a private step reaches at the width of a model of 0.5 B parameters."""
+    adapter = Adapter(rank=8, layers=("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"))
+    rows, length = 8, 256
+    text_model = model(WIDE, adapter, length)
+    learners = AdapterModels(text_model, text_model.flat.clone())
+    tokens, labels = batch(rows, length)
+    owner, square = torch.zeros(rows, dtype=torch.int64), torch.randn(1024, 1024)
+    weights = sum(value.numel() for value in text_model.module.parameters() if not value.requires_grad and value.ndim == 2)
+    weights -= VOCABULARY * WIDE["options"]["hidden_size"]  # an embedding is a look-up
+    work = 4 * weights * rows * length  # twice the weights for the pass forward, twice for the gradient of activations
+    calls = {
+        "plain": lambda: Own(learners=learners, clip=None).step(tokens, labels, owner, {}),
+        "private": lambda: Own(learners=learners, clip=Clip(norm=1.0)).step(tokens, labels, owner, {}),
+        "product": lambda: [torch.mm(square, square) for _ in range(20)] and None,
+    }
+    seconds = timed(calls, rounds, 1)
+    rates = {name: work / statistics.median(seconds[name]) / 1e9 for name in ("plain", "private")}
+    product = 20 * 2 * 1024**3 / statistics.median(seconds["product"]) / 1e9
+    print(f"frozen weights {weights:,}, {rows} x {length} tokens, GFLOP/s of one thread: product {product:.1f}")
+    for name, rate in rates.items():
+        print(f"{name} step {rate:.1f}, {100 * rate / product:.0f} % of the product")
+
+
 def _gain(spec: dict[str, Any], adapter: Adapter, shape: tuple[int, int], clip: Clip | None, rounds: int) -> float:
     """How many times as long 32 adapters take one after another: sums of gradients, noise and AdamW, passes of 64 records."""
     rows, length = shape
@@ -241,7 +275,7 @@ def _update(flat: Tensor, total: Tensor, clip: Clip | None, state: dict[str, Any
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--only", nargs="+", default=["steps", "together"], choices=["steps", "together"])
+    parser.add_argument("--only", nargs="+", default=["steps", "together"], choices=["steps", "together", "wide"])
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
@@ -249,6 +283,8 @@ def main() -> None:
         steps(options.rounds)
     if "together" in options.only:
         together(options.rounds)
+    if "wide" in options.only:
+        wide(options.rounds)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,15 @@ import audit
 from audit.core.game_results import AttackResult
 from audit.core.results import AuditReport
 
-COINS = ("new_token", "rare_bigrams", "random_tokens", "unlikely_suffix", "formatted_secret", "held_out")
+COINS = (
+    "new_token",
+    "searched_token",
+    "rare_bigrams",
+    "random_tokens",
+    "unlikely_suffix",
+    "formatted_secret",
+    "held_out",
+)
 SECRET = {"kind": "redrawn_secret", "length": 1}
 EPSILONS = (None, 8, 2)
 COUNTS = (125, 250, 500, 1000)
