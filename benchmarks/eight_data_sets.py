@@ -14,7 +14,8 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -61,50 +62,53 @@ def main() -> None:
 def measured(name: str, game: str, chosen: argparse.Namespace) -> dict[str, Array]:
     """AUC and both TPRs `(targets, 3)` of every attack; a rate that too few nonmembers resolve is NaN."""
     arrays, _ = kept_models(name, chosen)
-    rows = evenly(chosen.models, chosen.targets)
     path = chosen.out / f"peers-{game}-{name}-{chosen.models}-{chosen.targets}-{chosen.seed}.npz"
-    earlier: dict[str, Array] = {}
+    results: dict[str, Array] = {}
     if path.is_file():
         with np.load(path, allow_pickle=False) as stored:
-            earlier = dict(stored)
-    fresh = scored(arrays, game, chosen, rows, set(earlier))
-    if fresh:
-        temporary = path.with_suffix(".tmp.npz")
-        np.savez(temporary, **earlier, **fresh)
-        os.replace(temporary, path)
-    return earlier | fresh
-
-
-def scored(
-    arrays: Mapping[str, Array], game: str, chosen: argparse.Namespace, rows: Array, known: set[str]
-) -> dict[str, Array]:
-    """The figures of all attacks that are not known from an earlier call."""
+            results = dict(stored)
+    rows = evenly(chosen.models, chosen.targets)
     models = Models(logits=arrays["logits"].astype(np.float64), labels=arrays["labels"], included=arrays["included"])
-    view = View.of(included=models.included, logits=arrays["logits"])
-    results = {}
-    for name, spec in OURS[game].items():
-        if name in chosen.without or f"ours: {name}" in known:
+    for attack, score in attacks(game, models, chosen, rows).items():
+        if attack in results or attack.removeprefix("ours: ") in chosen.without:
             continue
         began = time.process_time()
+        results[attack] = resolved(figures(score()), models)
+        print(f"# {name} {game} {attack} {time.process_time() - began:.1f} CPU s", flush=True)
+        temporary = path.with_suffix(".tmp.npz")
+        np.savez(temporary, **results)  # type: ignore[arg-type]
+        os.replace(temporary, path)
+    return results
+
+
+def attacks(
+    game: str, models: Models, chosen: argparse.Namespace, rows: Array
+) -> dict[str, Callable[[], leave_one_out.LeaveOneOut]]:
+    """What scores the target models `rows` by each attack, ours first."""
+    view = View.of(included=models.included, logits=models.logits.astype(np.float32))
+
+    def own(spec: Mapping[str, object]) -> leave_one_out.LeaveOneOut:
         attack = plugins.build("attacks.scorers", dict(spec))
-        results[f"ours: {name}"] = figures(leave_one_out.leave_one_out(attack, view, models.labels, Seed(0), rows))
-        print(f"# ours: {name} {time.process_time() - began:.1f} CPU s", flush=True)
-    for name, peer in PEERS[game].items():
-        if name in chosen.without or name in known:
-            continue
-        began = time.process_time()
+        return leave_one_out.leave_one_out(attack, view, models.labels, Seed(0), rows)
+
+    def other(name: str, peer: Peer) -> leave_one_out.LeaveOneOut:
         score = peer(models, chosen.sources)
         values = np.stack([score(int(row)) for row in rows])
         if np.isnan(values).any():
             raise SystemExit(f"{name} gives {int(np.isnan(values).sum())} scores that are not a number")
-        results[name] = figures(leave_one_out.LeaveOneOut(values=values, included=models.included[rows], models=rows))
-        print(f"# {name} {time.process_time() - began:.1f} CPU s", flush=True)
+        return leave_one_out.LeaveOneOut(values=values, included=models.included[rows], models=rows)
+
+    ours = {f"ours: {name}": partial(own, spec) for name, spec in OURS[game].items()}
+    return ours | {name: partial(other, name, peer) for name, peer in PEERS[game].items()}
+
+
+def resolved(values: Array, models: Models) -> Array:
+    """The figures, those NaN that too few nonmembers resolve."""
     nonmembers = int((~models.included).sum(axis=1).min())
     for place, least in enumerate(LEAST_NONMEMBERS.values(), start=1):
         if nonmembers < least:
-            for values in results.values():
-                values[:, place] = np.nan
-    return results
+            values[:, place] = np.nan
+    return values
 
 
 def means(results: Mapping[str, Mapping[str, Array]]) -> str:

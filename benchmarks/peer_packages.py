@@ -172,8 +172,16 @@ def leakpro_lira(online: bool) -> Peer:
             attack.target_logits = attack.rescale_logits(models.logits[target].copy(), models.labels)
             rows = [attack.rescale_logits(models.logits[row].copy(), models.labels) for row in models.others(target)]
             attack.shadow_models_logits = np.array(rows)
+            # the package stops at a record that all of its models, or none, trained on
+            complete = attack.out_indices.any(axis=0) & ~(online & attack.out_indices.all(axis=0))
+            attack.shadow_models_logits = attack.shadow_models_logits[:, complete]
+            attack.target_logits, attack.out_indices = attack.target_logits[complete], attack.out_indices[:, complete]
+            count = int(complete.sum())
+            attack.audit_dataset |= {"data": np.arange(count), "in_members": np.arange(count)}
             attack.run_attack()
-            return np.asarray(attack.in_member_signals[:, 0])
+            values = np.full(len(complete), np.median(attack.in_member_signals))
+            values[complete] = attack.in_member_signals[:, 0]
+            return values
 
         return score
 

@@ -45,8 +45,8 @@ class LearnedCombination:
         included = reading.memberships(reference, 4, "learned_combination", online=True)
         target_values, reference_values = reading.mean_confidences(target, reference, "learned_combination")
         temperature = _temperature.fitted_temperature(target, reference, "learned_combination", online=True)
-        losses, their_losses = _temperature.tempered_losses(target, reference, "learned_combination", temperature)
-        return learned_score.learned_log_odds(target_values, reference_values, included, self.rows, (-losses, -their_losses))
+        log_p = _temperature.tempered_log_p(target, reference, "learned_combination", temperature)
+        return learned_score.learned_log_odds(target_values, reference_values, included, self.rows, log_p)
 
 
 PLUGIN = LearnedCombination

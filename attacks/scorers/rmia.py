@@ -62,12 +62,12 @@ class Rmia:
         temperature = self.temperature or _temperature.fitted_temperature(
             target, reference, "rmia", online=self.online, offline_weight=self.offline_weight
         )
-        losses, their_losses = _temperature.tempered_losses(target, reference, "rmia", temperature)
-        ratio = membership.log_ratio(-losses, -their_losses, included, online=self.online, offline_weight=self.offline_weight)
+        log_p, their_log_p = _temperature.tempered_log_p(target, reference, "rmia", temperature)
+        ratio = membership.log_ratio(log_p, their_log_p, included, online=self.online, offline_weight=self.offline_weight)
         if not self.population:
             return ratio
         of_references = membership.log_ratio_of_references(
-            -their_losses, included, online=self.online, offline_weight=self.offline_weight
+            their_log_p, included, online=self.online, offline_weight=self.offline_weight
         )
         return population.normal_score(ratio, of_references[~included])
 

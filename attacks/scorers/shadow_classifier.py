@@ -13,6 +13,7 @@ from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.scoring import logistic, reference_fit, signals
+from audit.stats.spread import parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,10 @@ class ShadowClassifier:
             for model in range(models)
         ]
         classifier = logistic.fit(np.concatenate(features), included[:models, columns].ravel())
-        return classifier.log_odds(self._features(logits, labels))
+        scores = np.empty(len(labels))
+        for part in parts(len(labels)):
+            scores[part] = classifier.log_odds(self._features(logits[:, part], labels[part]))
+        return scores
 
     def _features(self, logits: Array, labels: Array) -> Array:
         """`(m, features)`, averaged over queries."""

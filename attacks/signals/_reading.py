@@ -76,7 +76,7 @@ def with_confidences(models: View, labels: Array | None) -> View:
 def mean_confidences(target: View, reference: View, attack: str) -> tuple[Array, Array]:
     """The same averaged over queries: `(m,)` and `(k, m)`."""
     target_values, reference_values = confidences(target, reference, attack)
-    return target_values.mean(axis=0), reference_values.mean(axis=1)
+    return query_mean(target_values, 0), query_mean(reference_values, 1)
 
 
 def losses(target: View, reference: View, attack: str) -> tuple[Array, Array]:
@@ -89,9 +89,9 @@ def losses(target: View, reference: View, attack: str) -> tuple[Array, Array]:
         target_values, reference_values = (
             np.asarray(side, dtype=np.float64) for side in signal_pair("losses", target, reference, attack)
         )
-        return with_queries(target_values, 2).mean(axis=0), with_queries(reference_values, 3).mean(axis=1)
+        return query_mean(with_queries(target_values, 2), 0), query_mean(with_queries(reference_values, 3), 1)
     target_values, reference_values = confidences(target, reference, attack)
-    return np.logaddexp(0.0, -target_values).mean(axis=0), np.logaddexp(0.0, -reference_values).mean(axis=1)
+    return query_mean(losses_of_confidences(target_values), 0), query_mean(losses_of_confidences(reference_values), 1)
 
 
 def is_regression(target: View, key: str) -> bool:
@@ -243,6 +243,17 @@ def class_labels(target: View, attack: str) -> Array:
 def with_queries(values: Array, axes: int) -> Array:
     """Return `values` with an axis of queries before that of records: one query where it lacks it."""
     return values if values.ndim == axes else values.reshape(*values.shape[:-1], 1, values.shape[-1])
+
+
+def query_mean(values: Array, axis: int) -> Array:
+    """The mean over an axis of queries; of a single query itself, without a copy."""
+    return np.asarray(values.mean(axis=axis)) if values.shape[axis] != 1 else values.squeeze(axis)
+
+
+def losses_of_confidences(confidences: Array) -> Array:
+    """Losses in nats of logit-scaled confidences, of the same shape."""
+    losses = np.negative(confidences)
+    return np.asarray(np.logaddexp(0.0, losses, out=losses))
 
 
 def unusable(values: Array) -> int:

@@ -1,4 +1,4 @@
-"""Losses at a temperature other than the model's, and the temperature that tells members apart best among the references."""
+"""Log probabilities at a temperature other than the model's, and the one that tells members best among the references."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from audit.stats.spread import evenly
 _PAIRS, _FEWEST_RECORDS = 64_000, 1000
 
 
-def tempered_losses(target: View, reference: View, attack: str, degree: float) -> tuple[Array, Array]:
-    """Losses with all logits divided by the temperature `degree` first, in nats, averaged over queries: `(m,)` and `(k, m)`.
+def tempered_log_p(target: View, reference: View, attack: str, degree: float) -> tuple[Array, Array]:
+    """Log probabilities of the label, logits divided by `degree` first, averaged over queries: new arrays `(m,)` and `(k, m)`.
 
     Where only losses are shown, the confidence is divided: exact for two classes.
 
@@ -34,10 +34,13 @@ def tempered_losses(target: View, reference: View, attack: str, degree: float) -
     else:
         labels = reading.class_labels(target, attack)
         target_values, reference_values = (
-            reading.with_queries(signals.scaled_confidence(values / degree, labels), axes)
+            reading.with_queries(signals.scaled_confidence(values, labels, degree), axes)
             for values, axes in zip(reading.signal_pair("logits", target, reference, attack), (2, 3), strict=True)
         )
-    return np.logaddexp(0.0, -target_values).mean(axis=0), np.logaddexp(0.0, -reference_values).mean(axis=1)
+    target_losses, reference_losses = map(reading.losses_of_confidences, (target_values, reference_values))
+    # in place: with a million records the references' take more memory than anything else here
+    log_p, their_log_p = (np.negative(losses, out=losses) for losses in (target_losses, reference_losses))
+    return reading.query_mean(log_p, 0), reading.query_mean(their_log_p, 1)
 
 
 def with_tempered_confidences(models: View, labels: Array | None) -> View:
@@ -47,7 +50,7 @@ def with_tempered_confidences(models: View, labels: Array | None) -> View:
         return models
     logits = np.asarray(models["logits"])
     tempered = {
-        _key(degree): signals.scaled_confidence(logits / degree, np.asarray(labels))
+        _key(degree): signals.scaled_confidence(logits, np.asarray(labels), degree)
         for degree in temperature.GRID
         if degree != 1
     }
@@ -87,7 +90,7 @@ def fitted_temperature(
     labels = None if target.labels is None else np.asarray(target.labels)[columns]
     stand_in = View(signals={key: array[0] for key, array in subset.signals.items()}, labels=labels)
     return temperature.fit(
-        lambda degree: tempered_losses(stand_in, subset, attack, degree)[1],
+        lambda degree: tempered_log_p(stand_in, subset, attack, degree)[1],
         np.asarray(subset.included, dtype=bool),
         online=online,
         offline_weight=offline_weight,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from audit.stats.scoring import logistic, membership, reference_fit
+from audit.stats.spread import parts
 
 Array = NDArray[Any]
 
@@ -51,7 +52,10 @@ def learned_log_odds(
     first = logistic.fit(training, coins, ridge=ridge).log_odds(training)
     classifier = logistic.fit(training, coins, ridge=ridge, weights=_tail_weights(first, coins))
     ratio = membership.log_ratio(own_log_p, their_log_p, included, online=True, offline_weight=weight)
-    return classifier.log_odds(_features(target_values, everyone, ratio, 1))
+    out = np.empty(len(target_values))
+    for part in parts(len(out)):
+        out[part] = classifier.log_odds(_features(target_values[part], reference_fit.at(everyone, part), ratio[part], 1))
+    return out
 
 
 def _tail_weights(log_odds: Array, coins: Array) -> Array:

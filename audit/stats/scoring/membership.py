@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from audit.stats.scoring import normal, reference_fit
+from audit.stats.spread import parts
 
 Array = NDArray[Any]
 
@@ -89,8 +90,16 @@ def log_ratio(log_p: Array, their_log_p: Array, included: Array, *, online: bool
     References:
         Zarifzadeh et al. 2024, arXiv 2312.03262, equations 5 and 11; Lassila et al. 2025, arXiv 2505.24089.
     """
+    out = np.empty(np.shape(log_p))
+    for part in parts(their_log_p.shape[1], len(their_log_p)):
+        coins = included[:, part]
+        out[part] = log_p[part] - _log_average(their_log_p[:, part], coins, online, offline_weight)
+    return out
+
+
+def _log_average(their_log_p: Array, included: Array, online: bool, w: float) -> Array:
+    """Log of the average `p(x)` of `log_ratio`, `(m,)`."""
     with_record, without = _log_mean_exp(their_log_p, included), _log_mean_exp(their_log_p, ~included)
-    w = offline_weight
     with np.errstate(divide="ignore"):
         complement = np.log1p(-w)
         from_nonmembers = np.logaddexp(without + np.log1p(w), complement) - np.log(2)
@@ -101,8 +110,7 @@ def log_ratio(log_p: Array, their_log_p: Array, included: Array, *, online: bool
     else:
         average = from_nonmembers
     only_members = ~(~included).any(axis=0)
-    average = np.where(only_members, np.logaddexp(with_record, log_mean_out) - np.log(2), average)
-    return np.asarray(log_p - average)
+    return np.asarray(np.where(only_members, np.logaddexp(with_record, log_mean_out) - np.log(2), average))
 
 
 def log_ratio_of_references(
@@ -135,12 +143,14 @@ def smoothed_rank(target_values: Array, reference_values: Array, included: Array
     """
     _, nonmember = reference_fit.sides(reference_values, included)
     width = nonmember.fixed_std * np.maximum(nonmember.count, 1) ** -0.2
-    centres = np.where(included, np.nan, reference_values)
     nobody = nonmember.count == 0
-    if nobody.any():
-        centres[0, nobody] = nonmember.mean[nobody]  # the predicted mean stands in for a model
-    z = (target_values - centres) / width
-    return _nan_log_sum_exp(special.log_ndtr(z)) - _nan_log_sum_exp(special.log_ndtr(-z))
+    out = np.empty(np.shape(target_values))
+    for part in parts(len(out), len(reference_values)):
+        centres = np.where(included[:, part], np.nan, reference_values[:, part])
+        centres[0, nobody[part]] = nonmember.mean[part][nobody[part]]  # the predicted mean stands in for a model
+        z = (target_values[part] - centres) / width[part]
+        out[part] = _nan_log_sum_exp(special.log_ndtr(z)) - _nan_log_sum_exp(special.log_ndtr(-z))
+    return out
 
 
 def spread(side: reference_fit.Side, variance: str, prior_strength: float) -> tuple[Array | None, Array]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.stats.spread import evenly
+from audit.stats.spread import evenly, parts
 
 Array = NDArray[Any]
 
@@ -108,7 +108,7 @@ def training_pairs(included: Array, rows: int) -> tuple[int, Array]:
     return max(min(len(included), rows // max(len(columns), 1)), int(np.argmax(has_both)) + 1), columns
 
 
-def at(sides: tuple[Side, Side], columns: Array) -> tuple[Side, Side]:
+def at(sides: tuple[Side, Side], columns: Array | slice) -> tuple[Side, Side]:
     """The same sides for some of the records; what holds for all, their standard deviation, stays."""
     member, nonmember = (
         replace(side, count=side.count[columns], mean=side.mean[columns], squares=side.squares[columns]) for side in sides
@@ -169,10 +169,14 @@ def shrunk(side: Side, prior_strength: float) -> tuple[Array, Array]:
 
 def _moments(values: Array, mask: Array) -> tuple[Array, Array, Array]:
     """Count, mean and squared deviations of each record; of equal signals the mean is that signal, to the last bit."""
-    count, shifts = mask.sum(axis=0), values - values[0]
-    shift = np.einsum("km,km->m", shifts, mask) / np.maximum(count, 1)
-    rest = (shifts - shift) * mask
-    return count, values[0] + shift, np.einsum("km,km->m", rest, rest)
+    count, mean, squares = mask.sum(axis=0), np.empty(values.shape[1]), np.empty(values.shape[1])
+    for part in parts(values.shape[1], len(values)):
+        subset, coins = values[:, part], mask[:, part]
+        shifts = subset - subset[0]
+        shift = np.einsum("km,km->m", shifts, coins) / np.maximum(count[part], 1)
+        rest = (shifts - shift) * coins
+        mean[part], squares[part] = subset[0] + shift, np.einsum("km,km->m", rest, rest)
+    return count, mean, squares
 
 
 def _without_self(values: Array, mask: Array, side: Side) -> tuple[Array, Array, Array]:

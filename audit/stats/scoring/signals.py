@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-_BLOCK = 1 << 21  # logits handled at once (16 MiB in float64): bounds memory whatever the number of models
+_FEW = 16  # classes
+_BLOCK = 1 << 16  # logits handled at once: 512 KiB in float64, so that they stay in the cache of a core
 
 
 def cross_entropy(logits: Array, labels: Array) -> Array:
@@ -40,8 +41,10 @@ def binary_cross_entropy(logits: Array, labels: Array) -> Array:
     return np.asarray(np.logaddexp(0.0, np.where(np.asarray(labels) == 1, -values, values)).sum(axis=-1))
 
 
-def scaled_confidence(logits: Array, labels: Array) -> Array:
+def scaled_confidence(logits: Array, labels: Array, temperature: float = 1.0) -> Array:
     """Logit-scaled confidence `z_y - logsumexp(z_j, j != y)` of each record, which equals `log(p_y / (1 - p_y))`.
+
+    Logits are divided by `temperature` first.
 
     Raises:
         ValueError: shapes do not fit, one class only, or a label that is no class.
@@ -52,7 +55,9 @@ def scaled_confidence(logits: Array, labels: Array) -> Array:
     >>> scaled_confidence(np.array([[2.0, 0.0, 0.0]]), np.array([0])).round(4).tolist()
     [1.3069]
     """
-    return _blockwise(_scaled_confidence, logits, labels)
+    if temperature == 1:
+        return _blockwise(_scaled_confidence, logits, labels)
+    return _blockwise(lambda z, own: _scaled_confidence(np.divide(z, temperature, out=z), own), logits, labels)
 
 
 def scaled_confidence_of_losses(losses: Array) -> Array:
@@ -168,8 +173,19 @@ def _log_output_gradient_norm(z: Array, labels: Array) -> Array:
 
 
 def _logsumexp(z: Array) -> Array:
-    peak = z.max(axis=-1, keepdims=True)
-    return np.asarray(peak[..., 0] + np.log(np.exp(z - peak).sum(axis=-1)))
+    peak = _peak(z)
+    terms = z - peak[..., None]
+    return np.asarray(peak + np.log(np.exp(terms, out=terms).sum(axis=-1)))
+
+
+def _peak(z: Array) -> Array:
+    """`z.max(axis=-1)`; of few classes column by column, some three times as fast."""
+    if z.shape[-1] > _FEW:
+        return np.asarray(z.max(axis=-1))
+    peak = z[..., 0].copy()
+    for column in range(1, z.shape[-1]):
+        np.maximum(peak, z[..., column], out=peak)
+    return peak
 
 
 def _label_index(z: Array, labels: Array) -> Array:

@@ -43,7 +43,10 @@ def strength(rows: Sequence[Array], included: Sequence[Array]) -> TailPower:
     >>> strength([np.array([3.0, 2.0, 1.0, 0.0])], [np.array([True, False, True, False])])
     TailPower(tpr=0.5, auc=0.75)
     """
-    sides = [(values[coins], values[~coins]) for values, coins in zip(rows, included, strict=True)]
-    tprs = [tpr_at(members, nonmembers, FPR) for members, nonmembers in sides]
-    aucs = [roc.auc(members, nonmembers) for members, nonmembers in sides]
-    return TailPower(tpr=float(np.mean(tprs)), auc=float(np.mean(aucs)))
+    aucs = [roc.auc(values[coins], values[~coins]) for values, coins in zip(rows, included, strict=True)]
+    return TailPower(tpr=mean_tpr(rows, included), auc=float(np.mean(aucs)))
+
+
+def mean_tpr(rows: Sequence[Array], included: Sequence[Array]) -> float:
+    """Mean TPR at 1 % FPR of an attack that scored several models, as `strength` takes them."""
+    return float(np.mean([tpr_at(values[coins], values[~coins], FPR) for values, coins in zip(rows, included, strict=True)]))

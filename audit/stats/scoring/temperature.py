@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.stats.scoring import membership
-from audit.stats.scoring.strength import strength
+from audit.stats.scoring.strength import mean_tpr, strength
 from audit.stats.spread import evenly
 
 Array = NDArray[Any]
@@ -23,11 +23,11 @@ _TARGETS = 16  # references that are attacked at most
 _SIDE = 10  # records on the smaller side, below which a model's ROC says nothing
 
 
-def fit(losses_at: Callable[[float], Array], included: Array, *, online: bool, offline_weight: float) -> float:
+def fit(log_p_at: Callable[[float], Array], included: Array, *, online: bool, offline_weight: float) -> float:
     """The temperature at which the log ratio of RMIA is strongest on references, each attacked with all the others.
 
     Args:
-        losses_at: of a temperature, the references' losses `(k, m)` with logits divided by it.
+        log_p_at: of a temperature, the references' log probabilities of the label `(k, m)` with logits divided by it.
         included: `(k, m)` bool.
 
     Returns:
@@ -40,10 +40,14 @@ def fit(losses_at: Callable[[float], Array], included: Array, *, online: bool, o
     rows = rows[evenly(len(rows), _TARGETS)]
     coins = list(included[rows])
 
-    def power(temperature: float) -> tuple[float, float]:
-        ratios = membership.log_ratio_of_references(
-            -losses_at(temperature), included, online=online, offline_weight=offline_weight
-        )
-        return strength(list(ratios[rows]), coins)
+    def ratios(temperature: float) -> list[Array]:
+        log_p = log_p_at(temperature)
+        found = membership.log_ratio_of_references(log_p, included, online=online, offline_weight=offline_weight)
+        return list(found[rows])
 
-    return max(GRID, key=power)
+    scores = {temperature: ratios(temperature) for temperature in GRID}
+    tprs = {temperature: mean_tpr(values, coins) for temperature, values in scores.items()}
+    strongest = [temperature for temperature in GRID if tprs[temperature] == max(tprs.values())]
+    if len(strongest) == 1:  # the AUC decides ties alone
+        return strongest[0]
+    return max(strongest, key=lambda temperature: strength(scores[temperature], coins))
