@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-_FEW = 16  # classes
+_NARROW = 16  # classes
 _BLOCK = 1 << 16  # logits handled at once: 512 KiB in float64, so that they stay in the cache of a core
 
 
@@ -180,7 +180,7 @@ def _logsumexp(z: Array) -> Array:
 
 def _peak(z: Array) -> Array:
     """`z.max(axis=-1)`; of few classes column by column, some three times as fast."""
-    if z.shape[-1] > _FEW:
+    if z.shape[-1] > _NARROW:
         return np.asarray(z.max(axis=-1))
     peak = z[..., 0].copy()
     for column in range(1, z.shape[-1]):

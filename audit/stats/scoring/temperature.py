@@ -42,8 +42,8 @@ def fit(log_p_at: Callable[[float], Array], included: Array, *, online: bool, of
 
     def ratios(temperature: float) -> list[Array]:
         log_p = log_p_at(temperature)
-        found = membership.log_ratio_of_references(log_p, included, online=online, offline_weight=offline_weight)
-        return list(found[rows])
+        log_ratios = membership.log_ratio_of_references(log_p, included, online=online, offline_weight=offline_weight)
+        return list(log_ratios[rows])
 
     scores = {temperature: ratios(temperature) for temperature in GRID}
     tprs = {temperature: mean_tpr(values, coins) for temperature, values in scores.items()}
