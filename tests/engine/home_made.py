@@ -99,6 +99,51 @@ class RightStep(HomeMadeStep):
         }
 
 
+class TokenMeanStep(RightStep):
+    """Clips a text's share of the mean over all tokens of the batch (`num_items_in_batch`): its neighbours change it."""
+
+    _rows = 1
+
+    def __call__(
+        self,
+        params: Mapping[str, Tensor],
+        batch: tuple[Tensor, ...],
+        generator: torch.Generator,
+        *,
+        noise_multiplier: float,
+        clip_norm: float,
+    ) -> dict[str, Tensor]:
+        self._rows = max(len(batch[0]), 1)
+        return super().__call__(params, batch, generator, noise_multiplier=noise_multiplier, clip_norm=clip_norm)
+
+    def _gradients(self, params: Mapping[str, Tensor], batch: tuple[Tensor, ...]) -> dict[str, Tensor]:
+        return {name: value / self._rows for name, value in super()._gradients(params, batch).items()}
+
+
+class PackedStep(HomeMadeStep):
+    """Clips the gradient of two texts packed in a row as if they were one record."""
+
+    def __call__(
+        self,
+        params: Mapping[str, Tensor],
+        batch: tuple[Tensor, ...],
+        generator: torch.Generator,
+        *,
+        noise_multiplier: float,
+        clip_norm: float,
+    ) -> dict[str, Tensor]:
+        totals = {name: torch.zeros_like(value) for name, value in params.items()}
+        for first in range(0, len(batch[0]), 2):
+            gradients = self._gradients(params, (batch[0][first : first + 2],))
+            norm = float(torch.stack([value.norm() for value in gradients.values()]).norm())
+            factor = min(1.0, clip_norm / max(norm, 1e-12))
+            totals = {name: total + factor * gradients[name] for name, total in totals.items()}
+        scale = noise_multiplier * clip_norm
+        return {
+            name: params[name] - total - scale * torch.randn(total.shape, generator=generator) for name, total in totals.items()
+        }
+
+
 def odd_text(seed: int = 0) -> Tensor:
     """Random tokens `(1, 12)`."""
     return torch.from_numpy(np.random.default_rng(seed).integers(0, 256, (1, 12)))

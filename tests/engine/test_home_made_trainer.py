@@ -15,7 +15,7 @@ from audit.step_checks.run import check_step
 
 pytest.importorskip("transformers", reason="the extra llm is not installed")
 
-from tests.engine.home_made import HomeMadeStep, RightStep, fitted_model, odd_text
+from tests.engine.home_made import HomeMadeStep, PackedStep, RightStep, TokenMeanStep, fitted_model, odd_text
 from tests.engine.texts import sentences
 
 
@@ -60,6 +60,18 @@ def test_the_step_check_refutes_it_and_not_the_right_one(model: Any) -> None:
     assert PropertyStatus.FAILED in statuses["HomeMadeStep"].values()
     assert statuses["HomeMadeStep"]["clip.add"] is PropertyStatus.FAILED
     assert PropertyStatus.FAILED not in {statuses["RightStep"][check] for check in ("clip.add", "clip.replace")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrong", ["tokens of the batch", "packed"])
+def test_the_step_check_refutes_what_canaries_do_not_see(model: Any, wrong: str) -> None:
+    """A loss over the batch's tokens (`num_items_in_batch`), and texts packed in one row."""
+    steps = {"tokens of the batch": (TokenMeanStep(model), 3.0), "packed": (PackedStep(model), 0.01)}
+    step, clip = steps[wrong]
+    sample = (sentences().train.inputs[:10].astype(np.int64),)
+    report = check_step(step, start(model), sample, noise_multiplier=1.0, clip_norm=clip, divisor=1.0, generator="torch")
+    failed = {finding.check for finding in report.findings if finding.status is PropertyStatus.FAILED}
+    assert any(check.startswith("clip") for check in failed), report.findings
 
 
 @pytest.mark.slow
