@@ -1,10 +1,11 @@
 """Reconstruction from gradients with and without noise, beside what the noise allows: writes docs/reconstruction.md.
 
-    OMP_NUM_THREADS=1 python benchmarks/reconstruction.py [--images FILE.npz] [--iterations 1000] [--docs docs]
+    OMP_NUM_THREADS=1 python benchmarks/reconstruction.py [--images FILE.npz] [--iterations 1000] [--peers SOURCES]
 
 Without a file the digits inside scikit-learn are used. A file holds `x` `(n, channels, rows, columns)` uint8 and `y` `(n,)`,
-such as CIFAR-10's test records. Gradients are of one record each, clipped to norm 1; noise is normal with the given standard
-deviation on each coordinate, so a release is Gaussian DP with mu = 1 / noise.
+such as CIFAR-10's test records. SOURCES holds checkouts of LeakPro and breaching, which then attack the same gradients
+(`gradient_peers.py` says what they need). Gradients are of one record each, clipped to norm 1; noise is normal with the given
+standard deviation on each coordinate, so a release is Gaussian DP with mu = 1 / noise.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import gradient_peers
+import kkt
 import matplotlib
 import numpy as np
 import torch
@@ -48,6 +51,8 @@ class Problem:
     inputs: Tensor
     labels: Tensor
     targets: int
+    mean: tuple[float, ...] = (0.0,)
+    deviation: tuple[float, ...] = (1.0,)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -65,14 +70,28 @@ def problem(path: Path | None, targets: int) -> Problem:
         inputs = torch.tensor(content["x"][:rows]).float() / 255
         classes = torch.tensor(content["y"][:rows].astype(np.int64))
     name = f"{path.stem} ({' x '.join(map(str, inputs.shape[1:]))})"
-    return Problem(name=name, inputs=inputs, labels=classes, targets=targets)
+    mean, deviation = (tuple(part.tolist()) for part in (inputs.mean(dim=(0, 2, 3)), inputs.std(dim=(0, 2, 3))))
+    return Problem(name=name, inputs=inputs, labels=classes, targets=targets, mean=mean, deviation=deviation)
 
 
-def convolutional(shape: tuple[int, ...], seed: int) -> nn.Module:
-    """Three convolutions with ReLU and a linear layer; 97,290 parameters for 3 x 32 x 32."""
+class Standardised(nn.Module):
+    """Pixels less the mean of their channel over its standard deviation, which the attacker knows."""
+
+    def __init__(self, mean: tuple[float, ...], deviation: tuple[float, ...]) -> None:
+        super().__init__()
+        self.mean, self.deviation = (torch.tensor(part)[:, None, None] for part in (mean, deviation))
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        return (pixels - self.mean) / self.deviation
+
+
+def convolutional(data: Problem, seed: int) -> nn.Module:
+    """Three convolutions with ReLU and a linear layer on standardised pixels; 97,290 parameters for 3 x 32 x 32."""
     torch.manual_seed(seed)
+    shape = data.shape
     side = (shape[1] + 3) // 4
     return nn.Sequential(
+        Standardised(data.mean, data.deviation),
         nn.Conv2d(shape[0], 32, 3, padding=1),
         nn.ReLU(),
         nn.Conv2d(32, 64, 3, stride=2, padding=1),
@@ -126,7 +145,7 @@ def candidate_guesses(gradients: Tensor, noise: float, generator: torch.Generato
 
 
 def noise_table(data: Problem, iterations: int) -> tuple[list[str], dict[float, Tensor]]:
-    model = convolutional(data.shape, 0)
+    model = convolutional(data, 0)
     weights, chosen = weights_of(model), slice(0, data.targets)
     everyone = matching.gradients_of(model, weights, data.inputs[:CANDIDATES, None], data.labels[:CANDIDATES, None])
     clipped = matching.clip_and_noise(everyone, 1.0, 0.0, torch.Generator())
@@ -291,6 +310,15 @@ def smooth_leakage(data: Problem) -> str:
     return f"| DLG by L-BFGS (300 iterations), sigmoid network, 4 targets | {', '.join(f'{q:.1f}' for q in quality)} dB |"
 
 
+def peers(data: Problem, iterations: int, sources: Path, store: Path) -> list[str]:
+    """The project's attack and those of other packages on the same gradients of single records."""
+    model, chosen = convolutional(data, 0), slice(0, data.targets)
+    weights = weights_of(model)
+    seen = matching.gradients_of(model, weights, data.inputs[chosen, None], data.labels[chosen, None])
+    released = Released(model=model, weights=weights, gradients=seen, labels=data.labels[chosen, None], shape=data.shape)
+    return gradient_peers.section(released, data.inputs[chosen], iterations, sources, store)
+
+
 def gallery(data: Problem, pictures: dict[float, Tensor], path: Path) -> None:
     import matplotlib.pyplot as plt
 
@@ -316,6 +344,8 @@ def main() -> None:
     parser.add_argument("--images", type=Path)
     parser.add_argument("--targets", type=int, default=16)
     parser.add_argument("--iterations", type=int, default=1000)
+    parser.add_argument("--peers", type=Path)
+    parser.add_argument("--store", type=Path, default=Path("runs") / "reconstruction", help="of the peers' results")
     parser.add_argument("--docs", type=Path, default=Path("docs"))
     options = parser.parse_args()
     sections, shown = [], {}
@@ -326,9 +356,15 @@ def main() -> None:
         rows, pictures = noise_table(data, options.iterations)
         shown[data.name] = data, pictures
         sections.append(SECTION.format(data=data.name, closed="\n".join(closed), rows="\n".join(rows)))
+    sections.append(KKT.format(rows="\n".join(kkt.section())))
+    if options.peers is not None:
+        rows = peers(list(shown.values())[-1][0], options.iterations, options.peers, options.store)
+        sections.append(PEERS.format(data=list(shown)[-1], iterations=options.iterations, rows="\n".join(rows)))
     gallery(*list(shown.values())[-1], options.docs / "images" / "reconstruction.png")
     page = PAGE.format(
-        command=f"--iterations {options.iterations}" + ("" if options.images is None else f" --images {options.images.name}"),
+        command=f"--iterations {options.iterations}"
+        + ("" if options.images is None else f" --images {options.images.name}")
+        + ("" if options.peers is None else " --peers SOURCES"),
         machine=platform.machine(),
         torch=torch.__version__,
         candidates=CANDIDATES,
@@ -354,6 +390,29 @@ Gradient matching and noise:
 | noise | matching, PSNR in dB | SSIM | nearest right | prior-aware right | bound | mu | mu proved |
 |---|---|---|---|---|---|---|---|
 {rows}
+"""
+
+KKT = """## From the weights of a ReLU network (KKT attack)
+
+{rows}
+
+Two layers, trained by full-batch gradient descent far beyond a loss of 0, five networks each. The attack knows the weights and
+the range, no record. A record counts by its distance to the nearest candidate; "never seen" are records of the same law. In the
+plane records come back. Of digits they do not: weights that see 20 nearly orthogonal
+records tend to rank two, so there are more unknowns than equations, and candidates explain the weights without resembling
+records. Pixels are less the mean of public records: less the mean of the training records, as the paper has them, an image of
+zeros alone is nearer to these than to others. The distances prove no epsilon, and no report counts this attack as run.
+"""
+
+PEERS = """## Beside other packages, on the same gradients
+
+{rows}
+
+{data}, single records, labels known, no clipping and no noise, {iterations} iterations for each target; PSNR with data range 1,
+computed here. The project moves all targets at once, the others one after the other, by their own code (LeakPro c47752f,
+breaching 8bd99d5) in their own coordinates, which are standardised pixels. LeakPro would return the best by similarity to the
+truth; the one of least distance of gradients is taken. Their default numbers of iterations, 8,000 and 24,000, were not run.
+CPU seconds are of a busy machine, one thread.
 """
 
 PAGE = """# Reconstruction from gradients
