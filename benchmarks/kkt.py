@@ -63,7 +63,7 @@ def figures(sample: Sample, training: TrainingPastZeroLoss, attack: StationaryRe
     generator = torch.Generator().manual_seed(seed)
     network = training.network(sample.records, sample.classes, generator)
     found = attack.reconstruct(network, -1.0, 1.0, torch.Generator().manual_seed(seed))
-    near, far = (torch.cdist(part, found.kept()).min(dim=1).values.numpy() for part in (sample.records, sample.others))
+    near, far = (torch.cdist(part, found.heaviest()).min(dim=1).values.numpy() for part in (sample.records, sample.others))
     return [
         found.residual,
         float(np.median(near)),

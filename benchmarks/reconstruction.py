@@ -40,6 +40,7 @@ matplotlib.use("Agg")
 NOISES = (0.0, 0.001, 0.01, 0.1, 0.5, 1.0)
 SHOWN = (0.0, 0.001, 0.01, 0.1)
 CANDIDATES, DRAWS, PUBLIC = 64, 4000, 400
+BATCHED = 32  # records that are attacked in batches
 FEWER = 4  # times fewer iterations where there is noise, which ends convergence early
 
 
@@ -322,15 +323,15 @@ def peers(data: Problem, iterations: int, sources: Path, store: Path) -> list[st
 
 def matched_batches(data: Problem, batch: int) -> str:
     """Mean gradients of whole batches, each reconstruction held against the record that it is matched with."""
-    model, batches = convolutional(data, 0), 64 // batch
+    model, batches = convolutional(data, 0), BATCHED // batch
     weights = weights_of(model)
-    inputs = data.inputs[:64].reshape(batches, batch, *data.shape)
-    classes = data.labels[:64].reshape(batches, batch)
+    inputs = data.inputs[:BATCHED].reshape(batches, batch, *data.shape)
+    classes = data.labels[:BATCHED].reshape(batches, batch)
     seen = matching.gradients_of(model, weights, inputs, classes)
     released = Released(model=model, weights=weights, gradients=seen, labels=classes, shape=data.shape)
     found = InvertingGradients(iterations=300).reconstruct(released, torch.Generator().manual_seed(0)).numpy()
     rows = [part[images.best_match(part, truth)] for part, truth in zip(found, inputs.numpy(), strict=True)]
-    quality = images.psnr(np.concatenate(rows), data.inputs[:64].numpy(), 1.0)
+    quality = images.psnr(np.concatenate(rows), data.inputs[:BATCHED].numpy(), 1.0)
     return (
         f"| matching (300 iterations), batches of {batch}, labels known, best match by assignment | "
         f"{quality.mean():.1f} dB ({quality.min():.1f} to {quality.max():.1f}) |"

@@ -102,7 +102,7 @@ class Candidates:
     multipliers: Tensor
     residual: float
 
-    def kept(self, share: float = 0.05) -> Tensor:
+    def heaviest(self, share: float = 0.05) -> Tensor:
         """The records whose multiplier is above a share of the largest; the rest explains next to nothing."""
         return self.records[self.multipliers > share * self.multipliers.max()]
 
@@ -160,9 +160,9 @@ class StationaryRecords:
             schedule.step()
             with torch.no_grad():
                 records.clamp_(low, high)
-        found, multipliers = records.detach(), logarithms.detach().exp()
-        left = float(residual(network, found, multipliers * classes, 10 * self.sharpness))
-        return Candidates(records=found, classes=classes, multipliers=multipliers, residual=left)
+        places, multipliers = records.detach(), logarithms.detach().exp()
+        remainder = float(residual(network, places, multipliers * classes, 10 * self.sharpness))
+        return Candidates(records=places, classes=classes, multipliers=multipliers, residual=remainder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
