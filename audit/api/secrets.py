@@ -44,7 +44,7 @@ def secret_lower_bound(
 
     Raises:
         AssumptionError: an adjacency other than "replace_one" without a conversion.
-        DataError: shapes that do not fit, NaN, or priors that are no chances.
+        DataError: shapes that do not fit, NaN, priors that are no chances, or a drawn value whose chance is 0.
 
     >>> drawn = np.arange(300) % 5
     >>> bound = secret_lower_bound(np.eye(5)[drawn], drawn, delta=1e-5)
@@ -61,7 +61,7 @@ def secret_lower_bound(
         raise DataError(
             f"drawn has shape {index.shape} for scores of shape {values.shape}; expected a value from 0 to {choices - 1} each"
         )
-    chances = np.full(values.shape, 1 / choices) if prior is None else np.broadcast_to(np.asarray(prior, float), values.shape)
+    chances = np.full(values.shape, 1 / choices) if prior is None else _chances(prior, values.shape)
     game = Game(
         adjacency=Adjacency.by_name(adjacency),
         access=Access.FINAL_MODEL,
@@ -111,11 +111,12 @@ def reconstruction_bound(
     from audit.bounds.estimators.reconstruction import Answers, Reconstruction
     from audit.core.claims import CertifiedBound
 
-    if not (0 <= successes <= trials and trials >= 1):
+    checks.count(trials, "trials", minimum=1)
+    if checks.count(successes, "successes") > trials:
         raise ConfigError(f"{successes} successes of {trials} trials; expected 0 to all of them, and at least one trial")
     checks.open_probability(baseline, "baseline")
     neighbours = Adjacency.by_name(adjacency)
-    answers = Answers(right=successes, trials=trials, baseline=baseline)
+    answers = Answers(right=int(successes), trials=int(trials), baseline=baseline)
     estimator = Reconstruction(family="any" if family is None else family)
     bound = estimator.of_answers(answers, neighbours, delta=delta, confidence=checks.confidence(confidence))
     game = Game(
@@ -123,7 +124,7 @@ def reconstruction_bound(
         access=Access.FINAL_MODEL,
         inclusion=Inclusion.COINS,
         canaries=1,
-        runs=trials,
+        runs=int(trials),
         choices=max(2, round(1 / baseline)),
         secret="candidate",
     )
@@ -135,8 +136,24 @@ def _entries(bound: LowerBound) -> dict[str, Any]:
     return {field.name: getattr(bound, field.name) for field in fields(bound)}
 
 
+def _numbers(values: ArrayLike, name: str) -> Array:
+    """An array of floats, or `DataError` where values are not numbers or their rows differ in length."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} cannot be read as numbers: {error}; expected rows of equal length") from error
+
+
+def _chances(prior: ArrayLike, shape: tuple[int, ...]) -> Array:
+    """Chances of each value of each secret, from one row for all secrets or from a row for each."""
+    chances = _numbers(prior, "prior")
+    if chances.shape not in {shape, shape[1:]}:
+        raise DataError(f"prior has shape {chances.shape} for scores of shape {shape}; expected that, or {shape[1:]}")
+    return np.broadcast_to(chances, shape)
+
+
 def _values(scores: ArrayLike) -> Array:
-    values = np.asarray(scores, dtype=np.float64)
+    values = _numbers(scores, "scores")
     if values.ndim != 2 or values.shape[0] < 1 or values.shape[1] < 2:
         raise DataError(f"scores have shape {values.shape}; expected a row for each secret, a column for each value")
     return checks.without_nan(values, "scores")

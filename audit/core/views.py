@@ -118,7 +118,15 @@ class Scores:
             raise DataError(f"{len(self.included)} scores of secrets with {choices} values; expected one true value for each")
         if self.prior is None or np.shape(self.prior) != self.values.shape:
             raise DataError(f"scores of secrets without the chances of their values; expected {len(self.values)} of them")
-        object.__setattr__(self, "prior", checks.frozen(self.prior, np.float64))
+        prior = checks.frozen(self.prior, np.float64)
+        object.__setattr__(self, "prior", prior)
+        impossible = np.flatnonzero(self.included & ~(prior > 0))
+        if len(impossible):
+            secret = int(impossible[0]) // choices
+            raise DataError(
+                f"the drawn value of {len(impossible)} secrets has chance 0, the first is secret {secret}; "
+                "expected values that were drawn from their prior"
+            )
 
     @property
     def secrets(self) -> tuple[Array, Array, Array]:

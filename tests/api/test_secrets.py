@@ -46,8 +46,28 @@ def test_scores_that_are_none(scores: list[list[float]], drawn: list[float], mes
         audit.secret_lower_bound(scores, drawn, delta=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("prior", "message"),
+    [
+        ([0.2, 0.3, 0.5], "shape \\(3,\\) for scores of shape \\(4, 2\\)"),
+        ([[0.5], [0.5], [0.5], [0.5]], "shape \\(4, 1\\)"),
+        (["a", "b"], "cannot be read as numbers"),
+        ([[0.5, 0.5], [1.0]], "cannot be read as numbers"),
+        ([0.0, 1.0], "drawn value of 2 secrets has chance 0, the first is secret 1"),
+        ([1.0, 1e-300 - 1e-300], "drawn value of 2 secrets has chance 0, the first is secret 0"),
+    ],
+)
+def test_priors_that_contradict_what_was_drawn(prior: list, message: str) -> None:
+    scores, drawn = np.eye(2)[[1, 0, 1, 0]], np.array([1, 0, 1, 0])
+    with pytest.raises(audit.DataError, match=message):
+        audit.secret_lower_bound(scores, drawn, delta=1e-5, prior=prior)
+    with pytest.raises(audit.DataError, match="scores cannot be read"):
+        audit.secret_lower_bound([["a", "b"]], [0], delta=1e-5)
+
+
 def test_counts_that_are_none() -> None:
-    for successes, trials, baseline in ((3, 2, 0.1), (-1, 2, 0.1), (0, 0, 0.1), (1, 2, 0.0), (1, 2, 1.0)):
+    impossible = ((3, 2, 0.1), (-1, 2, 0.1), (0, 0, 0.1), (1, 2, 0.0), (1, 2, 1.0), (1.5, 2, 0.1), (1, np.inf, 0.1))
+    for successes, trials, baseline in impossible:
         with pytest.raises(audit.ConfigError):
             audit.reconstruction_bound(successes, trials, baseline, delta=1e-5)
     with pytest.raises(audit.ConfigError, match="family"):
