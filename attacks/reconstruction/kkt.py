@@ -206,9 +206,9 @@ class TrainingPastZeroLoss:
             length = math.sqrt(sum(float(weight.square().sum()) for weight in weights))
             size = min(self.rate / square, 0.02 * length / math.sqrt(square))
             weights = [weight - size * slope for weight, slope in zip(weights, slopes, strict=True)]
-        found = TwoLayers(hidden=weights[0][:, :-1], biases=weights[0][:, -1], outputs=weights[1])
-        if not float((classes * found.answers(records)).min()) > 0:
+        solution = TwoLayers(hidden=weights[0][:, :-1], biases=weights[0][:, -1], outputs=weights[1])
+        if not float((classes * solution.answers(records)).min()) > 0:
             raise ObservationError(
                 f"after {self.steps} steps a record is on the wrong side; the attack rests on a loss of about 0"
             )
-        return found
+        return solution
