@@ -3,7 +3,8 @@
     python benchmarks/scale.py [--models 1000] [--records 100000] [--canaries 10000] [--workers 2] [--folder FOLDER]
 
 An MLP of 64-64-10 with DP-SGD, compiled, batch 1,024, ten epochs; each canary is in each model by a coin. When half of the jobs
-are stored the driver is killed, then the run is resumed to its report. Prints JSON; CPU times are of all processes.
+are stored the driver is killed, then the run is resumed to its report. Prints JSON; CPU times are of all processes. Memory is
+given twice: the most that was resident, with pages of mapped files that the system takes back, and the most of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import numpy as np
 
 FEATURES, CLASSES, BATCH, EPOCHS, PER_JOB = 64, 10, 1024, 10, 25
 _POLL_SECONDS = 0.2
+Seen = tuple[float, int, int]
+"""CPU seconds, largest resident MB, and MB of a process' own memory at one look."""
 
 
 def write_records(folder: Path, count: int) -> None:
@@ -77,7 +80,7 @@ def run(config: Path, output: Path, *, kill_at: int | None) -> dict[str, Any]:
     resume = ["--resume"] if kill_at is None else []
     command = [sys.executable, "-m", "audit", "run", str(config), "-o", str(output), "--quiet", *resume]
     started = time.perf_counter()
-    processes: dict[int, tuple[float, int]] = {}
+    processes: dict[int, Seen] = {}
     process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
     while process.poll() is None:
         time.sleep(_POLL_SECONDS)
@@ -89,35 +92,37 @@ def run(config: Path, output: Path, *, kill_at: int | None) -> dict[str, Any]:
     while workers := session(process.pid):
         add_largest(processes, workers)
         time.sleep(_POLL_SECONDS)
-    driver = processes.pop(process.pid, (0.0, 0))
+    driver = processes.pop(process.pid, (0.0, 0, 0))
     return {
         "exit": process.returncode,
         "wall seconds": round(seconds, 1),
         "seconds until the last worker was gone": round(time.perf_counter() - started, 1),
-        "CPU seconds, driver and workers": [round(driver[0], 1), round(sum(cpu for cpu, _ in processes.values()), 1)],
-        "largest resident MB, driver and a worker": [driver[1], max((size for _, size in processes.values()), default=0)],
+        "CPU seconds, driver and workers": [round(driver[0], 1), round(sum(cpu for cpu, _, _ in processes.values()), 1)],
+        "largest resident MB, driver and a worker": [driver[1], max((size for _, size, _ in processes.values()), default=0)],
+        "largest MB of its own, driver and a worker": [driver[2], max((size for _, _, size in processes.values()), default=0)],
         "jobs stored": stored(output),
     }
 
 
-def add_largest(processes: dict[int, tuple[float, int]], seen: dict[int, tuple[float, int]]) -> None:
+def add_largest(processes: dict[int, Seen], seen: dict[int, Seen]) -> None:
     """Keeps the largest figures of each process: one that is ending has given its memory back already."""
-    for number, (seconds, size) in seen.items():
-        before = processes.get(number, (0.0, 0))
-        processes[number] = (max(before[0], seconds), max(before[1], size))
+    for number, (seconds, size, own) in seen.items():
+        before = processes.get(number, (0.0, 0, 0))
+        processes[number] = (max(before[0], seconds), max(before[1], size), max(before[2], own))
 
 
-def session(leader: int) -> dict[int, tuple[float, int]]:
-    """CPU seconds and largest resident MB of each process of a session that lives, by its number."""
+def session(leader: int) -> dict[int, Seen]:
+    """CPU seconds, largest resident MB and MB of its own of each process of a session that lives, by its number."""
     found = {}
     for folder in Path("/proc").iterdir():
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split() if folder.name.isdigit() else []
             if len(fields) > 12 and int(fields[3]) == leader and fields[0] != "Z":
                 lines = (folder / "status").read_text().splitlines()
-                peak = next((line for line in lines if line.startswith("VmHWM")), "VmHWM: 0 kB")
+                sizes = {line.split(":")[0]: int(line.split()[1]) >> 10 for line in lines if line.endswith(" kB")}
                 ticks = int(fields[11]) + int(fields[12])
-                found[int(folder.name)] = (ticks / os.sysconf("SC_CLK_TCK"), int(peak.split()[1]) >> 10)
+                cpu = ticks / os.sysconf("SC_CLK_TCK")
+                found[int(folder.name)] = (cpu, sizes.get("VmHWM", 0), sizes.get("RssAnon", 0))
         except (FileNotFoundError, ProcessLookupError):  # it ended between two looks
             continue
     return found

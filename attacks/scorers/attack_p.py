@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _reading as reading
+from attacks.signals.confidences import Confidences
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit.core.data import Array
@@ -36,7 +37,7 @@ class AttackP:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and one reference."""
-        return Needs(signals={Logits()}, instead={Losses()}, references=1)
+        return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=1)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Normal quantile among known non-members, `(m,)` float64."""

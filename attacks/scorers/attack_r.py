@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.signals import _reading as reading
+from attacks.signals.confidences import Confidences
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit.core.data import Array
@@ -29,7 +30,7 @@ class AttackR:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and two references."""
-        return Needs(signals={Logits()}, instead={Losses()}, references=2)
+        return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=2)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Smoothed log odds of the rank, `(m,)` float64."""

@@ -8,11 +8,11 @@ import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals.logits import Logits
+from attacks.signals.output_figures import OutputFigures
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.stats.scoring import signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +28,11 @@ class Confidence:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model; no references."""
-        return Needs(signals={Logits()})
+        return Needs(signals={Logits()}, reductions={OutputFigures(figure="top_confidence")})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log odds of the predicted class, `(m,)` float64."""
-        logits, _ = reading.logits(target, "confidence")
-        odds = [signals.scaled_confidence(scores, np.argmax(scores, axis=-1)) for scores in logits]
-        return np.asarray(np.mean(odds, axis=0))
+        return np.asarray(reading.output_figure(target, "top_confidence", "confidence").mean(axis=0))
 
 
 PLUGIN = Confidence

@@ -8,11 +8,11 @@ import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals.logits import Logits
+from attacks.signals.output_figures import OutputFigures
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.stats.scoring import signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +28,11 @@ class Entropy:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model; no references."""
-        return Needs(signals={Logits()})
+        return Needs(signals={Logits()}, reductions={OutputFigures(figure="entropy")})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Minus the entropy, `(m,)` float64."""
-        logits, _ = reading.logits(target, "entropy")
-        return -np.asarray(signals.entropy(logits).mean(axis=0))
+        return -np.asarray(reading.output_figure(target, "entropy", "entropy").mean(axis=0))
 
 
 PLUGIN = Entropy

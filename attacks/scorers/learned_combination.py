@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from attacks.signals import _reading as reading
 from attacks.signals import _temperature
+from attacks.signals.confidences import Confidences
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit.core.data import Array
@@ -13,6 +14,7 @@ from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.scoring import learned_score
+from audit.stats.scoring.temperature import GRID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,8 @@ class LearnedCombination:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and four references."""
-        return Needs(signals={Logits()}, instead={Losses()}, references=4)
+        reductions = {Confidences(temperature=degree) for degree in GRID}
+        return Needs(signals={Logits()}, instead={Losses()}, reductions=reductions, references=4)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""

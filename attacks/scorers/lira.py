@@ -9,6 +9,7 @@ import numpy as np
 from attacks.signals import _reading as reading
 from attacks.signals._image_views import require_count
 from attacks.signals.augmented_logits import AugmentedLogits
+from attacks.signals.confidences import Confidences
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit.core import checks
@@ -79,7 +80,7 @@ class Lira:
         """Outputs of the final model and at least two references."""
         if self.augmentations > 1:
             return Needs(signals={AugmentedLogits(views=self.augmentations)}, references=2)
-        return Needs(signals={Logits()}, instead={Losses()}, references=2)
+        return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=2)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log-likelihood ratio (online) or one-sided deviation (offline) of each canary, `(m,)` float64."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.signals import _reading as reading
+from attacks.signals.confidences import Confidences
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit.core.data import Array
@@ -27,7 +28,7 @@ class Loss:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model; no references."""
-        return Needs(signals={Logits()}, instead={Losses()})
+        return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Minus the loss of each canary, `(m,)` float64."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.signals import _reading as reading
+from attacks.signals.confidences import Confidences
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit.core.data import Array
@@ -33,7 +34,7 @@ class Offset:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and one reference."""
-        return Needs(signals={Logits()}, instead={Losses()}, references=1)
+        return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=1)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Confidence minus difficulty, `(m,)` float64."""

@@ -8,11 +8,11 @@ import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals.logits import Logits
+from attacks.signals.output_figures import OutputFigures
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.stats.scoring import signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +30,11 @@ class OutputGradient:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model; no references."""
-        return Needs(signals={Logits()})
+        return Needs(signals={Logits()}, reductions={OutputFigures(figure="log_gradient_norm")})
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Minus the log norm of softmax minus one-hot label, `(m,)` float64."""
-        logits, labels = reading.logits(target, "output_gradient")
-        return -np.asarray(np.mean([signals.log_output_gradient_norm(scores, labels) for scores in logits], axis=0))
+        return -np.asarray(reading.output_figure(target, "log_gradient_norm", "output_gradient").mean(axis=0))
 
 
 PLUGIN = OutputGradient

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from attacks.signals import _reading as reading
+from attacks.signals.confidences import Confidences
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit.core.data import Array
@@ -45,7 +46,7 @@ class ReferenceQuantile:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and two references."""
-        return Needs(signals={Logits()}, instead={Losses()}, references=2)
+        return Needs(signals={Logits()}, instead={Losses()}, reductions={Confidences()}, references=2)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Normal quantile under the regression, `(m,)` float64."""
@@ -53,7 +54,7 @@ class ReferenceQuantile:
         target_values, reference_values = reading.mean_confidences(target, reference, "reference_quantile")
         sides = reference_fit.sides(reference_values, included)
         models, columns = reference_fit.training_pairs(included, self.rows)
-        coins, values = included[:, columns], reference_values[:, columns]
+        coins, values = included[:models][:, columns], reference_values[:models][:, columns]
         _, leave_one_out = reference_fit.leave_one_out(values, coins, models, reference_fit.at(sides, columns))
         _, everyone = sides
         outside = ~coins[:models] & (leave_one_out.count > 0)

@@ -8,6 +8,7 @@ import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals import _temperature
+from attacks.signals.confidences import Confidences
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit.core.data import Array
@@ -16,6 +17,7 @@ from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.scoring import membership, population
+from audit.stats.scoring.temperature import GRID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,10 @@ class Rmia:
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and one reference (three for the population form)."""
-        return Needs(signals={Logits()}, instead={Losses()}, references=3 if self.population else 1)
+        grid = GRID if self.temperature is None else (self.temperature,)
+        reductions = {Confidences(temperature=degree) for degree in grid}
+        fewest = 3 if self.population else 1
+        return Needs(signals={Logits()}, instead={Losses()}, reductions=reductions, references=fewest)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log ratio or its normal quantile, `(m,)` float64."""
@@ -62,14 +67,21 @@ class Rmia:
         temperature = self.temperature or _temperature.fitted_temperature(
             target, reference, "rmia", online=self.online, offline_weight=self.offline_weight
         )
-        log_p, their_log_p = _temperature.tempered_log_p(target, reference, "rmia", temperature)
-        ratio = membership.log_ratio(log_p, their_log_p, included, online=self.online, offline_weight=self.offline_weight)
         if not self.population:
-            return ratio
+            parts = _temperature.in_blocks(target, reference)
+            return np.concatenate([self._ratio(*part, temperature)[0] for part in parts])
+        ratio, their_log_p = self._ratio(target, reference, temperature)
         of_references = membership.log_ratio_of_references(
             their_log_p, included, online=self.online, offline_weight=self.offline_weight
         )
         return population.normal_score(ratio, of_references[~included])
+
+    def _ratio(self, target: View, reference: View, temperature: float) -> tuple[Array, Array]:
+        """Return log ratios `(m,)`, and the log probabilities of the references `(k, m)`."""
+        log_p, their_log_p = _temperature.tempered_log_p(target, reference, "rmia", temperature)
+        included = np.asarray(reference.included, dtype=bool)
+        ratio = membership.log_ratio(log_p, their_log_p, included, online=self.online, offline_weight=self.offline_weight)
+        return ratio, their_log_p
 
 
 PLUGIN = Rmia

@@ -8,6 +8,7 @@ import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals.class_distances import ClassDistances
+from attacks.signals.confidences import Confidences
 from attacks.signals.gradient_norms import GradientNorms
 from attacks.signals.last_gradient_norms import LastGradientNorms
 from attacks.signals.logits import Logits
@@ -43,7 +44,12 @@ class WhiteBoxClassifier:
     @property
     def needs(self) -> Needs:
         """Final weights and four references."""
-        return Needs(signals={Logits(), GradientNorms()}, optional={LastGradientNorms(), ClassDistances()}, references=4)
+        return Needs(
+            signals={Logits(), GradientNorms()},
+            optional={LastGradientNorms(), ClassDistances()},
+            reductions={Confidences()},
+            references=4,
+        )
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""

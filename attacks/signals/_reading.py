@@ -6,23 +6,78 @@ Logits may carry an axis of queries before the records, `(queries, m, classes)` 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from attacks.signals import _reductions
 from audit.core.data import Array
 from audit.core.errors import ObservationError
+from audit.core.protocols import Needs
 from audit.core.views import View
 from audit.stats.scoring import regression, signals
 
-CONFIDENCES = "confidences"
+CONFIDENCES = _reductions.CONFIDENCES
 """Logit-scaled confidences `(..., m)` beside the logits that they were computed from, once for several attacks."""
+
+REDUCTIONS = (CONFIDENCES, _reductions.OUTPUT_FIGURES, _reductions.PREDICTED_CLASSES)
+"""Beginnings of the keys of what was computed from logits; `RepeatedOutputs` says of these what `View.is_silent` asks."""
 
 LARGEST = 1e100
 """Size of a number beyond which its squares, and with them variances, are no longer finite."""
 
 NO_REFERENCE = View(included=np.empty((0, 0), dtype=bool))
 """For attacks that look at the target alone."""
+
+
+def keys_of(needs: Needs) -> frozenset[str]:
+    """Keys of all that a view for an attack may hold: the signals that it names, and numbers that were made of them."""
+    of_logits = {CONFIDENCES} if "logits" in needs.keys else set()
+    reductions = {reduction.key for reduction in needs.reductions}
+    return needs.keys | of_logits | reductions | ({_reductions.REPEATED_OUTPUTS} if reductions else set())
+
+
+def without_reductions(models: View) -> View:
+    """The view with what models showed alone, without numbers that were made of their outputs."""
+    own = {key: array for key, array in models.signals.items() if key.split("/")[0] not in REDUCTIONS}
+    return replace(models, signals=own)
+
+
+def outcomes(models: View, labels: Array | None) -> tuple[Array, Array] | None:
+    """Losses in nats and whether the predicted class is the true one, `(..., m)` each; None where views show neither.
+
+    Read off logits, or off what was made of them while the models were observed.
+    """
+    logits_of_models, classes = models.get("logits"), models.get(_reductions.PREDICTED_CLASSES)
+    if labels is None:
+        return None
+    if logits_of_models is not None:
+        return signals.cross_entropy(logits_of_models, labels), signals.correct(logits_of_models, labels)
+    if classes is None or models.get(CONFIDENCES) is None:
+        return None
+    return np.asarray(np.logaddexp(0.0, -models[CONFIDENCES])), np.asarray(classes == np.asarray(labels))
+
+
+def predicted_classes(models: Mapping[str, Array], rows: Any = slice(None)) -> Array | None:
+    """The first class with the largest output, of some of the models `(rows, m)`; None where signals do not show it."""
+    if "logits" in models:
+        return np.asarray(models["logits"][rows].argmax(axis=-1))
+    return np.asarray(models[_reductions.PREDICTED_CLASSES][rows]) if _reductions.PREDICTED_CLASSES in models else None
+
+
+def output_figure(target: View, figure: str, attack: str) -> Array:
+    """A figure of the target's outputs (`_reductions.FIGURES`), `(queries, m)` float64.
+
+    Raises:
+        ObservationError: neither logits nor the figure were observed, or they are not finite.
+    """
+    own_figure = target.get(f"{_reductions.OUTPUT_FIGURES}/{figure}")
+    if own_figure is not None:
+        return with_queries(checked(own_figure, attack), 2)
+    values, labels = logits(target, attack)
+    return _reductions.FIGURES[figure](values, labels)
 
 
 def confidences(target: View, reference: View, attack: str, key: str = "logits") -> tuple[Array, Array]:
@@ -85,7 +140,7 @@ def losses(target: View, reference: View, attack: str) -> tuple[Array, Array]:
     Raises:
         ObservationError: neither logits nor losses were observed, or they are not finite.
     """
-    if target.get("logits") is None and target.get("losses") is not None:
+    if target.get("logits") is None and target.get(CONFIDENCES) is None and target.get("losses") is not None:
         target_values, reference_values = (
             np.asarray(side, dtype=np.float64) for side in signal_pair("losses", target, reference, attack)
         )

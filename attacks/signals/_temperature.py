@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from attacks.signals import _reading as reading
+from attacks.signals._reductions import confidences_key
 from audit.core.data import Array
 from audit.core.views import View
 from audit.stats.scoring import membership, signals, temperature
-from audit.stats.spread import evenly
+from audit.stats.spread import evenly, parts
 
 # outputs that choose among four temperatures: of 32,000 nonmembers 320 lie above the threshold at 1 % false positives
 _PAIRS, _FEWEST_RECORDS = 64_000, 1000
+
+_KINDS = ("logits", "losses", reading.CONFIDENCES)
 
 
 def tempered_log_p(target: View, reference: View, attack: str, degree: float) -> tuple[Array, Array]:
@@ -24,8 +28,8 @@ def tempered_log_p(target: View, reference: View, attack: str, degree: float) ->
     Raises:
         ObservationError: neither logits nor losses were observed, or they are not finite.
     """
-    if target.get(_key(degree)) is not None:
-        shared = reading.signal_pair(_key(degree), target, reference, attack)
+    if degree != 1 and target.get(confidences_key(degree)) is not None:
+        shared = reading.signal_pair(confidences_key(degree), target, reference, attack)
         target_values, reference_values = (
             reading.with_queries(values, axes) for values, axes in zip(shared, (2, 3), strict=True)
         )
@@ -50,24 +54,37 @@ def with_tempered_confidences(models: View, labels: Array | None) -> View:
         return models
     logits = np.asarray(models["logits"])
     tempered = {
-        _key(degree): signals.scaled_confidence(logits, np.asarray(labels), degree)
+        confidences_key(degree): signals.scaled_confidence(logits, np.asarray(labels), degree)
         for degree in temperature.GRID
         if degree != 1
     }
     return replace(models, signals={**models.signals, **tempered})
 
 
-def _key(degree: float) -> str:
-    return f"{reading.CONFIDENCES}/{degree:g}"
+def in_blocks(target: View, reference: View) -> Iterator[tuple[View, View]]:
+    """Both views of some records after the other, with what ratios of probabilities are made of; nothing is copied."""
+    records = np.asarray(reference.included).shape[1]
+    for part in parts(records, len(reference)):
+        yield _part(target, part), _part(reference, part)
+
+
+def _part(models: View, part: slice) -> View:
+    shown_signals = {
+        key: array[..., part, :] if key == "logits" else array[..., part]
+        for key, array in models.signals.items()
+        if key.split("/")[0] in _KINDS
+    }
+    labels = None if models.labels is None else np.asarray(models.labels)[part]
+    coins = None if models.included is None else np.asarray(models.included)[:, part]
+    return replace(models, signals=shown_signals, labels=labels, included=coins)
 
 
 def some_records(models: View, columns: Array) -> View:
     """The models on some of their records, with what ratios of probabilities are made of: logits, losses, confidences."""
-    kinds = ("logits", "losses", reading.CONFIDENCES)
     parts = {
         key: np.take(array, columns, axis=-2 if key == "logits" else -1)
         for key, array in models.signals.items()
-        if key.split("/")[0] in kinds
+        if key.split("/")[0] in _KINDS
     }
     labels = None if models.labels is None else np.asarray(models.labels)[columns]
     coins = None if models.included is None else np.asarray(models.included)[:, columns]

@@ -50,6 +50,11 @@ class Records:
         """True where a record is a sequence of tokens and its labels are the tokens to predict."""
         return self.labels.ndim == 2 and self.labels.dtype.kind in "iu"
 
+    @property
+    def are_classified(self) -> bool:
+        """True where each record is of one class."""
+        return self.labels.ndim == 1 and self.labels.dtype.kind in "iu"
+
     def take(self, index: Array) -> Records:
         """The records at `index`, in that order."""
         inputs: Any = self.inputs

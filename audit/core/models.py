@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from audit.core.data import Array, Canaries, Records
 from audit.core.training import Executed
@@ -44,6 +44,17 @@ class Signal(Protocol):
 
     def read(self, models: Any, canaries: Canaries) -> Array | None:
         """`(N, m, ...)`, or None where the models have no such thing; `OpenModels` where the source is more than outputs."""
+
+
+@runtime_checkable
+class Reduction(Signal, Protocol):
+    """A signal that is made of a record's outputs alone, so that these need not be kept: models are observed in parts.
+
+    `of` gives the same numbers for a record in whatever part it stands.
+    """
+
+    def of(self, outputs: Array, first: Array, labels: Array) -> Array:
+        """`(N, rows)` from outputs `(N, rows, classes)`, those of the first canary `(N, classes)`, and labels `(rows,)`."""
 
 
 class Subject(Protocol):

@@ -14,7 +14,7 @@ from audit.core.events import Event, Unit
 from audit.core.evidence import Evidence
 from audit.core.game import Assumption
 from audit.core.game_results import GameResult
-from audit.core.models import Signal, Subject
+from audit.core.models import Reduction, Signal, Subject
 from audit.core.observers import Observer
 from audit.core.results import AuditReport, Check, MechanismResult
 from audit.core.seeds import Seed
@@ -70,12 +70,15 @@ class Needs:
         signals: without which it cannot score.
         instead: with which it can, too, where those are not shown.
         optional: signals that it uses besides where models have them.
+        reductions: all that it reads of `logits`, where that is less: with these in their place it gives the same scores. They
+            are kept of every model where no attack of a game, and no figure, reads more.
     """
 
     signals: Set[Signal]
     references: int = 0
     instead: Set[Signal] = frozenset()
     optional: Set[Signal] = frozenset()
+    reductions: Set[Reduction] = frozenset()
 
     def __post_init__(self) -> None:
         if not self.signals:
@@ -88,7 +91,7 @@ class Needs:
 
     @property
     def keys(self) -> frozenset[str]:
-        """Keys of all signals that it may look at; a view for it holds no others."""
+        """Keys of all signals that it may look at; a view for it holds no others, but for reductions of these."""
         return frozenset(signal.key for signal in (*self.signals, *self.instead, *self.optional))
 
     def are_met_by(self, keys: Set[str]) -> bool:

@@ -7,20 +7,17 @@ them at once (`numpy.asarray`, arithmetic, reshape) makes a copy of the whole.
 from __future__ import annotations
 
 import functools
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit.core.errors import DataError
+from audit.core.mapped_files import MappedFile
 
 _ROWS = 4096  # that become numbers at once where all are asked for
-_PROBE_BYTES, _PROBES = 1 << 16, 16
 
 
 class RecordArray(np.lib.mixins.NDArrayOperatorsMixin, ABC):
@@ -41,6 +38,10 @@ class RecordArray(np.lib.mixins.NDArrayOperatorsMixin, ABC):
     @abstractmethod
     def take_rows(self, index: Any) -> RecordArray:
         """The records at `index` (numbers, a mask or a slice), in their order, without making their numbers."""
+
+    @abstractmethod
+    def check_files(self) -> None:
+        """Raise `DataError` where a file that records are read from is another than when it was mapped."""
 
     @property
     def ndim(self) -> int:
@@ -118,64 +119,6 @@ class RecordArray(np.lib.mixins.NDArrayOperatorsMixin, ABC):
         return function(np.array([function(part) for part in self.parts()]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MappedFile:
-    """An npy file whose records are read where they lie.
-
-    Attributes:
-        path: on this machine and on every one that computes with its records.
-        shape: in which its array is read, `(n, ...)`.
-        probe: digest of its header and of some of its bytes, so that another file of that name is refused.
-    """
-
-    path: str
-    shape: tuple[int, ...]
-    probe: str
-
-    @staticmethod
-    def at(path: Path, shape: tuple[int, ...]) -> MappedFile:
-        """The file at `path`, as it is now."""
-        return MappedFile(path=str(path.absolute()), shape=shape, probe=_probe(path))
-
-    def open(self) -> NDArray[Any]:
-        """The array, mapped for reading: processes of one machine share its pages.
-
-        Raises:
-            DataError: it is gone, or another one.
-        """
-        path = Path(self.path)
-        try:
-            changed = _probe(path) != self.probe
-        except OSError as error:
-            raise DataError(
-                f"{path}: cannot read ({error.strerror}); records that are mapped from a file are read where they lie, so it "
-                "has to be at the same path on every machine that takes part"
-            ) from error
-        if changed:
-            raise DataError(f"{path} is not the file that was read at the start; put that one back, or start again")
-        return map_array(path).reshape(self.shape)
-
-
-def map_array(path: Path) -> NDArray[Any]:
-    """The array of an npy file, mapped for reading, without pickle.
-
-    Raises:
-        ValueError: it is damaged, or holds objects.
-    """
-    return np.asarray(np.lib.format.open_memmap(path, mode="r"))
-
-
-def _probe(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        digest.update(str(size).encode())
-        for place in range(_PROBES):
-            file.seek(place * max(0, size - _PROBE_BYTES) // (_PROBES - 1))
-            digest.update(file.read(_PROBE_BYTES))
-    return digest.hexdigest()
-
-
 class RawArray(RecordArray):
     """Some rows of an array in its own type, each number of which becomes `(number - offset) / unit`.
 
@@ -194,6 +137,7 @@ class RawArray(RecordArray):
         file: MappedFile | None = None,
     ) -> None:
         self._raw, self._scale, self.file = raw, scale, file
+        self._stamp = None if file is None else file.stamp()
         self._index = np.asarray(index, np.int64)
         self.shape = (len(index), *raw.shape[1:])
         self.dtype = np.dtype(np.int64 if scale is None else np.float32)
@@ -203,7 +147,13 @@ class RawArray(RecordArray):
         return self._numbers(self._raw[self._index[index]])
 
     def take_rows(self, index: Any) -> RawArray:
-        return RawArray(self._raw, self._index[index], self._scale, self.file)
+        part = RawArray(self._raw, self._index[index], self._scale, self.file)
+        part._stamp = self._stamp
+        return part
+
+    def check_files(self) -> None:
+        if self.file is not None and self._stamp is not None:
+            self.file.check(self._stamp)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.file is None:
@@ -244,6 +194,11 @@ class Concatenation(RecordArray):
     def take_rows(self, index: Any) -> RecordArray:
         return _Subset(self, np.arange(len(self))[index])
 
+    def check_files(self) -> None:
+        for part in self._parts:
+            if isinstance(part, RecordArray):
+                part.check_files()
+
 
 class _Subset(RecordArray):
     """Some rows of another."""
@@ -257,6 +212,9 @@ class _Subset(RecordArray):
 
     def take_rows(self, index: Any) -> RecordArray:
         return _Subset(self._whole, self._index[index])
+
+    def check_files(self) -> None:
+        self._whole.check_files()
 
 
 def concatenate(parts: Sequence[Any]) -> Any:

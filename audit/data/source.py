@@ -19,7 +19,8 @@ from audit.core import files
 from audit.core.data import Array, Vocabulary
 from audit.core.errors import ConfigError, DataError
 from audit.core.events import Unit
-from audit.core.record_arrays import MappedFile, RawArray, scale_numbers
+from audit.core.mapped_files import MappedFile
+from audit.core.record_arrays import RawArray, scale_numbers
 
 DAMAGE = (
     ValueError,

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from audit.engine.compile_c import library
 from audit.engine.compiled_mlp import SOURCE, Chain, ChainStruct, chain_of, check_records, workspace, worth_compiling
+from audit.engine.record_rows import RecordRows
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,9 @@ class ClientSteps:
         self._steps(ctypes.byref(self._struct), len(flat), *pointers, *rows.shape[1:], rate, self._work.data_ptr())
 
 
-def client_steps(module: nn.Module, records: tuple[Tensor, Tensor], setting: str, examples: float) -> ClientSteps | None:
+def client_steps(
+    module: nn.Module, records: tuple[Tensor | RecordRows, Tensor], setting: str, examples: float
+) -> ClientSteps | None:
     """Return compiled steps of clients that train `module`; None for those of torch.
 
     Args:
@@ -73,15 +76,16 @@ def client_steps(module: nn.Module, records: tuple[Tensor, Tensor], setting: str
     reasons = {
         "the model is not a chain of linear layers with ReLU or Tanh": chain is None,
         "the device is not a CPU": inputs.device.type != "cpu",
-        "records are not float32": inputs.dtype != torch.float32,
+        "records are read where they lie": isinstance(inputs, RecordRows),
+        "records are not float32": isinstance(inputs, Tensor) and inputs.dtype != torch.float32,
         "there are several labels a record": labels.dim() != 1 or labels.dtype == torch.bool,
     }
     against = [reason for reason, holds in reasons.items() if holds]
-    if against or chain is None:
+    if against or chain is None or isinstance(inputs, RecordRows):
         if setting == "on":
             log.warning("compile: on has no effect: %s", "; ".join(against))
         return None
     if setting == "auto" and not worth_compiling(chain, examples):
         return None
     code = library(SOURCE)
-    return None if code is None else ClientSteps(chain, code, records)
+    return None if code is None else ClientSteps(chain, code, (inputs, labels))

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from audit import plugins
 from audit.core.data import Array
-from audit.core.record_arrays import concatenate
 from audit.core.seeds import Seed
 from audit.core.training import Progress, TrainedModels, TrainingJob
 from audit.engine.clipping import all_finite, clip_factors, stacked_state
@@ -22,8 +21,8 @@ from audit.engine.federated_clients import CACHE_CLIENTS, Workers
 from audit.engine.federated_measures import RoundMeasures
 from audit.engine.federated_plan import RoundPlan, batches, split
 from audit.engine.federated_records import CanaryExamples, RecordClients
-from audit.engine.losses import input_tensor, label_tensor
 from audit.engine.optimizing import optimizer_of
+from audit.engine.record_rows import client_records
 from audit.models.build import starting
 
 
@@ -59,7 +58,7 @@ class Federations:
         shape, outputs = job.dataset.train.inputs.shape[1:], job.dataset.outputs
         modules = [starting(job.model, shape, outputs, seed.child("init"), job.start) for seed in job.seeds]
         self.state = stacked_state(modules, torch.float32, device)
-        records = _records(job, device)
+        records = client_records(job, device)
         self.workers = self.crews(modules[0], self.state, records, plan.slots, plan.local)
         self.served = self.workers.row_of(self.state)
         self.canaries = self._planted()
@@ -268,13 +267,6 @@ def clipped_updates(updates: Tensor, clip_norm: float | None, weights: Tensor) -
     if not all_finite(norms):
         products[~finite] = 0  # a factor of 0 does not take out what is infinite
     return products, finite
-
-
-def _records(job: TrainingJob, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return inputs and labels of the train split, then of the canaries where they are records."""
-    parts = [job.dataset.train, *([] if job.canaries.records is None else [job.canaries.records])]
-    inputs = input_tensor(concatenate([part.inputs for part in parts]), torch.float32)
-    return inputs.to(device), label_tensor(np.concatenate([part.labels for part in parts]), torch.float32).to(device)
 
 
 def _export(state: Mapping[str, Tensor]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from audit.engine.layer_map import has_random_layers
 from audit.engine.losses import USUAL
 from audit.engine.parameter_layout import Layout
 from audit.engine.per_model_loop import LoopGradients
+from audit.engine.record_rows import RecordRows
 
 _CREW = 4  # sizes of crews are multiples of this
 CACHE_CLIENTS = 16  # updates at once in what takes one pass over each after the other
@@ -74,7 +75,7 @@ class Workers:
         self,
         module: nn.Module,
         state: Mapping[str, Tensor],
-        records: tuple[Tensor, Tensor],
+        records: tuple[Tensor | RecordRows, Tensor],
         slots: int,
         local: LocalTraining,
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import nn
 from audit import plugins
 from audit.core.data import Canaries, Records
 from audit.core.errors import DataError, ObservationError
-from audit.core.models import Representations
+from audit.core.models import Reduction, Representations
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Rows
 from audit.engine.device import find_device
@@ -78,14 +78,27 @@ class EnsembleReader:
         """
         width = self._outputs if self._loss is USUAL else self._forward(self._probe).shape[2]
         values = np.empty((self._count, len(inputs), width), dtype=np.float32)
+        for part, out in self._outputs_of_parts(inputs, width):
+            values[:, part] = out
+        return values
+
+    def reductions_of(self, reductions: Sequence[Reduction], records: Records) -> dict[str, NDArray[Any]]:
+        """Each of the reductions of the outputs `(N, m)`, by its key; the outputs of one batch are held at a time.
+
+        Raises:
+            ObservationError: as `outputs`.
+        """
+        return reduce_parts(reductions, self._outputs_of_parts(records.inputs, self._outputs), records)
+
+    def _outputs_of_parts(self, inputs: NDArray[Any], width: int) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+        """`(N, rows, width)` of one batch after the other, with the place of its rows."""
         for part in _parts(len(inputs), self._batch):
             out = self._forward(inputs[part])
             if out.shape[2] != width:
                 raise ObservationError(
                     f"the model has {out.shape[2]} outputs but the data has {width} classes; adapt the model"
                 )
-            values[:, part] = out.float().cpu().numpy()
-        return values
+            yield part, out.float().cpu().numpy()
 
     def losses(self, records: Records) -> NDArray[np.float64]:
         """`(N, m)` losses in evaluation mode, by the function that the models were trained by."""
@@ -186,6 +199,22 @@ class EnsembleReader:
         """One batch for each model, `(N * rows, ...)`, and its number of rows."""
         piece = input_tensor(inputs, self._models.flat.dtype).to(self._models.flat.device)
         return piece.unsqueeze(0).expand(self._count, *piece.shape).flatten(0, 1), len(piece)
+
+
+def reduce_parts(
+    reductions: Sequence[Reduction], parts: Iterable[tuple[slice, NDArray[Any]]], records: Records
+) -> dict[str, NDArray[Any]]:
+    """Each of the reductions `(N, m)` by its key, of outputs `(N, rows, classes)` that come with the place of their rows."""
+    values: dict[str, NDArray[Any]] = {}
+    first: NDArray[Any] | None = None
+    for part, outputs in parts:
+        first = outputs[:, 0].copy() if first is None else first
+        for reduction in reductions:
+            numbers = reduction.of(outputs, first, records.labels[part])
+            if reduction.key not in values:
+                values[reduction.key] = np.empty((len(outputs), len(records)), dtype=numbers.dtype)
+            values[reduction.key][:, part] = numbers
+    return values
 
 
 def logits(

@@ -13,6 +13,7 @@ from audit.core.training import TrainingJob
 from audit.engine.losses import input_tensor, label_tensor
 from audit.models.packed_inputs import refuse_fractions
 
+_COPY_BYTES = 1 << 28
 _DEVICE_SHARE = 4  # of a device's free memory that records may take
 
 
@@ -32,6 +33,11 @@ class RecordRows:
     def __len__(self) -> int:
         return len(self._records)
 
+    @property
+    def itemsize(self) -> int:
+        """Return the bytes of a number."""
+        return self._dtype.itemsize if self._records.dtype.kind == "f" else 8
+
     def index_select(self, axis: int, index: Tensor) -> Tensor:
         """The records of these numbers, `(len(index), ...)`, on the device.
 
@@ -47,6 +53,17 @@ class RecordRows:
         numbers = torch.arange(len(self))[index if isinstance(index, slice | int) else torch.as_tensor(index).cpu()]
         rows = self.index_select(0, numbers.reshape(-1))
         return rows.reshape(*numbers.shape, *self.shape[1:])
+
+
+def client_records(job: TrainingJob, device: torch.device) -> tuple[Tensor | RecordRows, Tensor]:
+    """The same for federations: inputs in another form become numbers at once where these take less than 256 MB.
+
+    Compiled steps of clients read tensors alone.
+    """
+    inputs, labels = training_tensors(job, torch.float32, device)
+    if isinstance(inputs, RecordRows) and inputs.shape.numel() * inputs.itemsize <= _COPY_BYTES:
+        return inputs[:], labels
+    return inputs, labels
 
 
 def training_tensors(job: TrainingJob, dtype: torch.dtype, device: torch.device) -> tuple[Tensor | RecordRows, Tensor]:

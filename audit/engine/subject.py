@@ -10,7 +10,7 @@ import numpy as np
 
 from audit.core.data import Array, Canaries, Records
 from audit.core.errors import ObservationError
-from audit.core.models import Representations, Signal
+from audit.core.models import Reduction, Representations, Signal
 from audit.core.training import Executed, TrainedModels, TrainingJob
 from audit.engine import observe
 from audit.engine.losses import loss_of
@@ -61,7 +61,15 @@ class Ensemble:
 
     def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
         """Signals of the canaries, by their keys, each with a leading axis of models; without those that the models lack."""
-        values = {signal.key: signal.read(self, canaries) for signal in signals}
+        records = canaries.records
+        reductions = [signal for signal in signals if isinstance(signal, Reduction)]
+        if self._job.loss or records is None or not records.are_classified:
+            reductions = []
+        values: dict[str, Array | None] = {
+            signal.key: signal.read(self, canaries) for signal in signals if signal not in reductions
+        }
+        if reductions and records is not None:  # all of them in one pass
+            values |= self._reader.reductions_of(reductions, records)
         return {key: value for key, value in values.items() if value is not None}
 
     def outputs(self, inputs: Array) -> Array:

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from audit.core.data import Array, Canaries, Records
 from audit.core.errors import ObservationError, UnsupportedMechanism
-from audit.core.models import Representations, Signal
+from audit.core.models import Reduction, Representations, Signal
 from audit.core.training import Executed
+from audit.engine.observe import reduce_parts
 from audit.engine.text_model import TextModel, weights_of
 
 ROWS = 64
@@ -122,7 +123,12 @@ class TextModels:
 
     def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
         """Return signals of the canaries by their keys; without those that the models lack."""
-        values = {signal.key: signal.read(self, canaries) for signal in signals}
+        records = canaries.records
+        has_classes = records is not None and records.are_classified
+        reductions = [signal for signal in signals if has_classes and isinstance(signal, Reduction)]
+        values = {signal.key: signal.read(self, canaries) for signal in signals if signal not in reductions}
+        if reductions and records is not None:  # all of them in one pass
+            values |= reduce_parts(reductions, [(slice(None), self.outputs(records.inputs))], records)
         return {key: value for key, value in values.items() if value is not None}
 
     def gradient_norms(self, records: Records) -> Array:

@@ -11,29 +11,34 @@ import torch
 from torch import Tensor
 
 from audit.core.data import Array
+from audit.core.record_arrays import Concatenation
 from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainingJob
 from audit.engine.clipping import Clip, Clipping
 from audit.engine.noise import NoiseStreams
 from audit.engine.optimizing import start_optimizer
 from audit.engine.parameter_layout import Layout
+from audit.engine.record_rows import RecordRows
 from audit.engine.sampling import EnsembleSampler, Law
 from audit.engine.text_model import TESTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Texts:
-    """All that a model of a job may sample: shared records, then canaries; `(n, T)` each."""
+    """All that a model of a job may sample: shared records, then canaries; `(n, T)` each, read where they lie on a CPU."""
 
-    tokens: Tensor
-    labels: Tensor
+    tokens: Tensor | RecordRows
+    labels: Tensor | RecordRows
 
     @classmethod
     def of(cls, job: TrainingJob, device: torch.device) -> Texts:
         """Return the records of a job on a device."""
         parts = [job.dataset.train] + ([] if job.canaries.records is None else [job.canaries.records])
-        tokens, labels = (np.concatenate([getattr(part, name) for part in parts]) for name in ("inputs", "labels"))
-        return cls(tokens=_whole(tokens, device), labels=_whole(labels, device))
+        tokens, labels = (
+            RecordRows(Concatenation([getattr(part, name) for part in parts]), torch.int64, device)
+            for name in ("inputs", "labels")
+        )
+        return cls(tokens=tokens, labels=labels) if device.type == "cpu" else cls(tokens=tokens[:], labels=labels[:])
 
     def take(self, rows: Array) -> tuple[Tensor, Tensor]:
         """Return tokens and labels of some records."""
@@ -166,7 +171,3 @@ class _Step:
             skipped=self._skips,
             recomputed=np.full(len(sizes), recomputed),
         )
-
-
-def _whole(values: Array, device: torch.device) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.int64)).to(device)

@@ -173,7 +173,10 @@ class Store:
         folder = self.folder / SCRATCH
         folder.mkdir(exist_ok=True)
         try:
+            (folder / f"{name}.npy").unlink(missing_ok=True)  # an array of that name keeps what it has while it is in use
             memory_map = np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
+            with (folder / f"{name}.npy").open("r+b") as file:  # a page that a full disk cannot take would end the process
+                os.posix_fallocate(file.fileno(), 0, file.seek(0, 2))
         except OSError as error:
             raise OutputError(f"cannot write to '{folder}': {error}; free some space") from error
         return np.asarray(memory_map)

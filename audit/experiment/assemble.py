@@ -69,7 +69,8 @@ def assemble(config: Config, *, key: RecordKey | None = None, call_factory: bool
         raise ConfigError("the train split is empty, so there is nothing to train on; lower data.pool or data.test")
     trainings = [_recipe(config, spec, dataset, [accountant for _, accountant in accountants]) for spec in config.mechanisms]
     by_losses = _by_losses(dataset, [recipe for recipe, _ in trainings])
-    plays = tuple(replace(play_of(config, spec), by_losses=by_losses) for spec in config.games)
+    classes = 0 if by_losses or any(recipe.loss for recipe, _ in trainings) else dataset.classes
+    plays = tuple(replace(play_of(config, spec), by_losses=by_losses, classes=classes) for spec in config.games)
     check_counts(plays)
     recipes, plays = by_party(trainings, plays)
     design = AuditDesign(name=config.name, recipes=recipes, plays=plays)

@@ -16,7 +16,7 @@ from audit.core.event_reading import first_steps
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.core.views import Scores, View
-from audit.experiment.observed import GameModels
+from audit.experiment.observed import GameModels, slice_of
 from audit.experiment.spec import PlannedAttack
 
 ADVICE = "lower the learning rate or the noise"
@@ -69,11 +69,11 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
     mechanism, planting = insertion.mechanism, insertion.planting
     if steps is not None and mechanism is not None:
         mechanism = first_steps(mechanism, steps)
-    keys = attack.needs.keys | ({reading.CONFIDENCES} if Logits.key in attack.needs.keys else set())
+    keys = reading.keys_of(attack.needs)
     signals = {key: value for key, value in models.observed.signals.items() if key in keys}
     if steps is not None:
         signals = {key: value[..., :steps] if key == StepProducts.key else value for key, value in signals.items()}
-    own, included = models.references, planting.included
+    own, included = slice_of(models.references), planting.included
     reference = View(signals=_rows(signals, own), included=included[own])
     secrets = planting.canaries.secrets
     values = []
@@ -99,11 +99,11 @@ def canary_scores(attack: Attack, target: View, reference: View, seed: Seed) -> 
     What an attack makes of such a target tells apart only its references' coins, or roundings.
     """
     values = np.asarray(attack.score(target, reference, seed))
-    raw = replace(target, signals={key: array for key, array in target.signals.items() if key != reading.CONFIDENCES})
-    return np.zeros_like(values, dtype=np.float64) if raw.is_silent else values
+    is_silent = reading.without_reductions(target).is_silent
+    return np.zeros_like(values, dtype=np.float64) if is_silent else values
 
 
-def _rows(signals: Mapping[str, Array], models: Array | int) -> dict[str, Array]:
+def _rows(signals: Mapping[str, Array], models: Array | slice | int) -> dict[str, Array]:
     """The signals of some models."""
     return {key: value[models] for key, value in signals.items()}
 

@@ -115,7 +115,7 @@ class _Comparison:
     def _score(self, name: str, attack: Attack, row: int) -> Array:
         """Scores of one target, without its coins, against the models after it in order."""
         near = (row + 1 + np.arange(self.references)) % len(self.models)
-        keys = attack.needs.keys | ({reading.CONFIDENCES} if "logits" in attack.needs.keys else set())
+        keys = reading.keys_of(attack.needs)
         signals = {key: array for key, array in self.models.signals.items() if key in keys}
         target = View(signals={key: array[row] for key, array in signals.items()}, labels=self.labels)
         coins = np.asarray(self.models.included, dtype=bool)

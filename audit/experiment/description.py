@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from attacks.signals.logits import Logits
+import numpy as np
+
+from attacks.signals import _reading as reading
 from audit.core.data import Array
 from audit.core.game_results import AttackResult, GameResult
 from audit.core.protocols import Chooser
@@ -67,8 +69,6 @@ def _remarks(models: GameModels) -> list[str]:
 
 def _correct(models: GameModels) -> Array | None:
     """`(runs * m,)` whether each target run is right on each canary; None where outputs or classes are not known."""
-    runs, logits = models.insertion.planting.runs, models.observed.signals.get(Logits.key)
-    if logits is None or not models.are_classified:
-        return None
-    correct: Array = (logits[:runs].argmax(-1) == models.labels).ravel()
-    return correct
+    runs = models.insertion.planting.runs
+    classes = reading.predicted_classes(models.observed.signals, slice(runs)) if models.are_classified else None
+    return None if classes is None else np.asarray(classes == models.labels).ravel()

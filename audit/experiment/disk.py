@@ -6,6 +6,8 @@ from attacks.signals.logits import Logits
 from audit.core import event_reading
 from audit.experiment.spec import AuditDesign, Material
 
+_SCRATCH = 8 + 1  # bytes of a loss and a coin, of each model and record, beside the signals of all models but one
+
 
 def bytes_needed(design: AuditDesign, material: Material) -> int:
     """Return an upper estimate of what the folder of a run takes, in bytes."""
@@ -15,5 +17,6 @@ def bytes_needed(design: AuditDesign, material: Material) -> int:
         steps = event_reading.steps(recipe.run_event)
         signals = play.signals(play.trained_for.released, {Logits()})
         signal_bytes = play.count * 4 * sum(signal.size(classes, steps) for signal in signals)
-        total += play.models * (material.parameters * 4 + tests * max(classes, 1) * 4 + signal_bytes + steps * 8)
-    return 2 * total
+        model = 2 * (material.parameters * 4 + tests * max(classes, 1) * 4 + signal_bytes + steps * 8)
+        total += play.models * (model + signal_bytes + play.count * _SCRATCH)
+    return total

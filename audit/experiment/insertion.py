@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from audit.core.data import Canaries, Dataset, Planting, Records
+import numpy as np
+
+from audit.core.data import Array, Canaries, Dataset, Planting, Records
 from audit.core.errors import ConfigError
 from audit.core.event_reading import unit
 from audit.core.events import Event
@@ -14,6 +16,7 @@ from audit.core.seeds import Seed
 from audit.experiment import stopping
 from audit.experiment.records import RecordTable, table_of
 from audit.experiment.spec import AuditDesign, Material, Play, Recipe
+from audit.stats.spread import parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -119,8 +122,7 @@ def insert(recipe: Recipe, play: Play, material: Material, seed: Seed) -> Insert
             f"games.{play.name}: canaries '{canaries.kind}' are clients of a federation, and '{recipe.name}' trains on "
             "records; use mechanism 'federated' with unit 'client'"
         )
-    coins = seed.child("coins").numpy().random((play.models, canaries.draws))
-    included = coins < play.inclusion_probability if canaries.secrets is None else canaries.secrets.draw(coins)
+    included = _coins(play, canaries, seed)
     return Insertion(
         recipe=recipe,
         play=play,
@@ -128,6 +130,15 @@ def insert(recipe: Recipe, play: Play, material: Material, seed: Seed) -> Insert
         planting=Planting(canaries=canaries, included=included, runs=play.runs),
         records=table_of(canaries, material.dataset, material.key),
     )
+
+
+def _coins(play: Play, canaries: Canaries, seed: Seed) -> Array:
+    """`(models, m)` bool; draws are held for some models at a time."""
+    random, included = seed.child("coins").numpy(), np.empty((play.models, len(canaries)), dtype=bool)
+    for part in parts(play.models, canaries.draws):
+        draws = random.random((part.stop - part.start, canaries.draws))
+        included[part] = draws < play.inclusion_probability if canaries.secrets is None else canaries.secrets.draw(draws)
+    return included
 
 
 def refuse_unfit(insertion: Insertion, delta: float) -> None:

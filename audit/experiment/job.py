@@ -13,7 +13,7 @@ import numpy as np
 
 from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.errors import ConfigError, ObservationError
-from audit.core.models import Signal
+from audit.core.models import Reduction, Signal
 from audit.core.protocols import Trainer
 from audit.core.record_arrays import RecordArray, concatenate
 from audit.core.training import Progress, TrainingJob
@@ -21,6 +21,7 @@ from audit.core.version import __version__
 from audit.execution import code
 
 SIGNAL = "signal/"  # in front of a signal's key, among the arrays of a stored job
+_ROWS = 4096  # records at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,6 +70,7 @@ def fit_and_observe(
 
     Raises:
         ConfigError: this machine's code is not the code that the order was made with.
+        DataError: a file that records are read from was changed meanwhile.
     """
     own = code.digest(order.foreign)
     if order.code != own:
@@ -78,6 +80,7 @@ def fit_and_observe(
             f"install the same version of {modules} on every machine"
         )
     dataset, canaries = context
+    check_files(dataset, canaries)
     job = order.job(dataset=with_companions(dataset, canaries), canaries=with_copies(canaries))
     if device is not None:
         job = replace(job, device=device)
@@ -89,7 +92,16 @@ def fit_and_observe(
     value |= {f"{SIGNAL}{key}": array for key, array in subject.read(order.signals, canaries).items()}
     for name, value_of in asdict(subject.executed).items():
         value[f"executed/{name}"] = np.asarray(value_of)
-    return _isolate(value)
+    check_files(dataset, canaries)  # before what was made of changed records is kept
+    return _isolate(value, [signal for signal in order.signals if isinstance(signal, Reduction)], canaries)
+
+
+def check_files(dataset: Dataset, canaries: Canaries) -> None:
+    """Raise `DataError` where records are read from a file that was changed."""
+    parts = (dataset.train, dataset.test, canaries.records, canaries.planted, canaries.companions, canaries.queries)
+    for records in parts:
+        if records is not None and isinstance(records.inputs, RecordArray):
+            records.inputs.check_files()
 
 
 def with_copies(canaries: Canaries) -> Canaries:
@@ -112,17 +124,29 @@ def with_companions(dataset: Dataset, canaries: Canaries) -> Dataset:
     return replace(dataset, train=Records(inputs=inputs, labels=np.concatenate([dataset.train.labels, extra.labels])))
 
 
-def _isolate(value: dict[str, Array]) -> dict[str, Array]:
-    """The same with `non_finite` `(N,)`, and zero signals where it is true."""
+def _isolate(value: dict[str, Array], reductions: Sequence[Reduction], canaries: Canaries) -> dict[str, Array]:
+    """The same with `diverged` `(N,)`, and zero signals where it is true; of reductions, what they make of zero outputs."""
     names = [name for name in value if name.startswith(SIGNAL) or name == "test_logits"]
     non_finite = np.zeros(len(value["test_logits"]), dtype=bool)
     for name in (*names, *(name for name in value if name.startswith("weights/"))):
         non_finite |= ~np.isfinite(value[name]).reshape(len(non_finite), -1).all(axis=1)
     if non_finite.any():
+        of_zeros = {f"{SIGNAL}{signal.key}": _of_zeros(signal, value, canaries) for signal in reductions}
         for name in names:
             keep = ~non_finite.reshape(-1, *[1] * (value[name].ndim - 1))
-            value[name] = np.where(keep, value[name], np.zeros_like(value[name][:1]))
+            value[name] = np.where(keep, value[name], of_zeros.get(name, np.zeros_like(value[name][:1])))
     return {**value, "diverged": non_finite}
+
+
+def _of_zeros(reduction: Reduction, value: Mapping[str, Array], canaries: Canaries) -> Array:
+    """Return what a reduction makes of outputs that are all zero, `(1, m)`."""
+    name, classes = f"{SIGNAL}{reduction.key}", value["test_logits"].shape[-1]
+    if name not in value or canaries.records is None:
+        return np.zeros((1, 0))
+    labels, zeros = canaries.records.labels, np.zeros((1, _ROWS, classes), dtype=np.float32)
+    parts = [labels[start : start + _ROWS] for start in range(0, len(labels), _ROWS)]
+    values = [reduction.of(zeros[:, : len(part)], zeros[:, 0], part) for part in parts]
+    return np.concatenate(values, axis=1)
 
 
 def job_key(job: TrainingJob, trainer: Trainer, content: str, signals: Sequence[Signal], code_digest: str) -> str:

@@ -20,8 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attacks.signals._reading import CONFIDENCES
-from attacks.signals.logits import Logits
+from attacks.signals import _reading as reading
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
@@ -31,10 +30,12 @@ from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.attack import canary_scores
 from audit.experiment.resemblance import mean
+from audit.experiment.room import Room, in_memory
 from audit.stats.bounds import roc
 from audit.stats.scoring.strength import tpr_at
 
 FPRS = (0.01, 0.001)
+_COINS = "coins of the others"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,7 +68,13 @@ class Exposure:
 
 
 def leave_one_out(
-    attack: Attack, models: View, labels: Array | None, seed: Seed, targets: Sequence[int] | None = None
+    attack: Attack,
+    models: View,
+    labels: Array | None,
+    seed: Seed,
+    targets: Sequence[int] | None = None,
+    *,
+    room: Room = in_memory,
 ) -> LeaveOneOut:
     """Scores of every model (or of `targets`) with all the others as its references.
 
@@ -77,6 +84,7 @@ def leave_one_out(
     Args:
         models: signals and coins of all models; the coins of the target are taken away from its attack.
         labels: `(m,)` true labels, or None where only losses or products are known.
+        room: where a copy of what the references show lies.
 
     Raises:
         ConfigError: fewer than two models.
@@ -84,11 +92,11 @@ def leave_one_out(
     if len(models) < 2:
         raise ConfigError(f"leave-one-out over {len(models)} model(s); expected at least 2")
     row_list = np.arange(len(models)) if targets is None else np.asarray(targets)
-    keys = attack.needs.keys | ({CONFIDENCES} if Logits.key in attack.needs.keys else set())
-    attack_view = replace(models, signals={key: array for key, array in models.signals.items() if key in keys})
+    keys = reading.keys_of(attack.needs)
+    rivals = _Rivals(replace(models, signals={key: array for key, array in models.signals.items() if key in keys}), room)
     rows = [
-        canary_scores(attack, *_as_target(attack_view, labels, int(row)), seed.child("leave one out", int(row)))
-        for row in row_list
+        canary_scores(attack, rivals.target(row, labels), rivals.reference(row), seed.child("leave one out", row))
+        for row in row_list.tolist()
     ]
     return LeaveOneOut(values=np.stack(rows), included=_coins(models)[row_list], models=row_list)
 
@@ -200,11 +208,33 @@ def precision(tpr: float, fpr: float, prior: float) -> float | None:
     return tpr * prior / positive_rate if positive_rate > 0 else None
 
 
-def _as_target(models: View, labels: Array | None, row: int) -> tuple[View, View]:
-    """One model as the target, without its coins, and all others as its references."""
-    own = {key: array[row] for key, array in models.signals.items()}
-    other_signals = {key: np.delete(array, row, axis=0) for key, array in models.signals.items()}
-    return View(signals=own, labels=labels), View(signals=other_signals, included=np.delete(_coins(models), row, axis=0))
+class _Rivals:
+    """All models but one, for one target after the other, in arrays of which only the rows between two targets change."""
+
+    def __init__(self, models: View, room: Room) -> None:
+        self._models, self._row = models, 0
+        coins = _coins(models)
+        shared = {**models.signals, _COINS: coins}
+        self._pairs: dict[str, tuple[Array, Array]] = {}
+        for key, array in shared.items():
+            rest = room(f"others-{key}", (len(array) - 1, *array.shape[1:]), array.dtype)
+            rest[...] = array[1:]
+            self._pairs[key] = (np.asarray(array), rest)
+
+    def target(self, row: int, labels: Array | None) -> View:
+        """One model, without its coins."""
+        return View(signals={key: array[row] for key, array in self._models.signals.items()}, labels=labels)
+
+    def reference(self, row: int) -> View:
+        """All others; the view before this one changes with it."""
+        for array, rest in self._pairs.values():
+            if row > self._row:
+                rest[self._row : row] = array[self._row : row]
+            else:
+                rest[row : self._row] = array[row + 1 : self._row + 1]
+        self._row = row
+        signals = {key: rest for key, (_, rest) in self._pairs.items() if key != _COINS}
+        return View(signals=signals, included=self._pairs[_COINS][1])
 
 
 def _coins(models: View) -> Array:

@@ -13,15 +13,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from attacks.signals.predicted_classes import PredictedClasses
 from audit.core.data import Array
 from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, UnitSpread
 from audit.core.protocols import Attack, Chooser
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment import leave_one_out
-from audit.experiment.observed import GameModels
+from audit.experiment.observed import GameModels, slice_of
 from audit.experiment.records import RecordTable
 from audit.experiment.resemblance import Resemblance
+from audit.experiment.room import Room, in_memory
 from audit.stats.spread import evenly
 
 LEAST_CANARIES = 20  # fewer on average on a side than half of this and a model has no ROC to speak of
@@ -45,23 +48,27 @@ class LeaveOneOutModels:
         labels: `(m,)` true labels, None where only losses are known.
         runs: how many of them are target runs.
         table: names and columns of the canaries.
+        room: for what is computed of all models at once.
     """
 
     views: View
     labels: Array | None
     runs: int
     table: RecordTable
+    room: Room = in_memory
 
 
 def evaluate(models: GameModels) -> Evaluation | None:
     """Return what all models of a game that stayed finite say of its attacks on records, each of them once the target."""
     insertion, finite = models.insertion, np.flatnonzero(~models.observed.diverged)
-    signals = {key: value[finite] for key, value in models.observed.signals.items()}
+    rows = slice_of(finite)
+    signals = {key: value[rows] for key, value in models.observed.signals.items()}
     everyone = LeaveOneOutModels(
-        views=View(signals=signals, included=insertion.planting.included[finite]),
+        views=View(signals=signals, included=insertion.planting.included[rows]),
         labels=models.labels,
         runs=int(np.sum(finite < insertion.planting.runs)),
         table=insertion.records,
+        room=models.observed.room,
     )
     attacks = [(attack.name, attack.attack) for attack in insertion.play.attacks]
     return describe(attacks, everyone, prior=insertion.play.prior, seed=insertion.seed.child("described"))
@@ -93,7 +100,9 @@ def describe(
     targets = _targets(*included.shape)
     views = reading.with_confidences(models.views, models.labels)
     results = {
-        name: leave_one_out.leave_one_out(attack, views, models.labels, seed.child(name), _targets_of(attack, targets))
+        name: leave_one_out.leave_one_out(
+            attack, views, models.labels, seed.child(name), _targets_of(attack, targets), room=models.room
+        )
         for name, attack in able
     }
     spreads = {name: leave_one_out.spreads(result, FPRS) for name, result in results.items()}
@@ -170,12 +179,22 @@ def _thresholds(result: leave_one_out.LeaveOneOut, prior: float) -> tuple[Calibr
 
 def _fidelity(models: LeaveOneOutModels) -> Fidelity | None:
     """The check of the target run that its references resemble least."""
-    coins, logits, runs = models.views.included, models.views.get("logits"), models.runs
-    if logits is None or coins is None or models.labels is None or len(models.views) - runs < LEAST_REFERENCES:
+    coins, runs = models.views.included, models.runs
+    if coins is None or len(models.views) - runs < LEAST_REFERENCES:
         return None
-    references = Resemblance(View.of(included=coins[runs:], logits=logits[runs:]), models.labels)
-    comparisons = [references.of(View.of(labels=models.labels, logits=logits[run]), coins[run]) for run in range(runs)]
+    keys = models.views.signals.keys() if models.labels is not None else set()
+    if Logits.key not in keys and PredictedClasses.key not in keys:
+        return None
+    own = View(included=coins[runs:], signals=_rows(models.views, slice(runs, None)))
+    references = Resemblance(own, models.labels, models.room)
+    targets = [View(labels=models.labels, signals=_rows(models.views, run)) for run in range(runs)]
+    comparisons = [references.of(target, coins[run]) for run, target in enumerate(targets)]
     return max(comparisons, key=lambda comparison: (not comparison.matches, comparison.distance))
+
+
+def _rows(models: View, rows: slice | int) -> dict[str, Array]:
+    """The signals of some models."""
+    return {key: array[rows] for key, array in models.signals.items()}
 
 
 def _none_if_nan(value: float) -> float | None:

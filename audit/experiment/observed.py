@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,9 @@ from audit.core.training import Executed
 from audit.execution.store import Store
 from audit.experiment.insertion import Insertion
 from audit.experiment.job import SIGNAL, Order
+from audit.experiment.room import Room, in_memory
+
+_LARGE = 1 << 24  # bytes of an array that is computed of all models, from which on it lies on disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,12 +30,14 @@ class Observations:
         diverged: `(models,)` true where a model did not stay finite; its signals are zero.
         test_logits: `(models, n, classes)`; None of models that somebody brought.
         executed: what the trainer did; None likewise.
+        room: for what is computed of all models at once.
     """
 
     signals: Mapping[str, Array]
     diverged: Array
     test_logits: Array | None = None
     executed: Executed | None = None
+    room: Room = in_memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,6 +69,12 @@ class GameModels:
         return self.labels is None or self.labels.dtype.kind in "iu"
 
 
+def slice_of(models: Array) -> Array | slice:
+    """Return rising numbers that follow each other as a slice, so that what lies on disk is not copied."""
+    is_range = len(models) > 0 and int(models[-1]) - int(models[0]) == len(models) - 1
+    return slice(int(models[0]), int(models[-1]) + 1) if is_range else models
+
+
 def models_of(insertion: Insertion, jobs: Sequence[Order], store: Store) -> GameModels:
     """The game as far as these jobs, with the models that each trained, show it."""
     by_start = sorted(jobs, key=lambda job: job.rows.start)
@@ -71,7 +83,7 @@ def models_of(insertion: Insertion, jobs: Sequence[Order], store: Store) -> Game
     runs = int(np.sum(rows < insertion.play.runs))
     records = planting.canaries.records
     return GameModels(
-        insertion=replace(insertion, planting=replace(planting, included=planting.included[rows], runs=runs)),
+        insertion=replace(insertion, planting=replace(planting, included=planting.included[slice_of(rows)], runs=runs)),
         observed=gather([job.key for job in by_start], store),
         labels=None if records is None or insertion.play.by_losses else records.labels,
         first=int(rows[0]),
@@ -102,7 +114,17 @@ def gather(keys: Sequence[str], store: Store) -> Observations:
         name.removeprefix(SIGNAL): _whole(name, keys, len(non_finite), store) for name in names if name.startswith(SIGNAL)
     }
     test_logits = _whole("test_logits", keys, len(non_finite), store)
-    return Observations(signals=signals, test_logits=test_logits, diverged=non_finite, executed=execution)
+    return Observations(signals=signals, test_logits=test_logits, diverged=non_finite, executed=execution, room=_room(store))
+
+
+def _room(store: Store) -> Room:
+    """Files of the run's folder, for what is larger than memory should hold."""
+
+    def room(name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        return in_memory(name, shape, dtype) if size < _LARGE else store.scratch(name.replace("/", "-"), shape, dtype)
+
+    return room
 
 
 def _whole(name: str, keys: Sequence[str], models: int, store: Store) -> Array:
@@ -114,7 +136,8 @@ def _whole(name: str, keys: Sequence[str], models: int, store: Store) -> Array:
         if part is None:
             raise ObservationError(f"stored job {key} lacks '{name}'; another version wrote it, start a new run")
         if whole is None:
-            whole = store.scratch(f"{key}-{name.removeprefix(SIGNAL)}", (models, *part.shape[1:]), part.dtype)
+            place = f"{key}-{name.removeprefix(SIGNAL).replace('/', '-')}"
+            whole = store.scratch(place, (models, *part.shape[1:]), part.dtype)
         whole[start : start + len(part)] = part
         start += len(part)
     if whole is None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from attacks.signals.logits import Logits
 from audit.core import event_reading
-from audit.core.data import Canaries, Dataset
+from audit.core.data import Array, Canaries, Dataset
 from audit.core.training import TrainingJob
 from audit.execution import code
 from audit.experiment.insertion import Insertion
@@ -36,7 +36,7 @@ def orders(insertion: Insertion, dataset: Dataset, execution: Execution) -> list
     for rows in play.portions(execution.models_per_job):
         make = functools.partial(
             TrainingJob,
-            included=np.repeat(planting.included[rows.start : rows.stop], canaries.copies, axis=1),
+            included=_of_copies(planting.included[rows.start : rows.stop], canaries.copies),
             seeds=tuple(seed.child("model", row) for row in rows),
             mechanism=recipe.run_event,
             model=recipe.model,
@@ -60,6 +60,11 @@ def orders(insertion: Insertion, dataset: Dataset, execution: Execution) -> list
         )
         jobs.append(order)
     return jobs
+
+
+def _of_copies(included: Array, copies: int) -> Array:
+    """Coins of each copy of a canary: a view of those of canaries where there is one of each."""
+    return included if copies == 1 else np.repeat(included, copies, axis=1)
 
 
 def checkpoints(play: Play, canaries: Canaries, steps: int) -> tuple[int, ...]:

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from attacks.signals import _reading as reading
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.core.evaluation import Fidelity
 from audit.core.views import View
-from audit.stats.scoring import signals
+from audit.experiment.room import Room, in_memory
 
 _TOLERANCE = 1.5  # times what the most unusual reference deviates
 _FEWEST = 3
+_NEEDS = "the fidelity check needs logits and labels of the target and of at least 3 references"
 
 
 class Resemblance:
@@ -25,16 +27,29 @@ class Resemblance:
         DataError: no logits, or fewer than three references.
     """
 
-    def __init__(self, references: View, labels: Array | None) -> None:
-        logits = references.get("logits")
-        if logits is None or labels is None or len(references) < _FEWEST:
-            raise DataError("the fidelity check needs logits and labels of the target and of at least 3 references")
+    def __init__(self, references: View, labels: Array | None, room: Room = in_memory) -> None:
+        if len(references) < _FEWEST:
+            raise DataError(_NEEDS)
         self._labels = labels
         coins = np.asarray(references.included, dtype=bool)
-        losses = signals.cross_entropy(logits, labels)
-        self._pools = tuple(np.sort(losses[side]) for side in (coins, ~coins))
-        self._accuracy = _accuracies(signals.correct(logits, labels), coins)
-        self.typical = max(self._distance(loss, coin, inside=True) for loss, coin in zip(losses, coins, strict=True))
+        members = int(coins.sum())
+        self._pools = tuple(
+            room(f"losses-{side}", (size,), np.float64) for side, size in enumerate((members, coins.size - members))
+        )
+        self._accuracy = np.empty((len(coins), 2))
+        ends = [0, 0]
+        for row, coin in enumerate(coins):
+            losses, right = _outcomes(references, labels, row)
+            self._accuracy[row] = _accuracies(right, coin)
+            for side, mask in enumerate((coin, ~coin)):
+                own = losses[mask]
+                self._pools[side][ends[side] : ends[side] + len(own)] = own
+                ends[side] += len(own)
+        for pool in self._pools:
+            pool.sort()
+        self.typical = max(
+            self._distance(_outcomes(references, labels, row)[0], coin, inside=True) for row, coin in enumerate(coins)
+        )
         """Largest distance of a reference to the others."""
         mean_of_rest = (self._accuracy.sum(axis=0) - self._accuracy) / (len(coins) - 1)
         self._usual_gap = float(np.abs(self._accuracy - mean_of_rest).max())
@@ -49,15 +64,13 @@ class Resemblance:
         Raises:
             DataError: the target has no logits.
         """
-        logits = target.get("logits")
-        if logits is None:
-            raise DataError("the fidelity check needs logits and labels of the target and of at least 3 references")
+        losses, right = _outcomes(target, self._labels)
         coins = np.asarray(included, dtype=bool)
-        own = _accuracies(signals.correct(logits[None], self._labels), coins[None])[0]
-        distance = self._distance(signals.cross_entropy(logits[None], self._labels)[0], coins, inside=False)
+        own = _accuracies(right, coins)
+        distance = self._distance(losses, coins, inside=False)
         reference_accuracy = self._accuracy.mean(axis=0)
         gap = float(np.abs(own - reference_accuracy).max())
-        matches = distance <= _TOLERANCE * self.typical and gap <= _TOLERANCE * self._usual_gap + 1 / len(self._labels)
+        matches = distance <= _TOLERANCE * self.typical and gap <= _TOLERANCE * self._usual_gap + 1 / len(coins)
         verdict = (
             "references resemble the target"
             if matches
@@ -95,9 +108,18 @@ class Resemblance:
         return max(gaps)
 
 
+def _outcomes(models: View, labels: Array | None, row: int | None = None) -> tuple[Array, Array]:
+    """Losses of one model and whether it is right, `(m,)` each; `row` of references, None of a target."""
+    own = models if row is None else View(signals={key: array[row] for key, array in models.signals.items()})
+    outcomes = reading.outcomes(own, labels)
+    if outcomes is None:
+        raise DataError(_NEEDS)
+    return outcomes
+
+
 def _accuracies(right: Array, coins: Array) -> Array:
-    """`(models, 2)` share of records that are classified right, among members and among non-members."""
-    return np.array([[mean(hit[coin]), mean(hit[~coin])] for hit, coin in zip(right, coins, strict=True)])
+    """`(2,)` share of records that are classified right, among members and among non-members."""
+    return np.array([mean(right[coins]), mean(right[~coins])])
 
 
 def mean(values: Array) -> float:

@@ -7,7 +7,7 @@ from audit.core.errors import ConfigError
 from audit.experiment.spec import AuditDesign, Material, Play, Recipe
 
 FLOAT = 4
-COIN = 8 + 1  # bytes of one draw, and of what it decides
+COIN = 1 + 2  # bytes of a coin, and of its copies while it is stored
 COPIES = 3  # of the parameters, while one model trains: weights, gradient, sum
 MOST_STEPS, MOST_MODELS = 10**9, 10**8  # beyond these no training ends, whatever it needs
 

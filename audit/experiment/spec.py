@@ -16,6 +16,7 @@ from audit.core.models import Signal
 from audit.core.protocols import Accountant, Attack, AttackClass, CanaryMaker, Estimator, ExecutionCheck, Executor, Trainer
 from audit.core.seeds import Seed
 from audit.experiment.naming import RecordKey, new_key
+from audit.experiment.reductions import kept_signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,6 +83,7 @@ class Play:
         recorded: the most that any party sees of the same training; None where there is one party.
         party_signals: what the attacks of other parties read off it.
         by_losses: records have no class, so attacks read losses in the place of outputs wherever they can.
+        classes: of the data, where outputs need not be kept beyond what is read of them; 0 keeps them.
     """
 
     name: str
@@ -100,6 +102,7 @@ class Play:
     recorded: Access | None = None
     party_signals: frozenset[Signal] = frozenset()
     by_losses: bool = False
+    classes: int = 0
 
     @property
     def trained_for(self) -> Access:
@@ -109,12 +112,11 @@ class Play:
     def signals(self, source_names: Set[str], besides: Set[Signal]) -> tuple[Signal, ...]:
         """Return the signals to read of models of which so much is released: those of attacks and of other figures."""
         first = source_names - {"outputs"} if self.by_losses else source_names
-        needs = {
-            signal
-            for attack in self.attacks
-            for signal in attack.attack.needs.of(first) or attack.attack.needs.of(source_names) or ()
-        }
-        return tuple(sorted(needs | self.party_signals | besides, key=lambda signal: signal.key))
+        needs = [attack.attack.needs for attack in self.attacks]
+        read = {signal for own in needs for signal in own.of(first) or own.of(source_names) or ()}
+        signals = read | self.party_signals | besides
+        stored_signals = kept_signals(signals, needs, 0 if self.party_signals else self.classes)
+        return tuple(sorted(stored_signals, key=lambda signal: signal.key))
 
     @property
     def bounds(self) -> int:

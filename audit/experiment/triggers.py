@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attacks.signals.logits import Logits
+from attacks.signals import _reading as reading
 from audit.core.data import Dataset
 from audit.core.game_results import TriggerResult
 from audit.experiment.allowance import Allowance
@@ -16,9 +16,12 @@ def trigger_result(models: GameModels, dataset: Dataset, allowance: Allowance) -
     planting = models.insertion.planting
     canaries, observed = planting.canaries, models.observed
     finite = np.flatnonzero(~observed.diverged[: planting.runs])
-    if canaries.aim != "backdoor" or canaries.records is None or Logits.key not in observed.signals or not len(finite):
+    if canaries.aim != "backdoor" or canaries.records is None or not len(finite):
         return None
-    is_hit = observed.signals[Logits.key][finite].argmax(axis=-1) == canaries.records.labels
+    classes = reading.predicted_classes(observed.signals, finite)
+    if classes is None:
+        return None
+    is_hit = classes == canaries.records.labels
     included = planting.included[finite]
     with_records, hits_with = int(included.sum()), int((is_hit & included).sum())
     without_records, hits_without = int((~included).sum()), int((is_hit & ~included).sum())

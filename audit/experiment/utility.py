@@ -11,6 +11,7 @@ import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals.logits import Logits
+from attacks.signals.predicted_classes import PredictedClasses
 from audit.core.data import Array, Dataset
 from audit.core.results import Metric
 from audit.core.views import View
@@ -25,7 +26,7 @@ def utility(games: Sequence[Observations], dataset: Dataset) -> tuple[Metric, ..
     Models that diverged are left out; the number of models says so. Models whose canaries are records are
     preferred; a thousand crafted gradients are an attack on utility too.
     """
-    natural = [game for game in games if Logits.key in game.signals] or list(games)
+    natural = [game for game in games if {Logits.key, PredictedClasses.key} & game.signals.keys()] or list(games)
     tests = [(observation.test_logits, observation.diverged) for observation in natural if observation.test_logits is not None]
     logits = [
         model

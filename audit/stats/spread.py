@@ -18,13 +18,24 @@ def evenly(count: int, limit: int) -> NDArray[Any]:
     return np.unique(np.linspace(0, count - 1, min(count, limit)).round().astype(np.int64))
 
 
-def parts(count: int, width: int = 1, largest: int = 1 << 17) -> Iterator[slice]:
-    """Slices that cover `range(count)` in order, so long that `width` rows of one hold about `largest` numbers (1 MiB).
+LARGEST = 1 << 17
+"""Numbers of all rows together in a part, about: 1 MiB as float64."""
 
-    Work on records one part after the other keeps intermediate arrays in a core's cache, however many records there are.
+
+def parts(count: int, width: int = 1, largest: int | None = None) -> Iterator[slice]:
+    """Slices that cover `range(count)` in order, so long that `width` rows of one hold about `largest` numbers (`LARGEST`).
+
+    Work on records one part after the other keeps intermediate arrays in a core's cache, however many records there are. No
+    part is of a single record unless there is but one: numpy adds up a column that stands alone in another order than one of
+    several, and results must not depend on where parts end.
 
     >>> list(parts(5, 2, 4))
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
+    [slice(0, 2, None), slice(2, 5, None)]
+    >>> list(parts(0))
+    []
     """
-    step = max(1, largest // max(width, 1))
-    return (slice(start, start + step) for start in range(0, count, step))
+    step = max(2, (LARGEST if largest is None else largest) // max(width, 1))
+    starts = list(range(0, count, step))
+    if len(starts) > 1 and count - starts[-1] == 1:
+        starts.pop()
+    return (slice(start, stop) for start, stop in zip(starts, [*starts[1:], count], strict=True)) if starts else iter(())

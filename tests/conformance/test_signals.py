@@ -21,7 +21,11 @@ from audit.trainers.federated import FederatedTrainer
 from tests.engine import cases
 from tests.engine.texts import trained_texts
 
-OPTIONS: dict[str, dict[str, Any]] = {"augmented_logits": {"views": 3}, "boundary_distances": {"queries": 60}}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "augmented_logits": {"views": 3},
+    "boundary_distances": {"queries": 60},
+    "output_figures": {"figure": "entropy"},
+}
 SIGNALS = plugins.names("attacks.signals")
 IMAGES = (1, 4, 4)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 
-from audit.core.data import Dataset, Records
+from audit.core.data import Canaries, Dataset, Records
 from audit.core.errors import DataError
 from audit.core.events import dp_sgd, sgd
 from audit.core.record_arrays import Concatenation, RawArray, RecordArray, concatenate, scale_numbers
@@ -27,7 +30,8 @@ from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.schedule import ScheduleSettings
 from audit.engine.subject import Ensemble
-from audit.experiment.job import dataset_digest, with_companions
+from audit.experiment.job import check_files, dataset_digest, with_companions
+from audit.trainers.federated import FederatedTrainer
 from audit.trainers.opacus import OpacusTrainer
 from audit.trainers.user_function import UserFunction
 from tests.conformance import test_canaries
@@ -321,3 +325,86 @@ def damaged(folder: Path, kind: str) -> dict[str, Any]:
 def test_what_cannot_be_mapped_is_refused_by_name(kind: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=words):
         load(damaged(tmp_path, kind), SEED)
+
+
+@pytest.mark.parametrize("canaries", ["clients", "examples"])
+@pytest.mark.parametrize("compile_setting", ["off", "on"])
+def test_federations_read_records_where_they_lie(canaries: str, compile_setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    event = dp_sgd(noise_multiplier=1.0, clip_norm=0.5, sample_rate=1.0, steps=2, unit="client")
+    unit = {"unit": "example", "hosts": 2} if canaries == "examples" else {}
+    trainer = FederatedTrainer(clients=5, local_steps=2, local_batch=2, slots=3, compile=compile_setting, **unit)
+    units = Canaries(kind="dirac", description="units", coordinates=np.arange(4), orthogonal=True)
+    jobs = [
+        replace(
+            cases.job(event, data=data, model={"kind": "mlp", "hidden": [6]}, access=cases.Access.EACH_UPDATE),
+            canaries=Canaries(kind="held_out", description="r", records=data.pool) if unit else units,
+            included=np.zeros((3, len(data.pool) if unit else 4), dtype=bool),
+        )
+        for data in two_forms(cases.dataset((1, 8, 8)))
+    ]
+    whole = trainer.fit(jobs[1], cases.silent).models
+    assert same(trainer.fit(jobs[0], cases.silent).models, whole), "few records become numbers at once"
+    monkeypatch.setattr("audit.engine.record_rows._COPY_BYTES", 0)
+    monkeypatch.setattr(RecordArray, "__array__", refuse_copy)
+    many = trainer.fit(jobs[0], cases.silent).models
+    if compile_setting == "off":
+        assert same(many, whole)
+    for name, weights in many.weights.items():
+        np.testing.assert_allclose(weights, whole.weights[name], rtol=1e-4, atol=1e-5)
+
+
+def refuse_copy(self: RecordArray, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    raise AssertionError("all records were made numbers at once")
+
+
+def test_a_file_that_is_changed_meanwhile_is_told_before_a_job_and_after_it(tmp_path: Path) -> None:
+    data = load(write(tmp_path, raw_images(50, (6, 6))), SEED)
+    canaries = Canaries(kind="held_out", description="r", records=data.pool)
+    joined = concatenate([data.train.inputs, data.pool.inputs])
+    for records in (data.train.inputs, joined, joined.take_rows(slice(3)), data.test.take(np.arange(2)).inputs):
+        records.check_files()
+    check_files(data, canaries)
+    images = np.load(tmp_path / "x.npy", mmap_mode="r+")
+    images[7] += 1
+    images.flush()
+    for records in (joined, joined.take_rows(slice(3)), data.test.take(np.arange(2)).inputs):
+        with pytest.raises(DataError, match="was changed, moved or removed while the audit ran"):
+            records.check_files()
+    with pytest.raises(DataError, match="continue with --resume"):
+        check_files(data, canaries)
+    (tmp_path / "x.npy").unlink()
+    with pytest.raises(DataError, match="was changed, moved or removed"):
+        check_files(data, canaries)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [200, 10**9], ids=["cut", "written"])
+@pytest.mark.parametrize("execution", ["kind: serial", "kind: processes, workers: 2"])
+def test_a_run_whose_file_is_changed_ends_with_a_sentence(size: int, execution: str, tmp_path: Path) -> None:
+    """In a process of its own: cut short, the file ends the one that reads it; without workers that is the run itself."""
+    write(tmp_path, np.random.default_rng(0).integers(0, 256, (4000, 32, 32), dtype=np.uint8))
+    game = "{name: g, canaries: held_out, count: 20, runs: 4, references: 2, scorers: [loss], estimators: [one_run]}"
+    config = f"""
+version: 1
+name: cut
+seed: 1
+delta: 1e-5
+data: {{kind: npy, path: x.npy, labels: y.npy, root: {tmp_path}, train: 3000, pool: 100, test: 100}}
+model: {{kind: mlp, hidden: [4]}}
+training: {{optimizer: sgd, learning_rate: 0.1, batch_size: 300, steps: 3}}
+mechanisms:
+  - {{name: a, kind: non_private, trainer: {{kind: "tests.broken:CutsFile", path: {tmp_path / "x.npy"}, size: {size}}}}}
+games: [{game}]
+accountants: [rdp]
+execution: {{{execution}, models_per_job: 2}}
+output: {{formats: [json]}}
+"""
+    (tmp_path / "a.yaml").write_text(config)
+    line = [sys.executable, "-m", "audit", "run", str(tmp_path / "a.yaml"), "-o", str(tmp_path / "out"), "-q"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
+    if size == 200 and execution == "kind: serial":
+        assert done.returncode == -signal.SIGBUS
+    else:
+        assert done.returncode == 2, done.stderr
+        assert "x.npy" in done.stderr and "Traceback" not in done.stderr
+    assert not list((tmp_path / "out.partial" / "models").glob("*.safetensors")), "nothing made of changed records is kept"

@@ -184,7 +184,9 @@ def test_fidelity_of_many_runs_sorts_the_references_once(monkeypatch: pytest.Mon
     resemblance = Resemblance(references, target.labels)
     for _ in range(20):
         resemblance.of(target, coins)
-    assert sorted_numbers == (2 * 6 + 20) * 600  # the pool, each reference, each run: nothing times anything
+    assert (
+        sorted_numbers == (6 + 20) * 600
+    )  # each reference, each run, beside the pool in its own place: nothing times anything
 
 
 def test_one_model_is_not_enough() -> None:

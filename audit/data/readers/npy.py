@@ -11,7 +11,8 @@ from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.core.files import file_sha256
-from audit.core.record_arrays import MappedFile, map_array, scale_numbers
+from audit.core.mapped_files import MappedFile, map_array
+from audit.core.record_arrays import scale_numbers
 from audit.data import typed
 from audit.data.array_records import LABELS, image_axes, scaling_of, source_of
 from audit.data.source import (

@@ -50,11 +50,10 @@ def sides(values: Array, included: Array) -> tuple[Side, Side]:
     >>> member.mean.tolist(), nonmember.mean.tolist(), round(member.fixed_std, 4)
     ([2.0], [0.0], 1.4142)
     """
-    values = np.asarray(values, dtype=np.float64)
-    included = np.asarray(included, dtype=bool)
+    values, included = np.asarray(values), np.asarray(included, dtype=bool)
     if values.shape != included.shape:
         raise ValueError(f"signals of shape {values.shape} with memberships of shape {included.shape}; expected equal shapes")
-    parts = [_moments(values, mask) for mask in (included, ~included)]
+    parts = _both_moments(values, included)
     means = _fill_means(parts[0], parts[1])
     stds = _fixed_stds(values, parts)
     member, nonmember = (
@@ -167,6 +166,17 @@ def shrunk(side: Side, prior_strength: float) -> tuple[Array, Array]:
     return dof, np.sqrt(variance * (1 + 1 / counts))
 
 
+def _both_moments(values: Array, included: Array) -> list[tuple[Array, Array, Array]]:
+    """`_moments` of models with and of those without each record, some records at a time."""
+    moments: tuple[list[tuple[Array, Array, Array]], list[tuple[Array, Array, Array]]] = ([], [])
+    for part in parts(values.shape[1], len(values)):
+        block, coins = np.asarray(values[:, part], dtype=np.float64), included[:, part]
+        for side, mask in zip(moments, (coins, ~coins), strict=True):
+            side.append(_moments(block, mask))
+    joint = [[np.concatenate(figure) for figure in zip(*side, strict=True)] for side in moments]
+    return [(count, mean, squares) for count, mean, squares in joint]
+
+
 def _moments(values: Array, mask: Array) -> tuple[Array, Array, Array]:
     """Count, mean and squared deviations of each record; of equal signals the mean is that signal, to the last bit."""
     count, mean, squares = mask.sum(axis=0), np.empty(values.shape[1]), np.empty(values.shape[1])
@@ -202,7 +212,7 @@ def _fixed_stds(values: Array, parts: list[tuple[Array, Array, Array]]) -> tuple
     if positive_stds:
         spare = positive_stds[0]
     else:
-        shifts = values - values[0]
+        shifts = values - values[0].astype(np.float64)
         around_records = float(np.std(shifts - shifts.mean(axis=0)))
         spare = around_records or float(np.std(values)) or 1.0
     return own[0] or spare, own[1] or spare

@@ -1,0 +1,33 @@
+"""Which signals are kept of every model: all outputs, or the numbers that attacks and other figures make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Set
+
+from attacks.signals.confidences import Confidences
+from attacks.signals.logits import Logits
+from attacks.signals.predicted_classes import PredictedClasses
+from attacks.signals.repeated_outputs import RepeatedOutputs
+from audit.core.models import Reduction, Signal
+from audit.core.protocols import Needs
+
+OF_FIGURES: frozenset[Reduction] = frozenset({Confidences(), PredictedClasses(), RepeatedOutputs()})
+"""What is read of outputs besides attacks: losses and accuracies of groups and sides, and whether a model shows anything."""
+
+
+def kept_signals(signals: Set[Signal], needs: Collection[Needs], classes: int) -> frozenset[Signal]:
+    """Return the signals with reductions of outputs in their place, where all who read them say so and it is less.
+
+    Args:
+        signals: that are read of the models.
+        needs: of all attacks.
+        classes: of the data; 0 keeps outputs as they are.
+    """
+    whole: Signal = Logits()
+    readers = [attack_needs for attack_needs in needs if whole in attack_needs.signals]
+    if not classes or whole not in signals or not all(attack_needs.reductions for attack_needs in readers):
+        return frozenset(signals)
+    reductions = OF_FIGURES.union(*(attack_needs.reductions for attack_needs in readers))
+    if sum(reduction.size(classes, 0) for reduction in reductions) >= whole.size(classes, 0):
+        return frozenset(signals)
+    return frozenset(signals - {whole}) | reductions

@@ -1,0 +1,84 @@
+"""A whole audit that keeps what its attacks read of outputs says what one says that keeps all of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from audit.cli.app import answer
+from audit.core.errors import OutputError
+from audit.core.views import View
+from audit.execution.store import Store
+from audit.experiment import spec
+from audit.experiment.leave_one_out import _Rivals
+from audit.experiment.observed import gather
+from audit.experiment.room import in_memory
+from tests.tiny import CONFIG
+
+GAMES = (
+    "games=[{name: outside, canaries: mislabelled, count: 24, runs: 2, references: 5, scorers: [loss, lira, offset, attack_r, "
+    "entropy], estimators: [one_run]}, {name: triggers, canaries: backdoor, count: 6, runs: 2, references: 4, "
+    "scorers: [loss], estimators: [one_run]}]"
+)
+LOST = "mechanisms=[{name: plain, kind: non_private, trainer: {kind: 'tests.broken:LosesModels', rows: [1, 3]}}]"
+
+
+def run(folder: Path, *more: str) -> dict[str, Any]:
+    config, key = folder.with_suffix(".yaml"), folder.parent / "key"
+    config.write_text(CONFIG)
+    key.write_text("5e" * 16)
+    sets = [word for one in (GAMES, LOST, "output.formats=[json]", "model.hidden=[8]", *more) for word in ("--set", one)]
+    assert answer(["run", str(config), "-o", str(folder), "-q", "--record-key", str(key), *sets]) in (0, 3)
+    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
+    return report
+
+
+def stored(folder: Path) -> dict[str, tuple[int, ...]]:
+    """Bytes a model of each signal, by its name, over all jobs."""
+    found: dict[str, tuple[int, ...]] = {}
+    for path in (folder / "models").glob("*.safetensors"):
+        arrays = load_file(path)
+        found |= {name: array[0].nbytes for name, array in arrays.items() if name.startswith("signal/")}
+    return found
+
+
+def test_reports_are_the_same_with_models_that_diverged_and_triggers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")
+    less = run(tmp_path / "less")
+    monkeypatch.setattr(spec, "kept_signals", lambda signals, needs, classes: frozenset(signals))
+    whole = run(tmp_path / "whole")
+    assert less["mechanisms"][0]["games"][1]["trigger"]["accuracy"] is not None
+    assert less["mechanisms"] == whole["mechanisms"]
+    assert (tmp_path / "less" / "scores.parquet").read_bytes() == (tmp_path / "whole" / "scores.parquet").read_bytes()
+    kept, all_of_them = stored(tmp_path / "less"), stored(tmp_path / "whole")
+    assert "signal/logits" not in kept and set(all_of_them) == {"signal/logits"}
+    assert {"signal/confidences", "signal/predicted_classes", "signal/repeated_outputs"} <= kept.keys()
+
+
+def test_a_store_with_another_signal_under_the_same_key_is_refused(tmp_path: Path) -> None:
+    store = Store.start(tmp_path / "run", "0" * 64)
+    job = {"diverged": np.zeros(2, bool), "test_logits": np.zeros((2, 1, 3), np.float32)}
+    store.put("one", {**job, "signal/confidences": np.zeros((2, 4))})
+    path = store.folder / "models" / "one.safetensors"
+    path.write_bytes(path.read_bytes()[:-8] + np.float64(1.0).tobytes())
+    with pytest.raises(OutputError, match="is damaged; continue with --resume"):
+        store.get("one")
+    assert not store.intact("one")
+    with pytest.raises(OutputError, match="is damaged; continue with --resume"):
+        gather(["one"], store)
+
+
+def test_all_models_but_one_are_those_in_any_order_of_targets() -> None:
+    random = np.random.default_rng(0)
+    coins, values = random.random((7, 5)) < 0.5, random.random((7, 5, 2))
+    others = _Rivals(View(signals={"x": values}, included=coins), in_memory)
+    for row in (0, 1, 4, 2, 2, 6, 0, 5):
+        view = others.reference(row)
+        assert np.array_equal(view["x"], np.delete(values, row, axis=0))
+        assert view.included is not None and np.array_equal(view.included, np.delete(coins, row, axis=0))
+        assert np.array_equal(others.target(row, None)["x"], values[row])
