@@ -144,6 +144,23 @@ class PackedStep(HomeMadeStep):
         }
 
 
+class NoiseOnSomeStep(RightStep):
+    """The right step without noise on every second tensor, as where only one of an adapter's two matrices gets it."""
+
+    def __call__(
+        self,
+        params: Mapping[str, Tensor],
+        batch: tuple[Tensor, ...],
+        generator: torch.Generator,
+        *,
+        noise_multiplier: float,
+        clip_norm: float,
+    ) -> dict[str, Tensor]:
+        noisy = super().__call__(params, batch, generator, noise_multiplier=noise_multiplier, clip_norm=clip_norm)
+        bare = super().__call__(params, batch, generator, noise_multiplier=0.0, clip_norm=clip_norm)
+        return {name: bare[name] if number % 2 else noisy[name] for number, name in enumerate(params)}
+
+
 def odd_text(seed: int = 0) -> Tensor:
     """Random tokens `(1, 12)`."""
     return torch.from_numpy(np.random.default_rng(seed).integers(0, 256, (1, 12)))

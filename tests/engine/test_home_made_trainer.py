@@ -15,7 +15,7 @@ from audit.step_checks.run import check_step
 
 pytest.importorskip("transformers", reason="the extra llm is not installed")
 
-from tests.engine.home_made import HomeMadeStep, PackedStep, RightStep, TokenMeanStep, fitted_model, odd_text
+from tests.engine.home_made import HomeMadeStep, NoiseOnSomeStep, PackedStep, RightStep, TokenMeanStep, fitted_model, odd_text
 from tests.engine.texts import sentences
 
 
@@ -63,15 +63,15 @@ def test_the_step_check_refutes_it_and_not_the_right_one(model: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrong", ["tokens of the batch", "packed"])
+@pytest.mark.parametrize("wrong", ["tokens of the batch", "packed", "noise"])
 def test_the_step_check_refutes_what_canaries_do_not_see(model: Any, wrong: str) -> None:
-    """A loss over the batch's tokens (`num_items_in_batch`), and texts packed in one row."""
+    """A loss over the batch's tokens (`num_items_in_batch`), texts packed in one row, noise on every second tensor."""
     steps = {"tokens of the batch": (TokenMeanStep(model), 3.0), "packed": (PackedStep(model), 0.01)}
-    step, clip = steps[wrong]
+    step, clip = steps.get(wrong, (NoiseOnSomeStep(model), 0.01))
     sample = (sentences().train.inputs[:10].astype(np.int64),)
     report = check_step(step, start(model), sample, noise_multiplier=1.0, clip_norm=clip, divisor=1.0, generator="torch")
     failed = {finding.check for finding in report.findings if finding.status is PropertyStatus.FAILED}
-    assert any(check.startswith("clip") for check in failed), report.findings
+    assert any(check.startswith("noise" if wrong == "noise" else "clip") for check in failed), report.findings
 
 
 @pytest.mark.slow
