@@ -140,12 +140,17 @@ def _check_children(name: str, arguments: Mapping[str, Any], node: ast.Call) -> 
         )
 
 
+def event_names() -> tuple[str, ...]:
+    """Return the names that an expression may call."""
+    return (*_TRAININGS, *kinds_by_name())
+
+
 def _builder(name: str, node: ast.Call) -> tuple[Callable[..., Event], tuple[str, ...], Mapping[str, Any]]:
     if name in _TRAININGS:
         return _TRAININGS[name]
     kinds = kinds_by_name()
     if name not in kinds:
-        names = (*_TRAININGS, *kinds)
+        names = event_names()
         raise ConfigError(
             f"column {node.col_offset + 1}: there is no event '{name}'.{plugins.hint(name, names)} Events: {', '.join(names)}"
         )

@@ -34,7 +34,7 @@ def read_event(source: AnyEvent, *, mechanism: str = "") -> Event:
     >>> read_event("3 * Gaussian(2.0)").count
     3
     """
-    from audit.accounting.event_expressions import parse
+    from audit.accounting.event_expressions import event_names, parse
     from audit.config.read import shipped_configs
 
     if isinstance(source, Event):
@@ -46,6 +46,8 @@ def read_event(source: AnyEvent, *, mechanism: str = "") -> Event:
         return _of_config(text, mechanism)
     if "(" in text:
         return parse(text)
+    if text.isidentifier() and text.lower() in {name.lower() for name in event_names()}:
+        return parse(f"{text}()")  # the parser names what the kind takes
     raise ConfigError(
         f"'{text}' is neither a file, nor an expression such as dp_sgd(1.0, 0.01, 1000), nor a config of the project "
         f"({', '.join(shipped_configs())})"

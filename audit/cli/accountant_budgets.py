@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from audit.api.accountant_rows import NoiseRow, StepsRow
     from audit.core.adjacency import Adjacency
 
-Target = Annotated[float, typer.Option(help="Epsilon that the mechanism may cost at most.")]
+Target = Annotated[float, typer.Option("--target-epsilon", "--epsilon", help="Epsilon that the mechanism may cost at most.")]
 
 
 def noise(

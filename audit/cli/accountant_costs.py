@@ -119,7 +119,7 @@ def _write_sheet(
 
 
 def delta(
-    epsilon: Annotated[float, typer.Option(help="Epsilon of every delta.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", "--target-epsilon", help="Epsilon of every delta.")],
     event: shared.EventText = None,
     noise: shared.Noise = None,
     rate: shared.Rate = None,

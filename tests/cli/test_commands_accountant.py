@@ -246,3 +246,18 @@ def test_phases_groups_and_delta() -> None:
         invoke("epsilon", "--noise", "1", "--rate", "0.1")
     with pytest.raises(ConfigError, match="--what-if"):
         invoke("epsilon", "Gaussian(1)", "--what-if", "noise")
+
+
+@pytest.mark.parametrize("name", ["--epsilon", "--target-epsilon"])
+@pytest.mark.parametrize("command", ["delta", "noise", "steps"])
+def test_a_budget_has_one_name_in_every_command(command: str, name: str) -> None:
+    numbers = {"--noise": "1", "--rate": "0.1", "--steps": "10"}
+    numbers.pop(f"--{command}", None)
+    words = [word for pair in numbers.items() for word in pair]
+    _, out = invoke(command, name, "2", *words, "-a", "rdp", "--json")
+    assert 2.0 in (json.loads(out).get("epsilon"), json.loads(out).get("target_epsilon"))
+
+
+def test_an_event_without_its_values_says_which_it_takes() -> None:
+    with pytest.raises(ConfigError, match="MatrixFactorization takes noise_multiplier, coefficients, steps"):
+        invoke("epsilon", "MatrixFactorization")

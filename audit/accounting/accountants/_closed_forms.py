@@ -25,7 +25,7 @@ from audit.core.events import (
     Repeated,
     SampledWithoutReplacement,
 )
-from audit.stats.curves import bounded_range, pld, renyi, tradeoff
+from audit.stats.curves import bounded_range, fixed_batches, pld, renyi, tradeoff
 from audit.stats.curves.concentrated import zcdp_epsilon_floor
 from audit.stats.curves.sampled_once import sampled_once_epsilon
 
@@ -58,8 +58,15 @@ def chance_of_any(event: Event) -> float:
     return 1.0
 
 
-def without_replacement(event: Event, delta: float, adjacency: Adjacency) -> Bracket | None:
-    """Bracket of releases on batches of fixed size, None for other events."""
+def without_replacement(event: Event, delta: float, adjacency: Adjacency, tolerance: float) -> Bracket | None:
+    """Bracket of releases on batches of fixed size, None for other events.
+
+    Args:
+        event: what is released.
+        delta: of the epsilon.
+        adjacency: that of the claim.
+        tolerance: relative width at which refining stops, where there is time for it.
+    """
     inner, count = _equal_parts(event)
     if not isinstance(inner, SampledWithoutReplacement):
         return None
@@ -74,7 +81,8 @@ def without_replacement(event: Event, delta: float, adjacency: Adjacency) -> Bra
     noise = sum(noise**-2 for noise in noises) ** -0.5
     if rate == 1:
         return exact_gaussian([noise / math.sqrt(count)], delta, adjacency)
-    return pld.without_replacement_bracket(noise, rate, count, float(delta))
+    ends = pld.without_replacement_bracket(noise, rate, count, float(delta))
+    return fixed_batches.closer(ends, noise, rate, count, float(delta), tolerance=tolerance)
 
 
 def one_sample_epsilon(event: Event, delta: float, adjacency: Adjacency) -> Bracket | None:

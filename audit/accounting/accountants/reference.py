@@ -132,7 +132,7 @@ class Reference:
         if noises is not None:
             return _closed_forms.exact_gaussian(noises, delta, adjacency)
         special = (
-            _closed_forms.without_replacement(event, delta, adjacency)
+            _closed_forms.without_replacement(event, delta, adjacency, self.tolerance)
             or _closed_forms.one_sample_epsilon(event, delta, adjacency)
             or _closed_forms.concentrated_epsilon(event, delta, adjacency)
             or _closed_forms.exponential(event, delta)

@@ -1,0 +1,128 @@
+"""What steps cost together whose mechanism is chosen after seeing what was released before.
+
+With k steps to come, let `D_k(a)` be the largest `P(S) - a Q(S)` over all ways to choose. Then `D_0(a) = max(0, 1 - a)` and
+`D_k(a)` is the largest `sum p(l) D_(k-1)(a exp(-l))` over the steps that are allowed (docs/statistics.md, "Batches of fixed
+size"). Losses lie on a grid, and so does `log a`; a step is then a convolution. Every allowance is on the side that is asked
+for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.stats.curves.discretise import LossGrid
+
+Array = NDArray[np.float64]
+_ROUNDING = 1e-15  # of a Fourier transform, per doubling of its length, over the norms of what is convolved
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Kernel:
+    """P-masses `(k,)` of consecutive losses from `first` grid steps on, and the P-mass of an infinite loss."""
+
+    first: int
+    mass: Array
+    infinite: float = 0.0
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.mass) - 1
+
+
+def kernel(grid: LossGrid, sign: int, tail: float) -> Kernel:
+    """The losses of one step with tails of up to `tail` moved to the side of `sign`: above (1) or below (-1)."""
+    index = grid.index if sign > 0 else np.floor(grid.index + grid.shift + 1e-9).astype(np.int64)
+    first = int(index.min())
+    mass = np.asarray(np.bincount(index - first, grid.mass, int(index.max()) - first + 1), dtype=np.float64)
+    return trimmed(Kernel(first=first, mass=mass, infinite=grid.infinite), sign, tail)
+
+
+def trimmed(full: Kernel, sign: int, tail: float) -> Kernel:
+    """The kernel without the far ends of its losses, their mass on the side of `sign`: that of an infinite loss, or dropped."""
+    mass, first, infinite = full.mass.copy(), full.first, full.infinite
+    right = len(mass) - int(np.searchsorted(np.cumsum(mass[::-1]), tail))
+    right = max(right, 1)
+    beyond = float(mass[right:].sum())
+    mass = mass[:right]
+    left = min(int(np.searchsorted(np.cumsum(mass), tail)), len(mass) - 1)
+    below = float(mass[:left].sum())
+    mass = mass[left:]
+    if sign > 0:
+        infinite += beyond
+        mass[0] += below
+    else:
+        mass[-1] += beyond
+    return Kernel(first=first + left, mass=mass, infinite=infinite)
+
+
+class Programme:
+    """The largest delta at every `log a` of a grid, one step more at a time.
+
+    Args:
+        kernels: what a step may be.
+        step: width of the grid.
+        start: grid index of the least `log a`.
+        stop: one past that of the largest.
+        sign: 1 for values that are never too small, -1 for values that are never too large.
+    """
+
+    def __init__(self, kernels: Sequence[Kernel], *, step: float, start: int, stop: int, sign: int) -> None:
+        from scipy import fft
+
+        self.places = np.asarray(np.arange(start, stop) * step, dtype=np.float64)
+        self._sign, self._count = sign, stop - start
+        self._left = max(0, *(one.last for one in kernels))
+        self._right = max(0, *(-one.first for one in kernels))
+        most = max(len(one.mass) for one in kernels)
+        self._length = fft.next_fast_len(self._left + self._count + self._right + most, real=True)
+        self._before = np.ones(self._left)
+        if sign < 0:
+            self._before = _certain(self.places[0] + step * np.arange(-self._left, 0))
+        self._steps = [(self._left - one.first, fft.rfft(one.mass, self._length), one.infinite) for one in kernels]
+        self.values = _certain(self.places)
+
+    def apply(self, values: Array) -> Array:
+        """What each kernel makes of the values, `(kernels, count)`, with the allowance for rounding."""
+        from scipy import fft
+
+        after = np.full(self._right, values[-1] if self._sign > 0 else 0.0)
+        everywhere = np.concatenate([self._before, values, after])
+        allowance = self._sign * _ROUNDING * math.log2(self._length) * float(np.linalg.norm(everywhere))
+        spectrum = fft.rfft(everywhere, self._length)
+        rows = np.empty((len(self._steps), self._count))
+        for place, (offset, transform, infinite) in enumerate(self._steps):
+            after_step = fft.irfft(spectrum * transform, self._length)[offset : offset + self._count]
+            rows[place] = after_step + (infinite + allowance)
+        return rows
+
+    def advance(self) -> None:
+        """Put one step more before the others, the dearest at every place."""
+        best = np.clip(np.max(self.apply(self.values), axis=0), 0.0, 1.0)
+        if self._sign > 0:
+            self.values = np.minimum.accumulate(best)
+        else:
+            self.values = np.maximum(best, _certain(self.places))
+
+    def epsilon(self, delta: float) -> float:
+        """The epsilon at `delta`: from above by the chord (delta is convex in `exp(epsilon)`), from below by a grid point."""
+        place = int(np.searchsorted(-self.values, -delta, side="left" if self._sign > 0 else "right"))
+        if self._sign < 0:
+            return max(0.0, float(self.places[place - 1])) if place > 0 else 0.0
+        if place == 0:
+            return 0.0 if self.places[0] <= 0 else math.inf
+        if place == len(self.places):
+            return math.inf
+        high, low = float(self.values[place - 1]), float(self.values[place])
+        ends = float(self.places[place - 1]), float(self.places[place])
+        share = (high - delta) / (high - low)
+        return max(0.0, ends[0] + math.log1p(share * math.expm1(ends[1] - ends[0])))
+
+
+def _certain(log: NDArray[np.floating]) -> Array:
+    """`max(0, 1 - a)`, what no steps at all cost."""
+    return np.asarray(np.maximum(0.0, -np.expm1(np.minimum(log, 0.0))), dtype=np.float64)

@@ -1,0 +1,269 @@
+"""Batches of fixed size under replace-one, composed: steps that choose the worst triple as they see what was released.
+
+Proof: docs/statistics.md, "Batches of fixed size".
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.stats.curves import discretise, loss_pairs, record_triples
+from audit.stats.curves.adaptive_composition import Kernel, Programme, kernel
+from audit.stats.curves.loss_pairs import subsampled_gaussian
+from audit.stats.curves.record_triples import Gram
+
+Array = NDArray[np.float64]
+_TAIL = 1e-6  # of delta, over the steps
+_BELOW = 3.0  # log a below which everything is taken for certain
+_MOMENTS = (0.1, 0.4, 0.8)  # shares of the steps that are to come where cells are weighed
+_NEGLIGIBLE = 0.1  # of delta: what is smaller decides nothing
+_NEARBY = 0.35  # of epsilon: log a this far from the share of epsilon that the steps to come are due is what decides
+_QUARTER = math.pi / 2
+_LEAST_NOISE = 0.1  # below it rectangles are too many
+_PATIENT = 1e-4  # relative width below which there is time for
+_MOST_WORK, _PATIENT_WORK, _QUICK_WORK = 1e8, 3e9, 1e5  # numbers
+_FEW_CELLS, _MOST_CELLS = 300, 4000
+_EXCESS = 0.1  # of delta, that triples beside the two of the ends may cost
+
+
+def closer(
+    ends: tuple[float, float], noise: float, rate: float, steps: int, delta: float, *, tolerance: float
+) -> tuple[float, float]:
+    """Ends of a bracket on epsilon, moved together where steps may choose and that is worth the time.
+
+    Args:
+        ends: what is known from elsewhere.
+        noise: standard deviation over the norm bound of one record.
+        rate: batch size over population.
+        steps: number of releases.
+        delta: in (0, 1).
+        tolerance: relative width that is wanted; below 1e-4 the search takes minutes, else seconds at most.
+    """
+    low, high = ends
+    if steps < 2 or not 0 < rate < 1 or noise < _LEAST_NOISE or not math.isfinite(high) or high - low <= tolerance * high:
+        return ends
+    patient = tolerance < _PATIENT
+    from_below = Setting(noise=noise, rate=rate, steps=steps, delta=delta, most=high, density=64.0 if patient else 32.0)
+    if from_below.work <= (_MOST_WORK if patient else _MOST_WORK / 16):
+        low = max(low, min(lower(from_below), high))
+    from_above = replace(from_below, density=16.0, width=0.06 if patient else 0.1)
+    if from_above.work <= (_MOST_WORK if patient else _QUICK_WORK):
+        cells = min(max(int(_PATIENT_WORK / from_above.work), _FEW_CELLS), _MOST_CELLS) if patient else _FEW_CELLS
+        high = min(high, max(low, upper(from_above, most_cells=cells, tolerance=_EXCESS)))
+    return low, high
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """A composed mechanism and how finely it is looked at.
+
+    Attributes:
+        noise: standard deviation over the norm bound of one record.
+        rate: batch size over population, in (0, 1).
+        steps: number of releases.
+        delta: in (0, 1).
+        most: epsilon that is not exceeded, as known from elsewhere.
+        density: grid points per standard deviation of one step's loss.
+        width: of a rectangle of the plane, in units of the noise.
+    """
+
+    noise: float
+    rate: float
+    steps: int
+    delta: float
+    most: float
+    density: float = 16.0
+    width: float = 0.1
+
+    @property
+    def step(self) -> float:
+        """Width of the grid of losses."""
+        return loss_pairs.loss_std(self.noise / 2, self.rate) / self.density
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """First and last grid index of `log a`."""
+        return -math.ceil(_BELOW / self.step), math.ceil((1.5 * self.most + 1) / self.step)
+
+    @property
+    def work(self) -> float:
+        """About how many numbers one kernel goes through."""
+        return self.steps * float(self.span[1] - self.span[0])
+
+    @property
+    def tail(self) -> float:
+        """Mass of one step that is not resolved."""
+        return max(_TAIL * self.delta / self.steps, 1e-250)
+
+    def programme(self, kernels: Sequence[Kernel], sign: int) -> Programme:
+        return Programme(kernels, step=self.step, start=self.span[0], stop=self.span[1], sign=sign)
+
+    def ends(self, sign: int) -> list[Kernel]:
+        """The two triples in which the displaced record lies where one of the others does, from the side of `sign`."""
+        log_tail = math.log(self.tail)
+        pairs = [subsampled_gaussian(self.noise / 2, self.rate, way, log_tail=log_tail) for way in ("remove", "add")]
+        grids = [(discretise.upper if sign > 0 else discretise.lower)(pair, self.step) for pair in pairs]
+        return [kernel(grid, sign, self.tail) for grid in grids]
+
+
+def lower(setting: Setting) -> float:
+    """An epsilon that is attained: each step takes the worse of two triples, after seeing what was released."""
+    programme = setting.programme(setting.ends(-1), -1)
+    for _ in range(setting.steps):
+        programme.advance()
+    return programme.epsilon(setting.delta)
+
+
+def upper(setting: Setting, *, most_cells: int, tolerance: float) -> float:
+    """An epsilon that is not exceeded: each step takes the worst of triples that together dominate all there are.
+
+    Args:
+        setting: what is bounded.
+        most_cells: triples that are tried at most.
+        tolerance: by what share of delta the steps may be dearer than with the two triples of `lower`.
+    """
+    programme = setting.programme(merged(setting, cover(setting, most_cells, tolerance), tolerance), 1)
+    for _ in range(setting.steps):
+        programme.advance()
+    return programme.epsilon(setting.delta)
+
+
+Box = tuple[tuple[float, float], tuple[float, float]]
+"""Angles at the record and at its replacement, of triangles that are inscribed into the unit circle."""
+Cell = tuple[float, Kernel, Box]
+"""By what share of delta a kernel may be dearer than the two of the ends, the kernel, and whose triangles it dominates."""
+
+
+def dominating_triple(box: Box, noise: float) -> Gram | None:
+    """A triple that dominates all triangles of a box, None where it holds none.
+
+    The inner products of the sides are monotone in the angles, so each lies between two ends. Raising the squares by what the
+    product may be off leaves a difference that is positive semidefinite, for any balance between the two.
+    """
+    (first_low, first_high), (second_low, second_high) = box
+    if first_high + second_high < _QUARTER:
+        return None
+    third_low = max(0.0, math.pi - first_high - second_high)
+    third_high = min(_QUARTER, math.pi - first_low - second_low)
+    if third_low > third_high:
+        return None
+    member, other = 4 * math.sin(second_high) ** 2, 4 * math.sin(first_high) ** 2
+    most = 4 * math.sin(second_high) * math.sin(first_high) * math.cos(third_low)
+    least = 4 * math.sin(second_low) * math.sin(first_low) * max(0.0, math.cos(third_high))
+    slack = (most - least) / 2
+    balance = math.exp(min(max((other - member) / (2 * noise**2), -20.0), 20.0))
+    scale = (1 + 1e-12) / noise**2
+    return Gram(
+        member=(member + slack * balance) * scale,
+        other=(other + slack / balance) * scale,
+        product=(most + least) / 2 / noise**2,
+    )
+
+
+def cover(setting: Setting, most_cells: int, tolerance: float) -> list[Cell]:
+    """Kernels that together dominate every triple, finest where they are dearer than the two of the ends."""
+    scale = Scale(setting)
+    halves = ((0.0, _QUARTER / 2), (_QUARTER / 2, _QUARTER))
+    queue: list[tuple[float, int, Kernel, Box]] = []
+    tried = 0
+    pending: list[Box] = list(product(halves, halves))
+    while True:
+        for box in pending:
+            gram = dominating_triple(box, setting.noise)
+            if gram is None:
+                continue
+            tried += 1
+            one = record_triples.above(gram, setting.rate, step=setting.step, tail=setting.tail, width=setting.width)
+            heapq.heappush(queue, (-scale.excess(one), tried, one, box))
+        if -queue[0][0] <= tolerance or tried >= most_cells:
+            return [(-excess, one, box) for excess, _, one, box in queue]
+        _, _, _, (first, second) = heapq.heappop(queue)
+        pending = list(product(_halves(first), _halves(second)))
+
+
+def _halves(side: tuple[float, float]) -> tuple[tuple[float, float], tuple[float, float]]:
+    middle = (side[0] + side[1]) / 2
+    return (side[0], middle), (middle, side[1])
+
+
+class Scale:
+    """By what share a kernel is dearer than the two triples of the ends, at moments of their programme."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        programme = setting.programme(setting.ends(1), 1)
+        wanted = {round(share * (setting.steps - 1)) for share in _MOMENTS}
+        self._moments: list[tuple[Array, Array, NDArray[np.bool_]]] = []
+        for done in range(setting.steps):
+            values = programme.values
+            programme.advance()
+            if done in wanted:
+                best = programme.values
+                due = setting.most * (done + 1) / setting.steps
+                decisive = np.abs(programme.places - due) <= _NEARBY * setting.most
+                self._moments.append((values, best, decisive & (best > _NEGLIGIBLE * setting.delta)))
+
+    def excess(self, one: Kernel) -> float:
+        """Largest share of delta by which the kernel is dearer, if it were so in all steps."""
+        programme = self._setting.programme([one], 1)
+        worst = -math.inf
+        for values, best, decisive in self._moments:
+            if decisive.any():
+                worst = max(worst, float(np.max(programme.apply(values)[0][decisive] / best[decisive])) - 1)
+        return worst * self._setting.steps
+
+
+def merged(setting: Setting, cells: Sequence[Cell], tolerance: float) -> list[Kernel]:
+    """Fewer kernels that dominate the same triples: neighbours are joined while that keeps them within the tolerance."""
+    scale = Scale(setting)
+    groups: list[tuple[float, Kernel]] = []
+    for excess, one, _ in sorted(cells, key=_along):
+        joined = worse_of(groups[-1][1], one, setting.step) if groups else None
+        dearer = math.inf if joined is None else scale.excess(joined)
+        if joined is not None and dearer <= max(tolerance, excess, groups[-1][0]):
+            groups[-1] = dearer, joined
+        else:
+            groups.append((excess, one))
+    return [one for _, one in groups]
+
+
+def _along(cell: Cell) -> tuple[float, float]:
+    """Order from one end to the other: triangles alike come one after another."""
+    (first, _), (second, _) = cell[2]
+    return first - second, first + second
+
+
+def worse_of(first: Kernel, second: Kernel, step: float) -> Kernel:
+    """A kernel whose `P(S) - a Q(S)` is, at every grid point, the larger of two: straight lines between them lie above both."""
+    start, stop = min(first.first, second.first) - 1, max(first.last, second.last) + 1
+    curves = [_curve(one, start, stop, step) for one in (first, second)]
+    (left, left_slope), (right, right_slope) = curves
+    wins = left >= right
+    larger = np.where(wins, left, right)
+    places = np.exp(np.arange(start, stop + 1) * step)
+    slopes = np.where(wins, left_slope, right_slope)[:-1]  # of the segment that begins at each point, downwards
+    bends = wins[:-1] != wins[1:]
+    slopes[bends] = (-np.diff(larger) / np.diff(places))[bends]
+    others = np.maximum(slopes[:-1] - slopes[1:], 0.0)
+    mass = others * places[1:-1]
+    infinite = max(first.infinite, second.infinite)
+    result = Kernel(first=start + 1, mass=mass, infinite=infinite)
+    short = float(np.max(larger - _curve(result, start, stop, step)[0]))
+    return Kernel(first=result.first, mass=mass, infinite=infinite + max(short, 0.0) + 1e-15)
+
+
+def _curve(one: Kernel, start: int, stop: int, step: float) -> tuple[Array, Array]:
+    """`P(S) - a Q(S)` at the grid points from `start` to `stop`, and how fast it falls in `a` behind each."""
+    index = np.arange(start, stop + 1)
+    mass = np.zeros(len(index))
+    mass[one.first - start : one.first - start + len(one.mass)] = one.mass
+    ahead = np.concatenate([np.cumsum(mass[:0:-1])[::-1], [0.0]]) + one.infinite
+    slope = np.concatenate([np.cumsum((mass * np.exp(-index * step))[:0:-1])[::-1], [0.0]])
+    return ahead - np.exp(index * step) * slope, slope

@@ -1,0 +1,102 @@
+"""Losses of one step on a batch of fixed size, for three places: of the record, of its replacement, of what it displaces.
+
+The release is `(1 - q) N(x) + q N(a)` against `(1 - q) N(x) + q N(b)`, with unit noise in the plane of the three points. Only
+the Gram matrix of `a - x` and `b - x` counts, and a larger one (in the order of positive semidefinite matrices) costs at least
+as much: there is a linear contraction between the triples, and noise makes up for what it takes away.
+
+The plane is cut into rectangles. What a rectangle weighs under either hypothesis is a product of normal masses, and its masses
+are split over the least and the largest loss in it, which only spreads the likelihood ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri_exp
+
+from audit.stats.curves.adaptive_composition import Kernel, trimmed
+from audit.stats.curves.loss_pairs import sampled_loss
+
+Array = NDArray[np.float64]
+_FARTHEST = 1e-9  # of a grid step: losses this close to a grid point may lie on its other side
+_SMALLEST_MASS = 1e-280
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gram:
+    """Inner products of `a - x` and `b - x`, in units of the noise: their squares and their product."""
+
+    member: float
+    other: float
+    product: float
+
+    def points(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """`a - x` and `b - x` in a plane whose first axis is along the longer."""
+        long, short = max(self.member, self.other), min(self.member, self.other)
+        along = self.product / math.sqrt(long) if long > 0 else 0.0
+        bent = (along, math.sqrt(max(short - along * along, 0.0)))
+        straight = (math.sqrt(long), 0.0)
+        return (straight, bent) if self.member >= self.other else (bent, straight)
+
+
+def above(gram: Gram, rate: float, *, step: float, tail: float, width: float) -> Kernel:
+    """Losses on a grid that dominate those of the triple.
+
+    Args:
+        gram: of the triple.
+        rate: q, in (0, 1).
+        step: width of the grid of losses.
+        tail: mass up to which the ends of the losses are not resolved.
+        width: of a rectangle, in units of the noise.
+    """
+    mass, ratio, least, most = (cells.ravel() for cells in _rectangles(gram, rate, width, -float(ndtri_exp(math.log(tail)))))
+    kept = mass > _SMALLEST_MASS
+    infinite = max(0.0, 1 - float(mass[kept].sum())) + 1e-15
+    mass, ratio = mass[kept], ratio[kept]
+    low = np.floor(least[kept] / step - _FARTHEST).astype(np.int64)
+    high = np.maximum(np.ceil(most[kept] / step + _FARTHEST).astype(np.int64), low + 1)
+    ratio = np.clip(ratio, low * step, high * step)
+    share = np.expm1(high * step - ratio) / np.expm1((high - low) * step)
+    first = int(low.min())
+    count = int(high.max()) - first + 1
+    total = np.bincount(low - first, mass * share, count) + np.bincount(high - first, mass * (1 - share), count)
+    masses = np.asarray(total, dtype=np.float64)
+    return trimmed(Kernel(first=first, mass=masses, infinite=infinite), 1, tail)
+
+
+def _rectangles(gram: Gram, rate: float, width: float, reach: float) -> tuple[Array, Array, Array, Array]:
+    """P-mass of each rectangle, the logarithm of the ratio of its masses, the least loss and the largest in it."""
+    member, other = gram.points()
+    longest = max(math.hypot(*member), math.hypot(*other), 1e-12)
+    across = max(abs(member[1]), abs(other[1]), 1e-12 * longest)
+    edges = [
+        _edges((0.0, member[0], other[0]), reach, width),
+        _edges((0.0, member[1], other[1]), reach, min(width * longest / across, 2 * reach)),
+    ]
+
+    def weight(point: tuple[float, float]) -> Array:
+        first, second = (_normal_masses(edge, centre) for edge, centre in zip(edges, point, strict=True))
+        return np.asarray(first[:, None] * second[None, :], dtype=np.float64)
+
+    def loss(point: tuple[float, float], largest: bool) -> Array:
+        parts = [place * (edge[1:] if (place > 0) == largest else edge[:-1]) for place, edge in zip(point, edges, strict=True)]
+        return sampled_loss(parts[0][:, None] + parts[1][None, :] - (point[0] ** 2 + point[1] ** 2) / 2, rate)
+
+    rest = (1 - rate) * weight((0.0, 0.0))
+    masses, others = rest + rate * weight(member), rest + rate * weight(other)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.log(masses) - np.log(others)
+    return masses, ratio, loss(member, False) - loss(other, True), loss(member, True) - loss(other, False)
+
+
+def _edges(centres: tuple[float, ...], reach: float, width: float) -> Array:
+    left, right = min(centres) - reach, max(centres) + reach
+    return np.linspace(left, right, max(1, math.ceil((right - left) / width)) + 1)
+
+
+def _normal_masses(edges: Array, centre: float) -> Array:
+    low, high = edges[:-1] - centre, edges[1:] - centre
+    return np.asarray(np.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low)), dtype=np.float64)
