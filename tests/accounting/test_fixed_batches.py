@@ -13,13 +13,13 @@ from scipy.stats import norm
 
 from audit.stats.curves import fixed_batches, pld, record_triples
 from audit.stats.curves.adaptive_composition import Kernel, Programme
-from audit.stats.curves.fixed_batches import Setting, dominating_triple, worse_of
+from audit.stats.curves.fixed_batches import BatchSetting, dominating_triple, worse_of
 from audit.stats.curves.record_triples import Gram
 
 
-def setting(noise: float, rate: float, steps: int, delta: float, density: float = 16.0) -> Setting:
+def setting(noise: float, rate: float, steps: int, delta: float, density: float = 16.0) -> BatchSetting:
     high = pld.without_replacement_bracket(noise, rate, steps, delta)[1]
-    return Setting(noise=noise, rate=rate, steps=steps, delta=delta, most=high, density=density)
+    return BatchSetting(noise=noise, rate=rate, steps=steps, delta=delta, epsilon_limit=high, density=density)
 
 
 def integrated(noise: float, rate: float, spot: float, ratio: float) -> float:
@@ -42,7 +42,7 @@ def curve(one: Kernel, step: float, ratio: float) -> float:
 def test_a_kernel_lies_above_and_close_to_direct_integration(spot: float, ratio: float) -> None:
     noise, rate, step = 1.5, 0.1, 0.002
     gram = Gram(
-        member=(1 - spot) ** 2 / noise**2, other=(1 + spot) ** 2 / noise**2, product=-(1 - spot) * (1 + spot) / noise**2
+        member=(1 - spot) ** 2 / noise**2, replacement=(1 + spot) ** 2 / noise**2, product=-(1 - spot) * (1 + spot) / noise**2
     )
     one = record_triples.above(gram, rate, step=step, tail=1e-14, width=0.02)
     truth = integrated(noise, rate, spot, ratio)
@@ -66,7 +66,7 @@ def test_every_triple_is_under_the_matrix_of_some_box(places: list[tuple[float, 
         for second in sides:
             box = dominating_triple((first, second), 1.0)
             if box is not None:
-                larger = np.array([[box.member, box.product], [box.product, box.other]])
+                larger = np.array([[box.member, box.product], [box.product, box.replacement]])
                 least.append(float(np.linalg.eigvalsh(larger - gram)[0]))
     assert max(least) >= -1e-9
 
@@ -111,7 +111,7 @@ def test_two_steps_by_enumeration() -> None:
     delta = max(
         float(sum(p * best(math.exp(epsilon) * q / p) * width for p, q in zip(*row, strict=True))) for row in rows.values()
     )
-    fine = Setting(noise=noise, rate=rate, steps=2, delta=delta, most=1.5, density=64.0)
+    fine = BatchSetting(noise=noise, rate=rate, steps=2, delta=delta, epsilon_limit=1.5, density=64.0)
     above = fine.programme(fine.ends(1), 1)
     above.advance()
     above.advance()
@@ -124,7 +124,7 @@ def test_the_worse_of_two_kernels_is_above_both_and_no_more_than_needed() -> Non
     step = 0.01
     gain, loss = (
         record_triples.above(gram, 0.2, step=step, tail=1e-13, width=0.1)
-        for gram in (Gram(member=1, other=0, product=0), Gram(member=0, other=1, product=0))
+        for gram in (Gram(member=1, replacement=0, product=0), Gram(member=0, replacement=1, product=0))
     )
     both = worse_of(gain, loss, step)
     for log in (-0.3, -0.05, 0.0, 0.01, 0.1, 0.5):

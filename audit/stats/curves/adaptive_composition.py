@@ -39,25 +39,25 @@ def kernel(grid: LossGrid, sign: int, tail: float) -> Kernel:
     index = grid.index if sign > 0 else np.floor(grid.index + grid.shift + 1e-9).astype(np.int64)
     first = int(index.min())
     mass = np.asarray(np.bincount(index - first, grid.mass, int(index.max()) - first + 1), dtype=np.float64)
-    return trimmed(Kernel(first=first, mass=mass, infinite=grid.infinite), sign, tail)
+    return without_tails(Kernel(first=first, mass=mass, infinite=grid.infinite), sign, tail)
 
 
-def trimmed(full: Kernel, sign: int, tail: float) -> Kernel:
+def without_tails(full: Kernel, sign: int, tail: float) -> Kernel:
     """The kernel without the far ends of its losses, their mass on the side of `sign`: that of an infinite loss, or dropped."""
     mass, first, infinite = full.mass.copy(), full.first, full.infinite
-    right = len(mass) - int(np.searchsorted(np.cumsum(mass[::-1]), tail))
-    right = max(right, 1)
-    beyond = float(mass[right:].sum())
-    mass = mass[:right]
-    left = min(int(np.searchsorted(np.cumsum(mass), tail)), len(mass) - 1)
-    below = float(mass[:left].sum())
-    mass = mass[left:]
+    upper_end = len(mass) - int(np.searchsorted(np.cumsum(mass[::-1]), tail))
+    upper_end = max(upper_end, 1)
+    beyond = float(mass[upper_end:].sum())
+    mass = mass[:upper_end]
+    lower_end = min(int(np.searchsorted(np.cumsum(mass), tail)), len(mass) - 1)
+    below = float(mass[:lower_end].sum())
+    mass = mass[lower_end:]
     if sign > 0:
         infinite += beyond
         mass[0] += below
     else:
         mass[-1] += beyond
-    return Kernel(first=first + left, mass=mass, infinite=infinite)
+    return Kernel(first=first + lower_end, mass=mass, infinite=infinite)
 
 
 class Programme:
@@ -76,21 +76,23 @@ class Programme:
 
         self.places = np.asarray(np.arange(start, stop) * step, dtype=np.float64)
         self._sign, self._count = sign, stop - start
-        self._left = max(0, *(one.last for one in kernels))
-        self._right = max(0, *(-one.first for one in kernels))
-        most = max(len(one.mass) for one in kernels)
-        self._length = fft.next_fast_len(self._left + self._count + self._right + most, real=True)
-        self._before = np.ones(self._left)
+        self._margin_below = max(0, *(choice.last for choice in kernels))
+        self._margin_above = max(0, *(-choice.first for choice in kernels))
+        longest = max(len(choice.mass) for choice in kernels)
+        self._length = fft.next_fast_len(self._margin_below + self._count + self._margin_above + longest, real=True)
+        self._before = np.ones(self._margin_below)
         if sign < 0:
-            self._before = _certain(self.places[0] + step * np.arange(-self._left, 0))
-        self._steps = [(self._left - one.first, fft.rfft(one.mass, self._length), one.infinite) for one in kernels]
+            self._before = _certain(self.places[0] + step * np.arange(-self._margin_below, 0))
+        self._steps = [
+            (self._margin_below - choice.first, fft.rfft(choice.mass, self._length), choice.infinite) for choice in kernels
+        ]
         self.values = _certain(self.places)
 
     def apply(self, values: Array) -> Array:
-        """What each kernel makes of the values, `(kernels, count)`, with the allowance for rounding."""
+        """Return the values after each kernel, `(kernels, count)`, with the allowance for rounding."""
         from scipy import fft
 
-        after = np.full(self._right, values[-1] if self._sign > 0 else 0.0)
+        after = np.full(self._margin_above, values[-1] if self._sign > 0 else 0.0)
         everywhere = np.concatenate([self._before, values, after])
         allowance = self._sign * _ROUNDING * math.log2(self._length) * float(np.linalg.norm(everywhere))
         spectrum = fft.rfft(everywhere, self._length)

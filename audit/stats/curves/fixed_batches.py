@@ -50,7 +50,9 @@ def closer(
     if steps < 2 or not 0 < rate < 1 or noise < _LEAST_NOISE or not math.isfinite(high) or high - low <= tolerance * high:
         return ends
     patient = tolerance < _PATIENT
-    from_below = Setting(noise=noise, rate=rate, steps=steps, delta=delta, most=high, density=64.0 if patient else 32.0)
+    from_below = BatchSetting(
+        noise=noise, rate=rate, steps=steps, delta=delta, epsilon_limit=high, density=64.0 if patient else 32.0
+    )
     if from_below.work <= (_MOST_WORK if patient else _MOST_WORK / 16):
         low = max(low, min(lower(from_below), high))
     from_above = replace(from_below, density=16.0, width=0.06 if patient else 0.1)
@@ -61,7 +63,7 @@ def closer(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class BatchSetting:
     """A composed mechanism and how finely it is looked at.
 
     Attributes:
@@ -69,7 +71,7 @@ class Setting:
         rate: batch size over population, in (0, 1).
         steps: number of releases.
         delta: in (0, 1).
-        most: epsilon that is not exceeded, as known from elsewhere.
+        epsilon_limit: epsilon that is not exceeded, as known from elsewhere.
         density: grid points per standard deviation of one step's loss.
         width: of a rectangle of the plane, in units of the noise.
     """
@@ -78,7 +80,7 @@ class Setting:
     rate: float
     steps: int
     delta: float
-    most: float
+    epsilon_limit: float
     density: float = 16.0
     width: float = 0.1
 
@@ -90,7 +92,7 @@ class Setting:
     @property
     def span(self) -> tuple[int, int]:
         """First and last grid index of `log a`."""
-        return -math.ceil(_BELOW / self.step), math.ceil((1.5 * self.most + 1) / self.step)
+        return -math.ceil(_BELOW / self.step), math.ceil((1.5 * self.epsilon_limit + 1) / self.step)
 
     @property
     def work(self) -> float:
@@ -113,7 +115,7 @@ class Setting:
         return [kernel(grid, sign, self.tail) for grid in grids]
 
 
-def lower(setting: Setting) -> float:
+def lower(setting: BatchSetting) -> float:
     """An epsilon that is attained: each step takes the worse of two triples, after seeing what was released."""
     programme = setting.programme(setting.ends(-1), -1)
     for _ in range(setting.steps):
@@ -121,7 +123,7 @@ def lower(setting: Setting) -> float:
     return programme.epsilon(setting.delta)
 
 
-def upper(setting: Setting, *, most_cells: int, tolerance: float) -> float:
+def upper(setting: BatchSetting, *, most_cells: int, tolerance: float) -> float:
     """An epsilon that is not exceeded: each step takes the worst of triples that together dominate all there are.
 
     Args:
@@ -129,7 +131,7 @@ def upper(setting: Setting, *, most_cells: int, tolerance: float) -> float:
         most_cells: triples that are tried at most.
         tolerance: by what share of delta the steps may be dearer than with the two triples of `lower`.
     """
-    programme = setting.programme(merged(setting, cover(setting, most_cells, tolerance), tolerance), 1)
+    programme = setting.programme(joined_kernels(setting, cover(setting, most_cells, tolerance), tolerance), 1)
     for _ in range(setting.steps):
         programme.advance()
     return programme.epsilon(setting.delta)
@@ -154,36 +156,36 @@ def dominating_triple(box: Box, noise: float) -> Gram | None:
     third_high = min(_QUARTER, math.pi - first_low - second_low)
     if third_low > third_high:
         return None
-    member, other = 4 * math.sin(second_high) ** 2, 4 * math.sin(first_high) ** 2
-    most = 4 * math.sin(second_high) * math.sin(first_high) * math.cos(third_low)
-    least = 4 * math.sin(second_low) * math.sin(first_low) * max(0.0, math.cos(third_high))
-    slack = (most - least) / 2
-    balance = math.exp(min(max((other - member) / (2 * noise**2), -20.0), 20.0))
+    member_square, other_square = 4 * math.sin(second_high) ** 2, 4 * math.sin(first_high) ** 2
+    largest = 4 * math.sin(second_high) * math.sin(first_high) * math.cos(third_low)
+    smallest = 4 * math.sin(second_low) * math.sin(first_low) * max(0.0, math.cos(third_high))
+    slack = (largest - smallest) / 2
+    balance = math.exp(min(max((other_square - member_square) / (2 * noise**2), -20.0), 20.0))
     scale = (1 + 1e-12) / noise**2
     return Gram(
-        member=(member + slack * balance) * scale,
-        other=(other + slack / balance) * scale,
-        product=(most + least) / 2 / noise**2,
+        member=(member_square + slack * balance) * scale,
+        replacement=(other_square + slack / balance) * scale,
+        product=(largest + smallest) / 2 / noise**2,
     )
 
 
-def cover(setting: Setting, most_cells: int, tolerance: float) -> list[Cell]:
+def cover(setting: BatchSetting, most_cells: int, tolerance: float) -> list[Cell]:
     """Kernels that together dominate every triple, finest where they are dearer than the two of the ends."""
     scale = Scale(setting)
     halves = ((0.0, _QUARTER / 2), (_QUARTER / 2, _QUARTER))
     queue: list[tuple[float, int, Kernel, Box]] = []
-    tried = 0
+    trials = 0
     pending: list[Box] = list(product(halves, halves))
     while True:
         for box in pending:
             gram = dominating_triple(box, setting.noise)
             if gram is None:
                 continue
-            tried += 1
-            one = record_triples.above(gram, setting.rate, step=setting.step, tail=setting.tail, width=setting.width)
-            heapq.heappush(queue, (-scale.excess(one), tried, one, box))
-        if -queue[0][0] <= tolerance or tried >= most_cells:
-            return [(-excess, one, box) for excess, _, one, box in queue]
+            trials += 1
+            choice = record_triples.above(gram, setting.rate, step=setting.step, tail=setting.tail, width=setting.width)
+            heapq.heappush(queue, (-scale.excess(choice), trials, choice, box))
+        if -queue[0][0] <= tolerance or trials >= most_cells:
+            return [(-excess, choice, box) for excess, _, choice, box in queue]
         _, _, _, (first, second) = heapq.heappop(queue)
         pending = list(product(_halves(first), _halves(second)))
 
@@ -196,23 +198,23 @@ def _halves(side: tuple[float, float]) -> tuple[tuple[float, float], tuple[float
 class Scale:
     """By what share a kernel is dearer than the two triples of the ends, at moments of their programme."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: BatchSetting) -> None:
         self._setting = setting
         programme = setting.programme(setting.ends(1), 1)
-        wanted = {round(share * (setting.steps - 1)) for share in _MOMENTS}
+        places_due = {round(share * (setting.steps - 1)) for share in _MOMENTS}
         self._moments: list[tuple[Array, Array, NDArray[np.bool_]]] = []
-        for done in range(setting.steps):
+        for step_number in range(setting.steps):
             values = programme.values
             programme.advance()
-            if done in wanted:
+            if step_number in places_due:
                 best = programme.values
-                due = setting.most * (done + 1) / setting.steps
-                decisive = np.abs(programme.places - due) <= _NEARBY * setting.most
+                due = setting.epsilon_limit * (step_number + 1) / setting.steps
+                decisive = np.abs(programme.places - due) <= _NEARBY * setting.epsilon_limit
                 self._moments.append((values, best, decisive & (best > _NEGLIGIBLE * setting.delta)))
 
-    def excess(self, one: Kernel) -> float:
+    def excess(self, choice: Kernel) -> float:
         """Largest share of delta by which the kernel is dearer, if it were so in all steps."""
-        programme = self._setting.programme([one], 1)
+        programme = self._setting.programme([choice], 1)
         worst = -math.inf
         for values, best, decisive in self._moments:
             if decisive.any():
@@ -220,18 +222,18 @@ class Scale:
         return worst * self._setting.steps
 
 
-def merged(setting: Setting, cells: Sequence[Cell], tolerance: float) -> list[Kernel]:
+def joined_kernels(setting: BatchSetting, cells: Sequence[Cell], tolerance: float) -> list[Kernel]:
     """Fewer kernels that dominate the same triples: neighbours are joined while that keeps them within the tolerance."""
     scale = Scale(setting)
     groups: list[tuple[float, Kernel]] = []
-    for excess, one, _ in sorted(cells, key=_along):
-        joined = worse_of(groups[-1][1], one, setting.step) if groups else None
-        dearer = math.inf if joined is None else scale.excess(joined)
-        if joined is not None and dearer <= max(tolerance, excess, groups[-1][0]):
-            groups[-1] = dearer, joined
+    for excess, choice, _ in sorted(cells, key=_along):
+        union = worse_of(groups[-1][1], choice, setting.step) if groups else None
+        dearer = math.inf if union is None else scale.excess(union)
+        if union is not None and dearer <= max(tolerance, excess, groups[-1][0]):
+            groups[-1] = dearer, union
         else:
-            groups.append((excess, one))
-    return [one for _, one in groups]
+            groups.append((excess, choice))
+    return [choice for _, choice in groups]
 
 
 def _along(cell: Cell) -> tuple[float, float]:
@@ -243,7 +245,7 @@ def _along(cell: Cell) -> tuple[float, float]:
 def worse_of(first: Kernel, second: Kernel, step: float) -> Kernel:
     """A kernel whose `P(S) - a Q(S)` is, at every grid point, the larger of two: straight lines between them lie above both."""
     start, stop = min(first.first, second.first) - 1, max(first.last, second.last) + 1
-    curves = [_curve(one, start, stop, step) for one in (first, second)]
+    curves = [_curve(choice, start, stop, step) for choice in (first, second)]
     (left, left_slope), (right, right_slope) = curves
     wins = left >= right
     larger = np.where(wins, left, right)
@@ -251,19 +253,19 @@ def worse_of(first: Kernel, second: Kernel, step: float) -> Kernel:
     slopes = np.where(wins, left_slope, right_slope)[:-1]  # of the segment that begins at each point, downwards
     bends = wins[:-1] != wins[1:]
     slopes[bends] = (-np.diff(larger) / np.diff(places))[bends]
-    others = np.maximum(slopes[:-1] - slopes[1:], 0.0)
-    mass = others * places[1:-1]
+    nonmember_mass = np.maximum(slopes[:-1] - slopes[1:], 0.0)
+    mass = nonmember_mass * places[1:-1]
     infinite = max(first.infinite, second.infinite)
     result = Kernel(first=start + 1, mass=mass, infinite=infinite)
     short = float(np.max(larger - _curve(result, start, stop, step)[0]))
     return Kernel(first=result.first, mass=mass, infinite=infinite + max(short, 0.0) + 1e-15)
 
 
-def _curve(one: Kernel, start: int, stop: int, step: float) -> tuple[Array, Array]:
+def _curve(choice: Kernel, start: int, stop: int, step: float) -> tuple[Array, Array]:
     """`P(S) - a Q(S)` at the grid points from `start` to `stop`, and how fast it falls in `a` behind each."""
     index = np.arange(start, stop + 1)
     mass = np.zeros(len(index))
-    mass[one.first - start : one.first - start + len(one.mass)] = one.mass
-    ahead = np.concatenate([np.cumsum(mass[:0:-1])[::-1], [0.0]]) + one.infinite
+    mass[choice.first - start : choice.first - start + len(choice.mass)] = choice.mass
+    ahead = np.concatenate([np.cumsum(mass[:0:-1])[::-1], [0.0]]) + choice.infinite
     slope = np.concatenate([np.cumsum((mass * np.exp(-index * step))[:0:-1])[::-1], [0.0]])
     return ahead - np.exp(index * step) * slope, slope

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri_exp
 
-from audit.stats.curves.adaptive_composition import Kernel, trimmed
+from audit.stats.curves.adaptive_composition import Kernel, without_tails
 from audit.stats.curves.loss_pairs import sampled_loss
 
 Array = NDArray[np.float64]
@@ -30,16 +30,16 @@ class Gram:
     """Inner products of `a - x` and `b - x`, in units of the noise: their squares and their product."""
 
     member: float
-    other: float
+    replacement: float
     product: float
 
     def points(self) -> tuple[tuple[float, float], tuple[float, float]]:
         """`a - x` and `b - x` in a plane whose first axis is along the longer."""
-        long, short = max(self.member, self.other), min(self.member, self.other)
+        long, short = max(self.member, self.replacement), min(self.member, self.replacement)
         along = self.product / math.sqrt(long) if long > 0 else 0.0
-        bent = (along, math.sqrt(max(short - along * along, 0.0)))
+        oblique = (along, math.sqrt(max(short - along * along, 0.0)))
         straight = (math.sqrt(long), 0.0)
-        return (straight, bent) if self.member >= self.other else (bent, straight)
+        return (straight, oblique) if self.member >= self.replacement else (oblique, straight)
 
 
 def above(gram: Gram, rate: float, *, step: float, tail: float, width: float) -> Kernel:
@@ -52,29 +52,31 @@ def above(gram: Gram, rate: float, *, step: float, tail: float, width: float) ->
         tail: mass up to which the ends of the losses are not resolved.
         width: of a rectangle, in units of the noise.
     """
-    mass, ratio, least, most = (cells.ravel() for cells in _rectangles(gram, rate, width, -float(ndtri_exp(math.log(tail)))))
-    kept = mass > _SMALLEST_MASS
-    infinite = max(0.0, 1 - float(mass[kept].sum())) + 1e-15
-    mass, ratio = mass[kept], ratio[kept]
-    low = np.floor(least[kept] / step - _FARTHEST).astype(np.int64)
-    high = np.maximum(np.ceil(most[kept] / step + _FARTHEST).astype(np.int64), low + 1)
+    mass, ratio, least_loss, largest_loss = (
+        cells.ravel() for cells in _rectangles(gram, rate, width, -float(ndtri_exp(math.log(tail))))
+    )
+    positive = mass > _SMALLEST_MASS
+    infinite = max(0.0, 1 - float(mass[positive].sum())) + 1e-15
+    mass, ratio = mass[positive], ratio[positive]
+    low = np.floor(least_loss[positive] / step - _FARTHEST).astype(np.int64)
+    high = np.maximum(np.ceil(largest_loss[positive] / step + _FARTHEST).astype(np.int64), low + 1)
     ratio = np.clip(ratio, low * step, high * step)
     share = np.expm1(high * step - ratio) / np.expm1((high - low) * step)
     first = int(low.min())
     count = int(high.max()) - first + 1
     total = np.bincount(low - first, mass * share, count) + np.bincount(high - first, mass * (1 - share), count)
     masses = np.asarray(total, dtype=np.float64)
-    return trimmed(Kernel(first=first, mass=masses, infinite=infinite), 1, tail)
+    return without_tails(Kernel(first=first, mass=masses, infinite=infinite), 1, tail)
 
 
 def _rectangles(gram: Gram, rate: float, width: float, reach: float) -> tuple[Array, Array, Array, Array]:
     """P-mass of each rectangle, the logarithm of the ratio of its masses, the least loss and the largest in it."""
-    member, other = gram.points()
-    longest = max(math.hypot(*member), math.hypot(*other), 1e-12)
-    across = max(abs(member[1]), abs(other[1]), 1e-12 * longest)
+    member, replacement = gram.points()
+    longest = max(math.hypot(*member), math.hypot(*replacement), 1e-12)
+    across = max(abs(member[1]), abs(replacement[1]), 1e-12 * longest)
     edges = [
-        _edges((0.0, member[0], other[0]), reach, width),
-        _edges((0.0, member[1], other[1]), reach, min(width * longest / across, 2 * reach)),
+        _edges((0.0, member[0], replacement[0]), reach, width),
+        _edges((0.0, member[1], replacement[1]), reach, min(width * longest / across, 2 * reach)),
     ]
 
     def weight(point: tuple[float, float]) -> Array:
@@ -86,10 +88,10 @@ def _rectangles(gram: Gram, rate: float, width: float, reach: float) -> tuple[Ar
         return sampled_loss(parts[0][:, None] + parts[1][None, :] - (point[0] ** 2 + point[1] ** 2) / 2, rate)
 
     rest = (1 - rate) * weight((0.0, 0.0))
-    masses, others = rest + rate * weight(member), rest + rate * weight(other)
+    masses, nonmember_masses = rest + rate * weight(member), rest + rate * weight(replacement)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.log(masses) - np.log(others)
-    return masses, ratio, loss(member, False) - loss(other, True), loss(member, True) - loss(other, False)
+        ratio = np.log(masses) - np.log(nonmember_masses)
+    return masses, ratio, loss(member, False) - loss(replacement, True), loss(member, True) - loss(replacement, False)
 
 
 def _edges(centres: tuple[float, ...], reach: float, width: float) -> Array:
