@@ -174,13 +174,25 @@ def _checked(module: nn.Module, base: nn.Module, head: nn.Module, records: Tenso
             return None
         half = len(records) // 2
         halves = torch.cat([base(records[:half].clone()), base(records[half:].clone())])
-        with seeded_stream(Seed(0)):
-            outputs = head(features)
-        with seeded_stream(Seed(0)):
-            reference = module(records.clone())
-    if not (alike(halves, features) and alike(outputs, reference)):
-        return None
+    outputs, gradients = _trial_gradients(head, features)
+    reference, reference_gradients = _trial_gradients(module, records.clone())
+    if not (alike(halves, features) and alike(outputs, reference)) or not _alike_by_name(gradients, reference_gradients):
+        return None  # gradients differ where a graph lacks what forward() did: no_grad, or a backward of its own
     return Split(base=base, head=head, width=features[0].numel())
+
+
+def _trial_gradients(module: nn.Module, inputs: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the outputs, and by name the gradients of their sum in a random direction, 0 of a parameter without one."""
+    names, leaves = zip(*((name, value) for name, value in module.named_parameters() if value.requires_grad), strict=True)
+    with torch.enable_grad(), seeded_stream(Seed(0)):
+        outputs = module(inputs)
+    shifts = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(0)).to(outputs)
+    gradients = torch.autograd.grad((outputs * shifts).sum(), leaves, allow_unused=True, materialize_grads=True)
+    return outputs.detach(), dict(zip(names, gradients, strict=True))
+
+
+def _alike_by_name(left: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> bool:
+    return left.keys() == right.keys() and all(alike(left[name], value) for name, value in right.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

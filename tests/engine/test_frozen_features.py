@@ -23,6 +23,19 @@ from tests.engine.twin import slow_training
 NOISELESS = dp_sgd(noise_multiplier=0.0, clip_norm=0.3, sample_rate=0.4, steps=4)
 DOUBLE = ScheduleSettings(dtype=torch.float64)
 SHAPE = (2, 6, 6)
+WHOLE = ("two ways", "unfrozen norm", "scale first", "other seeds", "by value", "no grad", "reversed")
+
+
+class Reversed(torch.autograd.Function):
+    """A layer that turns gradients round."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor) -> Tensor:
+        return inputs.view_as(inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        return -gradients[0]
 
 
 class Headed(nn.Module):
@@ -58,6 +71,12 @@ class Headed(nn.Module):
         hidden = torch.tanh(self.middle(features))
         if self.kind == "drop":
             hidden = self.drop(hidden)
+        if self.kind == "reversed":
+            hidden = Reversed.apply(hidden)
+        if self.kind == "no grad":
+            with torch.no_grad():
+                gate = torch.sigmoid(self.middle(features))
+            hidden = hidden * gate
         if self.kind == "two ways":
             hidden = hidden + features[:, :8] * inputs.mean((1, 2, 3)).unsqueeze(1)
         scores: Tensor = self.head(hidden)
@@ -70,7 +89,7 @@ def job(kind: str, mechanism: Any = NOISELESS, **changes: Any) -> Any:
 
 
 @pytest.mark.parametrize("mechanism", [NOISELESS, sgd(sample_rate=0.4, steps=4)], ids=["private", "plain"])
-@pytest.mark.parametrize("kind", ["head", "zero head", "two ways", "unfrozen norm", "scale first", "other seeds", "by value"])
+@pytest.mark.parametrize("kind", ["head", "zero head", *WHOLE])
 def test_models_are_those_of_a_slow_loop(kind: str, mechanism: Any) -> None:
     one = job(kind, mechanism, models=2)
     split = arrange(one, DOUBLE).split
