@@ -11,6 +11,7 @@ from torch import Tensor
 from audit import plugins
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
+from audit.engine.mixing import alike
 from audit.models.build import seeded_stream
 
 _SEEDS = 3  # of trials
@@ -61,11 +62,14 @@ def augmentation_of(name: str) -> OwnAugmentation:
 def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None:
     """Try an augmentation out on some `records` `(n, ...)`, on the CPU, at least two.
 
-    One record is changed at a time: the views of all others have to be the same to the last bit, under the same draws.
+    One record is changed at a time: the views of all others have to be the same to the last bit, under the same draws. A
+    function that draws nothing has to give a record the same view at another place, and in a smaller batch: without a record
+    those behind it move up. Of one that draws this cannot be tried, since its draws move too: it has to treat all places
+    alike.
 
     Raises:
         ConfigError: it fails, draws from another stream than the one that it is given, or gives no views of the records.
-        UnsupportedMechanism: a record's view was seen to change with another record of the batch.
+        UnsupportedMechanism: a record's view was seen to change with another record of the batch, or with its place.
     """
 
     def views(inputs: Tensor, seed: int) -> Tensor:
@@ -91,6 +95,23 @@ def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None
                     "mixup or batch statistics, so no clipping of one record's gradient bounds its influence; make every view "
                     "of one record alone, with as many draws whatever it holds"
                 )
+    _refuse_places(augmentation, records)
+
+
+def _refuse_places(augmentation: OwnAugmentation, records: Tensor) -> None:
+    """Raise `UnsupportedMechanism` where a function without draws gives a record another view at another place."""
+    generator, half = torch.Generator().manual_seed(0), len(records) // 2
+    start = generator.get_state()
+    views = [augmentation.views(batch.clone(), generator) for batch in (records, records.flip(0), records[:half])]
+    if not torch.equal(generator.get_state(), start):
+        return
+    same = alike if records.is_floating_point() else _equal
+    if not (same(views[1].flip(0), views[0]) and same(views[2], views[0][:half])):
+        raise UnsupportedMechanism(
+            f"augmentation '{augmentation.name}': the view of a record changes with its place in the batch, or with the number "
+            "of records, and both change for others where one record is taken out, so no clipping of one record's gradient "
+            "bounds its influence; make every view of one record alone"
+        )
 
 
 def _changes(records: Tensor) -> list[tuple[int, Tensor]]:

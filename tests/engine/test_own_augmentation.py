@@ -47,6 +47,19 @@ def centred(inputs: Tensor, generator: torch.Generator) -> Tensor:
     return inputs - inputs.mean(0)
 
 
+def by_place(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    """The first record of a batch as it is: without it the second is."""
+    return inputs * torch.arange(len(inputs), device=inputs.device).clamp(max=1).unsqueeze(1) + 1.0
+
+
+def by_size(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    return inputs / len(inputs)
+
+
+def curved(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.tanh(inputs).exp()
+
+
 def by_content(inputs: Tensor, generator: torch.Generator) -> Tensor:
     """As many draws as there are positive numbers: a record moves the draws of those behind it."""
     return torch.stack([row + torch.rand(int((row > 0).sum()), generator=generator).sum() for row in inputs])
@@ -104,6 +117,13 @@ def test_trainers_take_it_and_its_code_is_in_the_key_of_a_job(trainer: Any) -> N
 def test_augmentation_that_mixes_records_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedMechanism, match=f"'{named(name)}': the view of a record changes with another record"):
         train(cases.job(NOISY), cases.silent, None, Technique(augmentation=named(name)))
+
+
+@pytest.mark.parametrize("name", ["by_place", "by_size"])
+def test_augmentation_by_a_records_place_is_refused(name: str) -> None:
+    with pytest.raises(UnsupportedMechanism, match="changes with its place in the batch, or with the number"):
+        train(cases.job(NOISY), cases.silent, None, Technique(augmentation=named(name)))
+    train(cases.job(NOISY), cases.silent, None, Technique(augmentation=named("curved")))
 
 
 @pytest.mark.parametrize(
