@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from audit.core import files
 from audit.core.data import Array
 from audit.core.errors import DataError, ExecutionMismatch
 from audit.engine.secret_scores import Collate, Encode, places_of, secret_log_probabilities, secret_start
@@ -70,6 +71,7 @@ class CanaryCallback:
             return
         self._digest = _digest(model)
         self._first_step = int(getattr(state, "global_step", 0) or 0)
+        self.scores = {step: scores for step, scores in self.scores.items() if step <= self._first_step}
         if self._model is None or self._model() is not model:  # a Trainer may begin again with a smaller batch
             self._model, self.remarks, self.scores = weakref.ref(model), [], {}
             self.before = self._scores_before(model)
@@ -110,9 +112,12 @@ class CanaryCallback:
                 )
             scores = secret_log_probabilities(model, self._encode, self._texts)
             if self._first_step == 0 and self._store is not None:
-                self._store.write_text(json.dumps(scores.tolist()), encoding="utf-8")
+                files.write_whole(self._store, json.dumps(scores.tolist()).encode())
             return scores
-        kept = np.asarray(json.loads(self._store.read_text(encoding="utf-8")), dtype=np.float64)
+        try:
+            kept = np.asarray(json.loads(self._store.read_text(encoding="utf-8")), dtype=np.float64)
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{self._store} holds no scores of canaries: {error}; remove it") from error
         if kept.shape != (len(self._texts),):
             raise DataError(f"{self._store} holds scores {kept.shape} of {len(self._texts)} canaries; remove it")
         return kept

@@ -161,6 +161,19 @@ def test_coins_of_a_folder_are_never_written_over(tmp_path: Path) -> None:
 
     with pytest.raises(DataError, match=r"holds scores \(1,\) of 20 canaries"):
         callback.on_train_begin(None, State(), None, model=model(), train_dataloader=Loader())
+    for broken in ("[1.0, 2", '{"a": 1}', '[[1.0], "x"]'):
+        (tmp_path / "scores-before.json").write_text(broken)
+        with pytest.raises(DataError, match="holds no scores of canaries"):
+            callback.on_train_begin(None, State(), None, model=model(), train_dataloader=Loader())
+
+
+def test_a_shorter_training_of_the_same_model_is_scored_by_itself(tmp_path: Path) -> None:
+    canaries = CanaryAudit(count=20, seed=5)
+    module, data = model(), rows(canaries.plant(TEXTS))
+    callback = canaries.callback(encode)
+    trainer(tmp_path, module, data, callback).train()
+    trainer(tmp_path, module, data, callback, max_steps=2).train()
+    assert list(callback.scores) == [2]
 
 
 @pytest.mark.parametrize(
