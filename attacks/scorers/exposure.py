@@ -53,9 +53,9 @@ class Exposure:
 
     @property
     def unit(self) -> SecretUnit:
-        """Bits; the largest level of a rank is that of a secret before all candidates."""
+        """Bits; the largest level of a rank is that of a secret before all candidates. A fitted law bounds no mean."""
         if self.extrapolated:
-            return SecretUnit(quantity="bits of exposure, extrapolated", levels=EXTRAPOLATED_BITS, by_chance=1 / math.log(2))
+            return SecretUnit(quantity="bits of exposure, extrapolated", levels=EXTRAPOLATED_BITS)
         best = math.log2(self.candidates)
         quantity = f"bits of exposure among {self.candidates} candidates"
         return SecretUnit(quantity=quantity, levels=(best / 2, best), by_chance=texts.mean_null_exposure(self.candidates))
