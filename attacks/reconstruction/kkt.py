@@ -42,7 +42,7 @@ class TwoLayers:
 
     def __post_init__(self) -> None:
         units = len(self.outputs)
-        if self.hidden.ndim != 2 or self.hidden.shape[0] != units or self.biases.shape != (units,):
+        if self.hidden.ndim != 2 or {self.hidden.shape[:1], self.biases.shape, self.outputs.shape} != {(units,)}:
             raise ConfigError(
                 f"hidden of shape {tuple(self.hidden.shape)}, biases {tuple(self.biases.shape)} and outputs "
                 f"{tuple(self.outputs.shape)}; expected (units, features), (units,) and (units,)"
@@ -192,7 +192,8 @@ class TrainingPastZeroLoss:
             classes: `(n,)` of -1 and 1.
 
         Raises:
-            ObservationError: the classes are not separated, so nothing is known of where the weights lead.
+            ObservationError: the classes are not separated, so nothing is known of where the weights lead; or
+                the gradient is 0.
         """
         inputs, kind = with_constant(records), records.dtype
         first = torch.randn((self.units, inputs.shape[1]), generator=generator, dtype=kind)
@@ -203,6 +204,11 @@ class TrainingPastZeroLoss:
             margins = classes * (torch.relu(inputs @ leaves[0].T) @ leaves[1])
             slopes = torch.autograd.grad(torch.logsumexp(-margins, 0), leaves)
             square = sum(float(slope.square().sum()) for slope in slopes)
+            if not 0 < square < math.inf:
+                raise ObservationError(
+                    f"the gradient's squared norm is {square}: no hidden unit answers to a record, or weights overflowed; "
+                    "take another start"
+                )
             length = math.sqrt(sum(float(weight.square().sum()) for weight in weights))
             size = min(self.rate / square, 0.02 * length / math.sqrt(square))
             weights = [weight - size * slope for weight, slope in zip(weights, slopes, strict=True)]

@@ -82,6 +82,8 @@ def test_what_cannot_be_attacked_is_refused() -> None:
     network = some_network()
     with pytest.raises(ConfigError, match="expected \\(units, features\\)"):
         TwoLayers(hidden=network.hidden, biases=network.biases[:2], outputs=network.outputs)
+    with pytest.raises(ConfigError, match=r"outputs \(7, 1\)"):
+        TwoLayers(hidden=network.hidden, biases=network.biases, outputs=network.outputs[:, None])
     with pytest.raises(ObservationError, match="norm nan"):
         TwoLayers(hidden=network.hidden * math.nan, biases=network.biases, outputs=network.outputs)
     with pytest.raises(ConfigError, match="1 candidates"):
@@ -93,3 +95,7 @@ def test_what_cannot_be_attacked_is_refused() -> None:
     records, classes = ring(10, 0)
     with pytest.raises(ObservationError, match="wrong side"):
         TrainingPastZeroLoss(units=5, steps=3).network(records, classes, torch.Generator().manual_seed(0))
+    with pytest.raises(ObservationError, match=r"squared norm is 0\.0"):  # no unit answers: its slope is 0 and stays so
+        TrainingPastZeroLoss(units=1, steps=3).network(
+            torch.full_like(records, 10.0), classes, torch.Generator().manual_seed(4)
+        )
