@@ -39,11 +39,12 @@ OURS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
         "learned_combination": {"kind": "learned_combination"},
     },
     "offline": {
+        "auto": {"kind": "auto", "online": False},
         "rmia": {"kind": "rmia", "online": False, "temperature": 2.0},
         "lira": {"kind": "lira", "online": False},
     },
 }
-"""Offline `auto` takes RMIA, at temperature 2 where no reference trained on a canary."""
+"""Offline no reference that trained on a record is used for it, and no temperature is fitted on coins."""
 PEERS: Mapping[str, Mapping[str, Peer]] = {"online": ONLINE, "offline": OFFLINE}
 FIGURES = ("AUC", "TPR at 1 % FPR", "TPR at 0.1 % FPR")
 

@@ -3,7 +3,7 @@
 Null: labels are random and both sides are fresh records that the model never saw; a tool that finds leakage there is wrong.
 Memory: a model that is right on all of its training records, whose labels are random.
 
-    python benchmarks/null_and_memory.py [--repetitions 50]
+    python benchmarks/null_and_memory.py [--repetitions 50] [--first-seed 0] [--models "null, logistic regression" ...]
 """
 
 from __future__ import annotations
@@ -64,13 +64,17 @@ MODELS: dict[str, tuple[Callable[[int], Any], bool]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=50)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS), metavar="MODEL")
     options = parser.parse_args()
     print("| model | records a side | any attack's band above 0.5 | the loss's | epsilon proven | best AUC, mean |")
     print("|---|---|---|---|---|---|")
-    for name, (make, memory) in MODELS.items():
+    for name in options.models:
+        make, memory = MODELS[name]
         for count in (100, 500) if not memory else (200,):
             repetitions = options.repetitions if not memory else max(1, options.repetitions // 5)
-            found = np.array([outcome(make, count, seed, memory) for seed in range(repetitions)])
+            seeds = range(options.first_seed, options.first_seed + repetitions)
+            found = np.array([outcome(make, count, seed, memory) for seed in seeds])
             shares = [f"{int(column.sum())}/{repetitions}" for column in found.T[:3]]
             print(f"| {name} | {count} | {' | '.join(shares)} | {found[:, 3].mean():.3f} |", flush=True)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attacks.scorers import _elevation
 from attacks.scorers._contest import FOLDER, Contest, candidates
 from attacks.signals import _temperature
 from attacks.signals.logits import Logits
@@ -27,19 +28,23 @@ class Auto:
     """Scores each canary by the attack that was strongest on the references: most TPR at 1 % FPR, among equals most AUC.
 
     Every attack of this folder that reads outputs alone takes part, also in its offline form where it has one. References
-    are targets one after the other, attacked with all the others. Nothing of the target takes part, neither its outputs nor its
-    coins, so the choice is part of an attack that was fixed before the target was looked at, and bounds on epsilon hold as they
-    do for any fixed attack (docs/statistics.md, "An attack chosen on the references").
+    are targets one after the other, attacked with all the others; nothing of the target takes part.
 
-    Where the references show nothing, because there is none or only one, or because none trained on a canary, a fixed attack is
-    taken: the loss, or the ratio of RMIA.
+    Where none of three or more references trained on a canary, or none may be used that did, the target's outputs decide: RMIA
+    at one of five temperatures or LiRA, whichever puts the target's scores above those of a reference in its place most often.
+
+    No choice asks for the target's coins, so it is a fixed function of what the references and the target show, and bounds
+    on epsilon hold as they do for any fixed attack (docs/statistics.md, "An attack chosen on the references"). Where the
+    references show nothing, because there is none or too few, a fixed attack is taken: the loss, or the ratio of RMIA.
 
     Attributes:
+        online: use references that trained on the canary, too.
         targets: references that are put in the target's place at most, evenly spread.
         pairs: about how many (reference, canary) pairs each of these attacks looks at for the choice; of more canaries an
             evenly spread subset decides.
     """
 
+    online: bool = True
     targets: int = 8
     pairs: int = 64_000
 
@@ -55,6 +60,9 @@ class Auto:
         >>> Auto().choose(reading.NO_REFERENCE, None)
         ('loss', 'there is no reference model to compare with')
         """
+        if self._offline(reference) and len(reference) >= _elevation.FEWEST:
+            reason = "each target's outputs decide, by how far they lie above those of references without the canary"
+            return "rmia or lira offline", reason
         name, _, reason = self._choice(reference, labels)
         return name, reason
 
@@ -66,8 +74,23 @@ class Auto:
         """
         if all(target.get(signal.key) is None for signal in (Logits(), Losses())):
             raise ObservationError("attack 'auto' reads outputs or losses, and the target shows neither")
-        _, attack, _ = self._choice(reference, target.labels)
+        if self._offline(reference) and len(reference) >= _elevation.FEWEST:
+            attack = self._offline_attack(target, reference)
+        else:
+            _, attack, _ = self._choice(reference, target.labels)
         return attack.score(target, reference, seed)
+
+    def _offline(self, reference: View) -> bool:
+        """True where no reference that trained on a canary may be used, or there is none."""
+        return len(reference) > 0 and not (self.online and np.asarray(reference.included).any())
+
+    def _offline_attack(self, target: View, reference: View) -> Attack:
+        """The attack that puts the target's scores farthest above references', RMIA where none can score."""
+        records = np.asarray(reference.included).shape[1]
+        columns = evenly(records, max(_FEWEST_RECORDS, self.pairs // len(reference)))
+        rows = evenly(len(reference), self.targets)
+        highest = _elevation.highest(target, reference, rows=rows, columns=columns)
+        return _fixed({"kind": "rmia", "online": False}, "")[1] if highest is None else highest[1]
 
     def _choice(self, reference: View, labels: Array | None) -> tuple[str, Attack, str]:
         if len(reference) == 0:
@@ -75,10 +98,13 @@ class Auto:
         coins = np.asarray(reference.included, dtype=bool)
         balance = np.minimum(coins.sum(axis=1), (~coins).sum(axis=1))
         usable = np.flatnonzero(balance >= max(1, min(_SIDE, coins.shape[1] // 4)))
-        online = bool(coins.any())
+        online = not self._offline(reference)
+        if not online:
+            reason = f"{len(coins)} of at least {_elevation.FEWEST} references that it takes to see what lies above them"
+            return _fixed({"kind": "rmia", "online": False}, reason)
         if len(coins) < 2 or not len(usable):
-            reason = "a single reference has no other to be attacked with" if online else "no reference trained on a canary"
-            return _fixed({"kind": "rmia", "online": online}, f"{reason}, so none shows how strong an attack is")
+            reason = "a single reference has no other to be attacked with" if len(coins) < 2 else "too few canaries on a side"
+            return _fixed({"kind": "rmia", "online": True}, f"{reason}, so none shows how strong an attack is")
         columns = evenly(coins.shape[1], max(_FEWEST_RECORDS, self.pairs // len(coins)))
         contest = Contest(
             views=_temperature.some_records(reference, columns),

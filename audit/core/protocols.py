@@ -121,7 +121,8 @@ class Attack(Protocol):
 class Chooser(Protocol):
     """An attack that takes one of several by what references show of them, and says which and why.
 
-    `choose(reference, labels)` looks at the references' signals and coins and at the canaries' labels, at nothing of a target.
+    `choose(reference, labels)` looks at the references' signals and coins and at the canaries' labels, at nothing of a target;
+    where each target's outputs decide, it says so. The coins of a target are never asked for.
     """
 
     def choose(self, reference: View, labels: Array | None) -> tuple[str, str]: ...

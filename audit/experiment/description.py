@@ -55,7 +55,7 @@ def _with_secrets(results: Sequence[AttackResult], models: GameModels, scores: S
 
 
 def _remarks(models: GameModels) -> list[str]:
-    """Return what attacks that choose between others took here, and the evidence, in words; nothing of a target decides."""
+    """Return what attacks that choose between others took here, and the evidence, in words; no coin of a target decides."""
     rows, signals = models.references, models.observed.signals
     remarks = []
     for attack in models.insertion.play.attacks:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from attacks.scorers._elevation import FORMS
 from attacks.scorers.auto import Auto
 from attacks.signals import _reading as reading
 from attacks.signals._image_views import views_of
@@ -441,12 +442,46 @@ def test_auto_scores_as_the_attack_that_it_names() -> None:
         assert len(reason) > 20
         form = {"online": False} if name.endswith(" offline") else {}
         np.testing.assert_array_equal(score("auto", target, some), score(name.removesuffix(" offline"), target, some, **form))
-    never = View.of(included=np.zeros_like(reference.included), losses=reference["losses"])
-    assert Auto().choose(never, None) == (
-        "rmia offline",
-        "no reference trained on a canary, so none shows how strong an attack is",
-    )
-    np.testing.assert_array_equal(score("auto", target, never), score("rmia", target, never, online=False))
+    for count in (1, 2):
+        never = View.of(included=np.zeros((count, 300), dtype=bool), losses=reference["losses"][:count])
+        assert Auto().choose(never, None)[0] == "rmia offline"
+        np.testing.assert_array_equal(score("auto", target, never), score("rmia", target, never, online=False))
+
+
+@pytest.mark.parametrize("hard", [0.3, 4.0])
+def test_offline_auto_takes_by_the_outputs_alone_what_tells_members_best(hard: float) -> None:
+    """Where records differ in how widely their confidence spreads LiRA is ahead, where they saturate a ratio is."""
+    random = np.random.default_rng(5)
+    models, records = 9, 2000
+    included = np.zeros((models, records), dtype=bool)
+    included[0] = random.random(records) < 0.5
+    difficulty = hard * random.standard_normal(records)
+    confidence = difficulty + np.maximum(2 - difficulty, 0) * included + random.standard_normal((models, records))
+    losses = np.logaddexp(0.0, -confidence)
+    target, reference = View.of(losses=losses[0]), View.of(included=included[1:], losses=losses[1:])
+
+    def area(values: Array) -> float:
+        return auc(values[included[0]], values[~included[0]])
+
+    areas = {
+        name: area(plugins.build("attacks.scorers", dict(form)).score(target, reference, SEED)) for name, form in FORMS.items()
+    }
+    assert max(areas.values()) - min(areas.values()) > 0.02, areas
+    assert area(score("auto", target, reference)) > max(areas.values()) - 0.01, areas
+    name, reason = Auto().choose(reference, None)
+    assert "offline" in name and "outputs decide" in reason
+
+
+def test_offline_auto_leaves_references_with_the_record_out() -> None:
+    target, reference, _ = gaussian_toy(records=300, references=6, shift=2.0)
+    own = score("auto", target, reference, online=False)
+    forms = [plugins.build("attacks.scorers", dict(form)).score(target, reference, SEED) for form in FORMS.values()]
+    assert any(np.array_equal(own, values) for values in forms)
+    everywhere = np.concatenate([np.ones((1, 300), dtype=bool), reference.included[1:4]])
+    some = View.of(included=everywhere, losses=reference["losses"][:4])
+    assert np.isfinite(score("auto", target, some, online=False)).all()
+    with pytest.raises(ObservationError, match="trained on every canary"):
+        score("auto", target, View.of(included=np.ones((4, 300), dtype=bool), losses=reference["losses"][:4]), online=False)
 
 
 def test_auto_takes_another_attack_where_another_is_stronger() -> None:
@@ -492,8 +527,9 @@ def test_auto_is_as_strong_as_the_best_of_the_folder() -> None:
     assert gap.mean() > -max(0.03, gap.std(ddof=1))
 
 
+@pytest.mark.parametrize("online", [True, False])
 @pytest.mark.parametrize("audits", [pytest.param(60, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.calibration)])
-def test_bounds_of_the_attack_chosen_on_references_hold_where_they_are_tight(audits: int) -> None:
+def test_bounds_of_the_attack_chosen_on_references_hold_where_they_are_tight(audits: int, online: bool) -> None:
     """Randomised response over the confidences: epsilon is exact, and auto's bound lies above it in at most 5 % of audits.
 
     Each model says of each record its coin, kept with probability e / (1 + e): epsilon is one, and every attack that ranks
@@ -505,6 +541,7 @@ def test_bounds_of_the_attack_chosen_on_references_hold_where_they_are_tight(aud
     above = 0
     for _ in range(audits):
         included = random.random((references + 1, records)) < 0.5
+        included[1:] &= online
         answers = included ^ (random.random(included.shape) > keep)
         confidence = 2.0 * answers + 0.5 * random.standard_normal((1, records)) + 0.01 * random.standard_normal(included.shape)
         losses = np.logaddexp(0.0, -confidence)

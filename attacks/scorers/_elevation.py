@@ -1,0 +1,69 @@
+"""Which offline attack puts a target's scores farthest above those of references in its place: a comparison without a coin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from attacks.signals import _temperature
+from audit import plugins
+from audit.core.data import Array
+from audit.core.errors import ObservationError
+from audit.core.protocols import Attack
+from audit.core.seeds import Seed
+from audit.core.views import View
+from audit.stats.bounds.roc import auc
+
+FEWEST = 3  # references: LiRA needs two beside the one that is put in the target's place
+
+FORMS: Mapping[str, Mapping[str, object]] = {
+    f"rmia offline at temperature {degree:g}": {"kind": "rmia", "online": False, "temperature": degree}
+    for degree in (2.0, 1.5, 1.0, 3.0, 0.5)
+} | {"lira offline": {"kind": "lira", "online": False}}
+"""Attacks that are compared, by name; among equals the first is taken."""
+
+
+def highest(target: View, reference: View, *, rows: Array, columns: Array) -> tuple[str, Attack, float] | None:
+    """The attack whose scores of the target lie above a reference's most often, and how often; None where none can score.
+
+    A reference that did not train on the records stands for a target that did not: over all records the share is 1/2 if the
+    target trained on none of them, and grows by how many an attack tells apart, so the attack with the largest share has the
+    largest AUC, but for noise. Both sides are scored with the same other references.
+
+    Args:
+        rows: of references that are put in the target's place.
+        columns: of records that are looked at.
+    """
+    row = _temperature.some_records(_as_row(target), columns)
+    some_target = View(signals={key: array[0] for key, array in row.signals.items()}, labels=row.labels)
+    references = _temperature.some_records(reference, columns)
+    best: tuple[str, Attack, float] | None = None
+    for name, form in FORMS.items():
+        attack = plugins.build("attacks.scorers", dict(form))
+        share = elevation(attack, some_target, references, rows)
+        if share is not None and (best is None or share > best[2]):
+            best = name, attack, share
+    return best
+
+
+def elevation(attack: Attack, target: View, reference: View, rows: Array) -> float | None:
+    """Return how often the target's score of a record lies above that of a reference that did not train on it; ties count half."""
+    coins = np.asarray(reference.included, dtype=bool)
+    shares = []
+    for row in rows[~coins[rows].all(axis=1)].tolist():
+        rivals = np.delete(np.arange(len(coins)), row)
+        rest = View(signals={key: array[rivals] for key, array in reference.signals.items()}, included=coins[rivals])
+        stand_in = View(signals={key: array[row] for key, array in reference.signals.items()}, labels=target.labels)
+        seed = Seed(0).child("elevation", row)
+        try:
+            scores, null_scores = attack.score(target, rest, seed), attack.score(stand_in, rest, seed)
+        except ObservationError:
+            return None
+        shares.append(auc(scores, null_scores[~coins[row]]))
+    return float(np.mean(shares)) if shares else None
+
+
+def _as_row(target: View) -> View:
+    """The target as the only row of a view of models."""
+    return View(signals={key: np.asarray(array)[None] for key, array in target.signals.items()}, labels=target.labels)
