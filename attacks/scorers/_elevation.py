@@ -48,7 +48,7 @@ def highest(target: View, reference: View, *, rows: Array, columns: Array) -> tu
 
 
 def elevation(attack: Attack, target: View, reference: View, rows: Array) -> float | None:
-    """Return how often the target's score of a record lies above that of a reference that did not train on it; ties count half."""
+    """Return how often the target's score of a record lies above that of a reference without it, ties counting half."""
     coins = np.asarray(reference.included, dtype=bool)
     shares = []
     for row in rows[~coins[rows].all(axis=1)].tolist():
