@@ -20,6 +20,9 @@ from audit.core.views import Scores
 if TYPE_CHECKING:
     from audit.core.claims import CertifiedBound, LowerBound
 
+MOST_TRIALS = 10**12  # the confidence limit of so many successes is still told from 1 in double precision
+LEAST_BASELINE = 1e-300
+
 
 def secret_lower_bound(
     scores: ArrayLike,
@@ -54,7 +57,11 @@ def secret_lower_bound(
     from audit.bounds.estimators.one_run_secrets import OneRunSecrets
     from audit.core.claims import CertifiedBound
 
-    values, index = _values(scores), np.asarray(drawn)
+    values = _values(scores)
+    try:
+        index = np.asarray(drawn)
+    except ValueError as error:
+        raise DataError(f"drawn cannot be read: {error}; expected a value for each of {len(values)} secrets") from error
     secrets, choices = values.shape
     whole = index.shape == (secrets,) and index.dtype.kind in "iu"
     if not whole or index.min() < 0 or index.max() >= choices:
@@ -111,10 +118,14 @@ def reconstruction_bound(
     from audit.bounds.estimators.reconstruction import Answers, Reconstruction
     from audit.core.claims import CertifiedBound
 
+    if trials > MOST_TRIALS:
+        raise ConfigError(f"trials are over {MOST_TRIALS:g}: a limit near 1 is rounded to it there, and would prove too much")
     checks.count(trials, "trials", minimum=1)
     if checks.count(successes, "successes") > trials:
         raise ConfigError(f"{successes} successes of {trials} trials; expected 0 to all of them, and at least one trial")
     checks.open_probability(baseline, "baseline")
+    if baseline < LEAST_BASELINE:
+        raise ConfigError(f"baseline is {baseline:g}; expected at least {LEAST_BASELINE:g}")
     neighbours = Adjacency.by_name(adjacency)
     answers = Answers(right=int(successes), trials=int(trials), baseline=baseline)
     estimator = Reconstruction(family="any" if family is None else family)

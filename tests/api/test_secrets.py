@@ -63,10 +63,17 @@ def test_priors_that_contradict_what_was_drawn(prior: list, message: str) -> Non
         audit.secret_lower_bound(scores, drawn, delta=1e-5, prior=prior)
     with pytest.raises(audit.DataError, match="scores cannot be read"):
         audit.secret_lower_bound([["a", "b"]], [0], delta=1e-5)
+    with pytest.raises(audit.DataError, match="drawn cannot be read"):
+        audit.secret_lower_bound(scores, [[1], [1, 2]], delta=1e-5)
 
 
 def test_counts_that_are_none() -> None:
     impossible = ((3, 2, 0.1), (-1, 2, 0.1), (0, 0, 0.1), (1, 2, 0.0), (1, 2, 1.0), (1.5, 2, 0.1), (1, np.inf, 0.1))
+    impossible += (
+        (10**18, 10**18, 0.1),
+        (1, 10**400, 0.1),
+        (1, 2, 1e-320),
+    )  # a limit that is rounded to 1 would prove an infinite epsilon
     for successes, trials, baseline in impossible:
         with pytest.raises(audit.ConfigError):
             audit.reconstruction_bound(successes, trials, baseline, delta=1e-5)
