@@ -6,6 +6,7 @@ written, so a half-written run can never be taken for a finished one.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -31,6 +32,7 @@ from audit.execution.run_folder import LOCK, MANIFEST, PARTIAL, PRIVATE, RECORD_
 LOG = logging.getLogger("audit")
 PROBE = "probe"
 SCRATCH = "scratch"
+_ZEROS = 1 << 20  # bytes written at once
 SPARE_BYTES = 64 * 2**20
 OBSERVATIONS = "models"
 _KEY = ""  # stands for the value itself among the checksums of its arrays
@@ -79,6 +81,7 @@ class Store:
         if os.path.lexists(final):  # finished by another audit since it was asked for above
             shutil.rmtree(folder)
             raise ConfigError(f"'{final}' exists already; choose another --output, or remove it")
+        shutil.rmtree(folder / SCRATCH, ignore_errors=True)  # of a run that was killed; nobody reads it again
         return cls(final, folder, manifest.start(folder, config_sha256), lock)
 
     def ensure_space(self, size: int) -> None:
@@ -171,13 +174,15 @@ class Store:
     def scratch(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
         """An array on disk for what memory need not hold; gone when the run is finished."""
         folder = self.folder / SCRATCH
-        folder.mkdir(exist_ok=True)
+        path = folder / f"{name}.npy"
         try:
-            (folder / f"{name}.npy").unlink(missing_ok=True)  # an array of that name keeps what it has while it is in use
-            memory_map = np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
-            with (folder / f"{name}.npy").open("r+b") as file:  # a page that a full disk cannot take would end the process
-                os.posix_fallocate(file.fileno(), 0, file.seek(0, 2))
+            folder.mkdir(exist_ok=True)
+            path.unlink(missing_ok=True)  # an array of that name keeps what it has while it is in use
+            memory_map = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+            _allocate(path, memory_map.offset)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                path.unlink()
             raise OutputError(f"cannot write to '{folder}': {error}; free some space") from error
         return np.asarray(memory_map)
 
@@ -220,6 +225,18 @@ class Store:
             raise OutputError(f"cannot rename '{self.folder}' to '{self.final}': {error}") from error
         self.close()
         return self.final
+
+
+def _allocate(path: Path, start: int) -> None:
+    """Take the disk's room from byte `start` on; a page that a full disk cannot take would end the process later."""
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+            return
+        file.seek(start)  # macOS has no such call
+        for place in range(start, size, _ZEROS):
+            file.write(bytes(min(_ZEROS, size - place)))
 
 
 def _sums(metadata: Mapping[str, str], key: str, path: Path) -> dict[str, str]:

@@ -16,7 +16,7 @@ from audit.core.event_reading import first_steps
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.core.views import Scores, View
-from audit.experiment.observed import GameModels, slice_of
+from audit.experiment.observed import GameModels, read_only, slice_of
 from audit.experiment.spec import PlannedAttack
 
 ADVICE = "lower the learning rate or the noise"
@@ -74,7 +74,7 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
     if steps is not None:
         signals = {key: value[..., :steps] if key == StepProducts.key else value for key, value in signals.items()}
     own, included = slice_of(models.references), planting.included
-    reference = View(signals=_rows(signals, own), included=included[own])
+    reference = View(signals=_rows(signals, own), included=read_only(included[own]))
     secrets = planting.canaries.secrets
     values = []
     for run in range(planting.runs):
@@ -105,7 +105,7 @@ def canary_scores(attack: Attack, target: View, reference: View, seed: Seed) -> 
 
 def _rows(signals: Mapping[str, Array], models: Array | slice | int) -> dict[str, Array]:
     """The signals of some models."""
-    return {key: value[models] for key, value in signals.items()}
+    return {key: read_only(value[models]) for key, value in signals.items()}
 
 
 def _refuse_lost_references(models: GameModels, planned_attack: PlannedAttack) -> None:

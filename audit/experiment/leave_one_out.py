@@ -29,6 +29,7 @@ from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.attack import canary_scores
+from audit.experiment.observed import read_only
 from audit.experiment.resemblance import mean
 from audit.experiment.room import Room, in_memory
 from audit.stats.bounds import roc
@@ -95,7 +96,7 @@ def leave_one_out(
     keys = reading.keys_of(attack.needs)
     rivals = _Rivals(replace(models, signals={key: array for key, array in models.signals.items() if key in keys}), room)
     rows = [
-        canary_scores(attack, rivals.target(row, labels), rivals.reference(row), seed.child("leave one out", row))
+        np.array(canary_scores(attack, rivals.target(row, labels), rivals.reference(row), seed.child("leave one out", row)))
         for row in row_list.tolist()
     ]
     return LeaveOneOut(values=np.stack(rows), included=_coins(models)[row_list], models=row_list)
@@ -223,7 +224,7 @@ class _Rivals:
 
     def target(self, row: int, labels: Array | None) -> View:
         """One model, without its coins."""
-        return View(signals={key: array[row] for key, array in self._models.signals.items()}, labels=labels)
+        return View(signals={key: read_only(array[row]) for key, array in self._models.signals.items()}, labels=labels)
 
     def reference(self, row: int) -> View:
         """All others; the view before this one changes with it."""
@@ -233,8 +234,8 @@ class _Rivals:
             else:
                 rest[row : self._row] = array[row + 1 : self._row + 1]
         self._row = row
-        signals = {key: rest for key, (_, rest) in self._pairs.items() if key != _COINS}
-        return View(signals=signals, included=self._pairs[_COINS][1])
+        others = {key: read_only(rest) for key, (_, rest) in self._pairs.items()}
+        return View(included=others.pop(_COINS), signals=others)
 
 
 def _coins(models: View) -> Array:

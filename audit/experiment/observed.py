@@ -75,6 +75,13 @@ def slice_of(models: Array) -> Array | slice:
     return slice(int(models[0]), int(models[-1]) + 1) if is_range else models
 
 
+def read_only(array: Array) -> Array:
+    """The same numbers, not to be written to: an attack that did would change what others read."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
 def models_of(insertion: Insertion, jobs: Sequence[Order], store: Store) -> GameModels:
     """The game as far as these jobs, with the models that each trained, show it."""
     by_start = sorted(jobs, key=lambda job: job.rows.start)

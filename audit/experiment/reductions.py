@@ -24,7 +24,7 @@ def kept_signals(signals: Set[Signal], needs: Collection[Needs], classes: int) -
         classes: of the data; 0 keeps outputs as they are.
     """
     whole: Signal = Logits()
-    readers = [attack_needs for attack_needs in needs if whole in attack_needs.signals]
+    readers = [attack_needs for attack_needs in needs if whole.key in attack_needs.keys]
     if not classes or whole not in signals or not all(attack_needs.reductions for attack_needs in readers):
         return frozenset(signals)
     reductions = OF_FIGURES.union(*(attack_needs.reductions for attack_needs in readers))

@@ -14,11 +14,12 @@ from attacks.signals import _reading as reading
 from attacks.signals._reductions import confidences_key
 from attacks.signals.confidences import Confidences
 from attacks.signals.logits import Logits
+from attacks.signals.losses import Losses
 from audit import plugins
 from audit.core.data import Array, Records
 from audit.core.errors import ConfigError
 from audit.core.models import Reduction
-from audit.core.protocols import Attack
+from audit.core.protocols import Attack, Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.engine.observe import EnsembleReader
@@ -116,6 +117,16 @@ def test_outputs_are_kept_where_that_is_less_or_somebody_reads_them() -> None:
     assert kept_signals(whole, [lira], 0) == whole
     fitted = plugins.build("attacks.scorers", {"kind": "rmia"}).needs
     assert len(kept_signals(whole, [fitted], 100)) == 6 and kept_signals(whole, [fitted], 10) == whole
+
+
+@pytest.mark.parametrize(
+    "needs",
+    [Needs(signals={Losses()}, optional={Logits()}), Needs(signals={Losses()}, instead={Logits()})],
+    ids=["optional", "instead"],
+)
+def test_outputs_are_kept_for_attacks_that_could_do_without(needs: Needs) -> None:
+    lira = plugins.build("attacks.scorers", {"kind": "lira"}).needs
+    assert Logits() in kept_signals({Logits(), Losses()}, [lira, needs], 10)
 
 
 def test_temperatures_have_keys_of_their_own() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -47,6 +48,34 @@ def test_only_what_is_wanted_is_read_and_each_array_is_checked(tmp_path: Path) -
         store.get("key")
     assert not store.intact("key")
     assert not store.intact("another")
+
+
+def test_scratch_arrays_have_their_room_where_the_system_cannot_reserve_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    array = Store.start(tmp_path / "run", "c").scratch("signal", (300, 1000), np.float64)
+    path = tmp_path / "run.partial" / "scratch" / "signal.npy"
+    assert path.stat().st_blocks * 512 >= array.nbytes and not array.any()
+    assert np.load(path).shape == (300, 1000)
+
+
+def test_scratch_arrays_that_a_disk_cannot_take_leave_it_their_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store = Store.start(tmp_path / "run", "c")
+    monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
+    with pytest.raises(OutputError, match="No space left on device; free some space"):
+        store.scratch("signal", (300, 1000), np.float64)
+    assert not list((store.folder / "scratch").iterdir())
+
+
+def test_scratch_arrays_of_a_run_that_was_killed_go_when_it_is_resumed(tmp_path: Path) -> None:
+    store = Store.start(tmp_path / "run", "c")
+    store.scratch("signal", (3, 2), np.float32)
+    store.close()
+    assert not (Store.start(tmp_path / "run", "c", resume=True).folder / "scratch").exists()
 
 
 def test_scratch_arrays_lie_on_disk_and_go_with_the_run(tmp_path: Path) -> None:

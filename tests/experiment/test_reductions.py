@@ -10,12 +10,17 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from attacks.signals.losses import Losses
 from audit.cli.app import answer
+from audit.core.data import Array
 from audit.core.errors import OutputError
+from audit.core.protocols import Needs
+from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.execution.store import Store
 from audit.experiment import spec
-from audit.experiment.leave_one_out import _Rivals
+from audit.experiment.attack import _rows
+from audit.experiment.leave_one_out import _Rivals, leave_one_out
 from audit.experiment.observed import gather
 from audit.experiment.room import in_memory
 from tests.tiny import CONFIG
@@ -71,6 +76,23 @@ def test_a_store_with_another_signal_under_the_same_key_is_refused(tmp_path: Pat
     assert not store.intact("one")
     with pytest.raises(OutputError, match="is damaged; continue with --resume"):
         gather(["one"], store)
+
+
+def test_what_attacks_write_to_what_they_are_shown_reaches_no_other_figure() -> None:
+    class Changes:
+        needs = Needs(signals={Losses()})
+
+        def score(self, target: View, reference: View, seed: Seed) -> Array:
+            for array in (target["losses"], reference["losses"], np.asarray(reference.included)):
+                with pytest.raises(ValueError, match="read-only"):
+                    np.multiply(array, 0, out=array)
+            return np.asarray(reference["losses"][0])
+
+    random = np.random.default_rng(0)
+    losses, coins = random.random((4, 30)), random.random((4, 30)) < 0.5
+    found = leave_one_out(Changes(), View(signals={"losses": losses}, included=coins), None, Seed(0))
+    np.testing.assert_array_equal(found.values, losses[[1, 0, 0, 0]])
+    assert not any(array.flags.writeable for array in _rows({"losses": losses}, slice(1, 3)).values())
 
 
 def test_all_models_but_one_are_those_in_any_order_of_targets() -> None:
