@@ -62,7 +62,13 @@ def with_tempered_confidences(models: View, labels: Array | None) -> View:
 
 
 def in_blocks(target: View, reference: View) -> Iterator[tuple[View, View]]:
-    """Both views of some records after the other, with what ratios of probabilities are made of; nothing is copied."""
+    """Both views of some records after the other, with what ratios of probabilities are made of; nothing is copied.
+
+    Of a regression all at once: the scale of its errors is that of all records.
+    """
+    if reading.is_regression(target, "logits"):
+        yield target, reference
+        return
     records = np.asarray(reference.included).shape[1]
     for part in parts(records, len(reference)):
         yield _part(target, part), _part(reference, part)

@@ -234,8 +234,8 @@ class _Rivals:
             else:
                 rest[row : self._row] = array[row + 1 : self._row + 1]
         self._row = row
-        others = {key: read_only(rest) for key, (_, rest) in self._pairs.items()}
-        return View(included=others.pop(_COINS), signals=others)
+        arrays = {key: read_only(rest) for key, (_, rest) in self._pairs.items()}
+        return View(included=arrays.pop(_COINS), signals=arrays)
 
 
 def _coins(models: View) -> Array:

@@ -63,6 +63,16 @@ def test_parts_give_the_scores_of_the_whole(attack: str, monkeypatch: pytest.Mon
     np.testing.assert_allclose(scores(attack, target, reference), whole, rtol=1e-12, atol=1e-12)
 
 
+def test_parts_of_a_regression_share_the_scale_of_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    predictions, truths = random.standard_normal((REFERENCES + 1, 300, 1)), random.standard_normal(300)
+    included = random.random((REFERENCES, 300)) < 0.5
+    target, reference = View.of(logits=predictions[0], labels=truths), View.of(logits=predictions[1:], included=included)
+    whole = scores("rmia", target, reference)
+    monkeypatch.setattr("audit.stats.spread.LARGEST", REFERENCES * 50)
+    np.testing.assert_array_equal(scores("rmia", target, reference), whole)
+
+
 def test_parts_cover_a_range_once() -> None:
     for count, width, largest in ((0, 1, 5), (1, 9, 5), (10, 3, 7), (12, 1, 4)):
         slices = list(parts(count, width, largest))

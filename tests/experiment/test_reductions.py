@@ -90,8 +90,8 @@ def test_what_attacks_write_to_what_they_are_shown_reaches_no_other_figure() -> 
 
     random = np.random.default_rng(0)
     losses, coins = random.random((4, 30)), random.random((4, 30)) < 0.5
-    found = leave_one_out(Changes(), View(signals={"losses": losses}, included=coins), None, Seed(0))
-    np.testing.assert_array_equal(found.values, losses[[1, 0, 0, 0]])
+    result = leave_one_out(Changes(), View(signals={"losses": losses}, included=coins), None, Seed(0))
+    np.testing.assert_array_equal(result.values, losses[[1, 0, 0, 0]])
     assert not any(array.flags.writeable for array in _rows({"losses": losses}, slice(1, 3)).values())
 
 
