@@ -86,7 +86,7 @@ SIZES = {
 def test_sizes_beyond_memory_are_refused_before_anything_is_made(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(memory, "machine", lambda: 8 * 2**30)
+    monkeypatch.setattr(memory, "machine", lambda: 4 * 2**30)
     change, message = SIZES[name]
     assert message in refused(["run", str(tiny), "--dry-run", "--set", change], capsys, tiny.parent / "allowed")
 
