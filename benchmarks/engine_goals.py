@@ -134,22 +134,22 @@ def rows(quick: bool) -> dict[str, Row]:
             goals={"Opacus": 13.0, "compiled": 40.0, "vmap": 10.0, "privacy": 1.3, "privacy, compiled": 1.4}, anchors=(4, 32),
         ),
         "cnn64": Row(
-            title="16 CNNs, batch 64", job=made(small, True, 16, 64, 12), loop_models=3,
+            title="16 CNNs, batch 64", job=made(small, True, 16, 64, 24), loop_models=2,
             goals={"Opacus": 4.0, "vmap": 2.0, "privacy": 1.1}, anchors=(4, 16),
         ),
         "cnn256": Row(
-            title="8 CNNs, batch 256", job=made(small, True, 8, 256, 6), loop_models=2,
+            title="8 CNNs, batch 256", job=made(small, True, 8, 256, 12), loop_models=1,
             goals={"Opacus": 3.0, "vmap": 1.6, "privacy": 1.1}, anchors=(4, 8),
         ),
-        "wrn": Row(title="one WRN-10-2, batch 64", job=made(wrn, True, 1, 64, 4), loop_models=1, goals={"Opacus": 1.5}),
-        "vit": Row(title="one ViT, batch 64", job=made(vit, True, 1, 64, 12), loop_models=1, goals={"Opacus": 1.5}),
+        "wrn": Row(title="one WRN-10-2, batch 64", job=made(wrn, True, 1, 64, 16), loop_models=1, goals={"Opacus": 1.5}),
+        "vit": Row(title="one ViT, batch 64", job=made(vit, True, 1, 64, 48), loop_models=1, goals={"Opacus": 1.5}),
         "head": Row(
             title="16 heads on a frozen backbone, batch 64", job=made({"factory": f"{own}:Frozen"}, True, 16, 64, 62),
             loop_models=1, goals={"Opacus": 20.0},
         ),
         "lora": Row(
-            title="16 LoRAs on a transformer, batch 32", job=made({"factory": f"{own}:Adapted"}, True, 16, 32, 8),
-            loop_models=2, goals={"Opacus": 1.5},
+            title="16 LoRAs on a transformer, batch 32", job=made({"factory": f"{own}:Adapted"}, True, 16, 32, 48),
+            loop_models=1, goals={"Opacus": 1.5},
         ),
     }  # fmt: skip
 
