@@ -118,6 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for number in STOPPING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
             signal.signal(number, _stop)
+    sys.unraisablehook = _unraisable
     code = answer(sys.argv[1:] if arguments is None else arguments)
     streams.settle(out, err)
     sys.exit(code)
@@ -127,6 +128,16 @@ def _stop(number: int, frame: FrameType | None) -> None:
     signal.signal(number, signal.SIG_DFL)  # asked twice, the program ends at once
     StopSignal.received = number
     raise StopSignal(number)
+
+
+def _unraisable(event: Any) -> None:
+    """Stops again, a moment later, where a stop came in a destructor, which Python lets end no program."""
+    if not isinstance(event.exc_value, StopSignal) or not hasattr(signal, "setitimer"):
+        sys.__unraisablehook__(event)
+        return
+    number = event.exc_value.number
+    signal.signal(signal.SIGALRM, lambda *_: _stop(number, None))
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
 
 
 def answer(arguments: Sequence[str]) -> int:

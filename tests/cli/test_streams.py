@@ -97,6 +97,25 @@ app.main(["run"])
     assert done.stderr == "stopped by SIGTERM\n", "no run had begun"
 
 
+def test_a_stop_in_a_destructor_ends_the_program_all_the_same() -> None:
+    code = """
+import os, signal, time
+from audit.cli import app
+class Kept:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+def hears(*arguments, **options):
+    Kept()
+    time.sleep(20)
+    return 0
+app.app = hears
+app.main(["run"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    assert done.stderr == "stopped by SIGTERM\n"
+
+
 def test_what_nohup_ignores_stays_ignored() -> None:
     code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN); from audit.cli import app; app.answer = lambda words: "
     code += "7 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else 8; app.main([])"
