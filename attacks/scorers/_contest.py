@@ -72,14 +72,20 @@ class Contest:
         coins = np.asarray(self.views.included, dtype=bool)
         rows = []
         for row in self.targets.tolist():
-            rivals = np.delete(np.arange(len(coins)), row)
-            target = View(signals={key: array[row] for key, array in self.views.signals.items()}, labels=self.labels)
-            rest = View(signals={key: array[rivals] for key, array in self.views.signals.items()}, included=coins[rivals])
+            target, rest = in_target_place(self.views, self.labels, row)
             try:
                 rows.append(attack.score(target, rest, Seed(0).child("auto", row)))
             except ObservationError:
                 return None
         return strength(rows, list(coins[self.targets]))
+
+
+def in_target_place(models: View, labels: Array | None, row: int) -> tuple[View, View]:
+    """One of the models as a target, and all others as its references."""
+    coins = np.asarray(models.included, dtype=bool)
+    rivals = np.delete(np.arange(len(coins)), row)
+    target = View(signals={key: array[row] for key, array in models.signals.items()}, labels=labels)
+    return target, View(signals={key: array[rivals] for key, array in models.signals.items()}, included=coins[rivals])
 
 
 def candidates(references: int, *, rows: int | None = None) -> Iterator[tuple[str, Attack]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from attacks.scorers._contest import FOLDER, in_target_place
 from attacks.signals import _temperature
 from audit import plugins
 from audit.core.data import Array
@@ -40,7 +41,7 @@ def highest(target: View, reference: View, *, rows: Array, columns: Array) -> tu
     references = _temperature.some_records(reference, columns)
     best: tuple[str, Attack, float] | None = None
     for name, form in FORMS.items():
-        attack = plugins.build("attacks.scorers", dict(form))
+        attack = plugins.build(FOLDER, dict(form))
         share = elevation(attack, some_target, references, rows)
         if share is not None and (best is None or share > best[2]):
             best = name, attack, share
@@ -52,9 +53,7 @@ def elevation(attack: Attack, target: View, reference: View, rows: Array) -> flo
     coins = np.asarray(reference.included, dtype=bool)
     shares = []
     for row in rows[~coins[rows].all(axis=1)].tolist():
-        rivals = np.delete(np.arange(len(coins)), row)
-        rest = View(signals={key: array[rivals] for key, array in reference.signals.items()}, included=coins[rivals])
-        stand_in = View(signals={key: array[row] for key, array in reference.signals.items()}, labels=target.labels)
+        stand_in, rest = in_target_place(reference, target.labels, row)
         seed = Seed(0).child("elevation", row)
         try:
             scores, null_scores = attack.score(target, rest, seed), attack.score(stand_in, rest, seed)

@@ -60,7 +60,7 @@ class Auto:
         >>> Auto().choose(reading.NO_REFERENCE, None)
         ('loss', 'there is no reference model to compare with')
         """
-        if self._offline(reference) and len(reference) >= _elevation.FEWEST:
+        if self._goes_by_outputs(reference):
             reason = "each target's outputs decide, by how far they lie above those of references without the canary"
             return "rmia or lira offline", reason
         name, _, reason = self._choice(reference, labels)
@@ -74,7 +74,7 @@ class Auto:
         """
         if all(target.get(signal.key) is None for signal in (Logits(), Losses())):
             raise ObservationError("attack 'auto' reads outputs or losses, and the target shows neither")
-        if self._offline(reference) and len(reference) >= _elevation.FEWEST:
+        if self._goes_by_outputs(reference):
             attack = self._offline_attack(target, reference)
         else:
             _, attack, _ = self._choice(reference, target.labels)
@@ -83,6 +83,10 @@ class Auto:
     def _offline(self, reference: View) -> bool:
         """True where no reference that trained on a canary may be used, or there is none."""
         return len(reference) > 0 and not (self.online and np.asarray(reference.included).any())
+
+    def _goes_by_outputs(self, reference: View) -> bool:
+        """True where a target's outputs decide."""
+        return self._offline(reference) and len(reference) >= _elevation.FEWEST
 
     def _offline_attack(self, target: View, reference: View) -> Attack:
         """The attack that puts the target's scores farthest above references', RMIA where none can score."""
@@ -98,13 +102,12 @@ class Auto:
         coins = np.asarray(reference.included, dtype=bool)
         balance = np.minimum(coins.sum(axis=1), (~coins).sum(axis=1))
         usable = np.flatnonzero(balance >= max(1, min(_SIDE, coins.shape[1] // 4)))
-        online = not self._offline(reference)
-        if not online:
+        if self._offline(reference):
             reason = f"{len(coins)} of at least {_elevation.FEWEST} references that it takes to see what lies above them"
             return _fixed({"kind": "rmia", "online": False}, reason)
         if len(coins) < 2 or not len(usable):
             reason = "a single reference has no other to be attacked with" if len(coins) < 2 else "too few canaries on a side"
-            return _fixed({"kind": "rmia", "online": True}, f"{reason}, so none shows how strong an attack is")
+            return _fixed({"kind": "rmia"}, f"{reason}, so none shows how strong an attack is")
         columns = evenly(coins.shape[1], max(_FEWEST_RECORDS, self.pairs // len(coins)))
         contest = Contest(
             views=_temperature.some_records(reference, columns),
@@ -113,7 +116,7 @@ class Auto:
         )
         winner = contest.winner()
         if winner is None:
-            return _fixed({"kind": "rmia", "online": online}, "no attack could be tried on the references")
+            return _fixed({"kind": "rmia"}, "no attack could be tried on the references")
         name, best, attacks = winner
         evidence = (
             f"on {len(contest.targets)} references in the target's place it had the most TPR at 1 % FPR of {attacks} attacks, "

@@ -78,6 +78,8 @@ class HomeMadeStep:
 class RightStep(HomeMadeStep):
     """The same with each text's whole gradient clipped, before the sum."""
 
+    _texts = 1  # that are clipped as a record
+
     def __call__(
         self,
         params: Mapping[str, Tensor],
@@ -88,8 +90,8 @@ class RightStep(HomeMadeStep):
         clip_norm: float,
     ) -> dict[str, Tensor]:
         totals = {name: torch.zeros_like(value) for name, value in params.items()}
-        for row in range(len(batch[0])):
-            gradients = self._gradients(params, (batch[0][row : row + 1],))
+        for first in range(0, len(batch[0]), self._texts):
+            gradients = self._gradients(params, (batch[0][first : first + self._texts],))
             norm = float(torch.stack([value.norm() for value in gradients.values()]).norm())
             factor = min(1.0, clip_norm / max(norm, 1e-12))
             totals = {name: total + factor * gradients[name] for name, total in totals.items()}
@@ -120,28 +122,10 @@ class TokenMeanStep(RightStep):
         return {name: value / self._rows for name, value in super()._gradients(params, batch).items()}
 
 
-class PackedStep(HomeMadeStep):
+class PackedStep(RightStep):
     """Clips the gradient of two texts packed in a row as if they were one record."""
 
-    def __call__(
-        self,
-        params: Mapping[str, Tensor],
-        batch: tuple[Tensor, ...],
-        generator: torch.Generator,
-        *,
-        noise_multiplier: float,
-        clip_norm: float,
-    ) -> dict[str, Tensor]:
-        totals = {name: torch.zeros_like(value) for name, value in params.items()}
-        for first in range(0, len(batch[0]), 2):
-            gradients = self._gradients(params, (batch[0][first : first + 2],))
-            norm = float(torch.stack([value.norm() for value in gradients.values()]).norm())
-            factor = min(1.0, clip_norm / max(norm, 1e-12))
-            totals = {name: total + factor * gradients[name] for name, total in totals.items()}
-        scale = noise_multiplier * clip_norm
-        return {
-            name: params[name] - total - scale * torch.randn(total.shape, generator=generator) for name, total in totals.items()
-        }
+    _texts = 2
 
 
 class NoiseOnSomeStep(RightStep):

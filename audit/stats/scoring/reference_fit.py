@@ -179,14 +179,10 @@ def _both_moments(values: Array, included: Array) -> list[tuple[Array, Array, Ar
 
 def _moments(values: Array, mask: Array) -> tuple[Array, Array, Array]:
     """Count, mean and squared deviations of each record; of equal signals the mean is that signal, to the last bit."""
-    count, mean, squares = mask.sum(axis=0), np.empty(values.shape[1]), np.empty(values.shape[1])
-    for part in parts(values.shape[1], len(values)):
-        subset, coins = values[:, part], mask[:, part]
-        shifts = subset - subset[0]
-        shift = np.einsum("km,km->m", shifts, coins) / np.maximum(count[part], 1)
-        rest = (shifts - shift) * coins
-        mean[part], squares[part] = subset[0] + shift, np.einsum("km,km->m", rest, rest)
-    return count, mean, squares
+    count, shifts = mask.sum(axis=0), values - values[0]
+    shift = np.einsum("km,km->m", shifts, mask) / np.maximum(count, 1)
+    rest = (shifts - shift) * mask
+    return count, values[0] + shift, np.einsum("km,km->m", rest, rest)
 
 
 def _without_self(values: Array, mask: Array, side: Side) -> tuple[Array, Array, Array]:
