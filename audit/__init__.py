@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from audit.api.attack_comparison import compare_attacks as compare_attacks
     from audit.api.check import ModelCheck as ModelCheck
     from audit.api.check import check as check
+    from audit.api.dataset_usage import dataset_usage as dataset_usage
     from audit.api.mechanism import mechanism as mechanism
     from audit.api.planning import certify as certify
     from audit.api.planning import plan as plan
@@ -68,6 +69,7 @@ _HOMES = {
     "audit.api": ("accountant",),
     "audit.api.attack_comparison": ("compare_attacks",),
     "audit.api.check": ("ModelCheck", "check"),
+    "audit.api.dataset_usage": ("dataset_usage",),
     "audit.api.mechanism": ("mechanism",),
     "audit.api.planning": ("certify", "plan", "plan_run"),
     "audit.api.record_ids": ("join_coins",),

@@ -93,6 +93,11 @@ class ModelCheck:
             f"  members and nonmembers: {self._guard(report)}",
             f"  not run: {plural(skipped, 'attack') + ', the reason in .attacks' if skipped else 'no attack was skipped'}",
         ]
+        evaluation = report.mechanisms[0].games[0].evaluation
+        if evaluation is not None and evaluation.usage is not None:
+            lines.append(
+                f"  share of these records that was trained on, by {evaluation.usage.scorer}: {evaluation.usage.target}"
+            )
         lines += [
             f"  claim of epsilon {verdict.claim.epsilon:g}: {verdict.reason}" for verdict in report.mechanisms[0].verdicts
         ]

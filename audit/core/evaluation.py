@@ -87,6 +87,45 @@ class Calibrated:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Which share of a data set a model was trained on, estimated from how many of its records an attack calls members.
+
+    Attributes:
+        share: None where the attack tells members of references from their nonmembers no better than guessing.
+        lower, upper: limits of the share, for a target trained as its references were; one model is one observation.
+        references: whose rates the estimate rests on.
+    """
+
+    share: float | None
+    lower: float
+    upper: float
+    confidence: float
+    references: int
+
+    def __str__(self) -> str:
+        limits = f"{self.lower:.0%} to {self.upper:.0%} with confidence {self.confidence:g}, {self.references} references"
+        return f"not told by this attack ({limits})" if self.share is None else f"about {self.share:.0%} ({limits})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSpread:
+    """The estimate of `Usage` for every model as the target, beside the truth.
+
+    Attributes:
+        target: of the first model; `truth` its true share.
+        error: mean distance of estimate and truth over targets with an estimate; None where none has one.
+        covered: share of targets whose limits hold the truth.
+    """
+
+    scorer: str
+    target: Usage
+    truth: float
+    error: float | None
+    covered: float
+    targets: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fidelity:
     """Whether references resemble the target. `matches` False: the attack is weak, which says nothing for the model.
 
@@ -118,6 +157,7 @@ class Evaluation:
             None where all lists are empty. `chance`: the same for random lists of those lengths.
         records: the most exposed ones, worst first.
         units: the same attack on all records of a unit at once, for columns with enough units.
+        usage: which share of the records each model was trained on, as the rates of the others tell it.
         fidelity: the worst over the target runs, None where fewer than three references were trained.
     """
 
@@ -133,6 +173,7 @@ class Evaluation:
     fidelity: Fidelity | None
     units: tuple[UnitSpread, ...] = ()
     spared: int = 0
+    usage: UsageSpread | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

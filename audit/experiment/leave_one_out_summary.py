@@ -20,7 +20,7 @@ from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread,
 from audit.core.protocols import Attack, Chooser
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment import leave_one_out
+from audit.experiment import dataset_usage, leave_one_out
 from audit.experiment.observed import GameModels, slice_of
 from audit.experiment.records import RecordTable
 from audit.experiment.resemblance import Resemblance
@@ -126,6 +126,7 @@ def describe(
         fidelity=_fidelity(models),
         units=_units(results[leading], models.table.columns),
         spared=len(included) - len(targets),
+        usage=dataset_usage.usage_spread(results[leading], leading),
     )
 
 

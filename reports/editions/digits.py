@@ -12,7 +12,7 @@ from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from audit.core.claims import Claim, LowerBound
-from audit.core.evaluation import Calibrated, Evaluation, Spread
+from audit.core.evaluation import Calibrated, Evaluation, Spread, UsageSpread
 from audit.core.game_results import AttackResult, GroupResult, GuessResult
 from reports.editions.thresholds import SMALLEST_GROUP
 
@@ -83,6 +83,19 @@ def evaluation(result: Evaluation) -> Evaluation:
         units=tuple(replace(row, figures=_spreads(row.figures)) for row in result.units),
         reproducibility=None if result.reproducibility is None else round(result.reproducibility, DIGITS),
         fidelity=None,
+        usage=None if result.usage is None else _usage(result.usage),
+    )
+
+
+def _usage(spread: UsageSpread) -> UsageSpread:
+    target = spread.target
+    share = None if target.share is None else round(target.share, DIGITS)
+    return replace(
+        spread,
+        target=replace(target, share=share, lower=_down(target.lower), upper=_up(target.upper)),
+        truth=round(spread.truth, DIGITS),
+        error=None if spread.error is None else round(spread.error, DIGITS),
+        covered=round(spread.covered, DIGITS),
     )
 
 

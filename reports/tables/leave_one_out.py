@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from audit.core.evaluation import Evaluation, RecordSpread, Spread
+from audit.core.evaluation import Evaluation, RecordSpread, Spread, UsageSpread
 from audit.core.game_results import GameResult
 from reports import outliers
 from reports.pages.blocks import Block, Column, Heading, Mono, Paragraph, Strong, Table, Text
 from reports.words.language import many, say
-from reports.words.numbers import count, near, not_measured, percent, target
+from reports.words.numbers import confidence, count, near, not_measured, percent, target
 from reports.words.phrases import join_sentences, sentence
 
 MOST_RECORDS = 10
@@ -33,6 +33,8 @@ def blocks(game: GameResult) -> list[Block]:
     if len(evaluation.groups) > 1 and not game.groups:
         blocks_of_game.append(groups(evaluation))
     blocks_of_game += [units(evaluation)] if evaluation.units else []
+    if evaluation.usage is not None:
+        blocks_of_game.append(Paragraph(text=(Strong(say("models.usage")), usage(evaluation.usage))))
     if evaluation.fidelity is not None:
         title = say("models.references") if evaluation.fidelity.matches else say("models.weak_attack")
         blocks_of_game.append(Paragraph(text=(Strong(title), sentence(evaluation.fidelity.sentence))))
@@ -158,6 +160,30 @@ def units(evaluation: Evaluation) -> Table:
         rows=tuple(rows),
         small=True,
     )
+
+
+def usage(spread: UsageSpread) -> str:
+    """Return which share of the audited records the first model was trained on, by the rates of the others, and how far off."""
+    estimate = spread.target
+    parts = [
+        say("models.usage_untold", scorer=spread.scorer)
+        if estimate.share is None
+        else say(
+            "models.usage_share",
+            scorer=spread.scorer,
+            share=percent(estimate.share),
+            lower=percent(estimate.lower, side="down"),
+            upper=percent(estimate.upper, side="up"),
+            confidence=confidence(estimate.confidence),
+            truth=percent(spread.truth),
+        )
+    ]
+    if spread.error is not None:
+        trained_models = many("noun.trained_model", spread.targets)
+        parts.append(
+            say("models.usage_error", models=trained_models, error=percent(spread.error), covered=percent(spread.covered))
+        )
+    return join_sentences([*parts, say("models.usage_assumes")])
 
 
 def _targets_text(evaluation: Evaluation) -> str:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from audit.core.access import Access
-from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, Spread, UnitSpread
+from audit.core.evaluation import (
+    Calibrated,
+    Evaluation,
+    Fidelity,
+    GroupSpread,
+    RecordSpread,
+    ScorerSpread,
+    Spread,
+    UnitSpread,
+    Usage,
+    UsageSpread,
+)
 from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, MechanismResult
 from audit.experiment.report import _weak
@@ -134,3 +145,13 @@ def test_no_share_of_nonmembers_is_printed_as_zero() -> None:
     never = replace(found.records[0], fpr=0.0)
     cells = [row[2] for row in leave_one_out.records(found, (never, found.records[1]), "").rows]
     assert cells == ["below 1.0\N{NO-BREAK SPACE}%", "0.1\N{NO-BREAK SPACE}%"]
+
+
+def test_the_share_that_was_used_stands_beside_the_truth() -> None:
+    target = Usage(share=0.48, lower=0.412, upper=0.561, confidence=0.95, references=16)
+    spread = UsageSpread(scorer="lira", target=target, truth=0.5, error=0.031, covered=0.94, targets=17)
+    said = words(replace(evaluation(), usage=spread))
+    for part in ("48.0", "41.2", "56.1", "in truth on 50.0", "off by 3.1", "one observation"):
+        assert part in said, part
+    untold = replace(spread, target=replace(target, share=None, lower=0.0, upper=1.0), error=None)
+    assert "does not tell" in words(replace(evaluation(), usage=untold))

@@ -745,6 +745,15 @@ SENTENCES = {
     "models.unit": "Unit",
     "models.units": "Units",
     "models.records_a_unit": "Records a unit",
+    "models.usage": "Share of the data set that was used. ",
+    "models.usage_share": "By the calls of {scorer} and its rates on the other models, the first model was trained on "
+    "{share} of the audited records ({lower} to {upper} with confidence {confidence}); in truth on {truth}.",
+    "models.usage_untold": "{scorer} calls members and nonmembers of the other models members equally often, so it "
+    "does not tell which share of the audited records the first model was trained on.",
+    "models.usage_error": "Over {models}, each once the target, the estimate is off by {error} on average, and the "
+    "limits hold the truth for {covered}.",
+    "models.usage_assumes": "The limits count a model as one observation and hold for a model that was trained as the "
+    "others were.",
     "models.each_of": "Each of {many}",
     "models.each_of_of_evenly_spread": "Each of {count} of {many}, evenly spread,",
     "models.no_record_was_found_at": "No record was found at {percent} false positives in two models that both trained on it.",

@@ -689,6 +689,12 @@ SENTENCES = {
     "models.unit": "单位",
     "models.units": "单位数",
     "models.records_a_unit": "每单位记录数",
+    "models.usage": "数据集的使用比例。",
+    "models.usage_share": "根据 {scorer} 的判定及其在其他模型上的比率，第一个模型使用了 {share} 的受审计记录进行训练（"
+    "置信水平 {confidence} 下为 {lower} 至 {upper}）；实际为 {truth}。",
+    "models.usage_untold": "{scorer} 将其他模型的成员与非成员判为成员的频率相同，因此无法说明第一个模型使用了多少受审计记录。",
+    "models.usage_error": "{models}各充当一次目标，估计平均偏差 {error}，区间包含真值的占 {covered}。",
+    "models.usage_assumes": "区间以一个模型为一次观测，仅对训练方式与其他模型相同的模型成立。",
     "models.each_of": "{many}",
     "models.each_of_of_evenly_spread": "均匀分布的 {count} 个（共 {many}）",
     "models.no_record_was_found_at": "在假阳性率为 {percent} 时，没有记录在两个都用其训练的模型中被找出。",

@@ -1,0 +1,110 @@
+"""Which share of the audited records a model was trained on, as the rates of an attack on references tell it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attacks.signals import _reading as reading
+from audit.core import checks
+from audit.core.data import Records
+from audit.core.errors import DataError
+from audit.core.evaluation import Usage, UsageSpread
+from audit.core.protocols import Attack
+from audit.core.seeds import Seed
+from audit.core.views import View
+from audit.experiment import brought
+from audit.experiment.attack import canary_scores
+from audit.experiment.brought import References
+from audit.experiment.leave_one_out import LeaveOneOut, leave_one_out
+from audit.stats.scoring import usage
+
+LEAST_REFERENCES = 3
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSettings:
+    """By which attack a share is estimated, with which confidence its limits hold, and the seed of attacks that draw."""
+
+    attack: Attack
+    seed: Seed
+    confidence: float = CONFIDENCE
+
+
+def usage_spread(result: LeaveOneOut, scorer: str, confidence: float = CONFIDENCE) -> UsageSpread | None:
+    """The estimate of each model, with the rates of all others, beside what is true; None of fewer than four models."""
+    if len(result.values) <= LEAST_REFERENCES:
+        return None
+    fprs, tprs, shares = usage.member_rates(result.values, result.included, usage.candidate_thresholds(result.values))
+    estimates = []
+    for row, share in enumerate(shares):
+        rest = np.delete(np.arange(len(shares)), row)
+        estimates.append(usage.usage_of(share, fprs[rest], tprs[rest], confidence))
+    truths = result.included.mean(axis=1)
+    points = np.array([estimate[0] for estimate in estimates])
+    inside = [low <= truth <= high for (_, low, high), truth in zip(estimates, truths, strict=True)]
+    is_told = ~np.isnan(points)
+    return UsageSpread(
+        scorer=scorer,
+        target=_usage(estimates[0], confidence, len(shares) - 1),
+        truth=float(truths[0]),
+        error=float(np.abs(points - truths)[is_told].mean()) if is_told.any() else None,
+        covered=float(np.mean(inside)),
+        targets=len(shares),
+    )
+
+
+def estimate_usage(target: Any, records: Records, references: References, settings: UsageSettings) -> Usage:
+    """Return which share of these records a model was trained on, from references whose records are known and none of its own.
+
+    Each reference is attacked with the others as its references, the target with all of them.
+
+    Raises:
+        DataError: fewer than three references, references of another number of records, or a reference without members or
+            without nonmembers; or the models' answers do not fit the records.
+    """
+    attack, seed, confidence = settings.attack, settings.seed, settings.confidence
+    inputs, labels = records.inputs, records.labels
+    checks.confidence(confidence)
+    _check_references(references, len(inputs))
+    answers = brought.query_model(target, inputs, labels)
+    models = brought.join(answers, references, inputs, labels)
+    classes = labels.astype(np.int64) if labels.ndim == 1 and models.logits is not None else None
+    form = "losses" if models.logits is None else "logits"
+    if attack.needs.of(models.released) is None:
+        raise DataError(f"the attack needs more than {', '.join(sorted(models.released))} of the models; use loss or lira")
+    signals = {form: np.asarray(models.losses if models.logits is None else models.logits)}
+    everyone = reading.with_confidences(View(signals=signals), classes)
+    own = View(signals={key: array[1:] for key, array in everyone.signals.items()}, included=references.included)
+    view = View(signals={key: array[0] for key, array in everyone.signals.items()}, labels=classes)
+    values = leave_one_out(attack, own, classes, seed.child("references")).values
+    target_values = canary_scores(attack, view, own, seed.child("target"))
+    thresholds = usage.candidate_thresholds(values)
+    fprs, tprs, _ = usage.member_rates(values, references.included, thresholds)
+    share = usage.share_from(target_values, thresholds)
+    return _usage(usage.usage_of(share, fprs, tprs, confidence), confidence, len(references))
+
+
+def _check_references(references: References, count: int) -> None:
+    if len(references) < LEAST_REFERENCES or references.included.shape[1] != count:
+        raise DataError(
+            f"references.included has shape {references.included.shape} for {count} records; expected at least "
+            f"{LEAST_REFERENCES} references, (k, n), with a column for each record"
+        )
+    sides = references.included.sum(axis=1)
+    bad = np.flatnonzero((sides == 0) | (sides == count))
+    if len(bad):
+        raise DataError(
+            f"reference {bad[0]} was trained on {sides[bad[0]]} of {count} records; expected some but not all, so that it "
+            "has a true and a false positive rate"
+        )
+
+
+def _usage(estimate: tuple[float, float, float], confidence: float, references: int) -> Usage:
+    share, low, high = estimate
+    point = None if math.isnan(share) else share
+    return Usage(share=point, lower=low, upper=high, confidence=confidence, references=references)
