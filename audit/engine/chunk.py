@@ -17,6 +17,7 @@ from audit.engine.batch_digests import BatchDigests
 from audit.engine.clip_check import Recomputation
 from audit.engine.clipping import Clip, Clipping, Gradients, Rows, stacked_state
 from audit.engine.compiled_mlp import ChainGradients, compiled_chain
+from audit.engine.compiled_noise import compiled_noise
 from audit.engine.correlated_noise import CorrelatedNoise, Encoder
 from audit.engine.cyclic_batches import CyclicSampler
 from audit.engine.dispatch import gradients_of
@@ -28,7 +29,7 @@ from audit.engine.gradient_canaries import PlantedGradients
 from audit.engine.losses import loss_of
 from audit.engine.measurements import Measurements, ThrottledProgress, export
 from audit.engine.microbatches import Passes
-from audit.engine.noise import NoiseStreams
+from audit.engine.noise import NoiseSource, NoiseStreams
 from audit.engine.optimizing import start_optimizer
 from audit.engine.sampling import Block, EnsembleSampler, Law
 from audit.engine.schedule import Arrangement
@@ -74,12 +75,13 @@ class Chunk:
         if job.canaries.are_gradients:
             scale = 1.0 if self.private is None else self.private.clip_norm
             self.canaries = PlantedGradients(job.canaries, self.models.layout, self.models.flat, scale)
-        self.noise: NoiseStreams | CorrelatedNoise | None = None
+        self.noise: NoiseSource | None = None
         self.encoder = Encoder(technique.encoder) if technique.encoder else None
         self.digests = None if self.encoder is None else BatchDigests(self.included, self.law.population, job.steps)
         if self.private is not None:
             noise_seeds = tuple(seed.child("noise") for seed in self.seeds)
-            streams = NoiseStreams(self.models.layout, noise_seeds, self.models.flat)
+            source = compiled_noise if isinstance(self.models, ChainGradients) else NoiseStreams
+            streams = source(self.models.layout, noise_seeds, self.models.flat)
             self.noise = CorrelatedNoise(streams, technique.encoder) if technique.encoder else streams
 
     def _initial(self, arrangement: Arrangement) -> Gradients:

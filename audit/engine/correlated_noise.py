@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from audit.engine.noise import NoiseStreams
+from audit.engine.noise import NoiseSource
 
 
 class CorrelatedNoise:
@@ -17,7 +17,7 @@ class CorrelatedNoise:
     Row t is `(z_t - sum over j of c_j w_(t-j)) / c_0`, the w being the rows before, of which as many are kept as C has bands.
     """
 
-    def __init__(self, streams: NoiseStreams, coefficients: Sequence[float]) -> None:
+    def __init__(self, streams: NoiseSource, coefficients: Sequence[float]) -> None:
         self._streams = streams
         self._encoder = Encoder(coefficients)
 

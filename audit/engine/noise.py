@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
@@ -9,6 +11,12 @@ from audit.core.seeds import Seed
 from audit.engine.parameter_layout import Layout
 
 _BLOCK_NUMBERS = 1 << 16
+
+
+class NoiseSource(Protocol):
+    """Standard normal numbers for the flat storage of N models, step after step."""
+
+    def step(self) -> Tensor: ...
 
 
 class NoiseStreams:
@@ -26,7 +34,7 @@ class NoiseStreams:
             self._generators.append(generator)
         steps = max(1, min(64, _BLOCK_NUMBERS // layout.width))
         self._block = torch.empty(len(seeds), steps, layout.width, dtype=like.dtype, device=like.device)
-        self._gaps = _gaps(layout)
+        self._gaps = gaps(layout)
         self._next = steps
 
     def step(self) -> Tensor:
@@ -42,7 +50,8 @@ class NoiseStreams:
         return self._block[:, self._next - 1]
 
 
-def _gaps(layout: Layout) -> list[tuple[int, int]]:
+def gaps(layout: Layout) -> list[tuple[int, int]]:
+    """Return the columns of the flat storage in which no parameter lies: from and up to."""
     ends = [slot.start for slot in layout.slots[1:]] + [layout.width]
     pairs = ((slot.start + slot.size, end) for slot, end in zip(layout.slots, ends, strict=True))
     return [(start, stop) for start, stop in pairs if start < stop]
