@@ -68,6 +68,7 @@ class Rmia:
             target, reference, "rmia", online=self.online, offline_weight=self.offline_weight
         )
         if not self.population:
+            _temperature.refuse_unusable(target, reference, "rmia", temperature)
             parts = _temperature.in_blocks(target, reference)
             return np.concatenate([self._ratio(*part, temperature)[0] for part in parts])
         ratio, their_log_p = self._ratio(target, reference, temperature)

@@ -319,7 +319,8 @@ def unusable(values: Array) -> int:
     """
     if values.size == 0 or (float(values.min()) >= -LARGEST and float(values.max()) <= LARGEST):  # both False of NaN
         return 0
-    return int(values.size - (np.abs(values.astype(np.float64)) <= LARGEST).sum())
+    rows = values if values.ndim > 1 else values[None]  # one after the other: all as float64 may be more than memory holds
+    return int(values.size - sum(int((np.abs(row.astype(np.float64)) <= LARGEST).sum()) for row in rows))
 
 
 def checked(values: Array, attack: str) -> Array:

@@ -47,6 +47,14 @@ def tempered_log_p(target: View, reference: View, attack: str, degree: float) ->
     return reading.query_mean(log_p, 0), reading.query_mean(their_log_p, 1)
 
 
+def refuse_unusable(target: View, reference: View, attack: str, degree: float) -> None:
+    """Raise `ObservationError` with the number of all values that log probabilities cannot be made of, in whatever block."""
+    keys = (confidences_key(degree), "logits", reading.CONFIDENCES, "losses")
+    key = next((key for key in keys if target.get(key) is not None), None)
+    if key is not None:
+        reading.signal_pair(key, target, reference, attack)
+
+
 def with_tempered_confidences(models: View, labels: Array | None) -> View:
     """The view with the confidences of its models, as they are and at each temperature, once for several attacks on it."""
     models = reading.with_confidences(models, labels)

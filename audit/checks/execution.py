@@ -27,7 +27,18 @@ def check_executed(event: Event, execution: Executed, execution_checks: Sequence
     if not execution.measured:
         value = "nothing was measured: models were trained by the user's own function"
         return (Check(code="execution", item="What was run", value=value, status=Status.GAP),)
-    return tuple(row for check in (*_own(), *execution_checks) for row in check.check(event, execution))
+    rows = tuple(row for check in (*_own(), *execution_checks) for row in check.check(event, execution))
+    return (*rows, *_frozen_part(execution))
+
+
+def _frozen_part(execution: Executed) -> tuple[Check, ...]:
+    """Return how what is frozen in the models was computed, where not in every step: the same to rounding alone."""
+    count, total = int(np.sum(execution.features)), len(execution.features)
+    if not count:
+        return ()
+    models = f"all {total} models" if count == total else f"{count} of {total} models, in every step for the rest"
+    value = f"computed once for each record, for {models}"
+    return (Check(code="frozen-part", item="Frozen part", value=value, status=Status.CHECKED),)
 
 
 @functools.lru_cache(maxsize=1)

@@ -67,12 +67,12 @@ class RecordArray(np.lib.mixins.NDArrayOperatorsMixin, ABC):
         if is_whole or (np.ndim(first) > 1 and np.asarray(first).dtype == bool):
             return np.asarray(np.asarray(self)[key])
         index = np.arange(len(self))[first]
-        found = self.rows(index.reshape(-1))
+        numbers = self.rows(index.reshape(-1))
         if not further:
-            return found.reshape(*index.shape, *self.shape[1:])
+            return numbers.reshape(*index.shape, *self.shape[1:])
         # a slice keeps its axis where it is; numbers and masks are paired with those of further axes
         place = slice(None) if isinstance(first, slice) else np.arange(index.size).reshape(index.shape)
-        return np.asarray(found[(0 if index.ndim == 0 else place, *further)])
+        return np.asarray(numbers[(0 if index.ndim == 0 else place, *further)])
 
     def __contains__(self, value: Any) -> bool:
         return any(value in part for part in self.parts())

@@ -116,6 +116,8 @@ class Executed:
         batch_digests: `(N, steps)` a number of 64 bits for the members of each batch: the same for the same members, and for
             several batches their sum modulo 2^64; empty where the trainer does not record who took part.
         population_digest: `(N,)` the same of all records that each model could sample; empty likewise.
+        features: `(N,)` true where what is frozen in a model was computed once for each record, not in every step; empty where
+            the trainer does not say.
         measured: False where the trainer could not see what was done; the other fields then say nothing.
     """
 
@@ -133,6 +135,7 @@ class Executed:
     inner_norm: Array = field(default_factory=lambda: np.empty(0))
     batch_digests: Array = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     population_digest: Array = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
+    features: Array = field(default_factory=lambda: np.empty(0, dtype=bool))
     measured: bool = True
 
 

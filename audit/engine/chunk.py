@@ -260,6 +260,7 @@ class Chunk:
             count_noise=np.empty(0) if self.adaptive is None else self.adaptive.realised_count_noise(),
             batch_digests=np.empty(0, dtype=np.uint64) if self.digests is None else self.digests.batches,
             population_digest=np.empty(0, dtype=np.uint64) if self.digests is None else self.digests.population,
+            features=np.full(len(self.seeds), self.records is not None),
         )
         if self.average is not None:
             self.models.flat.copy_(self.average.average)

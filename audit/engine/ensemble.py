@@ -184,6 +184,7 @@ def join(parts: Sequence[TrainedModels]) -> TrainedModels:
         count_noise=np.concatenate([part.count_noise for part in executions]),
         batch_digests=np.concatenate([part.batch_digests for part in executions]),
         population_digest=np.concatenate([part.population_digest for part in executions]),
+        features=np.concatenate([part.features for part in executions]),
     )
     first = parts[0]
     return TrainedModels(

@@ -170,22 +170,26 @@ def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, c
         shape, seed = job.dataset.train.inputs.shape[1:], Seed(0).child("another model")
         return starting(job.model, shape, job.dataset.outputs, seed, job.start)
 
-    def trial() -> Trial:
+    def trial(whole: bool) -> Trial:
         with plugins.foreign_code("the model or its loss, tried out before the training", whole=False):
             if compiled or settings.sequential:
                 return replace(try_out(module, probe, private=private), sequential=not compiled)
-            trial = try_paths(module, probe, place, private=private, counterpart=None if whole else counterpart)
-            records = len(job.dataset.train) + len(job.canaries)
-            if trial.split is not None and not trial.split.fits(records, settings.dtype):
-                return try_paths(module, probe, place, private=private)
-            return trial
+            return try_paths(module, probe, place, private=private, counterpart=None if whole else counterpart)
 
     usual = probe.loss == USUAL
     architecture = architecture_key(module, job.start, {"inputs": probe.inputs, "labels": probe.labels}) if usual else None
-    if architecture is None:
-        return trial()
-    key = (architecture, probe.classes, private, place, settings.sequential, compiled, whole)
-    return _TRIALS.of(job.dataset.test.inputs, key, trial)
+
+    def kept_trial(whole: bool) -> Trial:
+        if architecture is None:
+            return trial(whole)
+        key = (architecture, probe.classes, private, place, settings.sequential, compiled, whole)
+        return _TRIALS.of(job.dataset.test.inputs, key, lambda: trial(whole))
+
+    usual_trial = kept_trial(whole)
+    records = len(job.dataset.train) + len(job.canaries)  # another number in another job: no trial is kept for it
+    if usual_trial.split is not None and not usual_trial.split.fits(records, settings.dtype):
+        return kept_trial(whole=True)
+    return usual_trial
 
 
 def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique, module: nn.Module) -> Chain | None:

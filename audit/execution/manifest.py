@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -12,6 +13,8 @@ from typing import Any
 from audit.core.errors import ConfigError
 from audit.core.version import __version__
 from audit.execution.run_folder import MANIFEST, PARTIAL, write
+
+LOG = logging.getLogger("audit")
 
 
 def start(folder: Path, config_sha256: str) -> str:
@@ -27,6 +30,15 @@ def start(folder: Path, config_sha256: str) -> str:
         if manifest["config_sha256"] != config_sha256:
             raise ConfigError(f"'{folder}' was started with another config; choose another --output, or remove it")
         return str(manifest["created"])
+    jobs = len(list(folder.glob("*/*.safetensors")))
+    if jobs:
+        LOG.warning(
+            "'%s' holds %d finished jobs and nothing that says which version wrote them; those of this version (%s), code and "
+            "config are taken, and all others are trained again",
+            folder,
+            jobs,
+            __version__,
+        )
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     time = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
     timestamp = f"{time:%Y-%m-%dT%H:%M:%SZ}"
@@ -57,9 +69,10 @@ def find_unfinished(directory: Path, config_sha256: str) -> Path | None:
     """The newest unfinished run of the same config below `directory`, by its final name; None where there is none.
 
     Raises:
-        ConfigError: none is known to be of this config, and one that is damaged may be.
+        ConfigError: none is known to be of this config, and one that is damaged, or of another version of this package, may be.
     """
     damage: ConfigError | None = None
+    of_versions: list[str] = []
     for folder in sorted(directory.glob(f"*{PARTIAL}"), reverse=True):
         if not (folder / MANIFEST).is_file():
             continue
@@ -70,19 +83,30 @@ def find_unfinished(directory: Path, config_sha256: str) -> Path | None:
             continue
         if manifest["config_sha256"] == config_sha256:
             return folder.with_name(folder.name.removesuffix(PARTIAL))
+        if manifest.get("version") != __version__:
+            of_versions.append(f"'{folder}' by {_version_name(manifest.get('version'))}")
     if damage is not None:
         raise damage
+    if of_versions:  # which writes a config down in other words, so that nobody can tell whether it is the same
+        raise ConfigError(
+            f"no unfinished run of this config and of this version ({__version__}) under '{directory}', which holds unfinished "
+            f"runs of others: {', '.join(of_versions)}; finish such a run with its own version, or start one without --resume, "
+            "which trains all models again"
+        )
     return None
 
 
 def _same_version(folder: Path, version: object) -> None:
     """Raise `ConfigError` if another version of this package started the run."""
     if version != __version__:
-        name = "a version before 0.1.0" if version is None else f"version {version}"
         raise ConfigError(
-            f"'{folder}' was started by {name} of epsilon-audit and this is {__version__}; models of two versions "
-            "must not share a bound: finish the run with its own version, or choose another --output"
+            f"'{folder}' was started by {_version_name(version)} of epsilon-audit and this is {__version__}; models of two "
+            "versions must not share a bound: finish the run with its own version, or choose another --output"
         )
+
+
+def _version_name(version: object) -> str:
+    return "a version before 0.1.0" if version is None else f"version {version}"
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -6,7 +6,9 @@ from attacks.signals.logits import Logits
 from audit.core import event_reading
 from audit.experiment.spec import AuditDesign, Material
 
-_SCRATCH = 8 + 1  # bytes of a loss and a coin, of each model and record, beside the signals of all models but one
+# bytes of each model and record, beside the signals of all models but one
+_SCRATCH = 8 + 1  # a loss and a coin
+_CONFIDENCE = 8  # made once of outputs that are kept whole, and copied like a signal for all models but one
 
 
 def bytes_needed(design: AuditDesign, material: Material) -> int:
@@ -18,5 +20,6 @@ def bytes_needed(design: AuditDesign, material: Material) -> int:
         signals = play.signals(play.trained_for.released, {Logits()})
         signal_bytes = play.count * 4 * sum(signal.size(classes, steps) for signal in signals)
         model = 2 * (material.parameters * 4 + tests * max(classes, 1) * 4 + signal_bytes + steps * 8)
-        total += play.models * (model + signal_bytes + play.count * _SCRATCH)
+        scratch = _SCRATCH + (_CONFIDENCE if classes and Logits() in signals else 0)
+        total += play.models * (model + signal_bytes + play.count * scratch)
     return total

@@ -16,7 +16,7 @@ OF_FIGURES: frozenset[Reduction] = frozenset({Confidences(), PredictedClasses(),
 
 
 def kept_signals(signals: Set[Signal], needs: Collection[Needs], classes: int) -> frozenset[Signal]:
-    """Return the signals with reductions of outputs in their place, where all who read them say so and it is less.
+    """Return the signals with reductions of outputs in their place, where all who read them say so and it is no more.
 
     Args:
         signals: that are read of the models.
@@ -28,6 +28,6 @@ def kept_signals(signals: Set[Signal], needs: Collection[Needs], classes: int) -
     if not classes or whole not in signals or not all(attack_needs.reductions for attack_needs in readers):
         return frozenset(signals)
     reductions = OF_FIGURES.union(*(attack_needs.reductions for attack_needs in readers))
-    if sum(reduction.size(classes, 0) for reduction in reductions) >= whole.size(classes, 0):
+    if sum(reduction.size(classes, 0) for reduction in reductions) > whole.size(classes, 0):
         return frozenset(signals)
     return frozenset(signals - {whole}) | reductions

@@ -17,7 +17,7 @@ from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit import plugins
 from audit.core.data import Array, Records
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, ObservationError
 from audit.core.models import Reduction
 from audit.core.protocols import Attack, Needs
 from audit.core.seeds import Seed
@@ -113,10 +113,11 @@ def test_outputs_are_kept_where_that_is_less_or_somebody_reads_them() -> None:
     assert kept_signals(whole, [lira, loss], 10) == OF_FIGURES
     assert kept_signals(whole, [], 10) == OF_FIGURES, "figures alone read less as well"
     assert kept_signals(whole, [lira, auto], 10) == whole
-    assert kept_signals(whole, [lira], 4) == whole
+    assert kept_signals(whole, [lira], 3) == whole
+    assert kept_signals(whole, [lira], 4) == OF_FIGURES, "as many numbers are kept, of fewer bytes, and none is made again"
     assert kept_signals(whole, [lira], 0) == whole
     fitted = plugins.build("attacks.scorers", {"kind": "rmia"}).needs
-    assert len(kept_signals(whole, [fitted], 100)) == 6 and kept_signals(whole, [fitted], 10) == whole
+    assert len(kept_signals(whole, [fitted], 10)) == 6 and kept_signals(whole, [fitted], 9) == whole
 
 
 @pytest.mark.parametrize(
@@ -133,3 +134,13 @@ def test_temperatures_have_keys_of_their_own() -> None:
     assert confidences_key(0.1 + 0.2) != confidences_key(0.3)
     with pytest.raises(ConfigError, match="expected a finite number above 0"):
         Confidences(temperature=0.0)
+
+
+def test_rmia_counts_what_it_cannot_use_in_all_records_though_it_works_through_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("audit.stats.spread.LARGEST", 4 * K)
+    logits = LOGITS.copy()
+    logits[5, [0, 150, 300], 1] = np.nan
+    attack = plugins.build("attacks.scorers", {"kind": "rmia", "temperature": 2.0})
+    for whole in (True, False):
+        with pytest.raises(ObservationError, match=f"'rmia': 3 of {K * M * (CLASSES if whole else 1)} observed values"):
+            scores(attack, logits, whole=whole)

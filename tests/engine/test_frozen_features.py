@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from audit.checks.execution import check_executed
 from audit.core.errors import ExecutionMismatch
 from audit.core.events import dp_sgd, sgd
 from audit.core.record_arrays import RawArray
@@ -81,6 +82,16 @@ class Headed(nn.Module):
             hidden = hidden + features[:, :8] * inputs.mean((1, 2, 3)).unsqueeze(1)
         scores: Tensor = self.head(hidden)
         return scores if self.kind != "by value" or float(scores.sum()) < 1e9 else scores * 2.0
+
+
+def layers() -> nn.Module:
+    """A frozen backbone of a library's layers alone, whose trial all jobs share."""
+    whole = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
+    with torch.no_grad():
+        for parameter in whole[0].parameters():
+            parameter.fill_(0.1)
+    whole[0].requires_grad_(False)
+    return whole
 
 
 def job(kind: str, mechanism: Any = NOISELESS, **changes: Any) -> Any:
@@ -170,3 +181,28 @@ def test_features_that_are_not_the_models_end_the_training(monkeypatch: pytest.M
 def test_features_that_fill_the_memory_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frozen_features, "_MOST_BYTES", 1000)
     assert arrange(job("head"), ScheduleSettings()).split is None
+
+
+def test_a_trial_of_few_records_does_not_decide_for_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs of two games share a trial, as their models and sampled records are the same; one may have too many records."""
+    usual = cases.job(NOISELESS, model={"factory": f"{__name__}:layers"}, data=cases.dataset(SHAPE))
+    few, many = (
+        replace(usual, dataset=replace(usual.dataset, train=usual.dataset.train.take(np.zeros(count, dtype=int))))
+        for count in (64, 128)
+    )
+    split = arrange(few, ScheduleSettings()).split
+    assert split is not None
+    monkeypatch.setattr(frozen_features, "_MOST_BYTES", (64 + len(few.canaries)) * split.width * 4)
+    for _ in range(2):
+        assert arrange(few, ScheduleSettings()).split is not None
+        assert arrange(many, ScheduleSettings()).split is None
+
+
+def test_the_check_of_what_was_run_says_that_features_were_computed_once() -> None:
+    whole = train(job("head"), cases.silent).executed
+    assert whole.features.all() and len(whole.features)
+    (row,) = (row for row in check_executed(job("head").mechanism, whole) if row.code == "frozen-part")
+    assert row.value == f"computed once for each record, for all {len(whole.features)} models"
+    records = train(job("head"), cases.silent, ScheduleSettings(sequential=True)).executed
+    assert not records.features.any()
+    assert "frozen-part" not in {row.code for row in check_executed(job("head").mechanism, records)}

@@ -377,6 +377,21 @@ def test_a_file_that_is_changed_meanwhile_is_told_before_a_job_and_after_it(tmp_
         check_files(data, canaries)
 
 
+def test_a_file_with_another_time_and_the_same_contents_is_the_same(tmp_path: Path) -> None:
+    data = load(write(tmp_path, raw_images(50, (6, 6))), SEED)
+    path = tmp_path / "x.npy"
+    for _ in range(2):
+        path.touch()
+        data.train.inputs.check_files()
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
+    data.train.inputs.check_files()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(DataError, match="was changed, moved or removed"):
+        data.train.inputs.check_files()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [200, 10**9], ids=["cut", "written"])
 @pytest.mark.parametrize("execution", ["kind: serial", "kind: processes, workers: 2"])

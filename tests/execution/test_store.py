@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import stat
 from collections.abc import Mapping
@@ -163,6 +164,31 @@ def test_unfinished_runs_are_found_by_config(tmp_path: Path) -> None:
     Store.start(tmp_path / "20260102T000000Z-tiny", "b")
     assert find_unfinished(tmp_path, "a") == tmp_path / "20260101T000000Z-tiny"
     assert find_unfinished(tmp_path, "z") is None
+
+
+def test_unfinished_runs_of_another_version_are_named_where_a_config_has_none(tmp_path: Path) -> None:
+    """Another version writes the same config down in other words, so the hash alone would find nothing and say nothing."""
+    Store.start(tmp_path / "20260101T000000Z-tiny", "words of before").close()
+    started = tmp_path / "20260101T000000Z-tiny.partial" / "started.json"
+    started.write_text(json.dumps({**json.loads(started.read_text()), "version": "0.0.9"}))
+    with pytest.raises(
+        ConfigError, match=rf"this version \({__version__}\).*20260101.*by version 0.0.9.*trains all models again"
+    ):
+        find_unfinished(tmp_path, "words of now")
+
+
+def test_jobs_of_nobody_knows_which_version_are_said_to_be_trained_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Store.start(tmp_path / "run", "a")
+    store.put("job", {"x": np.ones(2)})
+    store.close()
+    (tmp_path / "run.partial" / "started.json").unlink()
+    with caplog.at_level(logging.WARNING, logger="audit"):
+        Store.start(tmp_path / "run", "a", resume=True)
+    assert (
+        f"1 finished jobs and nothing that says which version wrote them; those of this version ({__version__})" in caplog.text
+    )
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"null", b"{}", b'{"created": 3, "config_sha256": "a"}', b"\xff\xfe"])

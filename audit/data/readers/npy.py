@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -73,8 +73,10 @@ class Npy:
         parts, read = [], []
         for pair in pairs:
             places = [locate(self.root, name) for name in pair]
-            parts.append(self._part(*places))
-            read += [(place.name, file_sha256(place)) for place in places]
+            part = self._part(*places)
+            digests = [file_sha256(place) for place in places]
+            parts.append(replace(part, file=MappedFile.at(places[0], part.inputs.shape, digests[0])))
+            read += [(place.name, digest) for place, digest in zip(places, digests, strict=True)]
         scalings = [
             scaling_of(part.inputs, pair[0], whole_numbers=self.whole_numbers) for part, pair in zip(parts, pairs, strict=True)
         ]
@@ -93,7 +95,7 @@ class Npy:
                 "label for each record"
             )
         labels = LABELS[self.task](column, self.classes, str(labels_place))
-        return Part(inputs=inputs, labels=labels, file=MappedFile.at(place, inputs.shape))
+        return Part(inputs=inputs, labels=labels)
 
 
 def _open(place: Path) -> Array:
