@@ -31,7 +31,7 @@ from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.data.load import load
 from audit.engine.subject import Ensemble
-from audit.experiment.utility import CLASSIFICATION
+from audit.experiment.utility_figures import CLASSIFICATION
 from audit.models.build import parameter_count
 from audit.trainers.federated import FederatedTrainer
 

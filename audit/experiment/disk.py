@@ -13,13 +13,13 @@ _CONFIDENCE = 8  # made once of outputs that are kept whole, and copied like a s
 
 def bytes_needed(design: AuditDesign, material: Material) -> int:
     """Return an upper estimate of what the folder of a run takes, in bytes."""
-    classes, tests = material.dataset.outputs, len(material.dataset.test)
+    classes = material.dataset.outputs
     total = 0
     for recipe, play in design.trainings:
         steps = event_reading.steps(recipe.run_event)
         signals = play.signals(play.trained_for.released, {Logits()})
         signal_bytes = play.count * 4 * sum(signal.size(classes, steps) for signal in signals)
-        model = 2 * (material.parameters * 4 + tests * max(classes, 1) * 4 + signal_bytes + steps * 8)
+        model = 2 * (material.parameters * 4 + signal_bytes + steps * 8)
         scratch = _SCRATCH + (_CONFIDENCE if classes and Logits() in signals else 0)
         total += play.models * (model + signal_bytes + play.count * scratch)
     return total

@@ -19,8 +19,10 @@ from audit.core.record_arrays import RecordArray, concatenate
 from audit.core.training import Progress, TrainingJob
 from audit.core.version import __version__
 from audit.execution import code
+from audit.experiment.utility_figures import figures_of
 
 SIGNAL = "signal/"  # in front of a signal's key, among the arrays of a stored job
+TEST_FIGURE = "test/"  # in front of the name of a figure of the outputs for test records
 _ROWS = 4096  # records at once
 
 
@@ -88,12 +90,15 @@ def fit_and_observe(
     if subject.executed is None:
         raise ObservationError(f"trainer {type(order.trainer).__name__} measured nothing of what it did; give Subject.executed")
     value: dict[str, Array] = {f"weights/{name}": array for name, array in subject.weights.items()}
-    value["test_logits"] = subject.outputs(dataset.test.inputs)
+    test_outputs = subject.outputs(dataset.test.inputs)
     value |= {f"{SIGNAL}{key}": array for key, array in subject.read(order.signals, canaries).items()}
     for name, value_of in asdict(subject.executed).items():
         value[f"executed/{name}"] = np.asarray(value_of)
     check_files(dataset, canaries)  # before what was made of changed records is kept
-    return _isolate(value, [signal for signal in order.signals if isinstance(signal, Reduction)], canaries)
+    reductions = [signal for signal in order.signals if isinstance(signal, Reduction)]
+    value = _isolate(value, reductions, canaries, test_outputs)
+    figures = figures_of(dataset, test_outputs, value["diverged"])
+    return {**value, **{f"{TEST_FIGURE}{name}": figure for name, figure in figures.items()}}
 
 
 def check_files(dataset: Dataset, canaries: Canaries) -> None:
@@ -124,23 +129,27 @@ def with_companions(dataset: Dataset, canaries: Canaries) -> Dataset:
     return replace(dataset, train=Records(inputs=inputs, labels=np.concatenate([dataset.train.labels, extra.labels])))
 
 
-def _isolate(value: dict[str, Array], reductions: Sequence[Reduction], canaries: Canaries) -> dict[str, Array]:
+def _isolate(
+    value: dict[str, Array], reductions: Sequence[Reduction], canaries: Canaries, test_outputs: Array
+) -> dict[str, Array]:
     """The same with `diverged` `(N,)`, and zero signals where it is true; of reductions, what they make of zero outputs."""
-    names = [name for name in value if name.startswith(SIGNAL) or name == "test_logits"]
-    non_finite = np.zeros(len(value["test_logits"]), dtype=bool)
-    for name in (*names, *(name for name in value if name.startswith("weights/"))):
-        non_finite |= ~np.isfinite(value[name]).reshape(len(non_finite), -1).all(axis=1)
+    names = [name for name in value if name.startswith(SIGNAL)]
+    arrays = [test_outputs, *(value[name] for name in value if name.startswith((SIGNAL, "weights/")))]
+    non_finite = np.zeros(len(test_outputs), dtype=bool)
+    for array in arrays:
+        non_finite |= ~np.isfinite(array).reshape(len(non_finite), -1).all(axis=1)
     if non_finite.any():
-        of_zeros = {f"{SIGNAL}{signal.key}": _of_zeros(signal, value, canaries) for signal in reductions}
+        classes = test_outputs.shape[-1]
+        of_zeros = {f"{SIGNAL}{signal.key}": _of_zeros(signal, value, canaries, classes) for signal in reductions}
         for name in names:
             keep = ~non_finite.reshape(-1, *[1] * (value[name].ndim - 1))
             value[name] = np.where(keep, value[name], of_zeros.get(name, np.zeros_like(value[name][:1])))
     return {**value, "diverged": non_finite}
 
 
-def _of_zeros(reduction: Reduction, value: Mapping[str, Array], canaries: Canaries) -> Array:
+def _of_zeros(reduction: Reduction, value: Mapping[str, Array], canaries: Canaries, classes: int) -> Array:
     """Return what a reduction makes of outputs that are all zero, `(1, m)`."""
-    name, classes = f"{SIGNAL}{reduction.key}", value["test_logits"].shape[-1]
+    name = f"{SIGNAL}{reduction.key}"
     if name not in value or canaries.records is None:
         return np.zeros((1, 0))
     labels, zeros = canaries.records.labels, np.zeros((1, _ROWS, classes), dtype=np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from audit.core.errors import ObservationError
 from audit.core.training import Executed
 from audit.execution.store import Store
 from audit.experiment.insertion import Insertion
-from audit.experiment.job import SIGNAL, Order
+from audit.experiment.job import SIGNAL, TEST_FIGURE, Order
 from audit.experiment.room import Room, in_memory
 
 _LARGE = 1 << 24  # bytes of an array that is computed of all models, from which on it lies on disk
@@ -28,14 +28,15 @@ class Observations:
     Attributes:
         signals: `(models, m, ...)` by key: of the canaries, as far as attacks read them.
         diverged: `(models,)` true where a model did not stay finite; its signals are zero.
-        test_logits: `(models, n, classes)`; None of models that somebody brought.
+        test_figures: `(models,)` by name, of outputs for test records; not a number of models that diverged, and none of models
+            that somebody brought.
         executed: what the trainer did; None likewise.
         room: for what is computed of all models at once.
     """
 
     signals: Mapping[str, Array]
     diverged: Array
-    test_logits: Array | None = None
+    test_figures: Mapping[str, Array] = field(default_factory=dict)
     executed: Executed | None = None
     room: Room = in_memory
 
@@ -99,7 +100,8 @@ def models_of(insertion: Insertion, jobs: Sequence[Order], store: Store) -> Game
 
 def gather(keys: Sequence[str], store: Store) -> Observations:
     """The jobs' results as one, models in order; memory holds one job at a time."""
-    small = [store.get(key, lambda name: name == "diverged" or name.startswith("executed/")) for key in keys]
+    is_small = ("diverged", "executed/", TEST_FIGURE)
+    small = [store.get(key, lambda name: name.startswith(is_small)) for key in keys]
 
     def join(name: str) -> Array:
         missing = [key for key, part in zip(keys, small, strict=True) if name not in part]
@@ -120,8 +122,8 @@ def gather(keys: Sequence[str], store: Store) -> Observations:
     signals = {
         name.removeprefix(SIGNAL): _whole(name, keys, len(non_finite), store) for name in names if name.startswith(SIGNAL)
     }
-    test_logits = _whole("test_logits", keys, len(non_finite), store)
-    return Observations(signals=signals, test_logits=test_logits, diverged=non_finite, executed=execution, room=_room(store))
+    figures = {name.removeprefix(TEST_FIGURE): join(name) for name in names if name.startswith(TEST_FIGURE)}
+    return Observations(signals=signals, test_figures=figures, diverged=non_finite, executed=execution, room=_room(store))
 
 
 def _room(store: Store) -> Room:

@@ -42,7 +42,7 @@ def run(
             mechanism=recipe.mechanism,
             stated_claims=stated_claims[recipe.name],
             trajectories=hypothesis.charged(recipe, stated_claims[recipe.name].claims, delta),
-            utility=utility([outcome.observed for outcome in own if outcome.observed is not None], dataset),
+            utility=utility([outcome.observed for outcome in own if outcome.observed is not None]),
             counted=recipe.trained_as not in trainings,
             shared=recipe.training,
         )

@@ -9,6 +9,7 @@ from audit.core.data import Dataset
 from audit.core.game_results import TriggerResult
 from audit.experiment.allowance import Allowance
 from audit.experiment.observed import GameModels
+from audit.experiment.utility_figures import ACCURACY
 
 
 def trigger_result(models: GameModels, dataset: Dataset, allowance: Allowance) -> TriggerResult | None:
@@ -27,8 +28,9 @@ def trigger_result(models: GameModels, dataset: Dataset, allowance: Allowance) -
     without_records, hits_without = int((~included).sum()), int((is_hit & ~included).sum())
     together = Allowance(claim=allowance.claim).of_group(canaries.copies)
     accuracy = None
-    if observed.test_logits is not None and len(dataset.test):
-        accuracy = float(np.mean(observed.test_logits[finite].argmax(axis=-1) == dataset.test.labels))
+    if ACCURACY in observed.test_figures:
+        counts = np.rint(observed.test_figures[ACCURACY][finite] * len(dataset.test))  # whole again: the mean of all at once
+        accuracy = float(counts.sum() / (len(finite) * len(dataset.test)))
     return TriggerResult(
         records=canaries.copies,
         with_records=with_records,

@@ -52,6 +52,12 @@ def stored(folder: Path) -> dict[str, tuple[int, ...]]:
     return found
 
 
+def bytes_of_tests(folder: Path) -> dict[str, int]:
+    """Bytes a model of what a job keeps of outputs for test records."""
+    arrays = load_file(next((folder / "models").glob("*.safetensors")))
+    return {name: array[0].nbytes for name, array in arrays.items() if name.startswith("test")}
+
+
 def test_reports_are_the_same_with_models_that_diverged_and_triggers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")
     less = run(tmp_path / "less")
@@ -61,13 +67,14 @@ def test_reports_are_the_same_with_models_that_diverged_and_triggers(tmp_path: P
     assert less["mechanisms"] == whole["mechanisms"]
     assert (tmp_path / "less" / "scores.parquet").read_bytes() == (tmp_path / "whole" / "scores.parquet").read_bytes()
     kept, all_of_them = stored(tmp_path / "less"), stored(tmp_path / "whole")
+    assert bytes_of_tests(tmp_path / "less") == {"test/accuracy": 8, "test/macro-F1": 8, "test/AUC": 8}, "bytes a model"
     assert "signal/logits" not in kept and set(all_of_them) == {"signal/logits"}
     assert {"signal/confidences", "signal/predicted_classes", "signal/repeated_outputs"} <= kept.keys()
 
 
 def test_a_store_with_another_signal_under_the_same_key_is_refused(tmp_path: Path) -> None:
     store = Store.start(tmp_path / "run", "0" * 64)
-    job = {"diverged": np.zeros(2, bool), "test_logits": np.zeros((2, 1, 3), np.float32)}
+    job = {"diverged": np.zeros(2, bool), "test/accuracy": np.zeros(2)}
     store.put("one", {**job, "signal/confidences": np.zeros((2, 4))})
     path = store.folder / "models" / "one.safetensors"
     path.write_bytes(path.read_bytes()[:-8] + np.float64(1.0).tobytes())

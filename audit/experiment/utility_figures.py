@@ -1,0 +1,108 @@
+"""What single models are good for: figures of their outputs for test records, made while models are observed.
+
+scikit-learn is imported on first use: it would double the start of commands that need none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from audit.core.data import Array, Dataset
+from audit.stats.bounds import roc
+from audit.stats.scoring import signals, texts
+
+
+def figures_of(dataset: Dataset, outputs: Array, non_finite: Array) -> dict[str, Array]:
+    """Return figures `(N,)` float64 by name, of outputs `(N, n, ...)` for test records; not a number of a model that diverged.
+
+    None where there are no test records, or outputs are no usual predictions.
+    """
+    labels = dataset.test.labels
+    if not len(labels) or not len(outputs):
+        return {}
+    values = {}
+    for name, figure in _figures(dataset, outputs[0]).items():
+        values[name] = np.full(len(outputs), np.nan)
+        for model in np.flatnonzero(~non_finite).tolist():
+            values[name][model] = figure(labels, outputs[model].astype(np.float64))
+    return values
+
+
+def _figures(dataset: Dataset, outputs: Array) -> dict[str, Callable[[Array, Array], float]]:
+    """Return the figures of a data set whose models give `outputs` `(n, ...)`; none where these are no usual predictions."""
+    labels = dataset.test.labels
+    if dataset.test.are_texts:
+        return TEXTS
+    if dataset.classes:
+        return CLASSIFICATION
+    if labels.size != outputs.size:
+        return {}
+    return SEVERAL_LABELS if labels.dtype.kind == "b" else REGRESSION
+
+
+def _accuracy(labels: Array, logits: Array) -> float:
+    return float(np.mean(logits.argmax(-1) == labels))
+
+
+def _macro_f1(labels: Array, logits: Array) -> float:
+    """Mean over the classes that occur, among labels or predictions, of `2 hits / (labels + predictions)`."""
+    predictions = logits.argmax(-1)
+    size = 1 + max(int(labels.max()), int(predictions.max()))
+    hits, true_counts, predicted_counts = (
+        np.bincount(values, minlength=size) for values in (labels[predictions == labels], labels, predictions)
+    )
+    present = (true_counts + predicted_counts) > 0
+    return float(np.mean(2.0 * hits[present] / (true_counts + predicted_counts)[present]))
+
+
+def _auc(labels: Array, logits: Array) -> float:
+    """Area under the ROC, one class against the rest, averaged over the classes that occur."""
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    shares = weights / weights.sum(-1, keepdims=True)
+    present = [c for c in range(logits.shape[-1]) if 0 < np.sum(labels == c) < len(labels)]
+    areas = [roc.auc(shares[labels == c, c], shares[labels != c, c]) for c in present]
+    return float(np.mean(areas)) if areas else 0.5
+
+
+def _mse(labels: Array, logits: Array) -> float:
+    return float(np.mean((logits.reshape(labels.shape) - labels) ** 2))
+
+
+def _r2(labels: Array, logits: Array) -> float:
+    from sklearn.metrics import r2_score
+
+    return float(r2_score(labels, logits.reshape(labels.shape)))
+
+
+def _label_accuracy(labels: Array, logits: Array) -> float:
+    return float(np.mean((logits > 0) == labels))
+
+
+def _label_auc(labels: Array, logits: Array) -> float:
+    """Area under the ROC of each label, averaged over those that occur in some records and not in all."""
+    present = [k for k in range(labels.shape[1]) if 0 < labels[:, k].sum() < len(labels)]
+    areas = [roc.auc(logits[labels[:, k], k], logits[~labels[:, k], k]) for k in present]
+    return float(np.mean(areas)) if areas else 0.5
+
+
+def _label_loss(labels: Array, logits: Array) -> float:
+    return float(signals.binary_cross_entropy(logits, labels).mean())
+
+
+def _perplexity(labels: Array, log_probabilities: Array) -> float:
+    """Exponential of the mean loss over all predicted tokens."""
+    is_target = texts.supervised(labels)
+    return float(np.exp(-log_probabilities[is_target].mean())) if is_target.any() else float("nan")
+
+
+ACCURACY = "accuracy"
+CLASSIFICATION: dict[str, Callable[[Array, Array], float]] = {ACCURACY: _accuracy, "macro-F1": _macro_f1, "AUC": _auc}
+REGRESSION: dict[str, Callable[[Array, Array], float]] = {"MSE": _mse, "R2": _r2}
+SEVERAL_LABELS: dict[str, Callable[[Array, Array], float]] = {
+    "accuracy per label": _label_accuracy,
+    "AUC per label": _label_auc,
+    "loss": _label_loss,
+}
+TEXTS: dict[str, Callable[[Array, Array], float]] = {"perplexity": _perplexity}
