@@ -12,6 +12,7 @@ from attacks.signals.predicted_classes import PredictedClasses
 from audit.core.results import Metric
 from audit.core.views import View
 from audit.experiment.observed import GameModels, Observations
+from audit.experiment.utility_figures import ORDER
 
 
 def utility(games: Sequence[Observations]) -> tuple[Metric, ...]:
@@ -23,7 +24,7 @@ def utility(games: Sequence[Observations]) -> tuple[Metric, ...]:
     natural = [game for game in games if {Logits.key, PredictedClasses.key} & game.signals.keys()] or list(games)
     tests = [game for game in natural if game.test_figures and not game.diverged.all()]
     metrics = []
-    for name in tests[0].test_figures if tests else ():
+    for name in sorted(tests[0].test_figures if tests else (), key=ORDER.index):
         values = np.concatenate([game.test_figures[name][~game.diverged] for game in tests])
         spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
         metrics.append(Metric(name=name, value=float(values.mean()), spread=spread, models=len(values)))

@@ -67,6 +67,7 @@ def test_reports_are_the_same_with_models_that_diverged_and_triggers(tmp_path: P
     assert less["mechanisms"] == whole["mechanisms"]
     assert (tmp_path / "less" / "scores.parquet").read_bytes() == (tmp_path / "whole" / "scores.parquet").read_bytes()
     kept, all_of_them = stored(tmp_path / "less"), stored(tmp_path / "whole")
+    assert [row["name"] for row in less["mechanisms"][0]["utility"]] == ["accuracy", "macro-F1", "AUC"]
     assert bytes_of_tests(tmp_path / "less") == {"test/accuracy": 8, "test/macro-F1": 8, "test/AUC": 8}, "bytes a model"
     assert "signal/logits" not in kept and set(all_of_them) == {"signal/logits"}
     assert {"signal/confidences", "signal/predicted_classes", "signal/repeated_outputs"} <= kept.keys()
