@@ -37,7 +37,8 @@ from audit.core.seeds import Seed
 from audit.core.training import TrainedModels, TrainingJob
 from audit.core.views import View
 from audit.engine.compile_c import compiler, library
-from audit.engine.compiled_mlp import SOURCE, chain_of
+from audit.engine.compiled_gradients import compilable
+from audit.engine.compiled_mlp import SOURCE
 from audit.engine.ensemble import train
 from audit.engine.observe import logits
 from audit.engine.schedule import ScheduleSettings
@@ -130,7 +131,8 @@ def beside_opacus(problem: Problem, repeats: int, peer_models: int) -> None:
 
 def compiles(one: TrainingJob) -> bool:
     """True where compiled code can train the models of `one`."""
-    return chain_of(fresh(one, 0)) is not None and library(SOURCE) is not None
+    architecture = compilable(fresh(one, 0), one.dataset.train.inputs.shape[1:])
+    return architecture is not None and library(architecture.source) is not None
 
 
 def operations(one: TrainingJob) -> float:

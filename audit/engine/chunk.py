@@ -16,7 +16,7 @@ from audit.engine.adaptive_clipping import AdaptiveNorms, refuse_planted_gradien
 from audit.engine.batch_digests import BatchDigests
 from audit.engine.clip_check import Recomputation
 from audit.engine.clipping import Clip, Clipping, Gradients, Rows, stacked_state
-from audit.engine.compiled_mlp import ChainGradients, compiled_chain
+from audit.engine.compiled_gradients import CompiledGradients, compiled_gradients
 from audit.engine.compiled_noise import compiled_noise
 from audit.engine.correlated_noise import CorrelatedNoise, Encoder
 from audit.engine.cyclic_batches import CyclicSampler
@@ -80,7 +80,7 @@ class Chunk:
         self.digests = None if self.encoder is None else BatchDigests(self.included, self.law.population, job.steps)
         if self.private is not None:
             noise_seeds = tuple(seed.child("noise") for seed in self.seeds)
-            source = compiled_noise if isinstance(self.models, ChainGradients) else NoiseStreams
+            source = compiled_noise if isinstance(self.models, CompiledGradients) else NoiseStreams
             streams = source(self.models.layout, noise_seeds, self.models.flat)
             self.noise = CorrelatedNoise(streams, technique.encoder) if technique.encoder else streams
 
@@ -88,8 +88,8 @@ class Chunk:
         shape, outputs = self.job.dataset.train.inputs.shape[1:], self.job.dataset.outputs
         modules = [starting(self.job.model, shape, outputs, seed.child("init"), self.job.start) for seed in self.seeds]
         state = stacked_state(modules, arrangement.dtype, self.device)
-        chain = arrangement.chain
-        models: Gradients | None = None if chain is None else compiled_chain(chain, modules[0], state)
+        architecture = arrangement.architecture
+        models: Gradients | None = None if architecture is None else compiled_gradients(architecture, modules[0], state)
         if models is None:
             module, slow = modules[0], arrangement.sequential
             if self.records is not None and arrangement.split is not None:
@@ -199,13 +199,13 @@ class Chunk:
         """Adds the (clipped) gradients of the sampled records of a step, given by its number in the run and in the block."""
         for number, (rows_at, mask) in enumerate(self.passes.of_step(at[1])):
             due = number == 0 and self.recomputation is not None and self.recomputation.due(at[0])
-            rows = None if isinstance(self.models, ChainGradients) and not due else self._rows(rows_at, mask)
+            rows = None if isinstance(self.models, CompiledGradients) and not due else self._rows(rows_at, mask)
             if due and rows is not None and self.recomputation is not None:
                 records = None if self.records is None else self.augmentation.views(self.records.index_select(0, rows_at))
                 with full_precision(self.models):
                     self._recompute(self.recomputation, at[0], replace(rows, records=records))
-            if isinstance(self.models, ChainGradients):
-                clipping = self._add_chain(self.models, rows_at, mask, total)
+            if isinstance(self.models, CompiledGradients):
+                clipping = self._add_compiled(self.models, rows_at, mask, total)
             elif rows is not None:
                 clipping = self.models.add_sum(rows, self.clip, total)
             if clipping is not None and self.clip is not None:
@@ -215,7 +215,7 @@ class Chunk:
                 if not clipping.finite:
                     measurements.non_finite_counts += (mask & ~clipping.norms.isfinite()).sum(1)
 
-    def _add_chain(self, models: ChainGradients, rows_at: Tensor, mask: Tensor, total: Tensor) -> Clipping | None:
+    def _add_compiled(self, models: CompiledGradients, rows_at: Tensor, mask: Tensor, total: Tensor) -> Clipping | None:
         """Adds what compiled code makes of the records where they lie, or of the batch where they lie in another form."""
         if isinstance(self.inputs, Tensor):
             return models.add_rows((self.inputs, self.labels), rows_at, mask, (self.clip, total))

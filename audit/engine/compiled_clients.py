@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from audit.engine.compile_c import library
-from audit.engine.compiled_mlp import SOURCE, Chain, ChainStruct, chain_of, check_records, workspace, worth_compiling
+from audit.engine.compiled_gradients import check_records, worth_compiling
+from audit.engine.compiled_mlp import SOURCE, Chain, ChainStruct, chain_of, workspace
 from audit.engine.record_rows import RecordRows
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from audit.core.data import Array, Dataset
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.data import clients
-from audit.engine.compiled_mlp import COMPILE
+from audit.engine.compiled_gradients import COMPILE
 
 SPLITS = ("uniform", "dirichlet", "column")
 

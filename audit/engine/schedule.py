@@ -22,7 +22,9 @@ from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine.architecture_key import architecture_key
 from audit.engine.compile_c import library
-from audit.engine.compiled_mlp import COMPILE, SOURCE, Chain, chain_of, worth_compiling
+from audit.engine.compiled_cnn import Network
+from audit.engine.compiled_gradients import COMPILE, COVERED, compilable, worth_compiling
+from audit.engine.compiled_mlp import Chain
 from audit.engine.device import find_device
 from audit.engine.dp_options import Technique
 from audit.engine.examine import Probe
@@ -58,9 +60,9 @@ class ScheduleSettings:
         dtype: of parameters, activations and noise.
         sequential: the path for modules that no ensemble layer covers, for any module.
         rows: of one pass; None derives them from the batch law and the size of the activations.
-        compile: "on" computes chains of linear layers (float32, CPU) by code that is compiled on this machine, "auto" where
-            the training is long enough to repay the compiler; "off" leaves all to torch. Compiled sums are as exact but not
-            the same to the last bit, so one audit keeps to one choice.
+        compile: "on" computes small networks (float32, CPU; `compiled_gradients.COVERED`) by code that is compiled on this
+            machine, "auto" where the training is long enough to repay the compiler; "off" leaves all to torch. Compiled sums
+            are as exact but not the same to the last bit, so one audit keeps to one choice.
         precision: "bfloat16" multiplies in it on the way forward and back; norms, clip factors, clipped sums, noise and
             parameters stay as they are, and so does the bound on what one example adds.
     """
@@ -90,7 +92,7 @@ class Arrangement:
         draws: their forward pass draws random numbers by other means than layers.
         dtype: of parameters, activations and noise.
         row_bytes: activations kept for one row of one model, 0 on the slow path and in compiled code.
-        chain: what the models are where compiled code makes their sums; None elsewhere.
+        architecture: what the models are where compiled code makes their sums; None elsewhere.
         products: type of the products on the way forward and back, None for that of the parameters.
         split: the models' frozen part, computed once for all records; None where they are trained on the records themselves.
     """
@@ -101,7 +103,7 @@ class Arrangement:
     workers: int
     sequential: bool
     row_bytes: int
-    chain: Chain | None = None
+    architecture: Chain | Network | None = None
     products: torch.dtype | None = None
     draws: bool = False
     dtype: torch.dtype = torch.float32
@@ -120,14 +122,14 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
     technique = technique or Technique()
     if technique.augmentation is not None:
         examine_augmentation(augmentation_of(technique.augmentation), _probe(job).inputs)
-    chain = _compiled(job, settings, technique, module)
-    trial = _trial(job, settings, module, compiled=chain is not None, whole=_is_whole(job, settings, technique))
+    architecture = _compiled(job, settings, technique, module)
+    trial = _trial(job, settings, module, compiled=architecture is not None, whole=_is_whole(job, settings, technique))
     # canaries that are gradients take no rows; of the others about half are in a model, more only costs passes
     canary_rows = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
     law = Law(population=len(job.dataset.train) + canary_rows, rate=job.sample_rate)
     workers = torch.get_num_threads() if device.type == "cpu" else 1
     slow, row_bytes = trial.sequential, trial.row_bytes
-    if chain is not None:  # padding costs compiled code nothing; what is left to torch passes over the flat parameters
+    if architecture is not None:  # padding costs compiled code nothing; what is left to torch passes over the flat parameters
         rows = settings.rows or law.rows
         fit = max(_FEW_MODELS, _FLAT_BYTES // (Layout.of(module).width * settings.dtype.itemsize))
     else:
@@ -146,7 +148,7 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
         dtype=settings.dtype,
         split=trial.split,
         row_bytes=row_bytes,
-        chain=chain,
+        architecture=architecture,
         products=None if slow else PRECISIONS[settings.precision],
     )
 
@@ -192,13 +194,13 @@ def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, c
     return usual_trial
 
 
-def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique, module: nn.Module) -> Chain | None:
-    """The chain whose sums compiled code makes, if any; what speaks against it is logged where it was asked for."""
+def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique, module: nn.Module) -> Chain | Network | None:
+    """Return what the models are where compiled code makes their sums; what speaks against it is logged if it was asked for."""
     if settings.compile == "off":
         return None
-    chain = chain_of(module)
+    architecture = compilable(module, job.dataset.train.inputs.shape[1:])
     reasons = {
-        "the model is not a chain of linear layers with ReLU or Tanh": chain is None,
+        f"the model is not {COVERED}": architecture is None,
         "the device is not a CPU": find_device(job.device).type != "cpu",
         "numbers are not float32": settings.dtype != torch.float32 or PRECISIONS[settings.precision] is not None,
         "the loss is a user's own, or of several labels": bool(job.loss) or not _is_column(job.dataset.train.labels),
@@ -207,14 +209,14 @@ def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique
         "the path for one model after another was asked for": settings.sequential,
     }
     against = [reason for reason, holds in reasons.items() if holds]
-    if against or chain is None:
+    if against or architecture is None:
         if settings.compile == "on":
             log.warning("compile: on has no effect: %s", "; ".join(against))
         return None
     examples = job.steps * job.sample_rate * (len(job.dataset.train) + len(job.canaries))
-    if settings.compile == "auto" and not worth_compiling(chain, examples):
+    if settings.compile == "auto" and not worth_compiling(architecture, examples):
         return None
-    return chain if library(SOURCE) is not None else None
+    return architecture if library(architecture.source) is not None else None
 
 
 def _is_column(labels: Array) -> bool:

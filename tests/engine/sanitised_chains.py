@@ -14,7 +14,8 @@ from torch import nn
 from audit.core.seeds import Seed
 from audit.engine import compile_c
 from audit.engine.clipping import Clip, Rows, stacked_state
-from audit.engine.compiled_mlp import chain_of, compiled_chain
+from audit.engine.compiled_gradients import compiled_gradients
+from audit.engine.compiled_mlp import chain_of
 from audit.engine.compiled_noise import CompiledNoise, compiled_noise
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.noise import NoiseStreams
@@ -38,7 +39,7 @@ def worst_difference(generator: np.random.Generator) -> float:
     module, models, rows = chain(generator), int(generator.integers(1, 4)), int(generator.choice(ROWS))
     state = stacked_state([module] * models, torch.float32, torch.device("cpu"))
     traced = chain_of(module)
-    compiled = None if traced is None else compiled_chain(traced, module, state)
+    compiled = None if traced is None else compiled_gradients(traced, module, state)
     if compiled is None:
         raise RuntimeError("the chain was not compiled")
     outputs = module[-1].out_features

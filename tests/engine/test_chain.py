@@ -22,7 +22,8 @@ from audit.core.training import TrainedModels, TrainingJob
 from audit.engine import compile_c
 from audit.engine.adaptive_clipping import Quantile
 from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
-from audit.engine.compiled_mlp import SOURCE, ChainGradients, chain_of, compiled_chain, worth_compiling
+from audit.engine.compiled_gradients import CompiledGradients, compiled_gradients, worth_compiling
+from audit.engine.compiled_mlp import SOURCE, chain_of
 from audit.engine.device import survey
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
@@ -51,8 +52,8 @@ def both(hidden: tuple[int, ...], shape: tuple[int, ...], activation: str, class
     modules = [initialise_model(spec, shape, classes, Seed(index)) for index in range(3)]
     chain = chain_of(modules[0])
     assert chain is not None
-    made = compiled_chain(chain, modules[0], stacked_state(modules, torch.float32, torch.device("cpu")))
-    assert isinstance(made, ChainGradients)
+    made = compiled_gradients(chain, modules[0], stacked_state(modules, torch.float32, torch.device("cpu")))
+    assert isinstance(made, CompiledGradients)
     return made, TapeGradients(modules[0], stacked_state(modules, torch.float64, torch.device("cpu")))
 
 
@@ -257,7 +258,7 @@ def test_chains_are_found_however_they_are_written(way: str) -> None:
     spec = {"factory": "tests.engine.test_chain:written", "arguments": {"way": way}}
     assert chain_of(Written(way)) == replace(chain_of(Written(way)), sizes=(6, 5, 5, 3), activation=int(way == "methods"))
     job = cases.job(NOISY, model=spec, data=cases.dataset((2, 3)))
-    assert arrange(job, ON).chain is not None
+    assert arrange(job, ON).architecture is not None
     plain, made = train(job, cases.silent), train(job, cases.silent, ON)
     assert not same(plain, made)
     for name, value in plain.weights.items():
@@ -291,13 +292,15 @@ def long(job: TrainingJob) -> TrainingJob:
 def test_auto_waits_for_a_training_that_repays_the_compiler() -> None:
     job, auto = cases.job(NOISY), ScheduleSettings(compile="auto")
     assert (
-        arrange(job, auto).chain is None and arrange(long(job), auto).chain is not None and arrange(job, ON).chain is not None
+        arrange(job, auto).architecture is None
+        and arrange(long(job), auto).architecture is not None
+        and arrange(job, ON).architecture is not None
     )
-    assert arrange(long(job), ScheduleSettings()).chain is None
+    assert arrange(long(job), ScheduleSettings()).architecture is None
     chain = chain_of(build({"kind": "mlp", "hidden": [64]}, (64,), 10))
     assert chain is not None and not worth_compiling(chain, 100 * 128) and worth_compiling(chain, 1000 * 128)
     jobs = [cases.job(replace(NOISY, count=steps), models=models) for steps in (10**4, 10**5, 10**6) for models in (1, 200)]
-    decided = [arrange(one, auto).chain is not None for one in jobs]
+    decided = [arrange(one, auto).architecture is not None for one in jobs]
     assert decided[::2] == decided[1::2] and set(decided) == {True, False}
 
 
@@ -314,9 +317,9 @@ def test_what_cannot_be_compiled_is_said_once_asked_for(
 ) -> None:
     job = long(cases.job(NOISY, model=model))
     with caplog.at_level(logging.WARNING):
-        assert arrange(job, replace(settings, compile="auto"), technique).chain is None
+        assert arrange(job, replace(settings, compile="auto"), technique).architecture is None
         assert "compile" not in caplog.text
-        assert arrange(job, settings, technique).chain is None
+        assert arrange(job, settings, technique).architecture is None
     assert "compile: on has no effect" in caplog.text and message in caplog.text
 
 
