@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from audit.api.scores import step_bound as step_bound
     from audit.api.secrets import reconstruction_bound as reconstruction_bound
     from audit.api.secrets import secret_lower_bound as secret_lower_bound
+    from audit.api.table_risks import table_risks as table_risks
     from audit.api.training import check_training as check_training
     from audit.bounds.steps import StepProducts as StepProducts
     from audit.bounds.steps import StepScores as StepScores
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from audit.experiment.inspection import Settings as Settings
     from audit.experiment.inspection import draw_coins as draw_coins
     from audit.experiment.inspection import inspect as inspect
+    from audit.experiment.table_risks import TableSettings as TableSettings
     from audit.step_checks.recorder import record as record
     from audit.step_checks.rounds.live import plant_canary_clients as plant_canary_clients
     from audit.step_checks.rounds.run import check_strategy as check_strategy
@@ -76,6 +78,7 @@ _HOMES = {
     "audit.api.run": ("run",),
     "audit.api.scores": ("delta_lower_bound", "estimates", "lower_bound", "roc", "step_bound"),
     "audit.api.secrets": ("reconstruction_bound", "secret_lower_bound"),
+    "audit.api.table_risks": ("table_risks",),
     "audit.api.training": ("check_training",),
     "audit.bounds.steps": ("StepProducts", "StepScores"),
     "audit.core.access": ("Access",),
@@ -91,6 +94,7 @@ _HOMES = {
     "audit.step_checks.rounds.live": ("plant_canary_clients",),
     "audit.step_checks.rounds.run": ("check_strategy",),
     "audit.step_checks.run": ("check_optimizer", "check_step", "check_trainer"),
+    "audit.experiment.table_risks": ("TableSettings",),
     "reports": ("plot", "plots", "save"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -23,6 +23,7 @@ FLOORS = [
         "attacks.canaries",
         "attacks.reconstruction",
         "attacks.scorers",
+        "attacks.tables",
         "audit.accounting.accountants",
         "audit.bounds.estimators",
     ],

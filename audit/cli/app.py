@@ -38,6 +38,7 @@ from audit.cli import (
     scores,
     step,
     streams,
+    table,
     verify,
     zoo,
 )
@@ -63,6 +64,7 @@ app.command("run")(run.run)
 app.command("plan")(plan.plan)
 app.command("model")(model.model)
 app.command("scores")(scores.scores)
+app.command("table")(table.table)
 app.command("endpoint")(endpoint.endpoint)
 app.command("adapter")(adapter.adapter)
 app.command("step")(step.step)

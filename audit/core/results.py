@@ -19,6 +19,7 @@ from audit.core.events import Event
 from audit.core.game_results import GameResult
 from audit.core.provenance import BudgetLedger, DataSummary, Engagement, Provenance
 from audit.core.rounding import down, up
+from audit.core.table_risks import TableAudit
 from audit.core.tables import frame, html
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class AuditReport:
     """All that reports ever read.
 
     Attributes:
-        kind: "run", "model" or "scores".
+        kind: "run", "model", "scores" or "table".
         created: ISO time in UTC at which the audit was first started.
         confidence: with which all bounds of the report hold at once.
         comparisons: bounds among which that error budget was split.
@@ -154,6 +155,7 @@ class AuditReport:
         settings: the settings that somebody gave, each as its path in the config and its value in words.
         config_lines: in which line of the user's own file each of its paths begins.
         costs: of the claimed mechanisms by several accountants, where `output.costs` asks for them.
+        table: the risks of a synthetic table, in a report on one.
     """
 
     schema: str
@@ -179,6 +181,7 @@ class AuditReport:
     settings: tuple[tuple[str, str], ...] = ()
     config_lines: tuple[tuple[str, int], ...] = ()
     costs: tuple[CostSheet, ...] = ()
+    table: TableAudit | None = None
 
     def to_pandas(self, table: TableName = "bounds") -> pd.DataFrame:
         """Return one table of the report as a data frame.
@@ -200,6 +203,8 @@ class AuditReport:
 
     def __str__(self) -> str:
         """Return what `print` shows: outcome, the verdict on each claim, and the largest bound of each training."""
+        if self.table is not None:
+            return f"{self.title}: {self.table}"
         lines = [f"{self.title}: {IN_WORDS[self.outcome]}"]
         for result in self.mechanisms:
             lines += [

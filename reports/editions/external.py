@@ -31,7 +31,7 @@ from reports.formats.json import to_json
 
 MARK = "external edition"
 WITHHELD = "withheld in this edition"
-TITLES = {"model": "Audit of a trained model", "scores": "Audit of attack scores"}
+TITLES = {"model": "Audit of a trained model", "scores": "Audit of attack scores", "table": "Audit of a synthetic table"}
 """In place of a title that is the name of a file."""
 _ABSENT = re.compile(r"no canary is of .*so nothing is said of such records", re.DOTALL)
 """The remark that names the values of columns, persons among them, which no canary has; values may hold any text."""

@@ -264,6 +264,7 @@ def identity(report: AuditReport) -> Table:
         "run": say("cover.trained_and_audited_here"),
         "model": say("cover.a_trained_model_as_given"),
         "scores": say("cover.attack_scores_as_given"),
+        "table": say("cover.a_synthetic_table"),
     }
     rows: list[tuple[Text, ...]] = [(words.get(report.kind, report.kind), report.model)]
     if report.data is not None:

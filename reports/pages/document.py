@@ -8,7 +8,7 @@ from audit.core.results import AuditReport, Check, Status
 from reports import headline
 from reports.figures import _ledger
 from reports.formats import figures
-from reports.pages import costs, parties, terms, training
+from reports.pages import costs, parties, synthetic, terms, training
 from reports.pages.blocks import Block, Contents, Heading, Items, Missing, Paragraph, Section, Signature, Strong, Text
 from reports.pages.cover import cover, identity, unprotected_blocks
 from reports.pages.reproduction import reproduce
@@ -26,6 +26,9 @@ NEVER_SAYS = ("claim", "law", "attacks", "average")
 
 def sections(report: AuditReport) -> tuple[Section, ...]:
     """All sections of the report, the cover first, trainings with a claim before those without."""
+    if report.table is not None:
+        pages = synthetic.sections(report, report.table)
+        return (*pages, terms.section(pages))
     trainings = [block for mechanism in headline.by_gravity(report) for block in training.of_mechanism(report, mechanism)]
     common = training.shared_checks(report)
     coverage = or_missing(report.coverage, lambda: (tables.coverage(report),), say("page.which_classes_of_attack_were"))

@@ -717,6 +717,46 @@ SENTENCES = {
     "game_table.any_mechanism": "any mechanism",
     "game_table.only": "{family} only",
     "game_table.passed": "within the limit",
+    "cover.a_synthetic_table": "A synthetic table as given",
+    "synthetic.question": "Does this synthetic table tell something of the records that it was made from?",
+    "synthetic.beyond": "Attacks succeed on training records more often than on control records by more than chance "
+    "allows: {risks} ({some} of {of} attacks).",
+    "synthetic.within": "None of {of} attacks succeeds on training records more often than on control records by "
+    "more than chance allows. That shows only that these attacks failed.",
+    "synthetic.test": "The tests are exact for a table that does not depend on which of the records it was made "
+    "from; with {confidence} none of them gives a false alarm.",
+    "synthetic.singling out": "singling out",
+    "synthetic.linkability": "linkability",
+    "synthetic.inference": "inference",
+    "synthetic.risk": "Risk",
+    "synthetic.attack": "Columns",
+    "synthetic.training": "Training records",
+    "synthetic.control": "Control records",
+    "synthetic.guessing": "Guessing",
+    "synthetic.excess": "Excess",
+    "synthetic.p": "p",
+    "synthetic.chance": "Chance",
+    "synthetic.above": "beyond",
+    "synthetic.inside": "within",
+    "synthetic.caption": "Success of each attack on training records and on control records, which the table was "
+    "made without. Excess: success beyond that on control records as a share of what it leaves, with limits that "
+    "hold together with {confidence}.",
+    "synthetic.reading": "Singling out: exactly one record meets a predicate that exactly one synthetic record "
+    "meets. Linkability: both halves of a record lie closest to the same synthetic record. Inference: the synthetic "
+    "record that is closest in all other columns has the record’s value, a number within 5 %. The difference to the "
+    "control is what the table tells of its own records; the rest holds for anybody like them.",
+    "synthetic.closest": "Closest records",
+    "synthetic.closest_proves_nothing": "Distances to the closest record are a description. They prove nothing: a "
+    "table whose records lie far from all training records may still give them away, and copies of common records "
+    "may give nobody away.",
+    "synthetic.copies": "Synthetic records equal to one",
+    "synthetic.distance": "Median distance to the closest, mean over columns",
+    "synthetic.no_epsilon": "No ε follows: no coin decided which records the table was made from, and attacks that "
+    "fail bound nothing from above.",
+    "synthetic.split": "Training and control records have to come from the same people by a random split. Where "
+    "they differ for another reason, the excess shows that reason.",
+    "synthetic.attacks": "Nothing is said about attacks on the generator itself, about membership of chosen "
+    "records, or about further tables from the same data.",
     "models.across_the_trained_models": "Across the trained models",
     "models.references": "References. ",
     "models.weak_attack": "Weak attack. ",

@@ -1,0 +1,116 @@
+"""`audit table`: what a synthetic table tells of the records that it was made from."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from audit.cli.printing import AsJson, print_json, print_plain
+from audit.core.errors import ConfigError
+from audit.core.results import USUAL_FORMATS
+
+Synthetic = Annotated[Path, typer.Argument(help="The synthetic table: CSV (plain or gzipped) or Parquet.")]
+Training = Annotated[Path, typer.Option(help="Records that it was made from, with the same columns.")]
+Control = Annotated[Path, typer.Option(help="Records of the same people that it was made without, with the same columns.")]
+Secret = Annotated[list[str] | None, typer.Option(help="Column to infer from all others; may repeat. Default: each.")]
+First = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMNS", help="Columns of one of two tables to link, with commas. Default: the first half."),
+]
+Second = Annotated[str | None, typer.Option(metavar="COLUMNS", help="Columns of the other. Default: the second half.")]
+Categorical = Annotated[
+    list[str] | None, typer.Option(help="Column of numbers that name categories, compared for equality alone; may repeat.")
+]
+Attacks = Annotated[int, typer.Option(min=1, help="Attacks on training records, and on control records, of each risk.")]
+PredicateColumns = Annotated[int, typer.Option(min=1, help="Columns of a predicate that singles out.")]
+Neighbours = Annotated[int, typer.Option(min=1, help="Closest synthetic records on each side of a link.")]
+Confidence = Annotated[float, typer.Option(help="Confidence with which all limits hold together.")]
+LargestExcess = Annotated[
+    float | None,
+    typer.Option(min=0, max=1, help="Exit code 1 if the excess of a risk is above this share with confidence."),
+]
+TableSeed = Annotated[int, typer.Option("--seed", help="Seed of which records and predicates are drawn.")]
+TableOutput = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: none is written.")]
+
+
+def table(
+    synthetic: Synthetic,
+    training: Training,
+    control: Control,
+    secret: Secret = None,
+    first: First = None,
+    second: Second = None,
+    categorical: Categorical = None,
+    attacks: Attacks = 1000,
+    predicate_columns: PredicateColumns = 3,
+    neighbours: Neighbours = 1,
+    confidence: Confidence = 0.95,
+    largest_excess: LargestExcess = None,
+    seed: TableSeed = 0,
+    output: TableOutput = None,
+    as_json: AsJson = False,
+) -> int:
+    """Attack a synthetic table: singling out, linkability and inference, each beside the same attack on control records."""
+    import reports
+    from audit.api.table_risks import table_risks
+    from audit.cli import deliver
+    from audit.execution import store
+    from audit.experiment.provenance import command_line
+    from audit.experiment.table_risks import TableSettings
+
+    if output is not None:
+        deliver.demand_new(output)
+    settings = TableSettings(
+        attacks=attacks,
+        predicate_columns=predicate_columns,
+        secrets=tuple(secret) if secret else None,
+        first=_columns(first, "--first"),
+        second=_columns(second, "--second"),
+        neighbours=neighbours,
+        confidence=confidence,
+        seed=seed,
+    )
+    report = table_risks(
+        synthetic,
+        training,
+        control,
+        categorical=tuple(categorical or ()),
+        settings=settings,
+        title=synthetic.name,
+        command=command_line(),
+    )
+    folder: Path | None = None
+    failures: list[str] = []
+    if output is not None:
+        files, failures = reports.attempt(report, USUAL_FORMATS)
+        folder = store.write_outputs(output, files)
+    risks = () if report.table is None else report.table.risks
+    largest = max(risk.excess_lower for risk in risks)
+    code = int(largest_excess is not None and largest > largest_excess)
+    if as_json:
+        print_json(
+            {
+                "risks": [dataclasses.asdict(risk) for risk in risks],
+                "exit_code": code,
+                "folder": None if folder is None else str(folder),
+            }
+        )
+    else:
+        print_plain(*str(report).splitlines())
+        print_plain(*([f"an excess is at least {largest:.1%}, the limit {largest_excess:.1%}"] if code else []))
+        print_plain(*([f"report: {folder / 'report.pdf'}"] if folder is not None else []))
+    if folder is not None:
+        reports.refuse_incomplete(failures, folder)
+    return code
+
+
+def _columns(text: str | None, option: str) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise ConfigError(f"{option} is '{text}'; expected names of columns with commas between them")
+    return names

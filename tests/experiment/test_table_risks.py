@@ -1,0 +1,159 @@
+"""Risks of a synthetic table: a copy is found out, an independent sample is not, and the tests keep their level."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import audit
+from attacks.tables import neighbours, singling_out
+from attacks.tables.columns import of_frames
+from audit.cli.app import answer
+from audit.core.errors import ConfigError, DataError
+from audit.core.table_risks import TableAudit
+from audit.experiment.table_risks import TableSettings, table_audit
+from audit.stats.bounds import excess_success
+
+
+def people(count: int, random: np.random.Generator) -> pd.DataFrame:
+    age = random.integers(18, 90, count)
+    job = np.array(["clerk", "nurse", "smith", "cook"])[random.integers(0, 4, count)]
+    pay = np.round(age * 700 + random.normal(0, 9000, count))
+    town = np.array([f"t{number}" for number in random.integers(0, 12, count)])
+    return pd.DataFrame({"age": age, "job": job, "pay": pay, "town": town})
+
+
+def risks(synthetic: pd.DataFrame, training: pd.DataFrame, control: pd.DataFrame, **settings: int) -> TableAudit:
+    return table_audit(of_frames(synthetic, training, control), TableSettings(**{"attacks": 100, "splits": 499, **settings}))
+
+
+@pytest.fixture
+def tables() -> list[pd.DataFrame]:
+    random = np.random.default_rng(3)
+    return [people(150, random) for _ in range(3)]
+
+
+def test_a_copy_is_found_out_by_every_risk_and_an_independent_sample_by_none(tables: list[pd.DataFrame]) -> None:
+    training, control, independent = tables
+    copy = risks(training.sample(150, replace=True, random_state=1), training, control, splits=4999)
+    assert {risk.risk for risk in copy.beyond_chance} == {"singling out", "linkability", "inference"}
+    assert all(risk.excess_lower > 0 for risk in copy.beyond_chance if risk.risk != "inference")
+    assert copy.closeness.training_copies == 1 and copy.closeness.control_copies == 0
+    assert not risks(independent, training, control, splits=4999).beyond_chance
+
+
+def test_a_generator_that_keeps_one_column_is_singled_out_by_it_alone(tables: list[pd.DataFrame]) -> None:
+    training, control, independent = tables
+    synthetic = independent.assign(pay=training["pay"].sample(frac=1, random_state=0).to_numpy())
+    beyond = risks(synthetic, training, control, splits=4999).beyond_chance
+    assert [(risk.risk, risk.attack) for risk in beyond] == [("singling out", "one column")]
+
+
+@pytest.mark.slow
+def test_independent_samples_are_called_beyond_chance_no_more_often_than_promised() -> None:
+    alarms, random = 0, np.random.default_rng(11)
+    for _ in range(150):
+        synthetic, training, control = (people(60, random) for _ in range(3))
+        found = risks(synthetic, training, control, splits=1999)
+        alarms += bool(found.beyond_chance)
+    assert alarms <= 15  # 150 with 5 %: more than 15 with probability 0.005
+
+
+def test_the_test_by_splits_keeps_its_level_where_predicates_share_records() -> None:
+    """Counting predicates as independent would not: many of them are met by the same outlier."""
+    random, split, fisher = np.random.default_rng(2), 0, 0
+    for _ in range(300):
+        outliers = random.integers(0, 80, 3)
+        predicates = [np.array([outliers[number % 3]]) for number in range(60)]
+        hits = sum(int(rows[0]) < 40 for rows in predicates)
+        split += excess_success.split_tail(predicates, 40, 99, random) <= 0.05
+        fisher += excess_success.fisher_tail((hits, 60 - hits), (60, 60)) <= 0.05
+    assert split <= 27 and fisher > 50, (split, fisher)  # 300 with 5 %: more than 27 with probability 0.001
+
+
+def test_limits_of_the_excess_hold() -> None:
+    random, missed = np.random.default_rng(4), 0
+    for _ in range(400):
+        hits = int(random.binomial(60, 0.5)), int(random.binomial(80, 0.2))
+        _, low, high = excess_success.excess_limits(hits, (60, 80), 0.1)
+        missed += not low <= 0.375 <= high
+    assert missed <= 40
+
+
+def test_attacks_agree_with_naive_loops(tables: list[pd.DataFrame]) -> None:
+    given = of_frames(tables[2].assign(job=tables[2]["job"].where(tables[2].index > 3)), tables[0], tables[1])
+    records = given.training[:20]
+
+    def distance(first: np.ndarray, second: np.ndarray, places: list[int]) -> float:
+        return sum(
+            float(first[p] != second[p]) if given.is_category[p] else abs(first[p] - second[p]) / given.spans[p] for p in places
+        )
+
+    def closest(record: np.ndarray, places: list[int]) -> int:
+        return int(np.argmin([round(distance(record, row, places), 12) for row in given.synthetic]))
+
+    links = neighbours.link_hits(given, ([0, 1], [2, 3]), records, 1)
+    assert links.tolist() == [closest(record, [0, 1]) == closest(record, [2, 3]) for record in records]
+    guessed = neighbours.inference_hits(given, [3], records)[3]
+    assert guessed.tolist() == [given.synthetic[closest(record, [0, 1, 2]), 3] == record[3] for record in records]
+    for predicate in singling_out.several_columns(given, 2, 20, np.random.default_rng(0)):
+        rows = [all(condition.holds(row[None])[0] for condition in predicate) for row in given.synthetic]
+        assert sum(rows) == 1
+
+
+def test_guessing_is_known_exactly(tables: list[pd.DataFrame]) -> None:
+    given = of_frames(*tables)
+    random = np.random.default_rng(0)
+    drawn = random.choice(given.synthetic[:, 2], (4000, 40))
+    right = neighbours.is_right(given, 2, drawn, given.training[None, :40, 2]).mean()
+    assert neighbours.infer_by_chance(given, 2, given.training[:40]) == pytest.approx(right, abs=0.01)
+    pairs = [len({*random.choice(30, 2, False)} & {*random.choice(30, 2, False)}) > 0 for _ in range(4000)]
+    assert neighbours.link_by_chance(30, 2) == pytest.approx(np.mean(pairs), abs=0.02)
+
+
+def test_what_does_not_fit_is_named(tables: list[pd.DataFrame]) -> None:
+    training, control, synthetic = tables
+    with pytest.raises(DataError, match="differ in column 'town'"):
+        of_frames(synthetic.drop(columns="town"), training, control)
+    with pytest.raises(DataError, match="column 'age' is numbers in one table and not in another"):
+        of_frames(synthetic.assign(age="old"), training, control)
+    with pytest.raises(DataError, match="control table has 5 records"):
+        risks(synthetic, training, control[:5])
+    given = of_frames(synthetic, training, control)
+    with pytest.raises(DataError, match="secrets names no column 'name'"):
+        table_audit(given, TableSettings(secrets=("name",)))
+    with pytest.raises(DataError, match="column 'age' is on both sides"):
+        table_audit(given, TableSettings(first=("age",), second=("age", "job")))
+    with pytest.raises(ConfigError, match="name both, or neither"):
+        TableSettings(first=("age",))
+
+
+def test_the_command_prints_and_gates(tables: list[pd.DataFrame], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, frame in zip(("training", "control", "copy"), (*tables[:2], tables[0]), strict=True):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    files = ["--training", str(tmp_path / "training.csv"), "--control", str(tmp_path / "control.csv")]
+    command = ["table", str(tmp_path / "copy.csv"), *files, "--attacks", "60", "--secret", "pay"]
+    assert answer([*command, "--largest-excess", "0.1"]) == 1
+    printed = capsys.readouterr().out
+    assert "BEYOND CHANCE" in printed and "which proves nothing" in printed
+    assert answer([*command, "--json"]) == 0
+    assert [row["attack"] for row in json.loads(capsys.readouterr().out)["risks"]][-1] == "pay"
+    assert answer(["table", str(tmp_path / "copy.csv"), *files, "--first", "age,,job", "--second", "pay"]) == 2
+
+
+def test_the_report_says_it_and_reads_back(tables: list[pd.DataFrame]) -> None:
+    import reports
+    from reports.formats.json import from_json, to_json
+    from reports.pages.document import sections
+    from reports.pages.terms import texts
+
+    report = audit.table_risks(tables[0], tables[0], tables[1], settings=audit.TableSettings(attacks=50))
+    said = " ".join(text for section in sections(report) for block in section.blocks for text in texts(block))
+    for part in ("Does this synthetic table tell", "beyond", "They prove nothing", "No ε follows"):
+        assert part in said, part
+    assert from_json(to_json(report)) == report
+    assert reports.render(report, ["pdf"])["report.pdf"].startswith(b"%PDF")
