@@ -16,7 +16,7 @@ NAMES = ("synthetic", "training", "control")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tables:
+class TableTriple:
     """The tables, with categories as codes that all three share.
 
     Attributes:
@@ -45,7 +45,7 @@ class Tables:
         return [self.names.index(name) for name in columns]
 
 
-def of_frames(synthetic: Any, training: Any, control: Any, categorical: Sequence[str] = ()) -> Tables:
+def of_frames(synthetic: Any, training: Any, control: Any, categorical: Sequence[str] = ()) -> TableTriple:
     """The tables of three pandas frames; columns of numbers are compared by distance, unless they are named in `categorical`.
 
     Raises:
@@ -71,7 +71,7 @@ def of_frames(synthetic: Any, training: Any, control: Any, categorical: Sequence
         columns.append(_numbers(name, sides, as_category=name in categorical))
         is_category.append(columns[-1][1])
     tables = [np.stack([values[side] for values, _ in columns], axis=1) for side in range(len(NAMES))]
-    return Tables(
+    return TableTriple(
         synthetic=tables[0],
         training=tables[1],
         control=tables[2],
@@ -111,7 +111,7 @@ def _spans(tables: Sequence[Array], is_category: Array) -> Array:
     return np.where(is_category | (spans == 0), 1.0, spans)
 
 
-def column_distance(tables: Tables, place: int, values: Array, candidates: Array) -> Array:
+def column_distance(tables: TableTriple, place: int, values: Array, candidates: Array) -> Array:
     """Distances `(a, n)` in one column: 0 or 1 of categories, the difference over the span of numbers; 1 to a missing number.
 
     References: Gower 1971, "A general coefficient of similarity and some of its properties".
@@ -124,7 +124,7 @@ def column_distance(tables: Tables, place: int, values: Array, candidates: Array
     return np.where(missing, ~(np.isnan(first) & np.isnan(second)), distance) if missing.any() else distance
 
 
-def distances(tables: Tables, places: Sequence[int], records: Array, candidates: Array) -> Iterator[tuple[slice, Array]]:
+def distances(tables: TableTriple, places: Sequence[int], records: Array, candidates: Array) -> Iterator[tuple[slice, Array]]:
     """The sum of distances over columns, `(part, n)` for some of the records at a time, with which they are."""
     for part in parts(len(records), len(candidates)):
         total = np.zeros((part.stop - part.start, len(candidates)))

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attacks.tables.columns import Tables, column_distance, distances
+from attacks.tables.columns import TableTriple, column_distance, distances
 from audit.core.data import Array
 
 TOLERANCE = 0.05  # a number is inferred where the guess is within this share of it
 
 
-def link_hits(tables: Tables, sides: tuple[Sequence[int], Sequence[int]], records: Array, neighbours: int) -> Array:
+def link_hits(tables: TableTriple, sides: tuple[Sequence[int], Sequence[int]], records: Array, neighbours: int) -> Array:
     """Return whether one synthetic record is among the closest to both sides of a record, `(n,)` bool.
 
     An attacker holds two tables about the same people, each with columns of its own, and joins what lies closest to the same
@@ -36,14 +36,14 @@ def link_by_chance(synthetic_records: int, neighbours: int) -> float:
     return round(1 - free, 12)
 
 
-def _closest(tables: Tables, places: Sequence[int], records: Array, neighbours: int) -> list[list[int]]:
+def _closest(tables: TableTriple, places: Sequence[int], records: Array, neighbours: int) -> list[list[int]]:
     rows: list[list[int]] = []
     for _, distance in distances(tables, places, records, tables.synthetic):
         rows += np.argpartition(distance, neighbours - 1, axis=1)[:, :neighbours].tolist()
     return rows
 
 
-def inference_hits(tables: Tables, secrets: Sequence[int], records: Array) -> dict[int, Array]:
+def inference_hits(tables: TableTriple, secrets: Sequence[int], records: Array) -> dict[int, Array]:
     """For each secret column whether the synthetic record that is closest in all others has its value, `(n,)` bool.
 
     References: Giomi et al. 2023, section 4.4.
@@ -58,7 +58,7 @@ def inference_hits(tables: Tables, secrets: Sequence[int], records: Array) -> di
     return answers
 
 
-def is_right(tables: Tables, place: int, guess: Array, truth: Array) -> Array:
+def is_right(tables: TableTriple, place: int, guess: Array, truth: Array) -> Array:
     """Return whether guesses count as the true values: equal categories, numbers within `TOLERANCE`; shapes are broadcast."""
     both_missing = np.isnan(guess) & np.isnan(truth)
     if tables.is_category[place]:
@@ -66,14 +66,14 @@ def is_right(tables: Tables, place: int, guess: Array, truth: Array) -> Array:
     return np.asarray(both_missing | (np.abs(guess - truth) <= TOLERANCE * np.abs(truth)))
 
 
-def infer_by_chance(tables: Tables, place: int, records: Array) -> float:
+def infer_by_chance(tables: TableTriple, place: int, records: Array) -> float:
     """The chance that a random synthetic record's value counts as right, mean over records."""
     values, counts = np.unique(tables.synthetic[:, place], return_counts=True)
     right = is_right(tables, place, values[None, :], records[:, place, None])
     return float((right * counts).sum(axis=1).mean() / counts.sum())
 
 
-def closest_distances(tables: Tables, records: Array, candidates: Array) -> Array:
+def closest_distances(tables: TableTriple, records: Array, candidates: Array) -> Array:
     """The distance of each record to the closest candidate, mean over columns, `(n,)`; 0 for a copy."""
     closest = [total.min(axis=1) for _, total in distances(tables, range(len(tables.names)), records, candidates)]
     return np.concatenate(closest) / len(tables.names)

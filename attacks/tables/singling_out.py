@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.tables.columns import Tables
+from attacks.tables.columns import TableTriple
 from audit.core.data import Array
 
 MOST_TRIES = 50  # candidates for each predicate that is wanted
@@ -41,7 +41,7 @@ def matches(predicate: Predicate, records: Array) -> Array:
     return rows
 
 
-def one_column(tables: Tables, count: int, random: np.random.Generator) -> list[Predicate]:
+def one_column(tables: TableTriple, count: int, random: np.random.Generator) -> list[Predicate]:
     """Predicates of one column: values that occur once among synthetic records, and their smallest and largest numbers.
 
     References: Giomi et al. 2023, "A unified framework for quantifying privacy risk in synthetic data", section 4.2.
@@ -57,7 +57,7 @@ def one_column(tables: Tables, count: int, random: np.random.Generator) -> list[
     return [unique[row] for row in random.permutation(len(unique))[:count]]
 
 
-def several_columns(tables: Tables, columns: int, count: int, random: np.random.Generator) -> list[Predicate]:
+def several_columns(tables: TableTriple, columns: int, count: int, random: np.random.Generator) -> list[Predicate]:
     """Predicates of `columns` columns that exactly one synthetic record meets: its categories, and its numbers or beyond.
 
     A number above the synthetic median gives "at least", else "at most". Fewer than `count` where `MOST_TRIES` candidates for
@@ -77,13 +77,13 @@ def several_columns(tables: Tables, columns: int, count: int, random: np.random.
     return list(predicates)
 
 
-def _condition(tables: Tables, place: int, value: float, median: float) -> Condition:
+def _condition(tables: TableTriple, place: int, value: float, median: float) -> Condition:
     if tables.is_category[place] or np.isnan(value):
         return Condition(place, "==", value)
     return Condition(place, ">=" if value > median else "<=", value)
 
 
-def guesses(tables: Tables, columns: int, count: int, random: np.random.Generator) -> list[Predicate]:
+def guesses(tables: TableTriple, columns: int, count: int, random: np.random.Generator) -> list[Predicate]:
     """Predicates of random columns, operators and values of those columns: what needs no synthetic record."""
     predicates = []
     for _ in range(count):
@@ -92,7 +92,7 @@ def guesses(tables: Tables, columns: int, count: int, random: np.random.Generato
     return predicates
 
 
-def _guess(tables: Tables, place: int, random: np.random.Generator) -> Condition:
+def _guess(tables: TableTriple, place: int, random: np.random.Generator) -> Condition:
     operators = ("==", "!=") if tables.is_category[place] else ("==", "!=", ">=", "<=")
     value = float(random.choice(np.unique(tables.synthetic[:, place])))
     return Condition(place, str(random.choice(operators)), value)

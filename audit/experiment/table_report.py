@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from attacks.tables.columns import Tables
+from attacks.tables.columns import TableTriple
 from audit.bounds.budget import Budget
 from audit.core.provenance import DataSummary
 from audit.core.results import AuditReport
@@ -24,7 +24,7 @@ class TableSource:
     sha256: str = ""
 
 
-def inspect_table(tables: Tables, table_settings: TableSettings, settings: Settings, source: TableSource) -> AuditReport:
+def inspect_table(tables: TableTriple, table_settings: TableSettings, settings: Settings, source: TableSource) -> AuditReport:
     """The report on a synthetic table. No epsilon follows: nobody tossed a coin for a record.
 
     Args:

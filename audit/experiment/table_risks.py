@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.tables import neighbours, singling_out
-from attacks.tables.columns import Tables
+from attacks.tables.columns import TableTriple
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
@@ -54,7 +54,7 @@ class TableSettings:
             raise ConfigError("columns of one side of a link are named and those of the other are not; name both, or neither")
 
 
-def table_audit(tables: Tables, settings: TableSettings) -> TableAudit:
+def table_audit(tables: TableTriple, settings: TableSettings) -> TableAudit:
     """The three risks of a synthetic table.
 
     Control records are of the same people as the training records, and the table was made without them: best, both are a
@@ -111,7 +111,7 @@ def table_audit(tables: Tables, settings: TableSettings) -> TableAudit:
 class _Trials:
     """Attacks on both tables; each of `risks` takes an equal share of the error."""
 
-    tables: Tables
+    tables: TableTriple
     settings: TableSettings
     risks: int
 
@@ -180,7 +180,7 @@ class _Trials:
         return records[random.permutation(len(records))[:count]]
 
 
-def _sides(tables: Tables, settings: TableSettings) -> tuple[list[int], list[int]]:
+def _sides(tables: TableTriple, settings: TableSettings) -> tuple[list[int], list[int]]:
     """The columns on either side of a link."""
     if settings.first is None or settings.second is None:
         half = len(tables.names) // 2
@@ -192,7 +192,7 @@ def _sides(tables: Tables, settings: TableSettings) -> tuple[list[int], list[int
     return first, second
 
 
-def _check_sizes(tables: Tables, settings: TableSettings) -> None:
+def _check_sizes(tables: TableTriple, settings: TableSettings) -> None:
     sizes = {side: len(getattr(tables, side)) for side in ("synthetic", "training", "control")}
     for side, size in sizes.items():
         if size < LEAST_RECORDS:
@@ -207,7 +207,7 @@ def _check_sizes(tables: Tables, settings: TableSettings) -> None:
         raise ConfigError(f"neighbours is {settings.neighbours}; expected at most the {sizes['synthetic']} synthetic records")
 
 
-def _closeness(tables: Tables, seed: Seed) -> Closeness:
+def _closeness(tables: TableTriple, seed: Seed) -> Closeness:
     """Distances to the closest record, of some synthetic records, to as many training as control records."""
     size = min(len(tables.training), len(tables.control))
     random = seed.numpy()
