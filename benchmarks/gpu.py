@@ -3,7 +3,8 @@
     python benchmarks/gpu.py [--device cuda] [--out gpu.json]
 
 Prints a table and writes JSON: milliseconds a step with and without privacy, examples a second, the cost of privacy, most
-memory allocated, and the largest difference to the CPU's weights in double precision after a few steps without noise. Steps
+memory allocated, and the largest difference to the CPU's weights in double precision after a few steps with the same batches
+and the same noise, both from counters. Steps
 are timed as the difference of a long and a short training, so that set-up does not count. Never run on a GPU yet.
 """
 
@@ -107,10 +108,13 @@ def seconds_a_step(problem: Problem, mechanism: Repeated, device: str) -> float:
 
 
 def disagreement(problem: Problem, device: str) -> float:
-    """Largest difference of a weight trained on `device` to the CPU's, over the size of the weights, in double precision."""
+    """Largest difference of a weight trained on `device` to the CPU's, over the size of the weights, in double precision.
+
+    Both draw batches and noise from the same counters.
+    """
     small = replace(problem, models=2, batch=32)
-    mechanism = dp_sgd(noise_multiplier=0.0, clip_norm=0.5, sample_rate=0.25, steps=3)
-    double = ScheduleSettings(dtype=torch.float64)
+    mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=0.5, sample_rate=0.25, steps=3)
+    double = ScheduleSettings(dtype=torch.float64, counters=True)
     there, here = (train(job_of(small, mechanism, place), lambda _: None, double).weights for place in (device, "cpu"))
     return max(float(np.abs(there[name] - value).max() / max(np.abs(value).max(), 1e-12)) for name, value in here.items())
 

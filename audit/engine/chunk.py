@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from audit import plugins
+from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.adaptive_clipping import AdaptiveNorms, refuse_planted_gradients
 from audit.engine.batch_digests import BatchDigests
@@ -19,17 +20,19 @@ from audit.engine.clipping import Clip, Clipping, Gradients, Rows, stacked_state
 from audit.engine.compiled_gradients import CompiledGradients, compiled_gradients
 from audit.engine.compiled_noise import compiled_noise
 from audit.engine.correlated_noise import CorrelatedNoise, Encoder
+from audit.engine.counter_batches import CounterSampler, DeviceBlock
+from audit.engine.counter_streams import CounterStreams
 from audit.engine.cyclic_batches import CyclicSampler
 from audit.engine.dispatch import gradients_of
 from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
 from audit.engine.dropout_draws import can_repeat
 from audit.engine.frozen_features import TrainingData
-from audit.engine.ghost_clipping import full_precision
+from audit.engine.ghost_clipping import TapeGradients, full_precision
 from audit.engine.gradient_canaries import PlantedGradients
 from audit.engine.losses import loss_of
 from audit.engine.measurements import Measurements, ThrottledProgress, export
 from audit.engine.microbatches import Passes
-from audit.engine.noise import NoiseSource, NoiseStreams
+from audit.engine.noise import NoiseSource, noise_of
 from audit.engine.optimizing import start_optimizer
 from audit.engine.sampling import Block, EnsembleSampler, Law
 from audit.engine.schedule import Arrangement
@@ -62,7 +65,12 @@ class Chunk:
         self.total, self.noisy, self.noise_buffer = (torch.zeros_like(self.models.flat) for _ in range(3))
         self.optimizer = start_optimizer(job, job.steps, self.models.layout)
         self.copies = technique.copies
-        self.augmentation = Augmentation(technique, self.seeds, self.inputs.shape[1:])
+        self.counters = arrangement.counters
+        augmentation_device = self.device if self.counters else None
+        self.augmentation = Augmentation(technique, self.seeds, self.inputs.shape[1:], augmentation_device)
+        self.dropout: CounterStreams | None = None
+        if self.counters and self.models.random and isinstance(self.models, TapeGradients):
+            self.dropout = CounterStreams([seed.child("dropout") for seed in self.seeds], self.device)
         self.average = AveragedWeights(technique.averaging, self.models.flat) if technique.averaging else None
         self.clip: Clip | None = None
         if self.private is not None:
@@ -79,10 +87,13 @@ class Chunk:
         self.encoder = Encoder(technique.encoder) if technique.encoder else None
         self.digests = None if self.encoder is None else BatchDigests(self.included, self.law.population, job.steps)
         if self.private is not None:
-            noise_seeds = tuple(seed.child("noise") for seed in self.seeds)
-            source = compiled_noise if isinstance(self.models, CompiledGradients) else NoiseStreams
-            streams = source(self.models.layout, noise_seeds, self.models.flat)
+            streams = self._noise_source(tuple(seed.child("noise") for seed in self.seeds))
             self.noise = CorrelatedNoise(streams, technique.encoder) if technique.encoder else streams
+
+    def _noise_source(self, seeds: tuple[Seed, ...]) -> NoiseSource:
+        if isinstance(self.models, CompiledGradients) and not self.counters:
+            return compiled_noise(self.models.layout, seeds, self.models.flat)
+        return noise_of(self.models.layout, seeds, self.models.flat, counters=self.counters)
 
     def _initial(self, arrangement: Arrangement) -> Gradients:
         shape, outputs = self.job.dataset.train.inputs.shape[1:], self.job.dataset.outputs
@@ -133,13 +144,15 @@ class Chunk:
         report.flush()
         return replace(self._result(initial, products, measurements), checkpoints=tuple(checkpoints))
 
-    def _sampler(self) -> EnsembleSampler | CyclicSampler:
+    def _sampler(self) -> EnsembleSampler | CyclicSampler | CounterSampler:
         seeds, as_gradients = tuple(seed.child("batches") for seed in self.seeds), self.canaries is not None
+        if self.encoder is None and self.counters:
+            return CounterSampler(self.law, seeds, self.included, as_gradients=as_gradients, device=self.device)
         if self.encoder is None:
             return EnsembleSampler(self.law, seeds, self.included, as_gradients=as_gradients)
         return CyclicSampler(self.law, seeds, self.included, cycle=round(1 / self.law.rate), as_gradients=as_gradients)
 
-    def _step(self, block: Block, within: int, measurements: Measurements, step: int) -> Tensor | None:
+    def _step(self, block: Block | DeviceBlock, within: int, measurements: Measurements, step: int) -> Tensor | None:
         """One step of every model; the products of the gradient canaries where there are any."""
         clip_norm = None if self.private is None else self.private.clip_norm
         total = self.total.zero_()
@@ -148,17 +161,15 @@ class Chunk:
         self.augmentation.start_step(step)
         self._begin(step)
         self._add_records((step, within), total, measurements)
-        counts = block.counts[within]
         ordinary = total
         if self.canaries is not None and block.extra is not None:
             canary_mask = self.passes.extra_of(within)
             ordinary = total.clone()
             norms = self.canaries.add_sum(canary_mask, clip_norm, total)
-            counts = counts + block.extra[within].sum(1)
             if clip_norm is not None:
                 torch.maximum(measurements.largest, norms.amax(1) / clip_norm, out=measurements.largest)
-        measurements.batch_sizes[:, step] = counts
-        if self.digests is not None:
+        measurements.batch_sizes[:, step] = block.sizes(within)
+        if self.digests is not None and isinstance(block, Block):
             self.digests.add(block, within, step)
         noisy = self._noisy(total, measurements.noise_norms[step])
         if self.adaptive is not None:
@@ -173,7 +184,9 @@ class Chunk:
 
     def _begin(self, step: int) -> None:
         """Starts the models' streams for what they draw in a step."""
-        if self.models.random:
+        if self.dropout is not None and isinstance(self.models, TapeGradients):
+            self.models.begin_counted(self.dropout, step)
+        elif self.models.random:
             self.models.begin([seed.child("dropout", step) for seed in self.seeds])
 
     def _noisy(self, total: Tensor, noise_norms: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from audit.core import checks
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.engine.adaptive_clipping import Quantile
+from audit.engine.counter_streams import WORDS, CounterStreams
 from audit.engine.own_augmentation import augmentation_of
 
 CLIPPINGS = ("flat", "per_layer", "adaptive")
@@ -64,19 +65,41 @@ class Technique:
 
 
 class Augmentation:
-    """Random views of records, each model from its own stream, a fresh one every step."""
+    """Random views of records, each model from its own stream, a fresh one every step.
 
-    def __init__(self, technique: Technique, seeds: tuple[Seed, ...], shape: tuple[int, ...]) -> None:
+    Args:
+        technique: which views.
+        seeds: of the models.
+        shape: of a record.
+        counters: of the device that is to draw flips and shifts, each pass of a step being a draw; None for generators on the
+            host, which a function of the user's own always draws from.
+
+    Raises:
+        ConfigError: flips or shifts of records that are no images.
+    """
+
+    def __init__(
+        self,
+        technique: Technique,
+        seeds: tuple[Seed, ...],
+        shape: tuple[int, ...],
+        counters: torch.device | None = None,
+    ) -> None:
         if (technique.flip or technique.shift) and len(shape) != 3:
             raise ConfigError(f"flip and shift need images (channels, height, width); the records have shape {shape}")
         self._technique = technique
         self._own = None if technique.augmentation is None else augmentation_of(technique.augmentation)
         self._seeds = seeds
         self._generators: list[torch.Generator] = []
+        self._counters: CounterStreams | None = None
+        if counters is not None and (technique.flip or technique.shift):
+            self._counters = CounterStreams([seed.child("augment") for seed in seeds], counters)
+        self._step, self._passes = 0, 0
 
     def start_step(self, step: int) -> None:
         """Begins the streams of one step, so that how many passes it takes leaves later steps alone."""
-        if self._technique.augments:
+        self._step, self._passes = step, 0
+        if self._own is not None or (self._technique.augments and self._counters is None):
             self._generators = [torch.Generator() for _ in self._seeds]
             for generator, seed in zip(self._generators, self._seeds, strict=True):
                 generator.manual_seed(seed.child("augment", step).integer())
@@ -93,12 +116,18 @@ class Augmentation:
             copies = torch.cat([self._own.views(part, generator) for part, generator in parts])
         if not (technique.flip or technique.shift):
             return copies
-        draws = torch.cat([torch.rand(images_per_model, 3, generator=generator) for generator in self._generators]).to(
-            copies.device
-        )
+        draws = self._uniforms(images_per_model, copies.device)
         if technique.flip:
             copies = torch.where((draws[:, 0] < 0.5).view(-1, 1, 1, 1), copies.flip(-1), copies)
         return self._shift(copies, draws) if technique.shift else copies
+
+    def _uniforms(self, images: int, device: torch.device) -> Tensor:
+        """`(N * images, 3)` uniform numbers of the next pass."""
+        if self._counters is None:
+            return torch.cat([torch.rand(images, 3, generator=generator) for generator in self._generators]).to(device)
+        steps = torch.full((1,), self._step, device=device)
+        self._passes += 1
+        return self._counters.uniforms(steps, WORDS * images, self._passes - 1).view(-1, WORDS)[:, :3]
 
     def _shift(self, images: Tensor, draws: Tensor) -> Tensor:
         reach = self._technique.shift

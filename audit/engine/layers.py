@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from audit.engine.batched_matmul import add_outer, rowwise
+from audit.engine.dropout_streams import DropoutDraws
 from audit.engine.gram_norms import ghost_squares
 from audit.engine.parameter_layout import Slot
 
@@ -72,8 +73,8 @@ class Tape:
 
     `batch` is the number of rows of all models in the pass.
 
-    `numbers` counts what the recorded uses hold: inputs, outputs and kept gradients. `streams` are
-    the models' own generators for layers that draw numbers; what dropout multiplies with is kept in `factors`, where it is
+    `numbers` counts what the recorded uses hold: inputs, outputs and kept gradients. `draws` gives
+    layers that draw numbers those of a step, set before it; what dropout multiplies with is kept in `factors`, where it is
     wanted again. `products` is the type in which layers multiply where it is
     not that of the parameters.
     """
@@ -83,7 +84,7 @@ class Tape:
     uses: list[Use] = field(default_factory=list)
     active: bool = False
     numbers: int = 0
-    streams: list[torch.Generator] = field(default_factory=list)
+    draws: DropoutDraws | None = None
     factors: list[Tensor] | None = None
     products: torch.dtype | None = None
 

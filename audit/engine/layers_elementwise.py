@@ -155,8 +155,9 @@ class DropoutLayer(nn.Module):
         shape = (rows, *inputs.shape[1:])
         if self.whole:
             shape = (*shape[: len(shape) - self.whole], *(1,) * self.whole)
-        draws = [torch.rand(shape, generator=stream, device=inputs.device) for stream in self.tape.streams]
-        keep_mask = torch.cat(draws).ge_(self.rate).to(inputs.dtype)
+        if self.tape.draws is None:
+            raise DataError("dropout in training mode has no draws for this step; call `begin` before the forward pass")
+        keep_mask = self.tape.draws.uniforms(shape).ge_(self.rate).to(inputs.dtype)
         factors = keep_mask / (1.0 - self.rate) if self.rate < 1.0 else keep_mask
         if self.tape.factors is not None:
             self.tape.factors.append(factors)

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from audit.core.errors import DataError
+from audit.engine.counter_batches import DeviceBlock
 from audit.engine.sampling import ALIGNMENT, Block, Law
 
 # what a further pass costs, in rows of the first one; models that share a step, of which any may need it
@@ -46,9 +48,14 @@ class Passes:
         self._parts: list[tuple[Tensor, Tensor]] = []
         self._extra: Tensor | None = None
 
-    def load(self, block: Block) -> None:
+    def load(self, block: Block | DeviceBlock) -> None:
         """Makes `block` the one that `of_step` refers to."""
         self._largest = block.counts.max(axis=1, initial=0)
+        if isinstance(block, DeviceBlock):
+            self._largest = np.maximum(self._largest, 1)  # all steps have a first pass, so that all launch the same
+            self._parts = [self._on_device(block, start, width) for start, width in self._cuts(int(self._largest.max()))]
+            self._extra = block.extra
+            return
         self._parts = [self._part(block, start, width) for start, width in self._cuts(int(self._largest.max(initial=0)))]
         self._extra = None if block.extra is None else self._send(torch.from_numpy(block.extra))
 
@@ -68,6 +75,14 @@ class Passes:
         mask = np.arange(start, start + width) < block.counts[:, :, None]
         flat = index.reshape(len(index), -1)
         return self._send(torch.from_numpy(flat)), self._send(torch.from_numpy(mask))
+
+    @staticmethod
+    def _on_device(block: DeviceBlock, start: int, width: int) -> tuple[Tensor, Tensor]:
+        """The same from a block that was drawn on the device."""
+        index = block.index[..., start : start + width]
+        index = F.pad(index, (0, width - index.shape[-1]))
+        places = torch.arange(start, start + width, device=index.device)
+        return index.flatten(1), places < block.lengths.unsqueeze(-1)
 
     def _send(self, values: Tensor) -> Tensor:
         """`values` on the device, on their way while the host goes on."""

@@ -100,6 +100,11 @@ class Block:
     counts: Indices
     extra: Mask | None
 
+    def sizes(self, within: int) -> Indices:
+        """`(N,)` records and gradient canaries of each batch of a step of the block."""
+        counts: Indices = self.counts[within]
+        return counts if self.extra is None else counts + self.extra[within].sum(1)
+
 
 class EnsembleSampler:
     """Batches of N models together, each from its own stream.

@@ -65,6 +65,8 @@ class ScheduleSettings:
             are as exact but not the same to the last bit, so one audit keeps to one choice.
         precision: "bfloat16" multiplies in it on the way forward and back; norms, clip factors, clipped sums, noise and
             parameters stay as they are, and so does the bound on what one example adds.
+        counters: batches, noise, flips, shifts and dropout are drawn where the models are, as functions of step and place; None
+            does so on a GPU and leaves a CPU its generators. True on a CPU draws what a GPU draws.
     """
 
     model_chunk: int | None = None
@@ -73,6 +75,7 @@ class ScheduleSettings:
     rows: int | None = None
     compile: str = "off"
     precision: str = "float32"
+    counters: bool | None = None
 
     def __post_init__(self) -> None:
         checks.choice(self.precision, "precision", PRECISIONS)
@@ -95,6 +98,7 @@ class Arrangement:
         architecture: what the models are where compiled code makes their sums; None elsewhere.
         products: type of the products on the way forward and back, None for that of the parameters.
         split: the models' frozen part, computed once for all records; None where they are trained on the records themselves.
+        counters: draws are functions of step and place, made on the models' device.
     """
 
     model_chunk: int
@@ -108,6 +112,7 @@ class Arrangement:
     draws: bool = False
     dtype: torch.dtype = torch.float32
     split: Split | None = None
+    counters: bool = False
 
 
 def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique | None = None) -> Arrangement:
@@ -150,6 +155,7 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
         row_bytes=row_bytes,
         architecture=architecture,
         products=None if slow else PRECISIONS[settings.precision],
+        counters=device.type != "cpu" if settings.counters is None else settings.counters,
     )
 
 

@@ -15,7 +15,7 @@ from audit.core.record_arrays import Concatenation
 from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainingJob
 from audit.engine.clipping import Clip, Clipping
-from audit.engine.noise import NoiseStreams
+from audit.engine.noise import noise_of
 from audit.engine.optimizing import start_optimizer
 from audit.engine.parameter_layout import Layout
 from audit.engine.record_rows import RecordRows
@@ -131,7 +131,9 @@ class _Step:
         self._clip = None if self._private is None else Clip(norm=self._private.clip_norm)
         self._noise = None
         if self._private is not None:
-            self._noise = NoiseStreams(learners.layout, tuple(seed.child("noise") for seed in seeds), learners.flat)
+            noise_seeds = tuple(seed.child("noise") for seed in seeds)
+            counters = learners.flat.device.type != "cpu"
+            self._noise = noise_of(learners.layout, noise_seeds, learners.flat, counters=counters)
         self._squares, self._largest = np.zeros(len(seeds)), np.zeros(len(seeds))
         self._skips, self._steps = np.zeros(len(seeds), dtype=np.int64), 0
 

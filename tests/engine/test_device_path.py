@@ -16,6 +16,7 @@ from audit.core.access import Access
 from audit.core.data import Canaries
 from audit.core.events import dp_sgd, sgd
 from audit.core.training import TrainingJob
+from audit.engine import noise, sampling
 from audit.engine.clip_check import Recomputation
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
@@ -128,10 +129,10 @@ def test_the_pretended_device_sees_what_is_left_behind() -> None:
 
 @pytest.mark.gpu
 @absent
-@pytest.mark.parametrize("mechanism", [QUIET, replace(PLAIN, count=8)], ids=["dpsgd", "plain"])
+@pytest.mark.parametrize("mechanism", [QUIET, NOISY, replace(PLAIN, count=8)], ids=["quiet", "noisy", "plain"])
 @pytest.mark.parametrize("name", sorted(cases.MODELS))
 def test_a_gpu_computes_what_the_cpu_does(name: str, mechanism: Any) -> None:
-    double = ScheduleSettings(dtype=torch.float64)
+    double = ScheduleSettings(dtype=torch.float64, counters=True)  # batches, noise and dropout are the same on both
     there = train(job_of(name, mechanism), cases.silent, double)
     here = train(replace(job_of(name, mechanism), device="cpu"), cases.silent, double)
     for parameter, value in here.weights.items():
@@ -169,12 +170,12 @@ _VIEWS = frozenset((
 
 
 class Launches(TorchDispatchMode):
-    """Counts the operations that a device would run, and the times the host waits for a number of it."""
+    """Counts the operations that a device would run, the times the host waits for a number of it, and copies to it or back."""
 
     def __init__(self) -> None:
         super().__init__()
         self.work: Counter[str] = Counter()
-        self.waits = 0
+        self.waits, self.transfers = 0, 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
@@ -182,39 +183,59 @@ class Launches(TorchDispatchMode):
         tensors = [one for one in tree_flatten((args, kwargs, result))[0] if isinstance(one, torch.Tensor)]
         if any(one.device == PRETENDED for one in tensors):
             self.waits += name == "_local_scalar_dense"
+            self.transfers += any(one.device != PRETENDED and one.dim() for one in tensors)
             self.work[name] += name not in _VIEWS and name != "_local_scalar_dense"
         return result
 
 
-def launches(spec: dict[str, Any], shape: tuple[int, ...], models: int, steps: int) -> Launches:
+def launches(
+    spec: dict[str, Any], shape: tuple[int, ...], models: int, steps: int, technique: Technique | None = None
+) -> Launches:
     data = cases.dataset(shape, train=200)
     job = cases.job(replace(NOISY, count=steps), model=spec, data=data, models=models, access=Access.FINAL_WEIGHTS)
     with pretended(), Launches() as counted:
-        train(replace(job, device="cuda"), cases.silent)
+        train(replace(job, device="cuda"), cases.silent, None, technique)
     return counted
 
 
 @pytest.mark.parametrize(
-    ("spec", "shape"),
+    ("spec", "shape", "technique"),
     [
-        ({"kind": "mlp", "hidden": [64]}, (64,)),
-        pytest.param({"kind": "cnn", "channels": [16, 32]}, (3, 8, 8), marks=pytest.mark.slow),
-        pytest.param({"kind": "vit", "patch": 4, "width": 16, "depth": 1, "heads": 2}, (3, 8, 8), marks=pytest.mark.slow),
+        ({"kind": "mlp", "hidden": [64]}, (64,), None),
+        ({"factory": "tests.engine.cases:dropping", "arguments": {"raw": False}}, (5,), Technique(clipping="adaptive")),
+        pytest.param({"kind": "cnn"}, (1, 8, 8), Technique(flip=True, shift=2, copies=2), marks=pytest.mark.slow),
+        pytest.param({"kind": "cnn", "channels": [16, 32]}, (3, 8, 8), None, marks=pytest.mark.slow),
+        pytest.param({"kind": "vit", "patch": 4, "width": 16, "depth": 1, "heads": 2}, (3, 8, 8), None, marks=pytest.mark.slow),
     ],
-    ids=["mlp", "cnn", "vit"],
+    ids=["mlp", "dropout", "augmented", "cnn", "vit"],
 )
 def test_a_step_launches_as_much_for_six_models_as_for_two_and_never_waits(
-    spec: dict[str, Any], shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    spec: dict[str, Any], shape: tuple[int, ...], technique: Technique | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Recomputation, "due", lambda *_: False)
     steps = {}
     launches(spec, shape, 2, 1)  # tables of where patches lie are made once
     for models in (2, 6):  # one alone spares the copies that put the models of several side by side
-        short, long = (launches(spec, shape, models, count) for count in (1, 2))
-        assert long.waits == short.waits
+        short, long = (launches(spec, shape, models, count, technique) for count in (1, 2))
+        assert (long.waits, long.transfers) == (short.waits, short.transfers)
         steps[models] = long.work - short.work
     assert steps[2] == steps[6]
     assert sum(steps[6].values()) < 400
+
+
+def test_a_block_of_steps_is_drawn_by_as_many_launches_for_six_models_as_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches and noise of many steps: the host waits once, for the lengths of the batches, and sends nothing."""
+    monkeypatch.setattr(Recomputation, "due", lambda *_: False)
+    monkeypatch.setattr(sampling, "_BLOCK_DRAWS", 150)  # blocks of two steps
+    monkeypatch.setattr(noise, "_BLOCK_STEPS", 2)
+    spec, shape, draws = {"kind": "mlp", "hidden": [8]}, (5,), {}
+    launches(spec, shape, 2, 1)
+    for models in (2, 6):
+        end, beyond = (launches(spec, shape, models, steps) for steps in (2, 3))
+        assert (beyond.waits, beyond.transfers) == (end.waits, end.transfers + 1)
+        draws[models] = beyond.work - end.work
+    assert draws[2] == draws[6]
+    assert 150 < sum(draws[6].values()) < 400
 
 
 def test_one_call_for_all_models_convolves_as_one_each(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,10 @@ from audit.core.access import Access
 from audit.core.data import Canaries
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.events import Repeated, dp_sgd, sgd
+from audit.core.seeds import Seed
 from audit.core.training import TrainedModels, TrainingJob
+from audit.engine.counter_streams import CounterStreams
+from audit.engine.dropout_streams import CounterDraws, GeneratorDraws
 from audit.engine.ensemble import train
 from audit.engine.layers import Tape
 from audit.engine.layers_elementwise import DropoutLayer
@@ -386,15 +389,18 @@ def test_attention_that_drops_draws_from_each_models_own_stream() -> None:
     assert (whole.weights["last.weight"] != steady.weights["last.weight"]).mean() > 0.9
 
 
-def test_dropout_keeps_its_share_and_scale() -> None:
-    tape = Tape(models=2, streams=[torch.Generator().manual_seed(index) for index in range(2)])
-    layer = DropoutLayer(0.25, 2, tape)
+@pytest.mark.parametrize("counters", [False, True])
+def test_dropout_keeps_its_share_and_scale(counters: bool) -> None:
+    seeds, cpu = [Seed(index) for index in range(2)], torch.device("cpu")
+    draws = CounterDraws(CounterStreams(seeds, cpu), 3) if counters else GeneratorDraws(seeds, cpu)
+    layer = DropoutLayer(0.25, 2, Tape(models=2, draws=draws))
     made = layer(torch.ones(2 * 400, 5, 3, 3))
     assert torch.equal(made, made[:, :, :1, :1].expand_as(made))
     kept = made[:, :, 0, 0]
     assert kept.unique().tolist() == pytest.approx([0.0, 4 / 3])
     assert stats.binomtest(int((kept > 0).sum()), kept.numel(), 0.75).pvalue > 1e-4
     assert not torch.equal(kept[:400], kept[400:])
+    assert not torch.equal(layer(torch.ones(2 * 400, 5, 3, 3)), made)  # a second call draws anew
     assert torch.equal(layer.eval()(made), made)
 
 
