@@ -25,6 +25,7 @@ from real_data import kept_arrays
 from audit.core.access import Access
 from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.events import sgd
+from audit.core.models import Subject
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine import observe
@@ -140,8 +141,8 @@ PROBLEMS = {
 }
 
 
-def observed(problem: Problem, root: Path, models: int, seed: Seed) -> dict[str, Array]:
-    """Coins `(models, pool)`, labels `(pool,)` and logits `(models, pool, classes)` of models trained here."""
+def trained(problem: Problem, root: Path, models: int, seed: Seed) -> tuple[TrainingJob, Subject]:
+    """Models trained here, and the job that they were trained by: its canaries are the pool."""
     inputs, labels = problem.records(root)
     rows = seed.child("pool").numpy().permutation(len(labels))[: problem.pool + TEST]
     everything = Records(inputs=inputs[rows], labels=labels[rows].astype(np.int64))
@@ -166,8 +167,14 @@ def observed(problem: Problem, root: Path, models: int, seed: Seed) -> dict[str,
         optimizer={"kind": "adam", "learning_rate": 1e-3},
         access=Access.FINAL_MODEL,
     )
-    trained = SgdTrainer().fit(job, lambda done: None).models
-    logits = observe.logits(problem.model, trained.weights, pool.inputs, problem.classes)
+    return job, SgdTrainer().fit(job, lambda done: None)
+
+
+def observed(problem: Problem, root: Path, models: int, seed: Seed) -> dict[str, Array]:
+    """Coins `(models, pool)`, labels `(pool,)` and logits `(models, pool, classes)` of models trained here."""
+    job, subject = trained(problem, root, models, seed)
+    pool = job.dataset.pool
+    logits = observe.logits(problem.model, subject.weights, pool.inputs, problem.classes)
     return {"included": job.included, "labels": pool.labels, "logits": logits}
 
 

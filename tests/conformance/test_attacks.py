@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from attacks.signals import _reading as reading
+from attacks.signals.noisy_labels import LEVELS
 from audit import plugins
 from audit.core.data import Array
 from audit.core.errors import ObservationError
@@ -66,6 +67,7 @@ def overfitted_toy(records: int = 300, models: int = 33, features: int = 120, cl
     fitting = np.stack([losses * share + np.log(classes) * (1 - share) for share in (0.3, 1.0)], axis=-1)
     runner_up = np.sort(stacked, axis=-1)
     distance = np.where(signals.correct(stacked, labels), runner_up[..., -1] - runner_up[..., -2], 0.0)
+    surviving = np.stack([np.round(16 * distance / (distance + level)) / 16 for level in LEVELS], axis=-1)
 
     def seen(models: Any) -> dict[str, Any]:
         return {
@@ -75,6 +77,7 @@ def overfitted_toy(records: int = 300, models: int = 33, features: int = 120, cl
             "class_distances": stray[models],
             "loss_trajectory": fitting[models],
             "boundary_distances_300": distance[models],
+            "noisy_labels_16": surviving[models],
             "predicted_labels": stacked.argmax(axis=-1)[:, None][models],
             "query_confidences": signals.scaled_confidence(stacked, labels)[..., None][models],
             "nonmember_medians": np.zeros(losses.shape)[models],  # the same expectation of all records

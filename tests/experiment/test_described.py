@@ -72,6 +72,7 @@ def test_one_training_is_judged_at_every_level_that_its_attacks_need(tmp_path: P
         scorers=[
             "label_only",
             {"kind": "boundary", "queries": 60},
+            {"kind": "noise_robustness", "queries": 2},
             "lira",
             "gradient_norm",
             "white_box_classifier",
@@ -90,7 +91,7 @@ def test_one_training_is_judged_at_every_level_that_its_attacks_need(tmp_path: P
     )
     plain, private = found(tmp_path, games=[records, gradients])
     levels = [attack.access for attack in plain.games[0].attacks]
-    assert levels == [Access.LABEL_ONLY] * 2 + [Access.FINAL_MODEL] + [Access.FINAL_WEIGHTS] * 2 + [Access.ALL_STEPS]
+    assert levels == [Access.LABEL_ONLY] * 3 + [Access.FINAL_MODEL] + [Access.FINAL_WEIGHTS] * 2 + [Access.ALL_STEPS]
     product, difference = private.games[1].attacks
     assert [bound.estimator for bound in product.bounds] == ["one_run", "gaussian"]
     assert [bound.estimator for bound in difference.bounds] == ["one_run"]  # not independent trials once steps are summed
