@@ -24,6 +24,8 @@ from audit.experiment import leave_one_out
 
 ATTACKS: Mapping[str, Mapping[str, object]] = {
     "auto": {"kind": "auto"},
+    "learned_combination": {"kind": "learned_combination"},
+    "near_records": {"kind": "near_records"},
     "loss": {"kind": "loss"},
     "label_only": {"kind": "label_only"},
     "label_only, calibrated": {"kind": "label_only", "calibrated": True},

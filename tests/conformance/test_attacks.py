@@ -67,6 +67,8 @@ def overfitted_toy(records: int = 300, models: int = 33, features: int = 120, cl
     fitting = np.stack([losses * share + np.log(classes) * (1 - share) for share in (0.3, 1.0)], axis=-1)
     runner_up = np.sort(stacked, axis=-1)
     distance = np.where(signals.correct(stacked, labels), runner_up[..., -1] - runner_up[..., -2], 0.0)
+    confidence = signals.scaled_confidence(stacked, labels)
+    around = np.stack([confidence, *(confidence + random.standard_normal((2, *confidence.shape)))], axis=-1)
     surviving = np.stack([np.round(16 * distance / (distance + level)) / 16 for level in LEVELS], axis=-1)
 
     def seen(models: Any) -> dict[str, Any]:
@@ -78,6 +80,7 @@ def overfitted_toy(records: int = 300, models: int = 33, features: int = 120, cl
             "loss_trajectory": fitting[models],
             "boundary_distances_300": distance[models],
             "noisy_labels_16": surviving[models],
+            "nearby_confidences": around[models],
             "predicted_labels": stacked.argmax(axis=-1)[:, None][models],
             "query_confidences": signals.scaled_confidence(stacked, labels)[..., None][models],
             "nonmember_medians": np.zeros(losses.shape)[models],  # the same expectation of all records

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,31 @@ def learned_log_odds(
         log_p: log probabilities of the label under target and references that the ratio takes; None those of the confidences.
     """
     models, columns = reference_fit.training_pairs(included, rows)
+    training, queries = comparison(target_values, reference_values, included, (models, columns), log_p)
+    classifier = tail_fit(training, included[:models, columns].ravel())
+    out = np.empty(len(target_values))
+    for part in parts(len(out)):
+        out[part] = classifier.log_odds(queries(part))
+    return out
+
+
+def comparison(
+    target_values: Array,
+    reference_values: Array,
+    included: Array,
+    pairs: tuple[int, Array],
+    log_p: tuple[Array, Array] | None = None,
+) -> tuple[Array, Callable[[slice], Array]]:
+    """The features of `learned_log_odds`, `(rows, features)`: of `pairs` to learn from, and of parts of the target's records.
+
+    Args:
+        target_values: confidence under the target, `(m,)`.
+        reference_values: under the references, `(k, m)`.
+        included: `(k, m)` bool.
+        pairs: number of references and positions of records, as `reference_fit.training_pairs` gives them.
+        log_p: as `learned_log_odds` takes them.
+    """
+    models, columns = pairs
     own_log_p, their_log_p = log_p or (-np.logaddexp(0.0, -target_values), -np.logaddexp(0.0, -reference_values))
     weight = membership.OFFLINE_WEIGHT
     everyone = reference_fit.sides(reference_values, included)
@@ -47,15 +73,19 @@ def learned_log_odds(
         their_log_p[:, columns], subset_coins, online=True, offline_weight=weight, models=models
     )
     rest = reference_fit.leave_one_out(subset, subset_coins, models, reference_fit.at(everyone, columns))
-    training = _features(subset, rest, their_ratio, models)
-    coins, ridge = subset_coins[:models].ravel(), _PRECISION / len(training)
-    first = logistic.fit(training, coins, ridge=ridge).log_odds(training)
-    classifier = logistic.fit(training, coins, ridge=ridge, weights=_tail_weights(first, coins))
     ratio = membership.log_ratio(own_log_p, their_log_p, included, online=True, offline_weight=weight)
-    out = np.empty(len(target_values))
-    for part in parts(len(out)):
-        out[part] = classifier.log_odds(_features(target_values[part], reference_fit.at(everyone, part), ratio[part], 1))
-    return out
+
+    def queries(part: slice) -> Array:
+        return _features(target_values[part], reference_fit.at(everyone, part), ratio[part], 1)
+
+    return _features(subset, rest, their_ratio, models), queries
+
+
+def tail_fit(training: Array, coins: Array) -> logistic.LogisticFit:
+    """A ridge logistic regression, fitted again with the rows counted that a first fit puts above most nonmembers."""
+    ridge = _PRECISION / len(training)
+    first = logistic.fit(training, coins, ridge=ridge).log_odds(training)
+    return logistic.fit(training, coins, ridge=ridge, weights=_tail_weights(first, coins))
 
 
 def _tail_weights(log_odds: Array, coins: Array) -> Array:
