@@ -12,7 +12,7 @@ from audit.stats.scoring import signals
 from audit.stats.scoring.nearby import near_weights
 
 TEMPERATURE = 2.0  # by which logits are divided, as RMIA's default
-NEAR, MOST = 20, 10_000
+NEAR, CANDIDATES = 20, 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class NearbyConfidences:
         inputs = np.asarray(records.inputs)
         if inputs.dtype.kind != "f":
             return None
-        positions, weights, same = near_weights(inputs, records.labels, count=NEAR, most=MOST)
+        positions, weights, same = near_weights(inputs, records.labels, count=NEAR, candidates=CANDIDATES)
         own = signals.scaled_confidence(models.outputs(records.inputs), records.labels, TEMPERATURE)
         values = np.empty((*own.shape, 3))
         values[..., 0] = own

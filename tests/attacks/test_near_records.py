@@ -21,7 +21,7 @@ RANDOM = np.random.default_rng(2)
 
 def test_near_records_are_those_of_the_largest_cosine() -> None:
     inputs, labels = RANDOM.standard_normal((50, 2, 3)), RANDOM.integers(0, 2, 50)
-    positions, weights, same = near_weights(inputs, labels, count=4, most=1000)
+    positions, weights, same = near_weights(inputs, labels, count=4, candidates=1000)
     flat = inputs.reshape(50, 6) - inputs.reshape(50, 6).mean(axis=0)
     for row in range(50):
         cosines = flat @ flat[row] / np.linalg.norm(flat, axis=1) / np.linalg.norm(flat[row])
@@ -35,7 +35,7 @@ def test_near_records_are_those_of_the_largest_cosine() -> None:
 
 
 def test_of_many_records_an_even_part_is_searched() -> None:
-    positions, _, _ = near_weights(RANDOM.standard_normal((101, 3)), np.zeros(101, int), count=3, most=11)
+    positions, _, _ = near_weights(RANDOM.standard_normal((101, 3)), np.zeros(101, int), count=3, candidates=11)
     assert set(positions.ravel().tolist()) <= set(range(0, 101, 10))
     assert (positions != np.arange(101)[:, None]).all()
 
@@ -62,7 +62,7 @@ def test_the_signal_is_the_own_confidence_and_sums_over_near_records() -> None:
     outputs = RANDOM.standard_normal((2, 60, 3)).astype(np.float32)
     values = NearbyConfidences().read(Scripted(outputs), held_out(inputs, labels))
     confidences = signals.scaled_confidence(outputs, labels, TEMPERATURE)
-    positions, weights, same = near_weights(inputs, labels, count=NEAR, most=1000)
+    positions, weights, same = near_weights(inputs, labels, count=NEAR, candidates=1000)
     assert values is not None and values.shape == (2, 60, 3)
     np.testing.assert_allclose(values[..., 0], confidences)
     for model in range(2):

@@ -15,7 +15,7 @@ Array = NDArray[Any]
 _BLOCK = 1 << 22  # similarities held at once: 32 MiB
 
 
-def near_weights(inputs: Array, labels: Array, *, count: int, most: int) -> tuple[Array, Array, Array]:
+def near_weights(inputs: Array, labels: Array, *, count: int, candidates: int) -> tuple[Array, Array, Array]:
     """The nearest other records of each: positions, weights that add up to 1 (or to 0), and whether their label is the same.
 
     All `(m, count)`; fewer columns where there are fewer records. Near is a large cosine between inputs from which the mean
@@ -25,16 +25,16 @@ def near_weights(inputs: Array, labels: Array, *, count: int, most: int) -> tupl
         inputs: `(m, ...)` real numbers.
         labels: `(m,)`.
         count: of near records.
-        most: records among which they are looked for, evenly spread; the cost is `m * most * features`.
+        candidates: records among which they are looked for, evenly spread; the cost is `m * candidates * features`.
 
-    >>> positions, weights, same = near_weights(np.array([[2.0], [1.0], [-3.0]]), np.array([0, 1, 1]), count=1, most=10)
+    >>> positions, weights, same = near_weights(np.array([[2.0], [1.0], [-3.0]]), np.array([0, 1, 1]), count=1, candidates=10)
     >>> positions[:2].ravel().tolist(), weights.ravel().tolist(), same[:2].ravel().tolist()
     ([1, 0], [1.0, 1.0, 0.0], [False, False])
     """
     flat = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
     flat = flat - flat.mean(axis=0)
     units = (flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-300)).astype(np.float32)
-    pool = evenly(len(units), most)
+    pool = evenly(len(units), candidates)
     count = min(count, max(len(pool) - 1, 1))
     positions = np.empty((len(units), count), dtype=np.int64)
     cosines = np.empty(positions.shape)
