@@ -44,6 +44,16 @@ def steady_bmm(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor
     return torch.bmm(left, right, out=out)
 
 
+def weighted_rows(values: Tensor, factors: Tensor) -> Tensor:
+    """`(N, numbers)`: the rows of `values` `(N, rows, numbers)` added up, times `factors` `(N, rows)`.
+
+    On a CPU one call a model, since products of all models with one row order their sums by N.
+    """
+    if values.device.type != "cpu":
+        return torch.einsum("nr,nrk->nk", factors, values)
+    return torch.stack([torch.mv(block.t(), own) for block, own in zip(values, factors, strict=True)])
+
+
 def _loop_is_faster(like: Tensor, multiplications: int) -> bool:
     return (
         2 * multiplications >= _WORTH_A_CALL

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from audit.engine.batched_matmul import steady_bmm
@@ -69,6 +69,27 @@ class Geometry:
         options = (self.stride, self.padding, self.dilation, False, (0, 0), models, (*gradients_of, False))
         gradients: list[Tensor] = torch.ops.aten.convolution_backward(signal, inputs, weight, None, *options)
         return gradients[0], gradients[1]
+
+
+def geometry_of(plain: nn.Conv2d) -> Geometry:
+    """Kernel, stride, padding and dilation of `plain`."""
+    return Geometry(
+        kernel=(plain.kernel_size[0], plain.kernel_size[1]),
+        stride=(plain.stride[0], plain.stride[1]),
+        padding=_padding(plain),
+        dilation=(plain.dilation[0], plain.dilation[1]),
+    )
+
+
+def _padding(plain: nn.Conv2d) -> tuple[int, int]:
+    if plain.padding == "valid":
+        return 0, 0
+    if isinstance(plain.padding, str):
+        sizes = zip(plain.kernel_size, plain.dilation, strict=True)
+        # "same" with an even kernel, whose margins differ, is refused by `audit.engine.layer_map`
+        top, left = (dilation * (kernel - 1) // 2 for kernel, dilation in sizes)
+        return top, left
+    return plain.padding[0], plain.padding[1]
 
 
 @functools.lru_cache(maxsize=128)

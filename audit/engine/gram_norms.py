@@ -23,7 +23,11 @@ def ghost_squares(inputs: Tensor, signals: Tensor, bias: float) -> tuple[Tensor,
         inputs, signals, dtype = inputs.double(), signals.double(), inputs.dtype
         gram = torch.bmm(inputs, inputs.transpose(1, 2)).add_(bias).mul_(torch.bmm(signals, signals.transpose(1, 2)))
         return gram.sum((1, 2)).clamp_(min=0.0).to(dtype), None
-    gram, slopes = torch.bmm(inputs, inputs.transpose(1, 2)).add_(bias), torch.bmm(signals, signals.transpose(1, 2))
+    return squares_of_grams(torch.bmm(inputs, inputs.transpose(1, 2)).add_(bias), torch.bmm(signals, signals.transpose(1, 2)))
+
+
+def squares_of_grams(gram: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return what `ghost_squares` returns, of Gram matrices of inputs and signals `(n, P, P)`; the first is overwritten."""
     sizes = (gram.diagonal(dim1=1, dim2=2) * slopes.diagonal(dim1=1, dim2=2)).clamp_(min=0.0).sqrt_().sum(1).square_()
     squares = gram.mul_(slopes).sum((1, 2)).clamp_(min=0.0)
     if squares.dtype == torch.float64:

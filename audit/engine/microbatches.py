@@ -63,7 +63,7 @@ class Passes:
         """First row and number of rows of each pass over a batch of `largest` records."""
         start = 0
         while start < largest:
-            width = self._rows if start == 0 or start < self._planned_width else ALIGNMENT
+            width = self._rows if start == 0 else max(ALIGNMENT, min(self._rows, self._planned_width - start))
             yield start, width
             start += width
 

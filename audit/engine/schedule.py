@@ -43,7 +43,8 @@ PRECISIONS: Mapping[str, torch.dtype | None] = {"float32": None, "bfloat16": tor
 
 _PROBE_RECORDS = 64
 _CACHE_BYTES = 5 * 2**20
-_PASS_BYTES = 2**28
+# of a pass on a CPU: what all cores share of the cache, and some more, since narrow passes have a cost of their own
+_PASS_BYTES = 2**26
 # parameters of the models of a chunk whose sums compiled code makes: small enough that passes over them are quick
 _FLAT_BYTES = 2**21
 # below this many models the interpreter's share of a step outweighs the cache

@@ -241,8 +241,8 @@ def test_a_block_of_steps_is_drawn_by_as_many_launches_for_six_models_as_for_two
 def test_one_call_for_all_models_convolves_as_one_each(monkeypatch: pytest.MonkeyPatch) -> None:
     job = replace(job_of("many_channels", QUIET), device="cpu")
     each = train(job, cases.silent, ScheduleSettings(dtype=torch.float64))
-    monkeypatch.setattr("audit.engine.convolution.in_one_call", lambda _: True)
-    monkeypatch.setattr("audit.engine.convolution.numbers_in_cache", lambda *_: 1 << 28)
+    monkeypatch.setattr("audit.engine.convolution_direct.in_one_call", lambda _: True)
+    monkeypatch.setattr("audit.engine.convolution_examples.numbers_in_cache", lambda *_: 1 << 28)
     together = train(job, cases.silent, ScheduleSettings(dtype=torch.float64))
     for name, value in each.weights.items():
         np.testing.assert_allclose(together.weights[name], value, rtol=1e-9, atol=1e-12, err_msg=name)
