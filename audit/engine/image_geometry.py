@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from torch import nn
 
-from audit.engine.convolution import geometry_of
+from audit.engine.convolution_patches import geometry_of
 from audit.engine.layer_map import has_rule
 from audit.engine.straight_line import ADAPTIVE, AVERAGE, CONVOLUTION, MAXIMUM, ForwardStep
 
