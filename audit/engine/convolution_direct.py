@@ -177,7 +177,7 @@ class _Direct(torch.autograd.Function):
         parts = inputs.unflatten(0, (len(weight), -1))
         options = (geometry.stride, geometry.padding, geometry.dilation)
         products = [F.conv2d(part, kernel, shift, *options) for part, kernel, shift in zip(parts, weight, biases, strict=True)]
-        return _joined(products)
+        return _of_all_models(products)
 
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
@@ -189,9 +189,9 @@ class _Direct(torch.autograd.Function):
             return out_of_groups(back, models), None, None, None
         signal = _library_layout(signal)
         parts = zip(*(x.unflatten(0, (len(weight), -1)) for x in (signal, inputs)), weight, strict=True)
-        return _joined([ctx.geometry.backward(*part, (True, False))[0] for part in parts]), None, None, None
+        return _of_all_models([ctx.geometry.backward(*part, (True, False))[0] for part in parts]), None, None, None
 
 
-def _joined(parts: list[Tensor]) -> Tensor:
+def _of_all_models(parts: list[Tensor]) -> Tensor:
     """The images of all models, one after another."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)

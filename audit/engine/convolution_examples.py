@@ -78,39 +78,37 @@ def gram(geometry: Geometry, inputs: Tensor) -> Tensor:
 
     With a step of one they are sums over the kernel of products of two pixels, which are made once.
     """
-    count, channels, height, width = inputs.shape
-    if not _by_pixels(geometry, channels, (height, width)):
+    if not _by_pixels(geometry, inputs):
         patches = columns(geometry, inputs)
         return torch.bmm(patches, patches.transpose(1, 2))
-    padded = geometry.pad(inputs)
-    sizes, (out_h, out_w) = padded.shape[2:], geometry.out(*padded.shape[2:])
-    pixels = _positions_first(padded)
-    products = torch.bmm(pixels, pixels.transpose(1, 2)).view(count, *sizes, *sizes)
-    for axis, (taps, step, length) in enumerate(zip(geometry.kernel, geometry.dilation, (out_h, out_w), strict=True), 1):
+    images = geometry.pad(inputs)
+    (height, width), pixels = images.shape[2:], _positions_first(images)
+    places = geometry.out(height, width)
+    products = torch.bmm(pixels, pixels.transpose(1, 2)).view(-1, height, width, height, width)
+    for axis, (taps, step, length) in enumerate(zip(geometry.kernel, geometry.dilation, places, strict=True), 1):
         total = products.narrow(axis, 0, length).narrow(axis + 2, 0, length)
         for tap in range(1, taps):
             total = total + products.narrow(axis, tap * step, length).narrow(axis + 2, tap * step, length)
         products = total
-    return products.reshape(count, out_h * out_w, out_h * out_w)
+    return products.reshape(len(inputs), math.prod(places), -1)
 
 
-def _padded(geometry: Geometry, size: tuple[int, int]) -> tuple[int, int]:
-    return size[0] + 2 * geometry.padding[0], size[1] + 2 * geometry.padding[1]
+def _sizes(geometry: Geometry, inputs: Tensor) -> tuple[int, int]:
+    """Pixels of an image with its margins, and positions of the kernel on it."""
+    height, width = (size + 2 * margin for size, margin in zip(inputs.shape[2:], geometry.padding, strict=True))
+    return height * width, math.prod(geometry.out(height, width))
 
 
-def _by_pixels(geometry: Geometry, channels: int, size: tuple[int, int]) -> bool:
+def _by_pixels(geometry: Geometry, inputs: Tensor) -> bool:
     """True where `gram` takes fewer multiplications from pixels than from patches."""
-    padded = _padded(geometry, size)
-    pixels, positions = math.prod(padded), math.prod(geometry.out(*padded))
+    pixels, positions = _sizes(geometry, inputs)
     return geometry.stride == (1, 1) and pixels**2 < positions**2 * math.prod(geometry.kernel)
 
 
 def takes_gram(geometry: Geometry, inputs: Tensor, outputs: int) -> bool:
     """True where norms from Gram matrices take half the multiplications of gradients, on a CPU."""
-    channels, size = inputs.shape[1], (inputs.shape[2], inputs.shape[3])
-    padded, taps = _padded(geometry, size), math.prod(geometry.kernel)
-    positions = math.prod(geometry.out(*padded))
-    of_inputs = math.prod(padded) ** 2 if _by_pixels(geometry, channels, size) else positions**2 * taps
+    (pixels, positions), channels, taps = _sizes(geometry, inputs), inputs.shape[1], math.prod(geometry.kernel)
+    of_inputs = pixels**2 if _by_pixels(geometry, inputs) else positions**2 * taps
     multiplications = of_inputs * channels + positions**2 * outputs
     return inputs.device.type == "cpu" and 2 * multiplications <= positions * outputs * taps * channels
 
