@@ -14,17 +14,16 @@ from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.scoring import learned_score
-from audit.stats.scoring.temperature import GRID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnedCombination:
     """Scores each canary with log odds of membership, from features that compare the record between models.
 
-    Features: the confidence, its mean and spread over models with and without the record, and the log
-    ratio of RMIA, with all products of two: the log-likelihood ratio of LiRA is among their combinations,
-    and the fit learns how far to trust means over few models. A ridge logistic regression is fitted with
-    every reference once in the target's place against the others; the target and its coins take no
+    Features: the confidence, the record's level without it and the shift that training on it brings, shrunk as far as it is
+    noise over few models, the log ratios of RMIA online and offline at three temperatures, the log-likelihood ratio of LiRA
+    and its offline deviation; of the first five all products of two. A ridge logistic regression is fitted with
+    every reference once in the target's place against the others, and again for the tail; the target and its coins take no
     part. Finite.
 
     Attributes:
@@ -39,17 +38,19 @@ class LearnedCombination:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model and four references."""
-        reductions = {Confidences(temperature=degree) for degree in GRID}
-        return Needs(signals={Logits()}, instead={Losses()}, reductions=reductions, references=4)
+        """Outputs of the final model and two references."""
+        reductions = {Confidences(temperature=degree) for degree in learned_score.TEMPERATURES}
+        return Needs(signals={Logits()}, instead={Losses()}, reductions=reductions, references=2)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""
-        included = reading.memberships(reference, 4, "learned_combination", online=True)
+        included = reading.memberships(reference, 2, "learned_combination", online=True)
         target_values, reference_values = reading.mean_confidences(target, reference, "learned_combination")
-        temperature = _temperature.fitted_temperature(target, reference, "learned_combination", online=True)
-        log_p = _temperature.tempered_log_p(target, reference, "learned_combination", temperature)
-        return learned_score.learned_log_odds(target_values, reference_values, included, self.rows, log_p)
+
+        def log_p_at(degree: float) -> tuple[Array, Array]:
+            return _temperature.tempered_log_p(target, reference, "learned_combination", degree)
+
+        return learned_score.learned_log_odds(target_values, reference_values, included, self.rows, log_p_at)
 
 
 PLUGIN = LearnedCombination

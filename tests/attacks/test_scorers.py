@@ -338,6 +338,13 @@ def test_learned_combination_beats_lira_where_hard_records_are_memorised_more() 
     assert aucs["learned_combination"] > aucs["lira"] + 0.005
 
 
+@pytest.mark.parametrize("references", [2, 3])
+def test_learned_combination_is_no_weaker_than_lira_with_the_fewest_references(references: int) -> None:
+    """Most records lack a side there, and a fit that takes means at face value is at chance."""
+    aucs = aucs_of(*gaussian_toy(records=2000, references=references, shift=1.5))
+    assert aucs["learned_combination"] > max(aucs["lira"], aucs["loss"]) - 0.01, aucs
+
+
 def aucs_of(target: View, reference: View, included: Array) -> dict[str, float]:
     found = {kind: score(kind, target, reference) for kind in ("learned_combination", "lira", "rmia", "loss")}
     return {kind: auc(values[included], values[~included]) for kind, values in found.items()}

@@ -17,30 +17,46 @@ Array = NDArray[Any]
 _PRECISION = 10.0  # of the normal prior on each weight (features standardised); matters below some ten thousand rows
 
 _TAIL = 0.8  # share of nonmembers below the bar from which rows count in the second fit
-_LARGEST_RATIO = 30.0  # of likelihoods, in logs: beyond it says no more
+_PRIOR_STRENGTH = 8.0  # observations that the fixed variance counts for in each record's own
+_LARGEST = 30.0  # log likelihood ratio, or standard deviations: beyond it says no more
+_BASES = 5  # features of which all products of two are taken
+_ONLINE = [3, _BASES * (_BASES + 3) // 2, _BASES * (_BASES + 3) // 2 + 2]  # columns of the online ratios
+TEMPERATURES = (2.0, 1.0, 4.0)
+"""By which logits are divided for the ratios of RMIA; of the first one squares are taken, too."""
 
 
 def learned_log_odds(
-    target_values: Array, reference_values: Array, included: Array, rows: int, log_p: tuple[Array, Array] | None = None
+    target_values: Array,
+    reference_values: Array,
+    included: Array,
+    rows: int,
+    log_p_at: Callable[[float], tuple[Array, Array]] | None = None,
 ) -> Array:
     """Log odds of membership of each record `(m,)` from its logit-scaled confidence under target and references.
 
-    Features: the confidence, its mean and log spread over models with and without the record, and the log
-    ratio of RMIA, with all products of two, and the log-likelihood ratio of LiRA with shrunk variances.
+    Features: the confidence, the record's level over models without it and the shift that training on it brings, the
+    latter drawn towards the average shift as far as it is noise over few models, and the log ratios of RMIA online and offline
+    at temperature 2, with all products of two; the ratios at two more temperatures, the log-likelihood ratio
+    of LiRA with these means and shrunk variances, and the offline deviation from the models without the record.
     A ridge logistic regression is fitted to the memberships of the references, whose features come from
     all *other* references, and again with the rows counted that the first fit put above most nonmembers; nothing of
-    the target takes part.
+    the target takes part. The ridge draws to the mean of the online ratios, so that few rows add to that attack what they show.
 
     Args:
         target_values: confidence under the target, `(m,)`.
-        reference_values: under the references, `(k, m)`, `k` at least 4.
+        reference_values: under the references, `(k, m)`, `k` at least 2.
         included: `(k, m)` bool.
         rows: about how many (reference, record) pairs to train on; whole references are taken, of more records than
             that an evenly spread part of one.
-        log_p: log probabilities of the label under target and references that the ratio takes; None those of the confidences.
+        log_p_at: of a temperature, log probabilities of the label under target and references; None those of the
+            confidences divided by it.
+
+    References:
+        Logit-scaled confidences: Carlini et al. 2022, arXiv 2112.03570. Ratios: Zarifzadeh et al. 2024, arXiv 2312.03262.
+        Shrinkage: `reference_fit.with_shrunk_shift`.
     """
     models, columns = reference_fit.training_pairs(included, rows)
-    training, queries = comparison(target_values, reference_values, included, (models, columns), log_p)
+    training, queries = comparison(target_values, reference_values, included, (models, columns), log_p_at)
     classifier = tail_fit(training, included[:models, columns].ravel())
     out = np.empty(len(target_values))
     for part in parts(len(out)):
@@ -53,7 +69,7 @@ def comparison(
     reference_values: Array,
     included: Array,
     pairs: tuple[int, Array],
-    log_p: tuple[Array, Array] | None = None,
+    log_p_at: Callable[[float], tuple[Array, Array]] | None = None,
 ) -> tuple[Array, Callable[[slice], Array]]:
     """The features of `learned_log_odds`, `(rows, features)`: of `pairs` to learn from, and of parts of the target's records.
 
@@ -62,30 +78,53 @@ def comparison(
         reference_values: under the references, `(k, m)`.
         included: `(k, m)` bool.
         pairs: number of references and positions of records, as `reference_fit.training_pairs` gives them.
-        log_p: as `learned_log_odds` takes them.
+        log_p_at: as `learned_log_odds` takes it.
     """
     models, columns = pairs
-    own_log_p, their_log_p = log_p or (-np.logaddexp(0.0, -target_values), -np.logaddexp(0.0, -reference_values))
-    weight = membership.OFFLINE_WEIGHT
+    subset, coins = reference_values[:, columns], included[:, columns]
+    target_ratios, reference_ratios = [], []
+    for degree in TEMPERATURES:
+        log_p = (log_p_at or (lambda degree: _log_p(target_values, reference_values, degree)))(degree)
+        ratios, ratios_of_references = _ratios(*log_p, included, models, columns)
+        target_ratios.append(ratios)
+        reference_ratios.append(ratios_of_references)
+        del log_p  # before the next temperature's: as large as all references' confidences
     everyone = reference_fit.sides(reference_values, included)
-    subset, subset_coins = reference_values[:, columns], included[:, columns]
-    their_ratio = membership.log_ratio_of_references(
-        their_log_p[:, columns], subset_coins, online=True, offline_weight=weight, models=models
-    )
-    rest = reference_fit.leave_one_out(subset, subset_coins, models, reference_fit.at(everyone, columns))
-    ratio = membership.log_ratio(own_log_p, their_log_p, included, online=True, offline_weight=weight)
+    rest = reference_fit.leave_one_out(subset, coins, models, reference_fit.at(everyone, columns))
+    shrunk, all_ratios = reference_fit.with_shrunk_shift(*everyone), np.concatenate(target_ratios)
 
     def queries(part: slice) -> Array:
-        return _features(target_values[part], reference_fit.at(everyone, part), ratio[part], 1)
+        plain_part, shrunk_part = reference_fit.at(everyone, part), reference_fit.at(shrunk, part)
+        return _features(target_values[part], plain_part, shrunk_part, all_ratios[:, part])
 
-    return _features(subset, rest, their_ratio, models), queries
+    training = _features(subset[:models], rest, reference_fit.with_shrunk_shift(*rest), np.concatenate(reference_ratios))
+    return training, queries
 
 
 def tail_fit(training: Array, coins: Array) -> logistic.LogisticFit:
-    """A ridge logistic regression, fitted again with the rows counted that a first fit puts above most nonmembers."""
-    ridge = _PRECISION / len(training)
-    first = logistic.fit(training, coins, ridge=ridge).log_odds(training)
-    return logistic.fit(training, coins, ridge=ridge, weights=_tail_weights(first, coins))
+    """A ridge logistic regression, fitted again with the rows counted that a first fit puts above most nonmembers.
+
+    Its ridge draws to the mean of the online ratios alone, which are where `comparison` puts them among the first features.
+    """
+    ridge, centre = _PRECISION / len(training), _ratios_alone(training, coins)
+    first = logistic.fit(training, coins, ridge=ridge, centre=centre).log_odds(training)
+    return logistic.fit(training, coins, ridge=ridge, weights=_tail_weights(first, coins), centre=centre)
+
+
+def _log_p(target_values: Array, reference_values: Array, degree: float) -> tuple[Array, Array]:
+    """Log probabilities of two classes with these confidences, divided by `degree`."""
+    log_p, their_log_p = (-np.logaddexp(0.0, -values / degree) for values in (target_values, reference_values))
+    return log_p, their_log_p
+
+
+def _ratios(log_p: Array, their_log_p: Array, included: Array, models: int, columns: Array) -> tuple[Array, Array]:
+    """Log ratios online and offline of the target `(2, m)`, and of references in its place `(2, models, columns)`."""
+    weight = membership.OFFLINE_WEIGHT
+    ratios = membership.log_ratios(log_p, their_log_p, included, offline_weight=weight)
+    ratios_of_references = membership.log_ratios_of_references(
+        their_log_p[:, columns], included[:, columns], offline_weight=weight, models=models
+    )
+    return ratios, ratios_of_references
 
 
 def _tail_weights(log_odds: Array, coins: Array) -> Array:
@@ -139,19 +178,35 @@ def _of_signal(values: Array, sides: tuple[reference_fit.Side, reference_fit.Sid
     return np.stack([value, inside, outside, (value - (inside + outside) / 2) * (inside - outside)], axis=1)
 
 
-def _features(confidence: Array, sides: tuple[reference_fit.Side, reference_fit.Side], ratio: Array, models: int) -> Array:
-    """`(used * m, features)`, one row for each of the first `models` models and each record."""
-    member, nonmember = sides
+def _ratios_alone(features: Array, coins: Array) -> Array:
+    """Weights on standardised features of the attack that few rows are drawn to: the mean of the online ratios, calibrated."""
+    columns = features[:, _ONLINE]
+    spread = np.where(columns.std(axis=0) > 0, columns.std(axis=0), np.inf)
+    average = ((columns - columns.mean(axis=0)) / spread).mean(axis=1)
+    alone = logistic.fit(average[:, None], coins, ridge=1e-6)
+    centre = np.zeros(features.shape[1])
+    centre[_ONLINE] = alone.weights[0] / alone.scale[0] / len(_ONLINE)
+    return centre
+
+
+def _features(
+    confidence: Array,
+    plain: tuple[reference_fit.Side, reference_fit.Side],
+    shrunk: tuple[reference_fit.Side, reference_fit.Side],
+    ratios: Array,
+) -> Array:
+    """`(models * m, features)`, one row for each model and record of `confidence`, `(m,)` or `(models, m)`.
+
+    Args:
+        plain, shrunk: both sides as they are and with shrunken shifts, with arrays like `confidence`.
+        ratios: online and offline at each temperature, `(2 * temperatures, ...)` like `confidence`.
+    """
+    member, nonmember = shrunk
     unit = nonmember.fixed_std
-    columns = [
-        confidence / unit,
-        nonmember.mean / unit,
-        member.mean / unit,
-        ratio,
-        np.log(reference_fit.per_example_std(nonmember) / unit),
-        np.log(reference_fit.per_example_std(member) / unit),
-    ]
-    products = logistic.with_squares(np.stack([np.atleast_2d(column)[:models].ravel() for column in columns], axis=1))
-    values = np.atleast_2d(confidence)[:models]
-    likelihood = membership.log_density(values, member, "shrunk") - membership.log_density(values, nonmember, "shrunk")
-    return np.column_stack([products, np.clip(likelihood, -_LARGEST_RATIO, _LARGEST_RATIO).ravel()])
+    bases = [confidence / unit, nonmember.mean / unit, (member.mean - nonmember.mean) / unit, *ratios[:2]]
+    products = logistic.with_squares(np.stack([column.ravel() for column in bases], axis=1))
+    likelihood = membership.log_density(confidence, member, "shrunk") - membership.log_density(confidence, nonmember, "shrunk")
+    _, scale = reference_fit.shrunk(plain[1], _PRIOR_STRENGTH)
+    deviation = (confidence - plain[1].mean) / scale
+    further = [np.clip(column, -_LARGEST, _LARGEST) for column in (likelihood, deviation)]
+    return np.column_stack([products, *(column.ravel() for column in (*ratios[2:], *further))])

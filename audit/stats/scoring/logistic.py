@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,11 +36,14 @@ class LogisticFit:
         return np.asarray((features - self.mean) / self.scale @ self.weights + self.intercept)
 
 
-def fit(features: Array, positive: Array, ridge: float = 1e-3, weights: Array | None = None) -> LogisticFit:
+def fit(
+    features: Array, positive: Array, ridge: float = 1e-3, weights: Array | None = None, centre: Array | None = None
+) -> LogisticFit:
     """The ridge-penalised maximum-likelihood fit of `positive` `(n,)` bool on features `(n, f)`.
 
-    Minimises the mean logistic loss plus `ridge / 2 * |weights|^2` over standardised features, the
-    intercept free. Newton steps, halved until the objective falls. `weights` `(n,)` say how much each row counts.
+    Minimises the mean logistic loss plus `ridge / 2 * |weights - centre|^2` over standardised features, the
+    intercept free. Newton steps, halved until the objective falls. `weights` `(n,)` say how much each row counts,
+    `centre` `(f,)` where the penalty draws the weights of features to; zero by default.
 
     Raises:
         ValueError: only one class, or features that are not finite.
@@ -64,7 +67,9 @@ def fit(features: Array, positive: Array, ridge: float = 1e-3, weights: Array | 
     penalty[0] = 0.0
     # mean 1, so that `ridge` weighs as much as without weights
     shares = np.ones(len(design)) if weights is None else np.asarray(weights, dtype=np.float64) / np.mean(weights)
-    solution = _minimise(design, positive.astype(np.float64), penalty, shares)
+    start = np.concatenate([[0.0], np.zeros(features.shape[1]) if centre is None else centre])
+    loss = _Loss(design=design, positive=positive.astype(np.float64), penalty=penalty, shares=shares, centre=start)
+    solution = _minimum(loss)
     return LogisticFit(mean=mean, scale=scale, weights=solution[1:], intercept=float(solution[0]))
 
 
@@ -78,26 +83,61 @@ def with_squares(features: Array) -> Array:
     return np.concatenate([features, features[:, first] * features[:, second]], axis=1)
 
 
-def _minimise(design: Array, positive: Array, penalty: Array, shares: Array) -> Array:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Loss:
+    """What is minimised: rows and their classes, how much each counts, and a penalty around a centre."""
+
+    design: Array
+    positive: Array
+    penalty: Array
+    shares: Array
+    centre: Array
+
+    def of_rows(self, rows: Array) -> _Loss:
+        """The loss of some of the rows."""
+        return replace(self, design=self.design[rows], positive=self.positive[rows], shares=self.shares[rows])
+
+    def value(self, weights: Array) -> float:
+        """Mean loss plus penalty."""
+        z = self.design @ weights
+        distance = weights - self.centre
+        return float(
+            np.mean(self.shares * (np.logaddexp(0.0, z) - self.positive * z)) + 0.5 * np.sum(self.penalty * distance**2)
+        )
+
+    def derivatives(self, weights: Array) -> tuple[Array, Array]:
+        """Slope `(f,)` and curvature `(f, f)` of the mean loss, summed over blocks of rows that stay in a core's cache."""
+        slope, curvature = np.zeros(len(weights)), np.zeros((len(weights), len(weights)))
+        for start in range(0, len(self.design), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            rows, counts = self.design[part], self.shares[part]
+            p = special.expit(rows @ weights)
+            slope += rows.T @ (counts * (p - self.positive[part]))
+            curvature += (rows * (counts * p * (1 - p))[:, None]).T @ rows
+        return slope / len(self.design), curvature / len(self.design)
+
+
+def _minimum(loss: _Loss) -> Array:
     """The minimum by Newton's method: of many rows first of an evenly spread part, whose minimum is a step or two away."""
-    weights = np.zeros(design.shape[1])
-    if len(design) > 2 * _BLOCK:
-        rows = np.arange(0, len(design), -(-len(design) // _BLOCK))
-        if 0 < positive[rows].sum() < len(rows):
-            weights = _newton(design[rows], positive[rows], penalty, shares[rows], weights)
-    return _newton(design, positive, penalty, shares, weights)
+    weights, count = loss.centre, len(loss.design)
+    if count > 2 * _BLOCK:
+        rows = np.arange(0, count, -(-count // _BLOCK))
+        if 0 < loss.positive[rows].sum() < len(rows):
+            weights = _newton(loss.of_rows(rows), weights)
+    return _newton(loss, weights)
 
 
-def _newton(design: Array, positive: Array, penalty: Array, shares: Array, weights: Array) -> Array:
-    objective = _objective(design, positive, penalty, weights, shares)
+def _newton(loss: _Loss, weights: Array) -> Array:
+    objective = loss.value(weights)
     for _ in range(_ITERATIONS):
-        slope, curvature = _derivatives(design, positive, weights, shares)
+        slope, curvature = loss.derivatives(weights)
         # 1e-9: the intercept has no penalty, and p (1 - p) vanishes where classes separate
-        step = np.linalg.solve(curvature + np.diag(penalty + 1e-9), slope + penalty * weights)
+        slope = slope + loss.penalty * (weights - loss.centre)
+        step = np.linalg.solve(curvature + np.diag(loss.penalty + 1e-9), slope)
         length = 1.0
         while length > 1e-6:
             candidate = weights - length * step
-            value = _objective(design, positive, penalty, candidate, shares)
+            value = loss.value(candidate)
             if value <= objective:
                 break
             length /= 2
@@ -108,20 +148,3 @@ def _newton(design: Array, positive: Array, penalty: Array, shares: Array, weigh
         if has_converged:
             return weights
     return weights
-
-
-def _derivatives(design: Array, positive: Array, weights: Array, shares: Array) -> tuple[Array, Array]:
-    """Slope `(f,)` and curvature `(f, f)` of the mean loss, summed over blocks of rows that stay in a core's cache."""
-    slope, curvature = np.zeros(len(weights)), np.zeros((len(weights), len(weights)))
-    for start in range(0, len(design), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        rows, counts = design[part], shares[part]
-        p = special.expit(rows @ weights)
-        slope += rows.T @ (counts * (p - positive[part]))
-        curvature += (rows * (counts * p * (1 - p))[:, None]).T @ rows
-    return slope / len(design), curvature / len(design)
-
-
-def _objective(design: Array, positive: Array, penalty: Array, weights: Array, shares: Array) -> float:
-    z = design @ weights
-    return float(np.mean(shares * (np.logaddexp(0.0, z) - positive * z)) + 0.5 * np.sum(penalty * weights**2))

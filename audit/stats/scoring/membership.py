@@ -90,27 +90,28 @@ def log_ratio(log_p: Array, their_log_p: Array, included: Array, *, online: bool
     References:
         Zarifzadeh et al. 2024, arXiv 2312.03262, equations 5 and 11; Lassila et al. 2025, arXiv 2505.24089.
     """
-    out = np.empty(np.shape(log_p))
+    return np.asarray(log_ratios(log_p, their_log_p, included, offline_weight=offline_weight)[0 if online else 1])
+
+
+def log_ratios(log_p: Array, their_log_p: Array, included: Array, *, offline_weight: float) -> Array:
+    """The `log_ratio` of each record online and offline, `(2, m)`."""
+    out = np.empty((2, *np.shape(log_p)))
     for part in parts(their_log_p.shape[1], len(their_log_p)):
-        coins = included[:, part]
-        out[part] = log_p[part] - _log_average(their_log_p[:, part], coins, online, offline_weight)
+        out[:, part] = log_p[part] - _log_averages(their_log_p[:, part], included[:, part], offline_weight)
     return out
 
 
-def _log_average(their_log_p: Array, included: Array, online: bool, w: float) -> Array:
-    """Log of the average `p(x)` of `log_ratio`, `(m,)`."""
+def _log_averages(their_log_p: Array, included: Array, w: float) -> Array:
+    """Log of the averages `p(x)` of `log_ratio`, online and offline, `(2, m)`."""
     with_record, without = _log_mean_exp(their_log_p, included), _log_mean_exp(their_log_p, ~included)
     with np.errstate(divide="ignore"):
         complement = np.log1p(-w)
         from_nonmembers = np.logaddexp(without + np.log1p(w), complement) - np.log(2)
         log_mean_out = np.log(np.maximum((np.exp(with_record) + w - 1) / max(w, 1e-12), np.finfo(np.float64).tiny))
-    if online:
-        mean_log = np.logaddexp(with_record, without) - np.log(2)
-        average = np.where(np.isneginf(with_record), from_nonmembers, mean_log)
-    else:
-        average = from_nonmembers
+    of_both_sides = np.logaddexp(with_record, without) - np.log(2)
+    averages = np.stack([np.where(np.isneginf(with_record), from_nonmembers, of_both_sides), from_nonmembers])
     only_members = ~(~included).any(axis=0)
-    return np.asarray(np.where(only_members, np.logaddexp(with_record, log_mean_out) - np.log(2), average))
+    return np.asarray(np.where(only_members, np.logaddexp(with_record, log_mean_out) - np.log(2), averages))
 
 
 def log_ratio_of_references(
@@ -118,18 +119,27 @@ def log_ratio_of_references(
 ) -> Array:
     """The `log_ratio` of each reference against all others, `(used, m)`: every (or the first `models`) once the target.
 
-    A side that is empty without the model is left out of the average.
+    Zero where there is no other.
     """
+    ratios = log_ratios_of_references(log_p, included, offline_weight=offline_weight, models=models)
+    return np.asarray(ratios[0 if online else 1])
+
+
+def log_ratios_of_references(log_p: Array, included: Array, *, offline_weight: float, models: int | None = None) -> Array:
+    """The `log_ratio_of_references` online and offline, `(2, used, m)`."""
     # probabilities and no logarithms: the sum over all others is the whole less a model's own
     p = np.exp(log_p)
     log_p = log_p[:models]
     with_record, without = _mean_of_rest(p, included, models), _mean_of_rest(p, ~included, models)
-    without = np.where(np.isnan(without), with_record, without)
-    if online:
-        average = (np.where(np.isnan(with_record), without, with_record) + without) / 2
-    else:
-        average = ((1 + offline_weight) * without + 1 - offline_weight) / 2
-    return np.asarray(np.where(np.isnan(average), 0.0, log_p - np.log(average)))
+    has_nonmember = ~np.isnan(without)
+    w = offline_weight
+    from_members = np.maximum((with_record + w - 1) / w, np.finfo(np.float64).tiny)  # the average without, from that with
+    without = np.where(np.isnan(without), from_members, without)
+    from_nonmembers = ((1 + w) * without + 1 - w) / 2
+    of_both_sides = (with_record + without) / 2
+    online = np.where(np.isnan(with_record), from_nonmembers, of_both_sides)
+    averages = np.stack([online, np.where(has_nonmember, from_nonmembers, of_both_sides)])
+    return np.asarray(np.where(np.isnan(averages), 0.0, log_p - np.log(averages)))
 
 
 def smoothed_rank(target_values: Array, reference_values: Array, included: Array) -> Array:
