@@ -4,7 +4,7 @@
 
 Prints a table and writes JSON: milliseconds a step with and without privacy, examples a second, the cost of privacy, most
 memory allocated, and the largest difference to the CPU's weights in double precision after a few steps with the same batches
-and the same noise, both from counters. Steps
+and the same noise, both from counters; and a private step whose passes are CUDA graphs. Steps
 are timed as the difference of a long and a short training, so that set-up does not count. Never run on a GPU yet.
 """
 
@@ -23,6 +23,7 @@ import torch
 
 from audit.core.access import Access
 from audit.core.data import Canaries, Dataset, Records
+from audit.core.errors import AuditError
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
@@ -31,6 +32,7 @@ from audit.engine.ensemble import train
 from audit.engine.schedule import ScheduleSettings
 
 _LIMIT = 1e-6
+_GRAPH_LIMIT = 1e-4  # single precision, eight steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,13 +96,13 @@ def job_of(problem: Problem, mechanism: Repeated, device: str) -> TrainingJob:
     )
 
 
-def seconds_a_step(problem: Problem, mechanism: Repeated, device: str) -> float:
+def seconds_a_step(problem: Problem, mechanism: Repeated, device: str, settings: ScheduleSettings | None = None) -> float:
     """Seconds of one step of all models of `problem`: the difference of two trainings, over the steps between them."""
     times = []
     for steps in (2, 2 + problem.steps):
         job = job_of(problem, replace(mechanism, count=steps), device)
         begin = time.perf_counter()
-        train(job, lambda _: None)
+        train(job, lambda _: None, settings)
         if find_device(device).type == "cuda":
             torch.cuda.synchronize()
         times.append(time.perf_counter() - begin)
@@ -116,7 +118,29 @@ def disagreement(problem: Problem, device: str) -> float:
     mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=0.5, sample_rate=0.25, steps=3)
     double = ScheduleSettings(dtype=torch.float64, counters=True)
     there, here = (train(job_of(small, mechanism, place), lambda _: None, double).weights for place in (device, "cpu"))
-    return max(float(np.abs(there[name] - value).max() / max(np.abs(value).max(), 1e-12)) for name, value in here.items())
+    return largest_difference(there, here)
+
+
+def of_graphs(problem: Problem, mechanism: Repeated, device: str) -> dict[str, Any]:
+    """Milliseconds of a private step whose passes are CUDA graphs, and what that changes in weights; the error where it fails.
+
+    Graphs were never captured on a GPU: an error is a result here, and is printed.
+    """
+    if find_device(device).type != "cuda":
+        return {"graph_ms": None, "graph_disagreement": None, "graph_error": "CUDA graphs need a GPU"}
+    graphs = ScheduleSettings(graphs=True)
+    try:
+        seconds = seconds_a_step(replace(problem, steps=max(problem.steps, 10)), mechanism, device, graphs)
+        job = job_of(replace(problem, models=min(problem.models, 4), batch=32), replace(mechanism, count=8), device)
+        repeated, plain = (train(job, lambda _: None, settings).weights for settings in (graphs, None))
+    except (RuntimeError, AuditError) as error:
+        return {"graph_ms": None, "graph_disagreement": None, "graph_error": f"{type(error).__name__}: {error}"}
+    return {"graph_ms": 1e3 * seconds, "graph_disagreement": largest_difference(repeated, plain), "graph_error": None}
+
+
+def largest_difference(left: Mapping[str, Any], right: Mapping[str, Any]) -> float:
+    """Return the largest difference of a weight, over the size of its parameter."""
+    return max(float(np.abs(left[name] - value).max() / max(np.abs(value).max(), 1e-12)) for name, value in right.items())
 
 
 def measure(problem: Problem, device: str) -> dict[str, Any]:
@@ -126,7 +150,8 @@ def measure(problem: Problem, device: str) -> dict[str, Any]:
     plain = seconds_a_step(problem, sgd(sample_rate=0.25, steps=1), device)
     if place.type == "cuda":
         torch.cuda.reset_peak_memory_stats(place)
-    private = seconds_a_step(problem, dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.25, steps=1), device)
+    mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.25, steps=1)
+    private = seconds_a_step(problem, mechanism, device)
     memory = torch.cuda.max_memory_allocated(place) if place.type == "cuda" else 0
     return {
         "problem": problem.name,
@@ -138,6 +163,7 @@ def measure(problem: Problem, device: str) -> dict[str, Any]:
         "examples_a_second": problem.models * problem.batch / private,
         "memory_bytes": memory,
         "disagreement": disagreement(problem, device),
+        **of_graphs(problem, mechanism, device),
     }
 
 
@@ -152,7 +178,7 @@ def main() -> int:
     print(f"{name}; torch {torch.__version__}; {threads} CPU threads")
     print(
         f"{'problem':10} {'N':>5} {'batch':>5} {'DP ms':>9} {'plain ms':>9} {'ratio':>6} {'examples/s':>11} "
-        f"{'GiB':>6} {'differs':>9}"
+        f"{'GiB':>6} {'differs':>9} {'graph ms':>9}"
     )
     rows = []
     for problem in PROBLEMS:
@@ -163,10 +189,11 @@ def main() -> int:
         print(
             f"{row['problem']:10} {row['models']:5d} {row['batch']:5d} {row['private_ms']:9.3f} {row['plain_ms']:9.3f} "
             f"{row['cost_of_privacy']:6.2f} {row['examples_a_second']:11.0f} {row['memory_bytes'] / 2**30:6.2f} "
-            f"{row['disagreement']:9.1e}"
+            f"{row['disagreement']:9.1e} "
+            + (f"{row['graph_ms']:9.3f}" if row["graph_error"] is None else f"no graph: {row['graph_error']}")
         )
     options.out.write_text(json.dumps({"device": name, "torch": torch.__version__, "rows": rows}, indent=2) + "\n")
-    return int(any(row["disagreement"] > _LIMIT for row in rows))
+    return int(any(row["disagreement"] > _LIMIT or (row["graph_disagreement"] or 0.0) > _GRAPH_LIMIT for row in rows))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from audit.engine.dropout_draws import can_repeat
 from audit.engine.frozen_features import TrainingData
 from audit.engine.ghost_clipping import TapeGradients, full_precision
 from audit.engine.gradient_canaries import PlantedGradients
+from audit.engine.graphed_sums import GraphedSums, refuse_capture
 from audit.engine.losses import loss_of
 from audit.engine.measurements import Measurements, ThrottledProgress, export
 from audit.engine.microbatches import Passes
@@ -79,6 +80,7 @@ class Chunk:
         if self.private is not None and technique.clipping == "adaptive":
             refuse_planted_gradients(job)
             self.adaptive = AdaptiveNorms(technique.quantile, self.private, self.law.mean, self.seeds, self.models.flat)
+        self.graphs = self._graphs(technique) if arrangement.graphs else None
         self.canaries: PlantedGradients | None = None
         if job.canaries.are_gradients:
             scale = 1.0 if self.private is None else self.private.clip_norm
@@ -212,13 +214,16 @@ class Chunk:
         """Adds the (clipped) gradients of the sampled records of a step, given by its number in the run and in the block."""
         for number, (rows_at, mask) in enumerate(self.passes.of_step(at[1])):
             due = number == 0 and self.recomputation is not None and self.recomputation.due(at[0])
-            rows = None if isinstance(self.models, CompiledGradients) and not due else self._rows(rows_at, mask)
+            elsewhere = isinstance(self.models, CompiledGradients) or self.graphs is not None  # gathers its batch
+            rows = None if elsewhere and not due else self._rows(rows_at, mask)
             if due and rows is not None and self.recomputation is not None:
                 records = None if self.records is None else self.augmentation.views(self.records.index_select(0, rows_at))
                 with full_precision(self.models):
                     self._recompute(self.recomputation, at[0], replace(rows, records=records))
             if isinstance(self.models, CompiledGradients):
                 clipping = self._add_compiled(self.models, rows_at, mask, total)
+            elif self.graphs is not None:
+                clipping = self.graphs.run(self._add_rows, rows_at, mask)
             elif rows is not None:
                 clipping = self.models.add_sum(rows, self.clip, total)
             if clipping is not None and self.clip is not None:
@@ -227,6 +232,20 @@ class Chunk:
                     self.adaptive.see(clipping, mask)
                 if not clipping.finite:
                     measurements.non_finite_counts += (mask & ~clipping.norms.isfinite()).sum(1)
+
+    def _add_rows(self, rows_at: Tensor, mask: Tensor) -> Clipping | None:
+        """Adds the gradients of one pass to the step's sum, where it always lies."""
+        return self.models.add_sum(self._rows(rows_at, mask), self.clip, self.total)
+
+    def _graphs(self, technique: Technique) -> GraphedSums:
+        refuse_capture({
+            "models are not trained together by torch": type(self.models) is not TapeGradients,
+            "the forward pass draws": self.models.random,
+            "views are drawn in each step": technique.augments,
+            "clip norms move": self.adaptive is not None,
+            "records are read where they lie": not isinstance(self.inputs, Tensor),
+        })  # fmt: skip
+        return GraphedSums()
 
     def _add_compiled(self, models: CompiledGradients, rows_at: Tensor, mask: Tensor, total: Tensor) -> Clipping | None:
         """Adds what compiled code makes of the records where they lie, or of the batch where they lie in another form."""

@@ -68,6 +68,7 @@ class ScheduleSettings:
             parameters stay as they are, and so does the bound on what one example adds.
         counters: batches, noise, flips, shifts and dropout are drawn where the models are, as functions of step and place; None
             does so on a GPU and leaves a CPU its generators. True on a CPU draws what a GPU draws.
+        graphs: passes of a GPU are captured as CUDA graphs. Never run yet: `benchmarks/gpu.py` alone sets it.
     """
 
     model_chunk: int | None = None
@@ -77,6 +78,7 @@ class ScheduleSettings:
     compile: str = "off"
     precision: str = "float32"
     counters: bool | None = None
+    graphs: bool = False
 
     def __post_init__(self) -> None:
         checks.choice(self.precision, "precision", PRECISIONS)
@@ -100,6 +102,7 @@ class Arrangement:
         products: type of the products on the way forward and back, None for that of the parameters.
         split: the models' frozen part, computed once for all records; None where they are trained on the records themselves.
         counters: draws are functions of step and place, made on the models' device.
+        graphs: passes are captured and repeated.
     """
 
     model_chunk: int
@@ -114,6 +117,7 @@ class Arrangement:
     dtype: torch.dtype = torch.float32
     split: Split | None = None
     counters: bool = False
+    graphs: bool = False
 
 
 def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique | None = None) -> Arrangement:
@@ -157,6 +161,7 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
         architecture=architecture,
         products=None if slow else PRECISIONS[settings.precision],
         counters=device.type != "cpu" if settings.counters is None else settings.counters,
+        graphs=settings.graphs,
     )
 
 

@@ -1,0 +1,150 @@
+"""Passes that are captured once and repeated, as a graph of a GPU does, by a recorder that repeats operations in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten
+
+from audit.core.errors import ConfigError
+from audit.core.events import dp_sgd, sgd
+from audit.engine import chunk, clipping, graphed_sums
+from audit.engine.dp_options import Technique
+from audit.engine.ensemble import train
+from audit.engine.graphed_sums import GraphedSums
+from audit.engine.schedule import ScheduleSettings
+from tests.engine import cases
+from tests.marks import slow
+
+NOISY = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=12)
+GRAPHS = ScheduleSettings(counters=True, graphs=True)
+
+
+class Recorder(TorchDispatchMode):
+    """Notes operations; repeats them in the memory that they had, as a CUDA graph does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[Any, Any, Any, Any]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.calls.append((func, args, kwargs or {}, result))
+        return result
+
+    def replay(self) -> None:
+        with torch.no_grad():
+            for func, args, kwargs, result in self.calls:
+                places = {one.untyped_storage().data_ptr() for one in _tensors((args, kwargs))}
+                outputs = _tensors(result)
+                if func._schema.is_mutable:
+                    func(*args, **kwargs)
+                elif not any(one.untyped_storage().data_ptr() in places for one in outputs):  # a view moves nothing
+                    for old, new in zip(outputs, _tensors(func(*args, **kwargs)), strict=True):
+                        old.copy_(new)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    return [one for one in tree_flatten(values)[0] if isinstance(one, torch.Tensor) and one.numel()]
+
+
+def record(launch: Callable[[], None]) -> Callable[[], None]:
+    """A capture on a CPU: what is noted is taken back, since nothing runs while a GPU captures."""
+    recorder = Recorder()
+    with recorder:
+        launch()
+    return recorder.replay
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Graphs by the recorder; the passes that were repeated."""
+    repeated: list[int] = []
+
+    def capture(launch: Callable[[], None]) -> Callable[[], None]:
+        total = totals[-1].clone()
+        replay = record(launch)
+        totals[-1].copy_(total)  # nothing runs while a GPU captures
+
+        def run() -> None:
+            repeated.append(1)
+            replay()
+
+        return run
+
+    totals: list[torch.Tensor] = []
+    add_rows = chunk.Chunk._add_rows
+
+    def noted(self: chunk.Chunk, *arguments: Any) -> Any:
+        if not totals or totals[-1] is not self.total:
+            totals.append(self.total)
+        return add_rows(self, *arguments)
+
+    monkeypatch.setattr(chunk.Chunk, "_add_rows", noted)
+    monkeypatch.setattr(graphed_sums, "_cuda_graph", capture)
+    monkeypatch.setattr(clipping, "all_finite", lambda _: False)  # on a GPU nobody looks
+    return repeated
+
+
+MODELS = {
+    "mlp": ({"kind": "mlp", "hidden": [8]}, (5,)),
+    "cnn": ({"kind": "cnn"}, (1, 8, 8)),
+}
+
+
+@pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=12)], ids=["dpsgd", "plain"])
+@pytest.mark.parametrize("name", slow(sorted(MODELS), ["cnn"]))
+def test_repeated_passes_train_what_passes_of_their_own_train(name: str, mechanism: Any, recorded: list[int]) -> None:
+    model, shape = MODELS[name]
+    optimizer = {"kind": "adam", "learning_rate": 0.01}
+    job = cases.job(mechanism, model=model, data=cases.dataset(shape, train=60), models=3, optimizer=optimizer)
+    whole = train(job, cases.silent, replace(GRAPHS, graphs=False))
+    graphed = train(job, cases.silent, GRAPHS)
+    assert len(recorded) >= 10  # all steps but two, and narrow passes
+    for parameter, value in whole.weights.items():
+        np.testing.assert_allclose(graphed.weights[parameter], value, rtol=1e-6, atol=1e-8, err_msg=parameter)
+    np.testing.assert_allclose(graphed.executed.largest_norm, whole.executed.largest_norm, rtol=1e-6)
+    np.testing.assert_array_equal(graphed.executed.skipped, whole.executed.skipped)
+
+
+def test_each_shape_is_captured_once_and_reads_its_own_place() -> None:
+    captures: list[Callable[[], None]] = []
+
+    def capture(launch: Callable[[], None]) -> Callable[[], None]:
+        captures.append(launch)
+        launch()
+        return launch
+
+    seen: list[int] = []
+
+    def work(rows_at: torch.Tensor, mask: torch.Tensor) -> None:
+        seen.append(int(rows_at.sum()))
+
+    graphs = GraphedSums(capture)
+    for number in range(5):
+        for rows in (4, 2):
+            graphs.run(work, torch.full((rows,), number), torch.ones(1, rows, dtype=torch.bool))
+    assert len(captures) == 2
+    # two passes of each shape run as they are, then the batch is copied
+    assert seen[:4] == [0, 0, 4, 2] and seen[-2:] == [16, 8]
+
+
+@pytest.mark.parametrize(
+    ("technique", "model", "message"),
+    [
+        (Technique(clipping="adaptive"), {"kind": "mlp"}, "clip norms move"),
+        (Technique(flip=True), {"kind": "cnn"}, "views are drawn"),
+        (Technique(), {"factory": "tests.engine.cases:dropping", "arguments": {"raw": False}}, "the forward pass draws"),
+        (Technique(), {"factory": "tests.engine.cases:dropping", "arguments": {"raw": True}}, "not trained together"),
+    ],
+)
+def test_what_a_graph_cannot_repeat_is_refused(technique: Technique, model: dict[str, Any], message: str) -> None:
+    shape = (1, 8, 8) if model.get("kind") == "cnn" else (5,)
+    with pytest.raises(ConfigError, match=message):
+        train(cases.job(NOISY, model=model, data=cases.dataset(shape)), cases.silent, GRAPHS, technique)
