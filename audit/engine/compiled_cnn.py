@@ -13,7 +13,17 @@ from audit.engine.compiled_mlp import Chain, ChainStruct, chain_from
 from audit.engine.image_geometry import Stage, multiplications, stage_of
 from audit.engine.image_tables import ImageStruct, StageStruct, Tables, workspace_vectors
 from audit.engine.parameter_layout import Layout
-from audit.engine.straight_line import CONVOLUTION, FLATTENS, LINEAR, RELU, TANH, ForwardStep, names, starts_of, straight_line
+from audit.engine.straight_line import (
+    CONVOLUTION,
+    FLATTENS,
+    LINEAR,
+    RELU,
+    TANH,
+    ForwardStep,
+    names,
+    starts_of,
+    straight_line,
+)
 
 SOURCE = "conv_sums.c"
 _ACTIVATIONS: Mapping[str, int] = {RELU: 1, TANH: 2}
@@ -23,12 +33,12 @@ _MOST_NUMBERS = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Convolutions and pooling one after another, then linear layers on all that is left of the images.
+    """Convolutions, normalisation and pooling one after another, then linear layers on all that is left of the images.
 
     Attributes:
         shape: channels, rows and columns of a record.
-        stages: convolutions and pooling.
-        weights: where the weights of each convolution start in a model's parameters.
+        stages: what stands before the linear layers.
+        weights: where the weights of each convolution and each normalisation that has any start in a model's parameters.
         biases: the same for biases, -1 for none.
         tail: the linear layers.
     """
@@ -68,8 +78,11 @@ def network_of(module: nn.Module, shape: tuple[int, ...]) -> Network | None:
     >>> network_of(nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)), (1, 6, 6))
     """
     steps = straight_line(module) if len(shape) == 3 and any(type(layer) is nn.Conv2d for layer in module.modules()) else None
-    starts = None if steps is None else starts_of(module, [step.path for step in steps if step.kind in (CONVOLUTION, LINEAR)])
-    if steps is None or starts is None:
+    if steps is None:
+        return None
+    own = [step.path for step in steps if step.kind in (CONVOLUTION, LINEAR) or _has_scale(step)]
+    starts = starts_of(module, own)
+    if starts is None:
         return None
     stages = _stages(steps, shape)
     if stages is None or not any(stage.axes for stage in stages):
@@ -82,7 +95,7 @@ def network_of(module: nn.Module, shape: tuple[int, ...]) -> Network | None:
     tail = chain_from(rest[views:], starts, Layout.of(module).width) if views else None
     if tail is None or tail.sizes[0] != size:
         return None
-    paths = [stage.path for stage in stages if stage.axes]
+    paths = [stage.path for stage in stages if stage.path]
     network = Network(
         shape=(shape[0], shape[1], shape[2]),
         stages=stages,
@@ -91,6 +104,10 @@ def network_of(module: nn.Module, shape: tuple[int, ...]) -> Network | None:
         tail=tail,
     )
     return network if workspace_vectors(network.shape, stages) <= _MOST_NUMBERS else None
+
+
+def _has_scale(step: ForwardStep) -> bool:
+    return isinstance(step.layer, nn.GroupNorm) and step.layer.affine
 
 
 def _stages(steps: list[ForwardStep], shape: tuple[int, ...]) -> tuple[Stage, ...] | None:

@@ -17,7 +17,7 @@ from audit.engine.compiled_mlp import Chain, ChainStruct, chain_of, workspace
 from audit.engine.ghost_clipping import TapeGradients
 
 COMPILE = ("off", "auto", "on")
-COVERED = "a chain of linear layers with ReLU or Tanh between them, or one behind convolutions with ReLU or Tanh and pooling"
+COVERED = "a chain of linear layers with ReLU or Tanh between, or one behind convolutions, GroupNorm, ReLU, Tanh and pooling"
 # operations of one model that repay compiling (one to three seconds) where some thirty models are trained
 _WORTH_COMPILING = 1e9
 _WHOLE, _MEMORY = ctypes.c_int64, ctypes.c_void_p

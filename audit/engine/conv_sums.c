@@ -3,6 +3,7 @@
    LANES records of one model go through together, each in a lane of its own as far as images reach and as a row of the
    chain behind them. Records are grouped in the order of the model's own batch, so what a model gets depends on no other
    model. Called from compiled_gradients.py. */
+#include "image_convolution.h"
 #include "image_stages.h"
 #include "linear_chain.h"
 
@@ -60,6 +61,7 @@ static void forward_front(const network *n, room *r, front *f, const float *flat
     for (int64_t i = 0; i < n->stages; i++) {
         const stage *s = n->list + i;
         if (s->kind == CONVOLUTION) convolve(s, n->images + i, n->images + i + 1, flat, f->packed, f->images);
+        else if (s->kind == NORMALISATION) normalise(s, n->images + i, n->images + i + 1, flat, f->images);
         else pool(s, n->images + i, n->images + i + 1, f->images);
         activate_image(s, n->images + i + 1, f->images);
     }
@@ -67,7 +69,7 @@ static void forward_front(const network *n, room *r, front *f, const float *flat
     from_lanes(n->images + n->stages, f->images, rows, r->rows);
 }
 
-static void back_front(const network *n, room *r, front *f) {
+static void back_front(const network *n, room *r, front *f, const float *flat) {
     const image *last = n->images + n->stages;
     const float *rows[LANES];
     for (int64_t i = 0; i < r->rows; i++) rows[i] = r->sigs[0] + i * padded(n->tail->sizes[0]);
@@ -76,10 +78,13 @@ static void back_front(const network *n, room *r, front *f) {
         const stage *s = n->list + i;
         const image *before = n->images + i, *after = before + 1;
         activate_back(s, after, f->images);
-        if (s->kind == CONVOLUTION) *(vec *)f->squares[--layer] = kernel_gradient(s, before, after, f->images, f->gradients);
+        vec squares = {0};
+        if (s->kind == CONVOLUTION) squares = kernel_gradient(s, before, after, f->images, f->gradients);
+        if (s->kind == NORMALISATION) squares = normalise_back(s, before, after, flat, f->images, f->gradients);
+        if (s->weight >= 0) *(vec *)f->squares[--layer] = squares;
         if (before->signals < 0) return;
         if (s->kind == CONVOLUTION) convolve_back(s, before, after, f->packed, f->images);
-        else pool_back(s, before, after, f->images);
+        else if (s->kind != NORMALISATION) pool_back(s, before, after, f->images);
     }
 }
 
@@ -87,7 +92,7 @@ static void back_front(const network *n, room *r, front *f) {
 static void add_front(const network *n, front *f, const vec *factors) {
     for (int64_t i = 0, layer = 0; i < n->stages; i++) {
         const stage *s = n->list + i;
-        if (s->kind != CONVOLUTION) continue;
+        if (s->weight < 0) continue;
         int64_t outputs = n->images[i + 1].channels, count = outputs * (s->depth + (s->bias >= 0));
         vec factor = factors[layer++];
         for (int64_t g = s->gradient; g < s->gradient + count; g++)
@@ -98,7 +103,7 @@ static void add_front(const network *n, front *f, const vec *factors) {
 static void finish(const network *n, front *f, float *total) {
     for (int64_t i = 0; i < n->stages; i++) {
         const stage *s = n->list + i;
-        if (s->kind != CONVOLUTION) continue;
+        if (s->weight < 0) continue;
         int64_t outputs = n->images[i + 1].channels, weights = outputs * s->depth;
         add_lanes(f->sums + s->gradient * LANES, weights, total + s->weight);
         if (s->bias >= 0) add_lanes(f->sums + (s->gradient + weights) * LANES, outputs, total + s->bias);
@@ -124,7 +129,7 @@ static void one_model(const network *n, const float *flat, float *total, const f
         for (int64_t i = 0; i < r.rows; i++)
             slopes(c, sigs[c->layers] + i * padded(outputs), outputs, labels, chosen[place[i]]);
         back(c, flat, &r);
-        back_front(n, &r, &f);
+        back_front(n, &r, &f, flat);
         for (int64_t l = 0; l < n->layers; l++)
             for (int64_t i = 0; i < LANES; i++) lanes[l][i] = !clip && i < r.rows;
         for (int64_t i = 0; clip && i < r.rows; i++) {

@@ -11,7 +11,7 @@ from torch import nn
 
 from audit.engine.convolution_patches import geometry_of
 from audit.engine.layer_map import has_rule
-from audit.engine.straight_line import ADAPTIVE, AVERAGE, CONVOLUTION, MAXIMUM, ForwardStep
+from audit.engine.straight_line import ADAPTIVE, AVERAGE, CONVOLUTION, MAXIMUM, NORMALISATION, ForwardStep
 
 Pair = tuple[int, int]
 
@@ -63,29 +63,29 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """A convolution or a pooling, and the activation after it.
+    """A convolution, a normalisation of groups of channels or a pooling, and the activation after it.
 
     Attributes:
-        kind: `CONVOLUTION`, `MAXIMUM` or `AVERAGE`.
+        kind: `CONVOLUTION`, `NORMALISATION`, `MAXIMUM` or `AVERAGE`.
         channels: of the result.
+        size: rows and columns of the result.
         axes: of a convolution: rows and columns.
         windows: of pooling: those of rows and of columns.
         activation: 0 none, 1 ReLU, 2 tanh.
-        path: of a convolution's layer.
+        path: of the layer whose parameters it has; "" where it has none.
+        groups: of normalisation.
+        epsilon: what it adds to the variance.
     """
 
     kind: str
     channels: int
+    size: Pair
     axes: tuple[Axis, ...] = ()
     windows: tuple[tuple[Window, ...], ...] = ()
     activation: int = 0
     path: str = ""
-
-    @property
-    def size(self) -> Pair:
-        """Rows and columns of the result."""
-        rows, columns = [axis.out for axis in self.axes] if self.axes else [len(axis) for axis in self.windows]
-        return rows, columns
+    groups: int = 0
+    epsilon: float = 0.0
 
     @property
     def taps(self) -> int:
@@ -105,7 +105,12 @@ def stage_of(step: ForwardStep, channels: int, size: Pair) -> Stage | None:
         case nn.AdaptiveAvgPool2d() as layer if step.kind == ADAPTIVE:
             counts = layer.output_size if isinstance(layer.output_size, tuple) else (layer.output_size, layer.output_size)
             windows = tuple(_adaptive(n, n if count is None else count) for n, count in zip(size, counts, strict=True))
-            return Stage(kind=AVERAGE, channels=channels, windows=windows)
+            return _pooled(AVERAGE, channels, windows)
+        case nn.GroupNorm() as layer if step.kind == NORMALISATION and layer.num_channels == channels:
+            path = step.path if layer.affine else ""
+            return Stage(
+                kind=NORMALISATION, channels=channels, size=size, path=path, groups=layer.num_groups, epsilon=layer.eps
+            )
     return None
 
 
@@ -113,11 +118,12 @@ def _convolution(layer: nn.Conv2d, path: str, channels: int, size: Pair) -> Stag
     if layer.groups != 1 or layer.in_channels != channels or not has_rule(layer):
         return None
     geometry = geometry_of(layer)
-    columns = zip(size, geometry.kernel, geometry.stride, geometry.padding, geometry.dilation, strict=True)
-    axes = tuple(Axis(*numbers) for numbers in columns)
+    numbers = zip(size, geometry.kernel, geometry.stride, geometry.padding, geometry.dilation, strict=True)
+    axes = tuple(Axis(*axis) for axis in numbers)
     if min(axis.out for axis in axes) < 1:
         return None
-    return Stage(kind=CONVOLUTION, channels=layer.out_channels, axes=axes, path=path)
+    rows, columns = axes
+    return Stage(kind=CONVOLUTION, channels=layer.out_channels, size=(rows.out, columns.out), axes=axes, path=path)
 
 
 def _pooling(layer: nn.MaxPool2d | nn.AvgPool2d, channels: int, size: Pair) -> Stage | None:
@@ -128,7 +134,12 @@ def _pooling(layer: nn.MaxPool2d | nn.AvgPool2d, channels: int, size: Pair) -> S
     windows = tuple(_windows(n, k, s, p, ceil=layer.ceil_mode, whole=whole) for n, k, s, p in numbers)
     if not all(axis and all(window.start < window.stop for window in axis) for axis in windows):
         return None
-    return Stage(kind=MAXIMUM if isinstance(layer, nn.MaxPool2d) else AVERAGE, channels=channels, windows=windows)
+    return _pooled(MAXIMUM if isinstance(layer, nn.MaxPool2d) else AVERAGE, channels, windows)
+
+
+def _pooled(kind: str, channels: int, windows: tuple[tuple[Window, ...], ...]) -> Stage:
+    rows, columns = windows
+    return Stage(kind=kind, channels=channels, size=(len(rows), len(columns)), windows=windows)
 
 
 def _windows(size: int, kernel: int, stride: int, padding: int, *, ceil: bool, whole: bool) -> tuple[Window, ...]:

@@ -16,10 +16,10 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.engine.image_geometry import Pair, Stage
-from audit.engine.straight_line import AVERAGE, CONVOLUTION, MAXIMUM
+from audit.engine.straight_line import AVERAGE, CONVOLUTION, MAXIMUM, NORMALISATION
 
 _WHOLE, _TABLE = ctypes.c_int64, ctypes.c_void_p
-_KINDS = (CONVOLUTION, MAXIMUM, AVERAGE)
+_KINDS = (CONVOLUTION, MAXIMUM, AVERAGE, NORMALISATION)
 
 
 class ImageStruct(ctypes.Structure):
@@ -47,6 +47,8 @@ class StageStruct(ctypes.Structure):
     _fields_ = (
         *((n, _WHOLE) for n in ("kind", "activation", "weight", "bias", "gradient", "depth", "packing", "shares")),
         *((name, _TABLE) for name in ("reach", "from", "shared", "starts", "members", "divisors")),
+        ("groups", _WHOLE),
+        ("epsilon", ctypes.c_double),
     )
 
 
@@ -89,7 +91,7 @@ def planes(shape: tuple[int, int, int], stages: Sequence[Stage]) -> tuple[list[P
             values.append(Plane.of(size, (rows.padding, columns.padding), (rows.extent, columns.extent)))
         else:
             values.append(Plane.of(size))
-        if not any(stage.axes for stage in stages[:number]):
+        if not any(stage.path for stage in stages[:number]):
             signals.append(None)
             continue
         stage = stages[number - 1]
@@ -132,7 +134,13 @@ class Tables:
         starts = iter(zip(weights, biases, strict=True))
         structs = []
         for number, stage in enumerate(stages):
-            structs.append(self._convolution(number, stage, *next(starts)) if stage.axes else self._pooling(number, stage))
+            weight, bias = next(starts) if stage.path else (-1, -1)
+            if stage.axes:
+                structs.append(self._convolution(number, stage, weight, bias))
+            elif stage.windows:
+                structs.append(self._pooling(number, stage))
+            else:
+                structs.append(self._normalisation(stage, weight, bias))
         self.list = (StageStruct * len(stages))(*structs)
 
     def _table(self, values: Any) -> int:
@@ -196,6 +204,14 @@ class Tables:
             self.packing += stage.channels * len(taps) * self._channels[number]
             shares.append(share)
         return shares
+
+    def _normalisation(self, stage: Stage, weight: int, bias: int) -> StageStruct:
+        struct = StageStruct(
+            kind=_KINDS.index(stage.kind), activation=stage.activation, weight=weight, bias=bias, gradient=self.gradients,
+            depth=1, groups=stage.groups, epsilon=stage.epsilon,
+        )  # fmt: skip
+        self.gradients += stage.channels * ((weight >= 0) + (bias >= 0))
+        return struct
 
     def _pooling(self, number: int, stage: Stage) -> StageStruct:
         width = self._values[number].size[1]

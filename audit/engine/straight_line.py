@@ -16,13 +16,14 @@ from torch.nn import functional as F
 from audit.engine.layer_map import has_hooks
 from audit.engine.parameter_layout import Layout
 
-FLATTENS, LINEAR, CONVOLUTION, MAXIMUM, AVERAGE, ADAPTIVE = "flatten", "linear", "convolution", "maximum", "average", "adaptive"
+FLATTENS, LINEAR, CONVOLUTION, NORMALISATION = "flatten", "linear", "convolution", "normalisation"
+MAXIMUM, AVERAGE, ADAPTIVE = "maximum", "average", "adaptive"
 RELU, TANH = "relu", "tanh"
 UNKNOWN = "?"
 
 _LAYERS: Mapping[type[nn.Module], str] = {
     nn.Linear: LINEAR, nn.Conv2d: CONVOLUTION, nn.MaxPool2d: MAXIMUM, nn.AvgPool2d: AVERAGE, nn.AdaptiveAvgPool2d: ADAPTIVE,
-    nn.ReLU: RELU, nn.Tanh: TANH,
+    nn.GroupNorm: NORMALISATION, nn.ReLU: RELU, nn.Tanh: TANH,
 }  # fmt: skip
 _FUNCTIONS: Mapping[Any, str] = {
     torch.relu: RELU, torch.tanh: TANH, F.relu: RELU, F.tanh: TANH, "relu": RELU, "tanh": TANH

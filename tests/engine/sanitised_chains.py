@@ -1,4 +1,4 @@
-"""Random chains through the compiled sums built with address and undefined-behaviour checks, against torch's own sums.
+"""Random models through the compiled sums built with address and undefined-behaviour checks, against torch's own sums.
 
 Run by `test_chain_memory.py` in a process of its own, since the checks have to be loaded before everything else.
 """
@@ -14,12 +14,12 @@ from torch import nn
 from audit.core.seeds import Seed
 from audit.engine import compile_c
 from audit.engine.clipping import Clip, Rows, stacked_state
-from audit.engine.compiled_gradients import compiled_gradients
-from audit.engine.compiled_mlp import chain_of
+from audit.engine.compiled_gradients import compilable, compiled_gradients
 from audit.engine.compiled_noise import CompiledNoise, compiled_noise
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.noise import NoiseStreams
 from audit.engine.parameter_layout import Layout
+from tests.engine.random_networks import random_network
 
 CLIPS = (None, Clip(norm=0.5), Clip(norm=0.5, per_layer=True))
 ROWS = (1, 2, 7, 8, 9, 31, 64, 255, 256, 257, 520)  # around the widths that the compiled code works in
@@ -34,17 +34,22 @@ def chain(generator: np.random.Generator) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def worst_difference(generator: np.random.Generator) -> float:
-    """The largest difference between compiled sums and torch's, relative to the largest sum, for one random chain."""
-    module, models, rows = chain(generator), int(generator.integers(1, 4)), int(generator.choice(ROWS))
+def worst_difference(generator: np.random.Generator, *, images: bool) -> float:
+    """The largest difference between compiled sums and torch's, relative to the largest sum, for one random model."""
+    models, rows = int(generator.integers(1, 4)), int(generator.choice(ROWS[:7] if images else ROWS))
+    if images:
+        module, shape = random_network(generator, outputs=int(generator.integers(1, 19)))
+    else:
+        module = chain(generator)
+        shape = (module[0].in_features,)
     state = stacked_state([module] * models, torch.float32, torch.device("cpu"))
-    traced = chain_of(module)
-    compiled = None if traced is None else compiled_gradients(traced, module, state)
+    architecture = compilable(module, shape)
+    compiled = None if architecture is None else compiled_gradients(architecture, module, state)
     if compiled is None:
-        raise RuntimeError("the chain was not compiled")
+        raise RuntimeError(f"the model was not compiled: {module}")
     outputs = module[-1].out_features
     labels = torch.randint(0, outputs, (models * rows,)) if outputs > 1 else torch.randn(models * rows)
-    given = Rows(inputs=torch.randn(models * rows, module[0].in_features), labels=labels, mask=torch.rand(models, rows) < 0.8)
+    given = Rows(inputs=torch.randn(models * rows, *shape), labels=labels, mask=torch.rand(models, rows) < 0.8)
     clip = CLIPS[int(generator.integers(len(CLIPS)))]
     sums = []
     for way in (compiled, TapeGradients(module, state)):
@@ -66,7 +71,9 @@ def noise_difference(generator: np.random.Generator) -> float:
 if __name__ == "__main__":
     compile_c._FLAGS = ("-O1", "-g", "-march=native", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined",
                      "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")  # fmt: skip
+    compile_c._SECONDS = 300  # such code takes many times as long to compile
     torch.manual_seed(0)
     draws = np.random.default_rng(0)
-    differences = [worst_difference(draws) for _ in range(150)] + [noise_difference(draws) for _ in range(20)]
+    differences = [worst_difference(draws, images=images) for images in (False, True) for _ in range(150)]
+    differences += [noise_difference(draws) for _ in range(20)]
     print(max(differences))
