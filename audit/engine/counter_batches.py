@@ -79,22 +79,40 @@ class CounterSampler:
         steps = max(1, _DRAW_COINS // max(1, self._streams.models * law.population))
         end = self._first + law.block_steps
         parts = [self._part(start, min(start + steps, end), width) for start in range(self._first, end, steps)]
-        index, lengths, extra = (torch.cat(column) for column in zip(*parts, strict=True))
-        return index, lengths, extra if self._as_gradients else None
+        index, lengths = (torch.cat(column) for column in zip(*((part.index, part.lengths) for part in parts), strict=True))
+        extra = torch.cat([part.extra for part in parts]) if self._as_gradients else None
+        return index[..., :width], lengths, extra
 
-    def _part(self, start: int, stop: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
-        law = self._law
-        canaries = self._included.shape[1]
+    def _part(self, start: int, stop: int, width: int) -> _Part:
+        """Batches of some steps, whose coins are tossed in as many pieces as memory asks for."""
         steps = torch.arange(start, stop, device=self._device)
-        coins = self._streams.heads(steps, law.population, law.rate)
-        records, extra = coins.split([law.population - canaries, canaries], dim=2)
-        extra = extra & self._included
+        models, canaries = self._included.shape
+        part = _Part(len(steps), models, width, self._device)
+        ordinary = self._law.population - canaries
+        piece = max(1, _DRAW_COINS // max(1, len(steps) * models))
+        for first in range(0, ordinary, piece):
+            count = min(piece, ordinary - first)
+            part.add(first, self._streams.heads(steps, first, count, self._law.rate))
+        part.extra = self._streams.heads(steps, ordinary, canaries, self._law.rate) & self._included
         if not self._as_gradients:
-            records = torch.cat([records, extra], dim=2)
-        ranks = records.cumsum(2)
-        # what is no member, or beyond the width, goes to a column behind the last
-        columns = torch.where(records & (ranks <= width), ranks - 1, width)
-        numbers = torch.arange(records.shape[2], device=self._device).expand(records.shape)
-        index = torch.zeros(*records.shape[:2], width + 1, dtype=torch.int64, device=self._device)
-        index.scatter_(2, columns, numbers)
-        return index[..., :width], records.sum(2), extra
+            part.add(ordinary, part.extra)
+        return part
+
+
+class _Part:
+    """Batches of some steps while they grow; `index` has a column more than batches, for what is no member."""
+
+    def __init__(self, steps: int, models: int, width: int, device: torch.device) -> None:
+        self.index = torch.zeros(steps, models, width + 1, dtype=torch.int64, device=device)
+        self.lengths = torch.zeros(steps, models, dtype=torch.int64, device=device)
+        self.extra = torch.zeros(steps, models, 0, dtype=torch.bool, device=device)
+
+    def add(self, first: int, members: Tensor) -> None:
+        """Append the records from number `first` on that `members` `(steps, N, count)` says take part."""
+        width, count = self.index.shape[2] - 1, members.shape[2]
+        ranks = members.cumsum(2).add_(self.lengths.unsqueeze(2))
+        # what is no member, or beyond the width, goes to the last column
+        columns = torch.where(members & (ranks <= width), ranks - 1, width)
+        numbers = torch.arange(first, first + count, device=self.index.device)
+        self.index.scatter_(2, columns, numbers.expand(members.shape))
+        self.lengths += members.sum(2)

@@ -115,15 +115,17 @@ class CounterStreams:
         pairs = torch.stack([radii * angles.cos(), angles.sin_().mul_(radii)], dim=1)  # (2, 2, steps, N, count / 4)
         return _in_order(pairs.flatten(0, 1))[..., :count]
 
-    def heads(self, steps: Tensor, count: int, rate: float) -> Tensor:
-        """`(steps, N, count)` coins in bool, each True with probability `rate`.
+    def heads(self, steps: Tensor, start: int, count: int, rate: float) -> Tensor:
+        """`(steps, N, count)` coins in bool from coin `start` on, each True with probability `rate`.
 
         A coin is a uniform number of 63 bits below `rate` times 2^63, rounded up: exact for rates of at least 2^-10, which a
         double holds in so many bits, and at most 2^-63 too much for smaller ones.
         """
-        words = self.words(steps, 0, -(-count // 2))
+        first, last = start // 2, -(-(start + count) // 2)
+        words = self.words(steps, first, last - first)
         numbers = words[0::2].bitwise_left_shift(31).bitwise_or_(words[1::2] >> 1)
-        return _in_order(numbers.le(_last(rate)))[..., :count]
+        offset = start - 2 * first
+        return _in_order(numbers.le(_last(rate)))[..., offset : offset + count]
 
 
 def _last(rate: float) -> int:

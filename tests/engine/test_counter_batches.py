@@ -34,7 +34,7 @@ def test_a_batch_is_the_records_whose_coins_fell() -> None:
     law = Law(population=37, rate=0.3)
     source = sampler(law)
     blocks = [source.block(), source.block()]
-    coins = CounterStreams(SEEDS, CPU).heads(torch.arange(2 * law.block_steps), 37, 0.3)
+    coins = CounterStreams(SEEDS, CPU).heads(torch.arange(2 * law.block_steps), 0, 37, 0.3)
     for step in (0, 5, law.block_steps, 2 * law.block_steps - 1):
         block, within = blocks[step // law.block_steps], step % law.block_steps
         for model in range(4):
@@ -76,11 +76,13 @@ def test_extreme_rates(rate: float) -> None:
     assert members(block, 3, 2) == list(range(int(50 * rate)))
 
 
-def test_a_model_draws_the_same_beside_any_neighbours_and_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    law = Law(population=60, rate=0.2)
-    whole = sampler(law).block()
-    monkeypatch.setattr(counter_batches, "_DRAW_COINS", 200)
-    alone = sampler(law, models=slice(2, 3)).block()
+@pytest.mark.parametrize("coins", [200, 60, 7, 1])  # some steps, one, a few records of a step
+def test_a_model_draws_the_same_beside_any_neighbours_and_in_pieces(coins: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    law = Law(population=61, rate=0.2)
+    monkeypatch.setattr(Law, "block_steps", 6)
+    whole = sampler(law, 4).block()
+    monkeypatch.setattr(counter_batches, "_DRAW_COINS", coins)
+    alone = sampler(law, 4, models=slice(2, 3)).block()
     for step in range(law.block_steps):
         assert members(alone, step, 0) == members(whole, step, 2)
 

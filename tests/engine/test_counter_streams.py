@@ -75,7 +75,7 @@ def test_a_number_is_the_same_in_any_arrangement() -> None:
     alone = streams(SEEDS[3:4])
     assert torch.equal(alone.normals(steps(2, 4), 8, 31), whole[4:, 3:4, 8:39])
     assert torch.equal(streams().uniforms(steps(6), 39), streams().uniforms(steps(6), 44)[..., :39])
-    assert torch.equal(alone.heads(steps(1, 5), 33, 0.4)[0, 0], streams().heads(steps(6), 40, 0.4)[5, 3, :33])
+    assert torch.equal(alone.heads(steps(1, 5), 0, 33, 0.4)[0, 0], streams().heads(steps(6), 0, 40, 0.4)[5, 3, :33])
     assert not torch.equal(streams().uniforms(steps(1), 8, draw=1), streams().uniforms(steps(1), 8))
     with pytest.raises(ValueError, match="a multiple of 4"):
         alone.normals(steps(1), 2, 4)
@@ -121,8 +121,8 @@ def test_the_chance_of_a_head_is_the_rate(rate: float) -> None:
 
 
 def test_every_rate_tosses_all_coins_at_its_ends() -> None:
-    assert not streams().heads(steps(4), 51, 0.0).any() and bool(streams().heads(steps(4), 51, 1.0).all())
-    heads = streams().heads(steps(50), 1000, 0.03)
+    assert not streams().heads(steps(4), 0, 51, 0.0).any() and bool(streams().heads(steps(4), 0, 51, 1.0).all())
+    heads = streams().heads(steps(50), 0, 1000, 0.03)
     assert stats.binomtest(int(heads.sum()), heads.numel(), 0.03).pvalue > 1e-3
 
 
