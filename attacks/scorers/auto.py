@@ -12,6 +12,7 @@ from attacks.signals import _temperature
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit import plugins
+from audit.core.coins import as_coins
 from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.protocols import Attack, Needs
@@ -82,7 +83,7 @@ class Auto:
 
     def _offline(self, reference: View) -> bool:
         """True where no reference that trained on a canary may be used, or there is none."""
-        return len(reference) > 0 and not (self.online and np.asarray(reference.included).any())
+        return len(reference) > 0 and not (self.online and as_coins(reference.included).sum() > 0)
 
     def _goes_by_outputs(self, reference: View) -> bool:
         """True where a target's outputs decide."""
@@ -90,7 +91,7 @@ class Auto:
 
     def _offline_attack(self, target: View, reference: View) -> Attack:
         """The attack that puts the target's scores farthest above references', RMIA where none can score."""
-        records = np.asarray(reference.included).shape[1]
+        records = as_coins(reference.included).shape[1]
         columns = evenly(records, max(_FEWEST_RECORDS, self.pairs // len(reference)))
         rows = evenly(len(reference), self.targets)
         highest = _elevation.highest(target, reference, rows=rows, columns=columns)
@@ -99,8 +100,9 @@ class Auto:
     def _choice(self, reference: View, labels: Array | None) -> tuple[str, Attack, str]:
         if len(reference) == 0:
             return _fixed({"kind": "loss"}, "there is no reference model to compare with")
-        coins = np.asarray(reference.included, dtype=bool)
-        balance = np.minimum(coins.sum(axis=1), (~coins).sum(axis=1))
+        coins = as_coins(reference.included)
+        members = coins.sum(axis=1)
+        balance = np.minimum(members, coins.shape[1] - members)
         usable = np.flatnonzero(balance >= max(1, min(_SIDE, coins.shape[1] // 4)))
         if self._offline(reference):
             reason = f"{len(coins)} of at least {_elevation.FEWEST} references that it takes to see what lies above them"

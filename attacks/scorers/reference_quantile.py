@@ -54,7 +54,7 @@ class ReferenceQuantile:
         target_values, reference_values = reading.mean_confidences(target, reference, "reference_quantile")
         sides = reference_fit.sides(reference_values, included)
         models, columns = reference_fit.training_pairs(included, self.rows)
-        coins, values = included[:models][:, columns], reference_values[:models][:, columns]
+        coins, values = included[:models, columns], reference_values[:models][:, columns]
         _, leave_one_out = reference_fit.leave_one_out(values, coins, models, reference_fit.at(sides, columns))
         _, everyone = sides
         outside = ~coins[:models] & (leave_one_out.count > 0)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from attacks.signals import _reductions
+from audit.core.coins import as_coins
 from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.protocols import Needs
@@ -239,7 +240,7 @@ def boundaries(target: View, reference: View, attack: str, key: str) -> tuple[Ar
 
 
 def memberships(reference: View, fewest: int, attack: str, *, online: bool) -> Array:
-    """The references' coins `(k, m)`, checked to be what an online or offline attack can work with.
+    """The references' coins `(k, m)`, an array or bits (`audit.core.coins`), such as an online or offline attack can work with.
 
     Raises:
         ObservationError: fewer than `fewest` references, none without canaries, or (online) none with.
@@ -249,12 +250,13 @@ def memberships(reference: View, fewest: int, attack: str, *, online: bool) -> A
             f"attack '{attack}' got {len(reference)} reference model(s) and needs at least {fewest}; "
             "raise game.references or choose an attack that needs fewer (loss needs none)"
         )
-    included = np.asarray(reference.included, dtype=bool)
-    if included.all():
+    included: Array = as_coins(reference.included)
+    members = int(included.sum())
+    if members == included.size:
         raise ObservationError(
             f"every reference model of attack '{attack}' trained on every canary; it compares with models that did not"
         )
-    if online and not included.any():
+    if online and not members:
         raise ObservationError(
             f"no reference model of attack '{attack}' trained on any canary; set online: false, or let references draw coins"
         )

@@ -9,6 +9,7 @@ import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals._reductions import confidences_key
+from audit.core.coins import as_coins
 from audit.core.data import Array
 from audit.core.views import View
 from audit.stats.scoring import membership, signals, temperature
@@ -77,7 +78,7 @@ def in_blocks(target: View, reference: View) -> Iterator[tuple[View, View]]:
     if reading.is_regression(target, "logits"):
         yield target, reference
         return
-    records = np.asarray(reference.included).shape[1]
+    records = as_coins(reference.included).shape[1]
     for part in parts(records, len(reference)):
         yield _part(target, part), _part(reference, part)
 
@@ -89,7 +90,7 @@ def _part(models: View, part: slice) -> View:
         if key.split("/")[0] in _KINDS
     }
     labels = None if models.labels is None else np.asarray(models.labels)[part]
-    coins = None if models.included is None else np.asarray(models.included)[:, part]
+    coins = None if models.included is None else as_coins(models.included)[:, part]
     return replace(models, signals=shown_signals, labels=labels, included=coins)
 
 
@@ -101,7 +102,7 @@ def some_records(models: View, columns: Array) -> View:
         if key.split("/")[0] in _KINDS
     }
     labels = None if models.labels is None else np.asarray(models.labels)[columns]
-    coins = None if models.included is None else np.asarray(models.included)[:, columns]
+    coins = None if models.included is None else as_coins(models.included)[:, columns]
     return replace(models, signals=parts, labels=labels, included=coins)
 
 
@@ -115,7 +116,7 @@ def fitted_temperature(
     pairs: int = 64_000,
 ) -> float:
     """The temperature fitted on the references, of which about 64,000 outputs decide; nothing of the target takes part."""
-    coins = np.asarray(reference.included, dtype=bool)
+    coins = as_coins(reference.included)
     columns = evenly(coins.shape[1], max(_FEWEST_RECORDS, _PAIRS // max(len(coins), 1)))
     subset = some_records(reference, columns)
     labels = None if target.labels is None else np.asarray(target.labels)[columns]

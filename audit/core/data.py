@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.core import checks
+from audit.core.coins import Coins
 from audit.core.errors import DataError
 from audit.core.events import Unit
 from audit.core.record_arrays import RecordArray
@@ -274,7 +275,7 @@ class Planting:
     """The secret: which canaries are in which model.
 
     Attributes:
-        included: `(runs + references, m)` bool, targets first.
+        included: `(runs + references, m)` bool, targets first: an array, or bits (`audit.core.coins`).
         by_coins: decided by an independent coin for each canary and model; False for a split that somebody chose.
     """
 
@@ -284,4 +285,5 @@ class Planting:
     by_coins: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "included", checks.frozen(self.included, bool))
+        if not isinstance(self.included, Coins):
+            object.__setattr__(self, "included", checks.frozen(self.included, bool))

@@ -10,6 +10,7 @@ import numpy as np
 from attacks.signals import _reading as reading
 from attacks.signals.logits import Logits
 from attacks.signals.step_products import StepProducts
+from audit.core.coins import some_models
 from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.event_reading import first_steps
@@ -74,7 +75,7 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
     if steps is not None:
         signals = {key: value[..., :steps] if key == StepProducts.key else value for key, value in signals.items()}
     own, included = slice_of(models.references), planting.included
-    reference = View(signals=_rows(signals, own), included=read_only(included[own]))
+    reference = View(signals=_rows(signals, own), included=read_only(some_models(included, own)))
     secrets = planting.canaries.secrets
     values = []
     for run in range(planting.runs):

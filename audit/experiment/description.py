@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from attacks.signals import _reading as reading
+from audit.core.coins import some_models
 from audit.core.data import Array
 from audit.core.game_results import AttackResult, GameResult
 from audit.core.protocols import Chooser
@@ -61,7 +62,7 @@ def _remarks(models: GameModels) -> list[str]:
     for attack in models.insertion.play.attacks:
         if isinstance(attack.attack, Chooser):
             signals_of_references = {key: signals[key][rows] for key in attack.attack.needs.keys if key in signals}
-            reference = View(signals=signals_of_references, included=models.insertion.planting.included[rows])
+            reference = View(signals=signals_of_references, included=some_models(models.insertion.planting.included, rows))
             kind, reason = attack.attack.choose(reference, models.labels)
             remarks.append(f"'{attack.name}' took {kind}: {reason}")
     return remarks

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
 
 from audit.bounds.budget import Budget, share
 from audit.checks.execution import check_executed, check_finite
 from audit.core import stages
 from audit.core.claims import LowerBound
+from audit.core.coins import Coins
+from audit.core.data import Array
 from audit.core.game_results import GameResult
 from audit.core.protocols import ExecutionCheck
 from audit.core.results import BoundTrajectory, Check, Status
@@ -51,7 +56,7 @@ def play(insertion: Insertion, stated_claims: StatedClaims, budget: Budget, reso
         resources: where to train.
     """
     recipe, game, store, execution = insertion.training, insertion.play, resources.store, resources.execution
-    store.private.arrays(f"coins-{recipe.name}-{game.name}", lambda: {"included": insertion.planting.included})
+    store.private.arrays(f"coins-{recipe.name}-{game.name}", lambda: _stored_coins(insertion.planting.included))
     jobs = orders(insertion, resources.dataset, execution)
     watch = stopping.watch_of(game, stated_claims.claims, budget, game.looks(execution.models_per_job))
     looks = _Looks(insertion=insertion, jobs=jobs, watch=watch, store=store)
@@ -67,6 +72,12 @@ def play(insertion: Insertion, stated_claims: StatedClaims, budget: Budget, reso
     trigger = triggers.trigger_result(models, resources.dataset, stated_claims.allowance)
     outcome = replace(outcome, result=replace(outcome.result, trigger=trigger))
     return replace(outcome, checks=(*_execution_checks(models, execution.checks), *outcome.checks))
+
+
+def _stored_coins(included: Any) -> dict[str, Array]:
+    """Coins of a game as its run keeps them: a bit for each model and canary, and the number of canaries."""
+    bits = included.bits if isinstance(included, Coins) else np.packbits(included, axis=1)
+    return {"bits": np.asarray(bits), "canaries": np.asarray(included.shape[1])}
 
 
 def conclude(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
-import numpy as np
-
+from audit.core.coins import Coins
 from audit.core.data import Array, Canaries, Dataset, Planting, Records
 from audit.core.errors import ConfigError
 from audit.core.event_reading import unit
@@ -132,13 +132,16 @@ def insert(recipe: Recipe, play: Play, material: Material, seed: Seed) -> Insert
     )
 
 
-def _coins(play: Play, canaries: Canaries, seed: Seed) -> Array:
-    """`(models, m)` bool; draws are held for some models at a time."""
-    random, included = seed.child("coins").numpy(), np.empty((play.models, len(canaries)), dtype=bool)
-    for part in parts(play.models, canaries.draws):
-        draws = random.random((part.stop - part.start, canaries.draws))
-        included[part] = draws < play.inclusion_probability if canaries.secrets is None else canaries.secrets.draw(draws)
-    return included
+def _coins(play: Play, canaries: Canaries, seed: Seed) -> Any:
+    """`(models, m)`, a bit each; draws are held for some models at a time."""
+    random = seed.child("coins").numpy()
+
+    def rows() -> Iterator[Array]:
+        for part in parts(play.models, canaries.draws):
+            draws = random.random((part.stop - part.start, canaries.draws))
+            yield draws < play.inclusion_probability if canaries.secrets is None else canaries.secrets.draw(draws)
+
+    return Coins.of(rows(), play.models, len(canaries))
 
 
 def refuse_unfit(insertion: Insertion, delta: float) -> None:

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from attacks.signals import _reading as reading
 from audit.core import checks
+from audit.core.coins import Coins, as_coins
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.core.evaluation import Calibrated, Spread
@@ -214,8 +216,8 @@ class _Rivals:
 
     def __init__(self, models: View, room: Room) -> None:
         self._models, self._row = models, 0
-        coins = _coins(models)
-        shared = {**models.signals, _COINS: coins}
+        self._coins = _coins(models)
+        shared = models.signals if isinstance(self._coins, Coins) else {**models.signals, _COINS: self._coins}
         self._pairs: dict[str, tuple[Array, Array]] = {}
         for key, array in shared.items():
             rest = room(f"others-{key}", (len(array) - 1, *array.shape[1:]), array.dtype)
@@ -235,14 +237,17 @@ class _Rivals:
                 rest[row : self._row] = array[row + 1 : self._row + 1]
         self._row = row
         arrays = {key: read_only(rest) for key, (_, rest) in self._pairs.items()}
+        if isinstance(self._coins, Coins):  # bits are not copied: their rows are named
+            coins: Any = self._coins.models(np.delete(np.arange(len(self._coins)), row))
+            return View(included=coins, signals=arrays)
         return View(included=arrays.pop(_COINS), signals=arrays)
 
 
-def _coins(models: View) -> Array:
-    """Coins of all models `(k, m)` bool, which leave-one-out has to know."""
+def _coins(models: View) -> Any:
+    """Coins of all models `(k, m)`, an array or bits, which leave-one-out has to know."""
     if models.included is None:
         raise DataError("leave-one-out needs the coins of every model; give View.included")
-    return np.asarray(models.included, dtype=bool)
+    return as_coins(models.included)
 
 
 def _split(values: Array, included: Array) -> tuple[Array, Array]:

@@ -15,6 +15,7 @@ import numpy as np
 from attacks.signals import _reading as reading
 from attacks.signals.logits import Logits
 from attacks.signals.predicted_classes import PredictedClasses
+from audit.core.coins import as_coins, of_models, some_models
 from audit.core.data import Array
 from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, UnitSpread
 from audit.core.protocols import Attack, Chooser
@@ -64,7 +65,7 @@ def evaluate(models: GameModels) -> Evaluation | None:
     rows = slice_of(finite)
     signals = {key: value[rows] for key, value in models.observed.signals.items()}
     everyone = LeaveOneOutModels(
-        views=View(signals=signals, included=insertion.planting.included[rows]),
+        views=View(signals=signals, included=some_models(insertion.planting.included, rows)),
         labels=models.labels,
         runs=int(np.sum(finite < insertion.planting.runs)),
         table=insertion.records,
@@ -91,11 +92,12 @@ def describe(
     Returns:
         None where a model has too few canaries on a side for rates to mean anything.
     """
-    included = np.asarray(models.views.included, dtype=bool)
+    included = as_coins(models.views.included)
     able = [(name, attack) for name, attack in attacks if attack.needs.references < len(included)]
     able = [(name, attack) for name, attack in able if not isinstance(attack, Chooser)] or able
-    sides = np.minimum(included.sum(axis=1), (~included).sum(axis=1))
-    if len(included) < 2 or not able or included.shape[1] < LEAST_CANARIES or sides.min() < 2:
+    members = included.sum(axis=1)
+    outside = included.shape[1] - members
+    if len(included) < 2 or not able or included.shape[1] < LEAST_CANARIES or np.minimum(members, outside).min() < 2:
         return None
     targets = _targets(*included.shape)
     views = reading.with_confidences(models.views, models.labels)
@@ -106,7 +108,7 @@ def describe(
         for name, attack in able
     }
     spreads = {name: leave_one_out.spreads(result, FPRS) for name, result in results.items()}
-    at_fpr = max(FOUND_AT, 1 / int((~included).sum(axis=1).min()))
+    at_fpr = max(FOUND_AT, 1 / int(outside.min()))
     leading = max(spreads, key=lambda name: spreads[name][0].mean)
     exposure = leave_one_out.exposure(results[leading], at_fpr)
     return Evaluation(
@@ -186,7 +188,7 @@ def _fidelity(models: LeaveOneOutModels) -> Fidelity | None:
     keys = models.views.signals.keys() if models.labels is not None else set()
     if Logits.key not in keys and PredictedClasses.key not in keys:
         return None
-    own = View(included=coins[runs:], signals=_rows(models.views, slice(runs, None)))
+    own = View(included=of_models(coins, slice(runs, None)), signals=_rows(models.views, slice(runs, None)))
     references = Resemblance(own, models.labels, models.room)
     targets = [View(labels=models.labels, signals=_rows(models.views, run)) for run in range(runs)]
     comparisons = [references.of(target, coins[run]) for run, target in enumerate(targets)]

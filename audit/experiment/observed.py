@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from audit.core.coins import Coins, of_models
 from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.training import Executed
@@ -76,8 +77,10 @@ def slice_of(models: Array) -> Array | slice:
     return slice(int(models[0]), int(models[-1]) + 1) if is_range else models
 
 
-def read_only(array: Array) -> Array:
+def read_only(array: Any) -> Any:
     """The same numbers, not to be written to: an attack that did would change what others read."""
+    if isinstance(array, Coins):
+        return array
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
@@ -91,7 +94,9 @@ def models_of(insertion: Insertion, jobs: Sequence[Order], store: Store) -> Game
     runs = int(np.sum(rows < insertion.play.runs))
     records = planting.canaries.records
     return GameModels(
-        insertion=replace(insertion, planting=replace(planting, included=planting.included[slice_of(rows)], runs=runs)),
+        insertion=replace(
+            insertion, planting=replace(planting, included=of_models(planting.included, slice_of(rows)), runs=runs)
+        ),
         observed=gather([job.key for job in by_start], store),
         labels=None if records is None or insertion.play.by_losses else records.labels,
         first=int(rows[0]),

@@ -7,12 +7,14 @@ decides its result.
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 
 from attacks.signals.logits import Logits
 from audit.core import event_reading
-from audit.core.data import Array, Canaries, Dataset
+from audit.core.coins import of_models
+from audit.core.data import Canaries, Dataset
 from audit.core.training import TrainingJob
 from audit.execution import code
 from audit.experiment.insertion import Insertion
@@ -35,8 +37,9 @@ def orders(insertion: Insertion, dataset: Dataset, execution: Execution) -> list
     complete = with_companions(dataset, canaries)
     for rows in play.portions(execution.models_per_job):
         make = functools.partial(
-            TrainingJob,
-            included=_of_copies(planting.included[rows.start : rows.stop], canaries.copies),
+            _training_job,
+            included=of_models(planting.included, slice(rows.start, rows.stop)),
+            copies=canaries.copies,
             seeds=tuple(seed.child("model", row) for row in rows),
             mechanism=recipe.run_event,
             model=recipe.model,
@@ -62,9 +65,10 @@ def orders(insertion: Insertion, dataset: Dataset, execution: Execution) -> list
     return jobs
 
 
-def _of_copies(included: Array, copies: int) -> Array:
-    """Coins of each copy of a canary: a view of those of canaries where there is one of each."""
-    return included if copies == 1 else np.repeat(included, copies, axis=1)
+def _training_job(*, included: Any, copies: int, **fields: Any) -> TrainingJob:
+    """A training job with the coins of each copy of a canary, which become an array where the job is done."""
+    coins = np.asarray(included, dtype=bool)
+    return TrainingJob(included=coins if copies == 1 else np.repeat(coins, copies, axis=1), **fields)
 
 
 def checkpoints(play: Play, canaries: Canaries, steps: int) -> tuple[int, ...]:

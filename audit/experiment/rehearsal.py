@@ -10,6 +10,7 @@ import numpy as np
 
 from audit.core import event_reading
 from audit.core.access import ROUNDS
+from audit.core.coins import of_models
 from audit.core.data import Array, Canaries, Dataset
 from audit.core.errors import ConfigError, ObservationError
 from audit.experiment.attack import score
@@ -82,7 +83,7 @@ def _playable(insertion: Insertion, models: Any) -> Insertion:
     """
     play, planting = insertion.play, insertion.planting
     rehearsal = rehearse(insertion, event_reading.steps(insertion.training.run_event), models)
-    coins = planting.included[play.runs :][: rehearsal.references, rehearsal.rows]
+    coins = planting.included[play.runs : play.runs + rehearsal.references, rehearsal.rows]
     balance = np.add.outer(np.arange(coins.shape[0]), np.arange(coins.shape[1])) % 2 == 1
     left_out = {}
     for attack in play.attacks:
@@ -112,7 +113,7 @@ def rehearse(insertion: Insertion, steps: int, models: Any) -> Rehearsal:
     numbers = sum(signal.size(models.classes, steps) for signal in signals) * (1 + references)
     limit = min(SCORE_RECORDS, max(RECORDS, NUMBERS // max(numbers, 1)))
     limit = QUERY_RECORDS if any(signal.source == "label_queries" for signal in signals) else limit
-    rows = _decisive(planting.included[play.runs :], len(planting.canaries), limit)
+    rows = _decisive(of_models(planting.included, slice(play.runs, None)), len(planting.canaries), limit)
     canaries = _rows_of(planting.canaries, rows)
     sources = {"steps", *ROUNDS} if canaries.are_gradients else ROUNDS if insertion.training.training else set()
     sources = sources & play.trained_for.released
@@ -135,7 +136,7 @@ def rehearse(insertion: Insertion, steps: int, models: Any) -> Rehearsal:
     )
 
 
-def _decisive(included: Array, count: int, limit: int) -> Array:
+def _decisive(included: Any, count: int, limit: int) -> Array:
     """Numbers of at most `limit` canaries: those that most and fewest references trained on, and the first ones."""
     members = included.sum(axis=0) if len(included) else np.zeros(count)
     order = [int(members.argmax()), int(members.argmin()), *range(count)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.signals import _reading as reading
+from audit.core.coins import as_coins
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.core.evaluation import Fidelity
@@ -31,7 +32,7 @@ class Resemblance:
         if len(references) < _FEWEST:
             raise DataError(_NEEDS)
         self._labels = labels
-        coins = np.asarray(references.included, dtype=bool)
+        coins = as_coins(references.included)
         members = int(coins.sum())
         self._pools = tuple(
             room(f"losses-{side}", (size,), np.float64) for side, size in enumerate((members, coins.size - members))

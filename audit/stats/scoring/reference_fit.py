@@ -35,6 +35,11 @@ class Side:
     fixed_std: float
 
 
+def memberships(included: Array) -> Array:
+    """Memberships as true and false: as they are where they say of themselves that they are, such as bits, else as an array."""
+    return included if np.dtype(getattr(included, "dtype", float)).kind == "b" else np.asarray(included, dtype=bool)
+
+
 def sides(values: Array, included: Array) -> tuple[Side, Side]:
     """The member and the nonmember side of signals `(k, m)`.
 
@@ -50,7 +55,7 @@ def sides(values: Array, included: Array) -> tuple[Side, Side]:
     >>> member.mean.tolist(), nonmember.mean.tolist(), round(member.fixed_std, 4)
     ([2.0], [0.0], 1.4142)
     """
-    values, included = np.asarray(values), np.asarray(included, dtype=bool)
+    values, included = np.asarray(values), memberships(included)
     if values.shape != included.shape:
         raise ValueError(f"signals of shape {values.shape} with memberships of shape {included.shape}; expected equal shapes")
     parts = _both_moments(values, included)
@@ -78,10 +83,10 @@ def leave_one_out(
         everyone: what `sides` gives for them, where it is at hand.
     """
     values = np.asarray(values, dtype=np.float64)
-    included = np.asarray(included, dtype=bool)
+    included = memberships(included)
     everyone = sides(values, included) if everyone is None else everyone
     shift = float(np.mean(everyone[0].mean - everyone[1].mean))
-    subset, coins = values[:models], included[:models]
+    subset, coins = values[:models], np.asarray(included[:models])
     parts = [_without_self(subset, mask, side) for mask, side in zip((coins, ~coins), everyone, strict=True)]
     (n_in, mean_in, squares_in), (n_out, mean_out, squares_out) = parts
     filled_in = np.where(n_in > 0, mean_in, mean_out + shift)
