@@ -160,6 +160,7 @@ PLAIN = ({"kind": "mlp", "hidden": [8]}, (5,))
 TRAININGS = {
     "plain": (*PLAIN, Technique(), None),
     "augmented": ({"kind": "cnn"}, (1, 8, 8), Technique(flip=True, shift=2, copies=2), None),
+    "cycles": (*PLAIN, Technique(encoder=(1.0, 0.5)), None),  # batches of the host, noise from counters
     "adaptive": (*PLAIN, Technique(clipping="adaptive"), None),
     "dropout": ({"factory": "tests.engine.cases:dropping", "arguments": {"raw": False}}, (5,), Technique(), None),
     "gradients": (*PLAIN, Technique(), Canaries(kind="dirac", description="", coordinates=np.arange(4), orthogonal=True)),
@@ -180,7 +181,7 @@ def test_a_training_from_counters_is_the_same_in_any_chunk_and_executed_as_accou
         np.testing.assert_array_equal(parts.executed.batch_sizes, whole.executed.batch_sizes)
     executed, generators = whole.executed, train(job, cases.silent, None, technique).executed
     np.testing.assert_array_equal(executed.population, generators.population)
-    assert not np.array_equal(executed.batch_sizes, generators.batch_sizes)
+    assert np.array_equal(executed.batch_sizes, generators.batch_sizes) == bool(technique.encoder)
     assert executed.noise_draws == generators.noise_draws
     chance = stats.chi2.cdf(executed.noise_draws * (executed.noise_multiplier / 1.5) ** 2, executed.noise_draws)
     assert technique.clipping == "adaptive" or ((chance > 1e-4) & (chance < 1 - 1e-4)).all()
