@@ -10,6 +10,7 @@ import numpy as np
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import DataError
+from audit.core.file_rows import rows_of
 from audit.core.files import file_sha256
 from audit.core.mapped_files import MappedFile, map_array
 from audit.core.record_arrays import scale_numbers
@@ -43,8 +44,9 @@ class Npy:
         whole_numbers: records reach the model as int64, for embeddings of categories and tokens.
 
     uint8 arrays of three or four axes are images, `(n, H, W)` or `(n, C, H, W)`, scaled to [-1, 1] a batch at a time; any other
-    array is taken as it is, as real numbers. Processes share the pages of the mapping; the file must not change meanwhile, and
-    must lie at the same path on every machine of a cluster.
+    array is taken as it is, as real numbers. Worker processes share the pages of a mapping; the one that runs the audit reads a
+    file of up to 256 MB at once and rows of a larger one. The file must not change meanwhile, and must lie at the same path on
+    every machine of a cluster.
     """
 
     path: str
@@ -75,7 +77,8 @@ class Npy:
             places = [locate(self.root, name) for name in pair]
             part = self._part(*places)
             digests = [file_sha256(place) for place in places]
-            parts.append(replace(part, file=MappedFile.at(places[0], part.inputs.shape, digests[0])))
+            file = MappedFile.at(places[0], part.inputs.shape, digests[0])
+            parts.append(replace(part, inputs=rows_of(places[0], part.inputs.shape), file=file))
             read += [(place.name, digest) for place, digest in zip(places, digests, strict=True)]
         scalings = [
             scaling_of(part.inputs, pair[0], whole_numbers=self.whole_numbers) for part, pair in zip(parts, pairs, strict=True)
