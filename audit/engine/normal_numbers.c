@@ -49,7 +49,7 @@ static inline float radius(float x) {
     int32_t bits;
     memcpy(&bits, &x, 4);
     int32_t power = (bits - 0x3f3504f3) >> 23;
-    bits -= power << 23;
+    bits -= power * (1 << 23);
     float m;
     memcpy(&m, &bits, 4);
     float f = m - 1.0f, square = f * f, e = (float)power;
