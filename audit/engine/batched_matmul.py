@@ -73,6 +73,8 @@ class _Rowwise(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, left: Tensor, right: Tensor, bias: Tensor | None) -> Tensor:  # type: ignore[override]
         ctx.save_for_backward(right)
+        if len(left) == 1:
+            return _linear(left[0], right[0], None if bias is None else bias[0]).unsqueeze(0)
         biases = [None] * len(left) if bias is None else list(bias)
         out = left.new_empty(left.shape[0], left.shape[1], right.shape[1])
         for place, block, weight_block, shift in zip(out, left, right, biases, strict=True):
@@ -82,6 +84,8 @@ class _Rowwise(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
         (right,) = ctx.saved_tensors
+        if len(signal) == 1:
+            return _linear(signal[0], right[0].t(), None).unsqueeze(0), None, None
         gradient = signal.new_empty(signal.shape[0], signal.shape[1], right.shape[2])
         for place, block, weight_block in zip(gradient, signal, right, strict=True):
             place.copy_(_linear(block, weight_block.t(), None))

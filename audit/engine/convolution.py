@@ -77,7 +77,7 @@ class ConvLayer(MatrixLayer):
         if use.inputs.dim() == 3:
             return super().squared_norms(use, signal, rows)
         single_image = use.inputs.shape[1] == rows and self.groups == 1 and "weight" in self.slots
-        if not single_image or not self.takes_ghost(signal.shape[3], math.prod(self.inner)):
+        if not single_image or not self.takes_ghost(signal.shape[3], math.prod(self.inner), rows):
             return self._whole_norms(use, signal, rows)
         arithmetic = self._arithmetic(use.inputs.shape[2:], signal.shape[3], signal.dtype)
         bias = 1.0 if "bias" in self.slots else 0.0

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from audit.engine.batched_matmul import weighted_rows
 from audit.engine.convolution_examples import batch_size, example_gradients, gram, takes_gram
 from audit.engine.convolution_patches import Geometry, geometry_of
 from audit.engine.gram_norms import squares_of_grams
@@ -105,9 +104,7 @@ class DirectConvLayer(EnsembleLayer):
 
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
         if use.gradients and factors is not None:
-            for role, gradient in use.gradients.items():
-                place = self.slots[role].view(total)
-                place.add_(weighted_rows(gradient.flatten(2), factors).view(place.shape))
+            super().add_weighted(use, signal, factors, total)
             return
         if factors is not None:
             signal = use.add_cancellation(signal, factors, total)

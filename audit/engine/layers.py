@@ -14,10 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from audit.engine.batched_matmul import add_outer, rowwise
+from audit.engine.batched_matmul import add_outer, rowwise, weighted_rows
 from audit.engine.dropout_streams import DropoutDraws
 from audit.engine.gram_norms import ghost_squares
 from audit.engine.parameter_layout import Slot
+
+# what Gram matrices may cost, in multiplications a number of an example's gradient, up to which they are cheaper than gradients
+# of all rows of a model: where these stay in the cache, and where they do not (measured: docs/performance.md)
+_CACHED_SHARE, _MEMORY_SHARE, _CACHED_NUMBERS = 4, 32, 1 << 20
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -146,7 +150,7 @@ class EnsembleLayer(nn.Module):
         gradients = use.gradients or self.example_gradients(use, signal, rows)
         for role, gradient in gradients.items():
             flat = gradient.flatten(2)
-            total_gradient = flat.sum(1) if factors is None else (flat * factors.unsqueeze(-1)).sum(1)
+            total_gradient = flat.sum(1) if factors is None else weighted_rows(flat, factors)
             self.slots[role].view(total).add_(total_gradient.view(-1, *self.slots[role].shape))
 
 
@@ -181,13 +185,15 @@ class MatrixLayer(EnsembleLayer):
             output = rowwise(columns, weight, bias)
         return self.tape.record(self, columns, output) if self.slots else output
 
-    def takes_ghost(self, positions: int, columns: int) -> bool:
+    def takes_ghost(self, positions: int, columns: int, rows: int) -> bool:
         """True where norms from Gram matrices are cheaper than per-example gradients (see docs/performance.md)."""
         if positions == 1:
             return True
         if self.ghost is not None:
             return self.ghost
-        return positions * positions * (columns + self.outputs) <= 4 * columns * self.outputs
+        numbers = columns * self.outputs
+        share = _CACHED_SHARE if rows * numbers <= _CACHED_NUMBERS else _MEMORY_SHARE
+        return positions * positions * (columns + self.outputs) <= share * numbers
 
     def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
         models, total_rows, columns = use.inputs.shape
@@ -197,7 +203,7 @@ class MatrixLayer(EnsembleLayer):
             norms = torch.linalg.vector_norm(use.inputs, dim=-1).square_().add_(bias)
             example_squares: Tensor = torch.linalg.vector_norm(signal, dim=-1).square_().mul_(norms)
             return example_squares
-        if "weight" not in self.slots or not self.takes_ghost(positions, columns):
+        if "weight" not in self.slots or not self.takes_ghost(positions, columns, rows):
             return self._whole_norms(use, signal, rows)
         inputs = use.inputs.view(models * rows, positions, columns)
         signals = signal.view(models * rows, positions, self.outputs)
@@ -252,9 +258,7 @@ class MatrixLayer(EnsembleLayer):
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
         if use.gradients and factors is not None:
             for role, gradient in use.gradients.items():
-                total_gradient = (
-                    (gradient.flatten(2) * factors.unsqueeze(-1)).sum(1).view(gradient.shape[0], *gradient.shape[2:])
-                )
+                total_gradient = weighted_rows(gradient.flatten(2), factors).view(-1, *gradient.shape[2:])
                 self.slots[role].view(total).add_(self.to_weight(total_gradient) if role == "weight" else total_gradient)
             return
         if factors is not None:
