@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from audit.core.data import Canaries
-from audit.core.errors import DataError
+from audit.core.errors import DataError, ExecutionMismatch
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.training import TrainedModels
@@ -285,6 +285,23 @@ def test_training_agrees_with_torch_and_not_with_the_chunk(mechanism: Repeated) 
     assert 0 <= whole.executed.recomputed.max() < 1e-5
     if noisy_steps(mechanism) is not None:
         np.testing.assert_allclose(whole.executed.noise_multiplier, plain.executed.noise_multiplier, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=12)], ids=["dpsgd", "plain"])
+def test_wrong_sums_end_the_training_at_the_third_step(mechanism: Repeated, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest, steps = CompiledGradients.add_rows, []
+
+    def wrong(self: CompiledGradients, *given: object) -> object:
+        clipping = honest(self, *given)  # type: ignore[arg-type]
+        given[-1][1][:, 0] *= 1.1  # type: ignore[index]
+        steps.append(given)
+        return clipping
+
+    monkeypatch.setattr(CompiledGradients, "add_rows", wrong)
+    job = cases.job(mechanism, model={"kind": "cnn"}, data=cases.dataset(SHAPE))
+    with pytest.raises(ExecutionMismatch, match="step 3"):
+        train(job, cases.silent, ON)
+    assert 0 < len(steps) < 20
 
 
 def test_adaptive_clipping_and_gradient_canaries_go_through_compiled_sums() -> None:
