@@ -11,11 +11,14 @@ from torch import Tensor
 from audit import plugins
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
+from audit.engine.equal_draws import EqualDraws
 from audit.engine.mixing import alike
 from audit.models.build import seeded_stream
 
 _SEEDS = 3  # of trials
+_PLACE_SEEDS = 16  # of trials of places: draws may have to pass a threshold that hardly moves
 _RECORDS = 16  # that are changed, one at a time
+_SIZES = (11, 13, 17, 19, 23)  # of batches whose length no other axis is likely to have
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +66,9 @@ def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None
     """Try an augmentation out on some `records` `(n, ...)`, on the CPU, at least two.
 
     One record is changed at a time: the views of all others have to be the same to the last bit, under the same draws. A
-    function that draws nothing has to give a record the same view at another place, and in a smaller batch: without a record
-    those behind it move up. Of one that draws this cannot be tried, since its draws move too: it has to treat all places
-    alike.
+    record has to have the same view at another place, and in a smaller batch: without a record those behind it move up. Draws
+    move, too, so every record is given the same ones for this (`EqualDraws`). Of a function whose draws cannot be replaced (a
+    `randperm`, several numbers a record along one axis) it cannot be tried: it has to treat all places alike.
 
     Raises:
         ConfigError: it fails, draws from another stream than the one that it is given, or gives no views of the records.
@@ -99,14 +102,28 @@ def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None
 
 
 def _refuse_places(augmentation: OwnAugmentation, records: Tensor) -> None:
-    """Raise `UnsupportedMechanism` where a function without draws gives a record another view at another place."""
-    generator, half = torch.Generator().manual_seed(0), len(records) // 2
-    start = generator.get_state()
-    views = [augmentation.views(batch.clone(), generator) for batch in (records, records.flip(0), records[:half])]
-    if not torch.equal(generator.get_state(), start):
-        return
-    same = alike if records.is_floating_point() else _equal
-    if not (same(views[1].flip(0), views[0]) and same(views[2], views[0][:half])):
+    """Raise `UnsupportedMechanism` where a record has another view at another place, given the same draws or none."""
+    sizes = [size for size in _SIZES if size <= len(records) and size not in records.shape[1:]]
+    fewer, more = (sizes[0], sizes[-1]) if len(sizes) > 1 else (len(records) // 2, len(records))
+    whole = records[:more]
+    for seed in range(_PLACE_SEEDS):
+        generator, free = torch.Generator().manual_seed(seed), set[str]()
+        start, views = generator.get_state(), []
+        for batch in (whole, whole.flip(0), whole[:fewer]):
+            with EqualDraws(len(batch), seed) as draws:
+                views.append(augmentation.views(batch.clone(), generator))
+            free |= draws.free
+        is_drawn = not torch.equal(generator.get_state(), start)
+        if free or (is_drawn and len(sizes) < 2):
+            return
+        _compare_places(augmentation, views)
+
+
+def _compare_places(augmentation: OwnAugmentation, views: list[Tensor]) -> None:
+    """Raise `UnsupportedMechanism` where views of records, of the same in reverse, and of the first ones are not the same."""
+    whole, reverse, first = views
+    same = alike if whole.is_floating_point() else _equal
+    if not (same(reverse.flip(0), whole) and same(first, whole[: len(first)])):
         raise UnsupportedMechanism(
             f"augmentation '{augmentation.name}': the view of a record changes with its place in the batch, or with the number "
             "of records, and both change for others where one record is taken out, so no clipping of one record's gradient "

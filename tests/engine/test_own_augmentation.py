@@ -13,6 +13,7 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
+from audit.engine.own_augmentation import augmentation_of, examine_augmentation
 from audit.engine.schedule import ScheduleSettings
 from audit.execution.code import foreign_modules
 from audit.trainers.dpsgd import DpSgdTrainer
@@ -50,6 +51,35 @@ def centred(inputs: Tensor, generator: torch.Generator) -> Tensor:
 def by_place(inputs: Tensor, generator: torch.Generator) -> Tensor:
     """The first record of a batch as it is: without it the second is."""
     return inputs * torch.arange(len(inputs), device=inputs.device).clamp(max=1).unsqueeze(1) + 1.0
+
+
+def noise_by_place(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    """Noise that grows along the batch."""
+    noise = torch.randn(inputs.shape, generator=generator, dtype=inputs.dtype)
+    return inputs + noise * torch.arange(len(inputs)).reshape(-1, *[1] * (inputs.dim() - 1))
+
+
+def erased_by_size(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    """More is left out in smaller batches."""
+    return inputs * (torch.rand(inputs.shape, generator=generator) > 1 / len(inputs))
+
+
+def moved(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    """Draws along the second axis, and a coin a record."""
+    shifts = torch.rand(2, len(inputs), generator=generator, dtype=inputs.dtype)
+    signs = torch.empty(len(inputs)).bernoulli_(0.5, generator=generator) * 2 - 1
+    each = (len(inputs), *[1] * (inputs.dim() - 1))
+    return (inputs + shifts[0].reshape(each) - shifts[1].reshape(each)) * signs.reshape(each)
+
+
+def one_by_one(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.stack([record + torch.randn(record.shape, generator=generator, dtype=record.dtype) for record in inputs])
+
+
+def pairs(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    """Two draws a record along one axis: nobody can tell whose they are."""
+    draws = torch.rand(2 * len(inputs), generator=generator, dtype=inputs.dtype).reshape(len(inputs), 2)
+    return inputs + draws.sum(1).reshape(-1, *[1] * (inputs.dim() - 1))
 
 
 def by_size(inputs: Tensor, generator: torch.Generator) -> Tensor:
@@ -119,7 +149,15 @@ def test_augmentation_that_mixes_records_is_refused(name: str) -> None:
         train(cases.job(NOISY), cases.silent, None, Technique(augmentation=named(name)))
 
 
-@pytest.mark.parametrize("name", ["by_place", "by_size"])
+@pytest.mark.parametrize("name", ["erased", "jittered", "moved", "one_by_one", "pairs", "curved"])
+@pytest.mark.parametrize("shape", [(9,), (13,), (1, 11, 13)])
+def test_draws_of_each_record_are_no_matter_of_its_place(name: str, shape: tuple[int, ...]) -> None:
+    records = torch.randn(40, *shape, generator=torch.Generator().manual_seed(0))
+    if name != "erased" or len(shape) == 1:
+        examine_augmentation(augmentation_of(named(name)), records)
+
+
+@pytest.mark.parametrize("name", ["by_place", "by_size", "noise_by_place", "erased_by_size"])
 def test_augmentation_by_a_records_place_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedMechanism, match="changes with its place in the batch, or with the number"):
         train(cases.job(NOISY), cases.silent, None, Technique(augmentation=named(name)))
