@@ -148,6 +148,7 @@ def check(
     nonmembers: Side,
     *,
     claim_epsilon: float | None = None,
+    claim_unit: str | None = None,
     delta: float = 1e-5,
     confidence: float = 0.95,
     coins: Array | None = None,
@@ -166,6 +167,8 @@ def check(
             `DataLoader`, or the path of an npz with x and y.
         nonmembers: records of the same kind that it was not trained on.
         claim_epsilon: what the training is claimed to be; it is held against what was proved.
+        claim_unit: "record" or "user", whom the claim protects. User where members and nonmembers are mappings that say, under
+            `unit` beside `x` and `y`, whose each record is: then one coin a user decides.
         coins: `(n,)` bool, that decided which records were trained on (`audit.draw_coins`); without them no epsilon follows.
         randomised_seed: in place of `coins`, the seed that they were drawn with.
         references: further models of one's own, for the attacks that compare; or `audit.ReferenceTraining`, which trains them.
@@ -184,6 +187,7 @@ def check(
         confidence=confidence,
         seed=seed,
         claim_epsilon=claim_epsilon,
+        claim_unit=claim_unit,
         coins=coins,
         randomised_seed=randomised_seed,
         overlap=overlap,

@@ -129,8 +129,11 @@ def _ridge(blocks: Sequence[Array], member: Array, generator: np.random.Generato
     smooth = _standardise(np.cos(whole @ waves + generator.uniform(0, 2 * np.pi, RANDOM_FEATURES)))
     pairs = [(whole, 0.1), (whole, 3.0), (smooth, 0.3), *((block, 0.1) for block in blocks)]
     predictions = [_left_out(features, targets, penalty) for features, penalty in pairs]
-    success = np.stack([(prediction * targets).sum(axis=0) / np.linalg.norm(prediction, axis=0) for prediction in predictions])
-    standing = (success - success.mean(axis=1, keepdims=True)) / success.std(axis=1, keepdims=True)
+    norms = [np.linalg.norm(prediction, axis=0) for prediction in predictions]  # 0 where labels, say, are all the same
+    scales = [np.where(norm > 0, norm, 1.0) for norm in norms]
+    success = np.stack([(fit * targets).sum(axis=0) / scale for fit, scale in zip(predictions, scales, strict=True)])
+    spread = success.std(axis=1, keepdims=True)
+    standing = (success - success.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1.0)
     best = standing.max(axis=0)
     auc, _ = _rank_test(predictions[int(np.argmax(standing[:, 0]))][:, 0], member, None)
     return auc, float(np.mean(best >= best[0]))

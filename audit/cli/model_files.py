@@ -55,17 +55,21 @@ class ModelFiles:
         import numpy as np
 
         from audit.experiment import inspection
+        from audit.experiment.units import order_of_units
 
         files = {"path": self.target, "members": self.members, "nonmembers": self.nonmembers}
         paths = {name: str(path) for name, path in files.items() if path is not None}
         subject = plugins.build(FOLDER, {"kind": self.kind, **paths, **self.options}, "--kind")
+        units = getattr(subject, "units", None)
+        places = np.arange(len(subject.included)) if units is None else order_of_units(units)
         return inspection.examine_outputs(
             subject.view,
             subject.included,
             _with_metadata(settings, getattr(subject, "metadata", {})),
             inputs=subject.inputs,
             groups=subject.groups,
-            index=None if self.target is None else np.arange(len(subject.included)),
+            units=units,
+            index=None if self.target is None else places,
             source=(", ".join(Path(path).name for path in paths.values()), subject.sha256),
             references=references,
         )

@@ -70,6 +70,10 @@ RandomisedSeed = Annotated[
     typer.Option(help="The seed itself. Other users of this machine can read it in the list of processes."),
 ]
 ClaimEpsilon = Annotated[float | None, typer.Option(help="The epsilon that the training claims at --delta.")]
+ClaimUnit = Annotated[
+    str | None,
+    typer.Option(help="Whom the claim protects: record, or user where records come with 'unit'. Default: user there."),
+]
 Delta = Annotated[float, typer.Option(help="Delta of every epsilon.")]
 Confidence = Annotated[float, typer.Option(help="Confidence with which all bounds hold together.")]
 Scorer = Annotated[list[str] | None, typer.Option(help="Attack to run; may repeat. Default: all that apply.")]

@@ -200,6 +200,7 @@ class Canaries:
         conduct: of canaries that are clients of a federated training and do worse than to send what they learned or were
             given; None for all others.
         aim: of the attack: "membership", or "backdoor" where labels of canaries are answers that planted records are to cause.
+        unit: what each canary stands for with all of its records ("user"); "" where it is one record.
         fitted_start: steps of training without privacy, on the records that all models share, that give every model of the
             game its initial weights; 0 where each draws its own.
         secret_tokens: of texts, the tokens `first <= token < stop` of which each token of a secret was drawn by equal chances;
@@ -224,6 +225,7 @@ class Canaries:
     queries: Records | None = None
     conduct: Conduct | None = None
     aim: str = "membership"
+    unit: str = ""
 
     def __post_init__(self) -> None:
         if self.copies < 1 or (self.copies > 1 and self.records is None):

@@ -58,6 +58,8 @@ class Game:
         aim: of the attack: "membership", or "backdoor" where planted records are to cause an answer.
         substitutes: where a coin leaves a canary out, another record stands in its place. Without them a coin adds or removes,
             from which nothing follows about replacing a record.
+        unit: what a coin decides on with all of its records ("user"); "" where it is a record. `copies` is then the most
+            records that one has, where what is proved is converted to a record, and 1 where it is about the unit.
     """
 
     adjacency: Adjacency
@@ -74,6 +76,7 @@ class Game:
     secret: str = ""
     aim: str = "membership"
     substitutes: bool = False
+    unit: str = ""
 
     @classmethod
     def of_scores(cls, name: str, count: int, adjacency: Adjacency = Adjacency.ADD_REMOVE, canary: str = "") -> Game:
@@ -137,7 +140,7 @@ class Game:
     @property
     def grouped(self) -> str:
         """Return what a group of records that change together consists of, in words."""
-        return "copies" if self.aim == "membership" and not self.secret else "records"
+        return "copies" if self.aim == "membership" and not (self.secret or self.unit) else "records"
 
     def at(self, access: Access) -> Game:
         """Return the game as an adversary with so much access plays it: noise is independent where single releases are seen."""
@@ -163,12 +166,14 @@ class Game:
             decision = f"each with one of {self.choices} values, drawn from a declared law"
         adversary = self.access.sees + (f", knowing {self.access.knowledge}," if self.access.knowledge else "")
         canary_name = self.canary or "canaries"
-        canary_name += f", {self.copies} {self.grouped} of each" if self.copies > 1 else ""
-        neighbours = {
-            Adjacency.ADD_REMOVE: "add or remove one record",
-            Adjacency.REPLACE_ONE: "replace one record",
-            Adjacency.ZERO_OUT: "zero out one record",
+        bound_on = "at most " if self.unit else ""
+        canary_name += f", {bound_on}{self.copies} {self.grouped} of each" if self.copies > 1 else ""
+        verb = {
+            Adjacency.ADD_REMOVE: "add or remove one",
+            Adjacency.REPLACE_ONE: "replace one",
+            Adjacency.ZERO_OUT: "zero out one",
         }[self.adjacency]
+        neighbours = f"{verb} {self.unit if self.unit and self.copies == 1 else 'record'}"
         return (
             f"{self.canaries} {canary_name} in each of {self.runs} training run(s), {decision}; the adversary sees {adversary} "
             f"and {self.references} reference model(s) of its own; neighbouring data sets: {neighbours}"

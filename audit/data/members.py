@@ -16,9 +16,11 @@ from audit.data import loaders
 from audit.data.archives import only_keys, read_npz
 from audit.data.source import array_sha256, class_labels, combined_sha256, finite_inputs, read_bytes
 
+_FURTHER = ("exact", "group", "index", "unit")
+
 Side = str | Path | Records | tuple[Any, Any] | Mapping[str, Any] | loaders.IndexSource | loaders.Loader
 """One side as a user gives it: an npz file with x and y, `Records`, `(x, y)` of arrays or tensors, a mapping with x, y and
-maybe group, index; or a `Dataset` or `DataLoader` of torch."""
+maybe group, index, unit; or a `Dataset` or `DataLoader` of torch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,6 +33,7 @@ class MemberEvidence:
         rows: `(n,)` position before any record was dropped: names of records follow from it.
         index: `(n,)` position among the coins, or None.
         groups: `(n,)` text, or None.
+        units: `(n,)` text, the user that each record belongs to, where one coin a user decided; or None.
         name: files read; `sha256` of them.
         omissions: records left out because they were on both sides.
     """
@@ -44,6 +47,7 @@ class MemberEvidence:
     name: str
     sha256: str
     omissions: int = 0
+    units: Array | None = None
 
 
 def gather(members: Side, nonmembers: Side) -> MemberEvidence:
@@ -67,7 +71,7 @@ def gather(members: Side, nonmembers: Side) -> MemberEvidence:
         )
     if sides[0]["y"].shape[1:] != sides[1]["y"].shape[1:]:
         raise DataError(f"members have y of shape {sides[0]['y'].shape}, nonmembers of shape {sides[1]['y'].shape}")
-    for key in ("group", "index"):
+    for key in ("group", "index", "unit"):
         if (sides[0][key] is None) != (sides[1][key] is None):
             raise DataError(f"one of members and nonmembers has '{key}', the other has not; give it in both or in neither")
     merged_arrays: dict[str, Any] = {
@@ -84,6 +88,7 @@ def gather(members: Side, nonmembers: Side) -> MemberEvidence:
         rows=np.arange(sum(counts)),
         index=merged_arrays["index"],
         groups=merged_arrays["group"],
+        units=merged_arrays["unit"],
         name=", ".join(name for name, _ in files) if files else "arrays in memory",
         sha256=combined_sha256(files) if files else array_sha256(merged_arrays["x"], merged_arrays["y"]),
     )
@@ -105,13 +110,13 @@ def _read(side: Side, name: str) -> tuple[dict[str, Array], str, bytes | None]:
         place = Path(side)
         content = read_bytes(place, name)
         arrays = read_npz(content, place)
-        only_keys(arrays, ("x", "y"), ("exact", "group", "index"), place)
+        only_keys(arrays, ("x", "y"), _FURTHER, place)
         return arrays, place.name, content
     if isinstance(side, Records):
         return {"x": side.inputs, "y": side.labels}, name, None
     if isinstance(side, Mapping):
         arrays = {key: loaders.array(value) for key, value in side.items()}
-        only_keys(arrays, ("x", "y"), ("exact", "group", "index"), Path(name))
+        only_keys(arrays, ("x", "y"), _FURTHER, Path(name))
         return arrays, name, None
     if isinstance(side, tuple) and len(side) == 2:
         return {"x": loaders.array(side[0]), "y": loaders.array(side[1])}, name, None
@@ -131,7 +136,7 @@ def _check_side(arrays: Mapping[str, Array], location: str) -> dict[str, Any]:
         raise DataError(f"{location}: x has shape {inputs.shape} and type {inputs.dtype}; expected numbers, (n, ...)")
     if len(inputs) == 0:
         raise DataError(f"{location}: no record; expected at least one member and one nonmember")
-    for key in ("y", "group", "index"):
+    for key in ("y", "group", "index", "unit"):
         if arrays.get(key) is not None and len(arrays[key]) != len(inputs):
             raise DataError(f"{location}: {len(inputs)} records in x but {len(arrays[key])} in {key}; expected as many of each")
     index = arrays.get("index")
@@ -141,6 +146,7 @@ def _check_side(arrays: Mapping[str, Array], location: str) -> dict[str, Any]:
         "x": inputs if inputs.dtype.kind in "biu" else finite_inputs(inputs.astype(np.float32), f"{location}: x"),
         "y": _truths(labels, f"{location}: y"),
         "group": None if arrays.get("group") is None else np.asarray(arrays["group"]).astype(str),
+        "unit": None if arrays.get("unit") is None else np.asarray(arrays["unit"]).astype(str),
         "index": index,
     }
 
@@ -196,6 +202,7 @@ def _take(evidence: MemberEvidence, mask: Array) -> MemberEvidence:
         rows=evidence.rows[mask],
         index=None if evidence.index is None else evidence.index[mask],
         groups=None if evidence.groups is None else evidence.groups[mask],
+        units=None if evidence.units is None else evidence.units[mask],
         name=evidence.name,
         sha256=evidence.sha256,
         omissions=int((~mask).sum()),

@@ -70,6 +70,7 @@ class Insertion:
             choices=1 if canaries.secrets is None else canaries.secrets.choices,
             secret="" if canaries.secrets is None else canaries.secrets.kind,
             aim=canaries.aim,
+            unit=canaries.unit,
         )
 
     def without(self, left_out: Mapping[str, str]) -> Insertion:
@@ -83,15 +84,15 @@ class Insertion:
 class BroughtRecords:
     """Canaries that somebody brought: the records of an audited model, for which there is nothing to make."""
 
-    records: Records
+    canaries: Canaries
 
     def __len__(self) -> int:
-        return len(self.records)
+        return len(self.canaries)
 
-    @property
-    def canaries(self) -> Canaries:
-        """The records as canaries."""
-        return Canaries(kind="given", description="records given as members and nonmembers", records=self.records)
+    @classmethod
+    def of(cls, records: Records) -> BroughtRecords:
+        """Return the records as canaries."""
+        return cls(canaries=Canaries(kind="given", description="records given as members and nonmembers", records=records))
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """The same, whatever is asked."""

@@ -13,7 +13,8 @@ from attacks.signals.losses import Losses
 from audit.bounds.budget import Budget
 from audit.checks import blind
 from audit.checks.membership import IMPLAUSIBLE, dependence_tail
-from audit.core.data import Array, Canaries, Planting, Records
+from audit.core.data import Array, Planting, Records
+from audit.core.errors import ConfigError
 from audit.core.provenance import DataSummary
 from audit.core.results import AuditReport, Check, Status
 from audit.core.views import Scores
@@ -30,6 +31,7 @@ from audit.experiment.provenance import of_settings
 from audit.experiment.records import RecordTable
 from audit.experiment.settings import Settings
 from audit.experiment.spec import Play
+from audit.experiment.units import of_users, remarks_on, user_records, users_of
 from audit.stats.scoring.signals import scaled_confidence
 
 SPLIT_NOTE = (
@@ -56,7 +58,8 @@ class Inspection:
     """A report and what it was made from.
 
     Attributes:
-        names: `(n,)` keyed names of the audited records; `included` `(n,)` bool; `labels` `(n,)` or None.
+        names: `(n,)` keyed names of the audited records, or of users where coins decided on those; `included` `(n,)` bool;
+            `labels` `(n,)` or None.
         scores: attack to `(n,)` scores.
         not_run: attack to the reason why it was skipped: what it needs was not given, or it ranks the records as another does.
     """
@@ -96,11 +99,18 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
     references = len(case.included) - 1
     by_coins, is_dependent = case.by_coins, _follow_coins(case)
     case = replace(case, by_coins=by_coins and not is_dependent)
+    users = users_of(case.evidence.units)
+    if users is None and settings.claim_unit == "user":
+        raise ConfigError("claim_unit is 'user', but no 'unit' says whose each record is; give 'unit' with x and y")
+    if users is not None and settings.claim_unit is None:
+        settings = replace(settings, claim_unit="user")
     if settings.proven_by is None:
         settings = replace(settings, proven_by=("auto",) if references and settings.scorers is None else ("loss",))
-    brought_records = BroughtRecords(records=Records(inputs=case.evidence.inputs, labels=case.evidence.labels))
+    brought_records = user_records(_records(case), users, settings.claim_unit)
     play = brought_play(settings, brought_records, len(case.included), case.models.released, by_coins=case.by_coins)
-    models, scores = _attack_models(case, settings, play, brought_records.canaries)
+    record_models = _record_models(case, settings, play)
+    models = record_models if users is None else of_users(record_models, users, brought_records.canaries)
+    models, scores = _attack_models(models, settings)
     play = models.insertion.play
     budget = Budget(
         delta=settings.delta, confidence=settings.confidence, comparisons=play.bounds, certificates=settings.certificates
@@ -112,19 +122,19 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
         name=settings.title or case.evidence.name,
         mechanism=None,
         stated_claims=stated_claims,
-        utility=utility.of_sides(models),
+        utility=utility.of_sides(record_models),
         checks=(case.membership, guard.check, *_of_references(case, by_coins=by_coins, dependent=is_dependent)),
         doubt=BIAS_CHECK if guard.has_bias else DEPENDENT_CHECK if is_dependent else "",
     )
     result = judge.conclude(training, [outcome])
     without_epsilon = DEPENDENT_NOTE if is_dependent else SPLIT_NOTE
     notes = [BIASED_NOTE] * guard.has_bias + [without_epsilon] * (not case.by_coins) + [*case.remarks]
-    notes += [*_low_accuracy(models), *_like_sides(models)]
+    notes += [*_low_accuracy(record_models), *_like_sides(record_models), *remarks_on(users, settings.claim_unit)]
     return Inspection(
         report=reporting.report([result], _frame(case, settings, budget, notes)),
         names=models.insertion.records.names,
-        included=case.evidence.included,
-        labels=case.labels,
+        included=np.asarray(models.insertion.planting.included[0]),
+        labels=case.labels if users is None else None,
         scores={score.attack: score.values for score in scores},
         not_run=_not_run(case, settings, play),
     )
@@ -141,11 +151,13 @@ def _not_run(case: InspectedCase, settings: Settings, play: Play) -> dict[str, s
     return {name: reason or repeats[name] for name, reason in reasons.items()}
 
 
-def _attack_models(case: InspectedCase, settings: Settings, play: Play, canaries: Canaries) -> tuple[GameModels, list[Scores]]:
-    """The models with the attacks that are kept, and their scores.
+def _records(case: InspectedCase) -> Records:
+    return Records(inputs=case.evidence.inputs, labels=case.evidence.labels)
 
-    Of attacks that nobody asked for by name, those that rank the records in a new way are kept.
-    """
+
+def _record_models(case: InspectedCase, settings: Settings, play: Play) -> GameModels:
+    """The models with what attacks read of every record."""
+    canaries = BroughtRecords.of(_records(case)).canaries
     besides = {Logits() if "outputs" in case.models.released else Losses()}
     planting = Planting(canaries=canaries, included=case.included, runs=1, by_coins=case.by_coins)
     signals = _with_medians(case, settings, play).read(play.signals(case.models.released, besides), canaries)
@@ -154,11 +166,20 @@ def _attack_models(case: InspectedCase, settings: Settings, play: Play, canaries
         observed=Observations(signals=signals, diverged=np.zeros(len(case.included), bool)),
         labels=case.labels,
     )
-    shared, attacks, scores, orders = attack.with_confidences(models), [], [], set()
+    return attack.with_confidences(models)
+
+
+def _attack_models(models: GameModels, settings: Settings) -> tuple[GameModels, list[Scores]]:
+    """The models with the attacks that are kept, and their scores.
+
+    Of attacks that nobody asked for by name, those that rank the canaries in a new way are kept.
+    """
+    signals, play = models.observed.signals, models.insertion.play
+    attacks, scores, orders = [], [], set()
     for attack_plan in play.attacks:
         if settings.scorers is None and not attack_plan.attack.needs.are_met_by(signals.keys()):
             continue  # the records have none of what it asks about
-        scores_of_attack = attack.score(shared, attack_plan)
+        scores_of_attack = attack.score(models, attack_plan)
         order = np.unique(scores_of_attack.values, return_inverse=True)[1].tobytes()
         if order not in orders or settings.scorers is not None or attack_plan.name in (settings.proven_by or ()):
             attacks.append(attack_plan)
@@ -196,16 +217,23 @@ def _table(case: InspectedCase, settings: Settings) -> RecordTable:
 def _guard(case: InspectedCase, settings: Settings) -> blind.Guard:
     if not case.evidence.inputs.size:
         return blind.NOT_RUN
-    inputs, truths = case.evidence.inputs, case.evidence.labels
-    if case.labels is None and truths.any():  # numbers, several labels or tokens: further columns
+    inputs, truths, labels, included = case.evidence.inputs, case.evidence.labels, case.labels, case.evidence.included
+    users = users_of(case.evidence.units)
+    if users is not None:  # records of one user are alike, so that one of each is compared
+        rows = users.draw_records(settings.stream.child("one record of each user").numpy())
+        inputs, truths, included = inputs[rows], truths[rows], included[rows]
+        labels = None if labels is None else labels[rows]
+    if labels is None and truths.any():  # numbers, several labels or tokens: further columns
         columns = [np.asarray(array).reshape(len(truths), -1) for array in (inputs, truths)]
         inputs = np.concatenate(columns, axis=1).astype(np.float64)
-    return blind.guard(inputs, case.labels, case.evidence.included, settings.stream)
+    return blind.guard(inputs, labels, included, settings.stream)
 
 
 def _follow_coins(case: InspectedCase) -> bool:
     """True where references were trained on records that the target's coins decided, as no coins of their own would have it."""
-    return case.by_coins and dependence_tail(case.included[0], case.included[1:]) < IMPLAUSIBLE
+    users = users_of(case.evidence.units)
+    included = case.included if users is None else users.coins(case.included, "references")
+    return case.by_coins and dependence_tail(included[0], included[1:]) < IMPLAUSIBLE
 
 
 def _of_references(case: InspectedCase, *, by_coins: bool, dependent: bool) -> tuple[Check, ...]:

@@ -29,7 +29,7 @@ from audit.checks.membership import draw_coins
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
-from audit.core.results import AuditReport
+from audit.core.results import AuditReport, Check
 from audit.core.views import View
 from audit.data.members import MemberEvidence, Side, gather, without_overlap
 from audit.experiment import brought
@@ -39,6 +39,7 @@ from audit.experiment.model_answers import Answers
 from audit.experiment.reference_training import ReferenceTraining
 from audit.experiment.scores import inspect_scores
 from audit.experiment.settings import Settings, record_name
+from audit.experiment.units import users_of
 
 __all__ = [
     "Inspection",
@@ -92,7 +93,7 @@ def examine(
     settings = settings or Settings()
     evidence = gather(members, nonmembers)
     whole = len(evidence.included)
-    membership_check = coins.membership_check(settings.coins, settings.randomised_seed, evidence.included, evidence.index)
+    membership_check = _membership(settings, evidence)
     evidence = without_overlap(evidence, settings.overlap, by_coins=membership_check[1])
     answers = _target_answers(target, evidence, references, settings)
     notes = answers.remarks
@@ -126,6 +127,7 @@ def examine_outputs(
     *,
     inputs: Array | None = None,
     groups: Array | None = None,
+    units: Array | None = None,
     index: Array | None = None,
     source: tuple[str, str] = ("predictions", ""),
     references: References | ReferenceTraining | None = None,
@@ -137,6 +139,7 @@ def examine_outputs(
         included: `(n,)` bool, which of them are members.
         inputs: `(n, ...)` where known; without them the first guard cannot run.
         groups: `(n,)` text that slices results.
+        units: `(n,)` the user that each record belongs to, where one coin a user decided on all of their records.
         index: `(n,)` position of each record among the coins; None where members, and nonmembers, are in the order of theirs.
         source: name of the file and sha256 of its bytes.
         references: outputs of further models of one's own for the same records; or, beside inputs, how to train them.
@@ -148,7 +151,6 @@ def examine_outputs(
     settings = settings or Settings()
     size, included = len(included), np.asarray(included, bool)
     checks.both_sides(included, "the audit")
-    membership_check = coins.membership_check(settings.coins, settings.randomised_seed, included, index)
     evidence = MemberEvidence(
         inputs=np.empty((size, 0), np.float32) if inputs is None else np.asarray(inputs),
         labels=np.zeros(size, np.int64) if view.labels is None else np.asarray(view.labels),
@@ -156,9 +158,11 @@ def examine_outputs(
         rows=np.arange(size),
         index=index,
         groups=groups,
+        units=units,
         name=source[0],
         sha256=source[1],
     )
+    membership_check = _membership(settings, evidence)
     form = next(name for name in ("logits", "errors", "losses") if view.get(name) is not None)
     values: dict[str, Any] = {form: np.asarray(view[form])}
     answers = Answers(**values)
@@ -173,6 +177,15 @@ def examine_outputs(
 def inspect_outputs(view: View, included: Array, settings: Settings | None = None, **settings_of_case: Any) -> AuditReport:
     """The report of `examine_outputs`, which says what can be given in `settings_of_case`."""
     return examine_outputs(view, included, settings, **settings_of_case).report
+
+
+def _membership(settings: Settings, evidence: MemberEvidence) -> tuple[Check, bool]:
+    """Return how membership was decided, of users where records come with them."""
+    users = users_of(evidence.units)
+    if users is None:
+        return coins.membership_check(settings.coins, settings.randomised_seed, evidence.included, evidence.index)
+    included = users.coins(evidence.included[None], "members and nonmembers")[0]
+    return coins.membership_check(settings.coins, settings.randomised_seed, included, users.of_index(evidence.index))
 
 
 def _references(
@@ -192,13 +205,14 @@ def _references(
                 "references are trained on records, and only outputs are given; give members and nonmembers as x, y"
             )
         rate = 0.5 if by_coins else float(evidence.included.mean())
-        return references.references(evidence.inputs, evidence.labels, rate, settings.stream.child("trained references"))
+        seed = settings.stream.child("trained references")
+        return references.references(evidence.inputs, evidence.labels, rate, seed, users_of(evidence.units))
     if references.included.shape[1] != whole:
         raise DataError(
             f"references.included has a column for {references.included.shape[1]} records but {whole} members and nonmembers "
             "are given; expected as many, members first (or in the order of the coins where records carry an index)"
         )
-    return references.of(evidence.rows if evidence.index is None else evidence.index)
+    return references.of(evidence.rows if evidence.index is None or evidence.units is not None else evidence.index)
 
 
 def _case(answers: Answers, evidence: MemberEvidence, references: References | None, has_labels: bool = True) -> InspectedCase:

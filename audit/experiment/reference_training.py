@@ -24,6 +24,7 @@ from audit.data.source import array_sha256
 from audit.execution import code, run_folder
 from audit.experiment.brought import References, query_model
 from audit.experiment.model_answers import Answers
+from audit.experiment.units import Users
 
 LOG = logging.getLogger("audit")
 RATES = (0.2, 0.8)
@@ -78,7 +79,7 @@ class ReferenceTraining:
         """The top-level module that holds the function; empty where its source is not known."""
         return code.foreign_modules([self.name])
 
-    def references(self, inputs: Array, labels: Array, rate: float, seed: Seed) -> References:
+    def references(self, inputs: Array, labels: Array, rate: float, seed: Seed, users: Users | None = None) -> References:
         """Train on random halves, or other shares, of the records.
 
         Args:
@@ -86,6 +87,7 @@ class ReferenceTraining:
             labels: `(n,)`.
             rate: chance of each record to be in the training set of each model; kept within `RATES`.
             seed: of coins and trainings.
+            users: whose records are in or out together; None draws a coin for each record.
 
         Raises:
             DataError: a model's outputs have another shape than the others', or its coins chose no record.
@@ -93,7 +95,9 @@ class ReferenceTraining:
             OutputError: the folder cannot be written.
         """
         share = min(max(rate, RATES[0]), RATES[1])
-        included = np.stack([seed.child("coins", run).numpy().random(len(labels)) < share for run in range(self.runs)])
+        streams = [seed.child("coins", run).numpy() for run in range(self.runs)]
+        draws = [random.random(len(labels)) < share if users is None else users.draw(random, share) for random in streams]
+        included = np.stack(draws)
         answers = self.answers(inputs, labels, included, seed)
         values: dict[str, Any] = {answers[0].form: np.stack([answer.values for answer in answers])}
         return References(included=included, **values)

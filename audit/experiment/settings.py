@@ -29,6 +29,8 @@ class Settings:
         seed: of the negative control and the guard.
         record_key: hexadecimal text that the records' names are keyed with; None draws one, to be kept apart from the report.
         claim_epsilon: what the owner states for the training, or None.
+        claim_unit: whom the claim protects: "record", or "user" where records come with their users (`unit`); None takes user
+            there. Bounds are about the same: what coins of users prove is converted by group privacy for a claim of records.
         adjacency: which neighbouring data sets the coins decided between, and the claim speaks of; of a trained model
             "add_remove" alone, since its records were in or out. With a table of scores "replace_one" states that another
             record stood in the place of each that was left out.
@@ -51,6 +53,7 @@ class Settings:
     confidence: float = 0.95
     seed: int = 0
     claim_epsilon: float | None = None
+    claim_unit: str | None = None
     adjacency: Adjacency = Adjacency.ADD_REMOVE
     coins: Array | None = None
     randomised_seed: int | None = None
@@ -77,6 +80,8 @@ class Settings:
             checks.nonnegative(self.claim_epsilon, "claim_epsilon")
         if self.coins is not None and self.randomised_seed is not None:
             raise ConfigError("both coins and randomised_seed are given; give the coins, or the seed that they follow from")
+        if self.claim_unit not in (None, "record", "user"):
+            raise ConfigError(f"claim_unit is {self.claim_unit!r}; expected 'record' or 'user'")
         if self.overlap not in ("refuse", "drop"):
             raise ConfigError(f"overlap is {self.overlap!r}; expected 'refuse' or 'drop'")
         provers = self.proven_by or ("loss",)
@@ -105,7 +110,8 @@ class Settings:
         """The claim as a tuple of at most one."""
         if self.claim_epsilon is None:
             return ()
-        return (Claim(epsilon=self.claim_epsilon, delta=self.delta, adjacency=self.adjacency, source=DECLARED),)
+        unit = "user" if self.claim_unit == "user" else "example"
+        return (Claim(epsilon=self.claim_epsilon, delta=self.delta, adjacency=self.adjacency, source=DECLARED, unit=unit),)
 
     def text(self, **facts: object) -> str:
         """The settings, and `facts` about the audited model, as canonical YAML."""
@@ -114,6 +120,7 @@ class Settings:
             "confidence",
             "seed",
             "claim_epsilon",
+            *(("claim_unit",) if self.claim_unit is not None else ()),
             "adjacency",
             "randomised_seed",
             "overlap",

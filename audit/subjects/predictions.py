@@ -18,7 +18,7 @@ from audit.data.frames import read_table
 from audit.data.source import class_labels, combined_sha256, finite_inputs, memberships, numbered, read_bytes
 
 _FORMS = ("logits", "probabilities", "losses", "errors")
-_FURTHER = ("labels", "member", "group", "x")
+_FURTHER = ("labels", "member", "group", "unit", "x")
 _COLUMN = re.compile(r"(logit|probability)s?_(\d+)")
 _SINGULAR = {"loss": "losses", "label": "labels", "error": "errors"}
 _WITHOUT_CLASSES = ("losses", "errors")
@@ -38,7 +38,7 @@ class Predictions:
     Attributes:
         path: one file with `member`; or else
         members, nonmembers: two files without it.
-        view, included, inputs, groups: what was read; `sha256` of the bytes.
+        view, included, inputs, groups, units: what was read; `sha256` of the bytes.
         metadata: what an npz file with `member` says of the training (`audit.data.exchange`).
     """
 
@@ -51,6 +51,7 @@ class Predictions:
     included: Array = field(init=False, repr=False)
     inputs: Array | None = field(init=False, repr=False)
     groups: Array | None = field(init=False, repr=False)
+    units: Array | None = field(init=False, repr=False)
     sha256: str = field(init=False, repr=False)
     metadata: dict[str, Any] = field(init=False, repr=False, default_factory=dict)
 
@@ -100,6 +101,7 @@ class Predictions:
         object.__setattr__(self, "included", memberships(arrays["member"], f"{names}: member"))
         object.__setattr__(self, "inputs", arrays.get("x"))
         object.__setattr__(self, "groups", arrays["group"].astype(str) if "group" in arrays else None)
+        object.__setattr__(self, "units", arrays["unit"].astype(str) if "unit" in arrays else None)
 
 
 def _check_names(arrays: dict[str, Array], place: Path) -> dict[str, Array]:
@@ -109,7 +111,7 @@ def _check_names(arrays: dict[str, Array], place: Path) -> dict[str, Array]:
         raise DataError(
             f"{place} holds {', '.join(unknown)}, which no file of recorded predictions has; expected one of "
             f"{', '.join(_FORMS)} (columns logit_0, probability_0, "
-            f"loss, error) and {', '.join(_FURTHER)} (columns label, member, group)"
+            f"loss, error) and {', '.join(_FURTHER)} (columns label, member, group, unit)"
         )
     return arrays
 
