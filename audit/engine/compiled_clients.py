@@ -1,4 +1,4 @@
-"""The local steps of clients whose model is a chain of linear layers, as one call to compiled code."""
+"""The local steps of clients whose model compiled code covers, as one call to it."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ import torch
 from torch import Tensor, nn
 
 from audit.engine.compile_c import library
-from audit.engine.compiled_gradients import check_records, worth_compiling
-from audit.engine.compiled_mlp import SOURCE, Chain, ChainStruct, chain_of, workspace
+from audit.engine.compiled_cnn import Network
+from audit.engine.compiled_gradients import COVERED, check_records, compilable, worth_compiling
+from audit.engine.compiled_mlp import Chain
 from audit.engine.record_rows import RecordRows
 
 log = logging.getLogger(__name__)
 
 _WHOLE, _MEMORY = ctypes.c_int64, ctypes.c_void_p
-_ARGUMENTS: tuple[Any, ...] = (ctypes.POINTER(ChainStruct), _WHOLE, *[_MEMORY] * 5, _WHOLE, _WHOLE, ctypes.c_float, _MEMORY)
+_ARGUMENTS: tuple[Any, ...] = (_MEMORY, _WHOLE, *[_MEMORY] * 5, _WHOLE, _WHOLE, ctypes.c_float, _MEMORY)
 
 
 class ClientSteps:
     """Gradient steps of many models in float32 on a CPU, each on rows of its own and while it is in the cache.
 
     Args:
-        chain: the model.
+        architecture: of the model.
         cdll: compiled code.
         records: inputs and labels, read where they lie.
 
     Raises:
-        DataError: records of another size or type than the chain's, or labels that it has no output for.
+        DataError: records of another size or type than the model's, or labels that it has no output for.
     """
 
-    def __init__(self, chain: Chain, cdll: ctypes.CDLL, records: tuple[Tensor, Tensor]) -> None:
+    def __init__(self, architecture: Chain | Network, cdll: ctypes.CDLL, records: tuple[Tensor, Tensor]) -> None:
         self.inputs, self.labels = (part.contiguous() for part in records)
-        check_records(self.inputs, self.labels, chain.sizes)
-        self._struct = ChainStruct.of(chain)
-        self._struct.classes = int(self.labels.dtype == torch.int64)
-        self._width = chain.width
-        self._steps = cdll.chain_steps
+        check_records(self.inputs, self.labels, architecture.sizes)
+        self._struct = architecture.struct()
+        self._struct.chain.classes = int(self.labels.dtype == torch.int64)
+        self._width = int(self._struct.chain.width)
+        self._steps = cdll[f"{architecture.prefix}_steps"]
         self._steps.restype, self._steps.argtypes = None, _ARGUMENTS
-        self._work = torch.zeros(workspace(self._struct, cdll) + chain.width)
+        self._work = torch.zeros(self._struct.floats(cdll) + self._width)
 
     def descend(self, flat: Tensor, rows: Tensor, real: Tensor, rate: float) -> None:
         """Move models along the mean gradients of their rows, in place.
@@ -56,7 +57,7 @@ class ClientSteps:
         rows, real = rows.contiguous(), real.contiguous()
         tensors = (flat, self.inputs, self.labels, rows, real)
         pointers = (tensor.data_ptr() for tensor in tensors)
-        self._steps(ctypes.byref(self._struct), len(flat), *pointers, *rows.shape[1:], rate, self._work.data_ptr())
+        self._steps(ctypes.addressof(self._struct), len(flat), *pointers, *rows.shape[1:], rate, self._work.data_ptr())
 
 
 def client_steps(
@@ -73,20 +74,20 @@ def client_steps(
     if setting == "off":
         return None
     inputs, labels = records
-    chain = chain_of(module)
+    architecture = compilable(module, tuple(inputs.shape[1:]))
     reasons = {
-        "the model is not a chain of linear layers with ReLU or Tanh": chain is None,
+        f"the model is not {COVERED}": architecture is None,
         "the device is not a CPU": inputs.device.type != "cpu",
         "records are read where they lie": isinstance(inputs, RecordRows),
         "records are not float32": isinstance(inputs, Tensor) and inputs.dtype != torch.float32,
         "there are several labels a record": labels.dim() != 1 or labels.dtype == torch.bool,
     }
     against = [reason for reason, holds in reasons.items() if holds]
-    if against or chain is None or isinstance(inputs, RecordRows):
+    if against or architecture is None or isinstance(inputs, RecordRows):
         if setting == "on":
             log.warning("compile: on has no effect: %s", "; ".join(against))
         return None
-    if setting == "auto" and not worth_compiling(chain, examples):
+    if setting == "auto" and not worth_compiling(architecture, examples):
         return None
-    code = library(SOURCE)
-    return None if code is None else ClientSteps(chain, code, (inputs, labels))
+    code = library(architecture.source)
+    return None if code is None else ClientSteps(architecture, code, (inputs, labels))

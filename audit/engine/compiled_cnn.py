@@ -55,6 +55,15 @@ class Network:
         return SOURCE
 
     @property
+    def prefix(self) -> str:
+        """The beginning of the names of its functions."""
+        return "conv"
+
+    def struct(self) -> NetworkStruct:
+        """Return this network as compiled code reads it."""
+        return NetworkStruct.of(self)
+
+    @property
     def sizes(self) -> tuple[int, ...]:
         """Numbers of a record, of what the linear layers take, and of what each of them returns."""
         return math.prod(self.shape), *self.tail.sizes

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from audit.core.errors import DataError
 from audit.engine.clipping import Clip, Clipping, Rows, all_finite
 from audit.engine.compile_c import library
-from audit.engine.compiled_cnn import Network, NetworkStruct, network_of
-from audit.engine.compiled_mlp import Chain, ChainStruct, chain_of, workspace
+from audit.engine.compiled_cnn import Network, network_of
+from audit.engine.compiled_mlp import Chain, chain_of
 from audit.engine.ghost_clipping import TapeGradients
 
 COMPILE = ("off", "auto", "on")
@@ -67,16 +67,10 @@ class CompiledGradients(TapeGradients):
     ) -> None:
         super().__init__(module, state)
         self._sizes = architecture.sizes
-        if isinstance(architecture, Network):
-            network = NetworkStruct.of(architecture)
-            self._struct: ctypes.Structure = network
-            self._chain, self._sums = network.chain, cdll.conv_sums
-            floats = network.floats(cdll)
-        else:
-            self._struct = self._chain = ChainStruct.of(architecture)
-            self._sums, floats = cdll.chain_sums, workspace(self._chain, cdll)
+        self._struct = architecture.struct()
+        self._sums = cdll[f"{architecture.prefix}_sums"]
         self._sums.restype, self._sums.argtypes = None, _ARGUMENTS
-        self._work = torch.zeros(floats)
+        self._work = torch.zeros(self._struct.floats(cdll))
         self._valid_labels: Tensor | None = None
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
@@ -107,7 +101,7 @@ class CompiledGradients(TapeGradients):
         bounds = None
         if clip is not None:
             bounds = clip.norm.flatten() if isinstance(clip.norm, Tensor) else torch.full((self.models,), float(clip.norm))
-        self._chain.classes = int(labels.dtype == torch.int64)
+        self._struct.chain.classes = int(labels.dtype == torch.int64)
         before, after = (self.flat, total, inputs, labels, indices, mask), (norms, clipped_norms, self._work)
         self._sums(
             ctypes.addressof(self._struct),

@@ -39,6 +39,15 @@ class Chain:
         return SOURCE
 
     @property
+    def prefix(self) -> str:
+        """The beginning of the names of its functions."""
+        return "chain"
+
+    def struct(self) -> ChainStruct:
+        """Return this chain as compiled code reads it."""
+        return ChainStruct.of(self)
+
+    @property
     def operations(self) -> int:
         """Floating-point operations of one example: forward, signals back, clipped sum."""
         products = [left * right for left, right in pairwise(self.sizes)]
@@ -102,11 +111,15 @@ class ChainStruct(ctypes.Structure):
             sizes=sizes, weights=weights, biases=biases,
         )  # fmt: skip
 
+    @property
+    def chain(self) -> ChainStruct:
+        """This chain: a network has one at its end."""
+        return self
 
-def workspace(struct: ChainStruct, cdll: ctypes.CDLL) -> int:
-    """Return how many floats compiled code needs beside the models."""
-    cdll.chain_workspace.restype = ctypes.c_int64
-    return int(cdll.chain_workspace(ctypes.byref(struct)))
+    def floats(self, cdll: ctypes.CDLL) -> int:
+        """Return how many floats compiled code needs beside the models."""
+        cdll.chain_workspace.restype = ctypes.c_int64
+        return int(cdll.chain_workspace(ctypes.byref(self)))
 
 
 def _numbers(values: tuple[int, ...]) -> ctypes.Array[ctypes.c_int64]:

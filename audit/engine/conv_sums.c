@@ -157,3 +157,21 @@ void conv_sums(const network *n, int64_t models, const float *flat, float *total
         one_model(n, flat + m * width, total + m * width, data, labels, chosen + m * rows, mask + m * rows, rows,
                   clip ? clip + m : 0, per_layer, norms + m * rows, left + m * rows, work);
 }
+
+/* Takes gradient steps with many models, each on rows of its own, as chain_steps() does: in each step a model loses `rate`
+   times the mean gradient of the rows that `mask` marks, and stays where there are none. */
+void conv_steps(const network *n, int64_t models, float *flat, const float *data, const void *labels, const int64_t *chosen,
+                const uint8_t *mask, int64_t steps, int64_t rows, float rate, float *work) {
+    int64_t width = n->tail->width;
+    float *total = work, *rest = work + width;
+    for (int64_t number = 0; number < models * steps; number++) {
+        float *own = flat + number / steps * width;
+        int64_t count = 0;
+        for (int64_t i = 0; i < rows; i++) count += mask[number * rows + i] != 0;
+        if (!count) continue;
+        memset(total, 0, sizeof(float) * width);
+        one_model(n, own, total, data, labels, chosen + number * rows, mask + number * rows, rows, 0, 0, 0, 0, rest);
+        float share = rate / count;
+        for (int64_t j = 0; j < width; j++) own[j] -= share * total[j];
+    }
+}

@@ -20,6 +20,7 @@ from audit.engine import compile_c
 from audit.engine.adaptive_clipping import Quantile
 from audit.engine.clip_check import plain_gradient
 from audit.engine.clipping import Clip, Rows, stacked_state
+from audit.engine.compiled_clients import client_steps
 from audit.engine.compiled_cnn import SOURCE, network_of
 from audit.engine.compiled_gradients import CompiledGradients, compilable, compiled_gradients
 from audit.engine.dp_options import Technique
@@ -313,6 +314,25 @@ def test_adaptive_clipping_and_gradient_canaries_go_through_compiled_sums() -> N
     planted = cases.job(NOISY, canaries=canaries, model={"kind": "cnn"}, data=cases.dataset(SHAPE))
     one, other = (train(planted, cases.silent, settings) for settings in (ScheduleSettings(), ON))
     np.testing.assert_allclose(one.products, other.products, atol=1e-4)
+
+
+def test_local_steps_of_clients_equal_those_in_double_precision() -> None:
+    compiled, exact, module = pair("odd, overlapping")
+    generator = torch.Generator().manual_seed(3)
+    records = torch.randn(30, 3, 17, 13, generator=generator), torch.randint(0, 3, (30,), generator=generator)
+    rows, real = torch.randint(0, 30, (2, 4, 20), generator=generator), torch.rand(2, 4, 20, generator=generator) < 0.6
+    real[1, 2] = False  # a step without records
+    steps = client_steps(module, records, "on", 1.0)
+    assert steps is not None
+    flat = compiled.flat.clone()
+    steps.descend(flat, rows, real, 0.3)
+    for step in range(4):
+        total, places = torch.zeros_like(exact.flat), rows[:, step].flatten()
+        batch = Rows(inputs=records[0][places].double(), labels=records[1][places], mask=real[:, step])
+        exact.add_sum(batch, None, total)
+        exact.flat.sub_(0.3 * total / real[:, step].sum(1, keepdim=True).clamp(min=1))
+    assert float((flat - exact.flat).abs().max() / exact.flat.abs().max()) < TIGHT
+    assert not torch.equal(flat, compiled.flat)
 
 
 @pytest.mark.parametrize("way", ["size", "shape", "numbers", "flatten", "pooled first"])
