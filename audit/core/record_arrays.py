@@ -200,6 +200,29 @@ class Concatenation(RecordArray):
                 part.check_files()
 
 
+class SideBySide(RecordArray):
+    """Several arrays of the same records, the numbers of each in one row, for models of several inputs.
+
+    Args:
+        parts: `(n, ...)` each, at least one.
+    """
+
+    def __init__(self, parts: Sequence[RecordArray]) -> None:
+        self._parts = tuple(parts)
+        self.shape = (len(parts[0]), sum(int(np.prod(part.shape[1:])) for part in parts))
+        self.dtype = np.dtype(np.int64 if all(part.dtype.kind == "i" for part in parts) else np.float32)
+
+    def rows(self, index: NDArray[np.intp]) -> NDArray[Any]:
+        return np.concatenate([part.rows(index).reshape(len(index), -1).astype(self.dtype) for part in self._parts], axis=1)
+
+    def take_rows(self, index: Any) -> SideBySide:
+        return SideBySide([part.take_rows(index) for part in self._parts])
+
+    def check_files(self) -> None:
+        for part in self._parts:
+            part.check_files()
+
+
 class _Subset(RecordArray):
     """Some rows of another."""
 

@@ -69,9 +69,15 @@ def side_by_side(pieces: Mapping[str, Array], place: object) -> Array:
     if "f" not in kinds.values():
         return np.concatenate([piece.astype(np.int64) for piece in flat.values()], axis=1)
     for name, piece in flat.items():
-        if piece.dtype.kind != "f" and piece.size and max(abs(int(piece.min())), abs(int(piece.max()))) > _EXACT:
-            raise DataError(f"{place}: {name} holds whole numbers beyond 2^24, which float32 cannot hold beside real numbers")
+        if piece.dtype.kind != "f":
+            refuse_large(piece, f"{place}: {name}")
     return np.concatenate([piece.astype(np.float64) for piece in flat.values()], axis=1)
+
+
+def refuse_large(piece: Array, location: str) -> None:
+    """Raise `DataError` where whole numbers are beyond what float32 holds of them."""
+    if piece.size and max(abs(int(piece.min())), abs(int(piece.max()))) > _EXACT:
+        raise DataError(f"{location} holds whole numbers beyond 2^24, which float32 cannot hold beside real numbers")
 
 
 LABELS: Mapping[str, Callable[[Array, int | None, str], Array]] = {

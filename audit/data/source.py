@@ -20,7 +20,7 @@ from audit.core.data import Array, Vocabulary
 from audit.core.errors import ConfigError, DataError
 from audit.core.events import Unit
 from audit.core.mapped_files import MappedFile
-from audit.core.record_arrays import RawArray, scale_numbers
+from audit.core.record_arrays import RawArray, RecordArray, scale_numbers
 
 DAMAGE = (
     ValueError,
@@ -51,7 +51,7 @@ class Part:
     """Records as they were read: `inputs` `(n, ...)` in their own type, `labels` `(n,)`, `groups` `(n,)` text or None.
 
     `owners` `(n,)` text names the client that each record belongs to, where the source says so. `file` is the one that `inputs`
-    is mapped from, None where it lies in memory.
+    is mapped from, None where it lies in memory. `inputs` that are a `RecordArray` are scaled already.
     """
 
     inputs: Array
@@ -122,6 +122,8 @@ class Scaling:
         Raises:
             DataError: a value is too large for float32.
         """
+        if isinstance(part.inputs, RecordArray):
+            return part.inputs.take_rows(index)
         size = len(index) * int(np.prod(part.inputs.shape[1:]))
         if part.file is None and (self.whole or part.inputs.dtype != np.uint8 or 4 * size <= _COPY_BYTES):
             return self.apply(part.inputs[index])

@@ -17,7 +17,7 @@ from torch import nn
 
 from audit.core import file_rows
 from audit.core.data import Canaries, Dataset, Records
-from audit.core.errors import DataError
+from audit.core.errors import ConfigError, DataError
 from audit.core.events import dp_sgd, sgd
 from audit.core.file_rows import FileRows
 from audit.core.record_arrays import Concatenation, RawArray, RecordArray, concatenate, scale_numbers
@@ -229,6 +229,38 @@ def test_a_mapped_file_holds_what_an_npz_file_holds(kind: str, tmp_path: Path) -
         assert isinstance(one.inputs, RecordArray) and np.array_equal(np.asarray(one.inputs), other.inputs)
         assert one.inputs.dtype == other.inputs.dtype and np.array_equal(one.labels, other.labels)
     assert dataset_digest(mapped) == dataset_digest(whole), "a run goes on from either form"
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_several_files_stand_side_by_side_as_arrays_of_an_npz_file_do(whole: bool, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    ids, mask = random.integers(0, 1000, (50, 4)), random.integers(0, 2, (50, 2, 2), dtype=np.uint8)
+    last = mask if whole else random.normal(size=(50, 3))
+    for name, array in {"ids": ids, "mask": mask, "last": last, "y": np.arange(50) % 3}.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    np.savez(tmp_path / "a.npz", ids=ids, mask=mask, last=last, y=np.arange(50) % 3)
+    shared = {"root": str(tmp_path), "train": 20, "pool": 10, "whole_numbers": whole}
+    files = {"kind": "npy", "path": "ids.npy", "labels": "y.npy", "arrays": ["mask.npy", "last.npy"], **shared}
+    mapped = load(files, SEED)
+    dense = load({"kind": "npz", "path": "a.npz", "arrays": ["ids", "mask", "last"], **shared}, SEED)
+    assert isinstance(mapped.train.inputs, RecordArray) and mapped.train.inputs.shape == dense.train.inputs.shape
+    assert mapped.train.inputs.dtype == dense.train.inputs.dtype and dataset_digest(mapped) == dataset_digest(dense)
+    assert dataset_digest(pickle.loads(pickle.dumps(mapped))) == dataset_digest(dense)
+    np.save(tmp_path / "mask.npy", mask[::-1] + 1)
+    with pytest.raises(DataError, match=r"mask.npy was changed, moved or removed"):
+        mapped.pool.inputs.check_files()
+    np.save(tmp_path / "mask.npy", mask[:49])
+    with pytest.raises(DataError, match=r"mask.npy holds uint8 \(49, 2, 2\); expected numbers, \(50, ...\)"):
+        load(files, SEED)
+    np.save(tmp_path / "mask.npy", np.full((50, 1), 2**24 + 1))
+    if not whole:
+        with pytest.raises(DataError, match=r"mask.npy holds whole numbers beyond 2\^24"):
+            load(files, SEED)
+    for wrong in ("mask.npy", ["mask.npy", "mask.npy"], ["ids.npy"], [3]):
+        with pytest.raises(ConfigError, match="expected a list of different npy files"):
+            load({**files, "arrays": wrong}, SEED)
+    with pytest.raises(ConfigError, match="expected as many"):
+        load({**files, "test_arrays": ["mask.npy"]}, SEED)
 
 
 def test_a_mapping_is_shared_and_not_sent(tmp_path: Path) -> None:

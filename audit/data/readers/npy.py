@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from audit.core import checks
 from audit.core.data import Array
-from audit.core.errors import DataError
+from audit.core.errors import ConfigError, DataError
 from audit.core.file_rows import rows_of
 from audit.core.files import file_sha256
 from audit.core.mapped_files import MappedFile, map_array
-from audit.core.record_arrays import scale_numbers
+from audit.core.record_arrays import RawArray, SideBySide, scale_numbers
 from audit.data import typed
-from audit.data.array_records import LABELS, image_axes, scaling_of, source_of
+from audit.data.array_records import LABELS, image_axes, refuse_large, scaling_of, source_of
 from audit.data.source import (
     DAMAGE,
+    NO_SCALING,
     Part,
     Scaling,
     Source,
@@ -42,6 +45,9 @@ class Npy:
         classes: number of classes; None takes the largest label plus one.
         task: what labels are, as for kind `npz`: "classification", "regression" or "multi_label".
         whole_numbers: records reach the model as int64, for embeddings of categories and tokens.
+        arrays: further files of the same records, whose numbers stand behind those of `path`, for models of several inputs
+            (`model.inputs` cuts them again), as kind `npz` does it.
+        test_arrays: the same of the test part, as many.
 
     uint8 arrays of three or four axes are images, `(n, H, W)` or `(n, C, H, W)`, scaled to [-1, 1] a batch at a time; any other
     array is taken as it is, as real numbers. Worker processes share the pages of a mapping; the one that runs the audit reads a
@@ -57,33 +63,51 @@ class Npy:
     classes: int | None = None
     task: str = "classification"
     whole_numbers: bool = False
+    arrays: Sequence[str] = ()
+    test_arrays: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         typed.text(path=self.path, labels=self.labels, root=self.root, task=self.task)
         typed.optional_text(test_path=self.test_path, test_labels=self.test_labels)
         typed.class_count(self.classes)
         typed.flag(whole_numbers=self.whole_numbers)
+        for key, path, names in (("arrays", self.path, self.arrays), ("test_arrays", self.test_path, self.test_arrays)):
+            files = [path, *names] if isinstance(names, list | tuple) else [None, None]
+            if not all(isinstance(name, str) and name for name in files[1:]) or len(set(files)) < len(files):
+                raise ConfigError(
+                    f"data.{key} is {names!r}; expected a list of different npy files, other than that of records"
+                )
+        if len(self.test_arrays) != (0 if self.test_path is None else len(self.arrays)):
+            raise ConfigError(
+                f"data.arrays names {len(self.arrays)} files and data.test_arrays {len(self.test_arrays)}; expected as many, "
+                "and none without data.test_path"
+            )
 
     def read(self) -> Source:
         """The part or both parts."""
         checks.choice(self.task, "data.task", tuple(LABELS))
         if (self.test_path is None) != (self.test_labels is None):
             raise DataError("data.test_path and data.test_labels name records and their labels: give both, or neither")
-        pairs = [(self.path, self.labels)]
+        pairs = [(self.path, self.labels, *self.arrays)]
         if self.test_path is not None and self.test_labels is not None:
-            pairs.append((self.test_path, self.test_labels))
+            pairs.append((self.test_path, self.test_labels, *self.test_arrays))
         parts, read = [], []
         for pair in pairs:
             places = [locate(self.root, name) for name in pair]
-            part = self._part(*places)
+            part = self._part(*places[:2])
             digests = [file_sha256(place) for place in places]
             file = MappedFile.at(places[0], part.inputs.shape, digests[0])
-            parts.append(replace(part, inputs=rows_of(places[0], part.inputs.shape), file=file))
+            part = replace(part, inputs=rows_of(places[0], part.inputs.shape), file=file)
+            if len(places) > 2:
+                pieces = dict(zip([places[0], *places[2:]], [digests[0], *digests[2:]], strict=True))
+                part = replace(part, inputs=self._side_by_side(pieces, len(part)), file=None)
+            parts.append(part)
             read += [(place.name, digest) for place, digest in zip(places, digests, strict=True)]
         scalings = [
-            scaling_of(part.inputs, pair[0], whole_numbers=self.whole_numbers) for part, pair in zip(parts, pairs, strict=True)
+            scaling_of(part.inputs, pair[0], whole_numbers=self.whole_numbers and not self.arrays)
+            for part, pair in zip(parts, pairs, strict=True)
         ]
-        names = [name for name, _ in pairs]
+        names = [pair[0] for pair in pairs]
         classes = (self.classes or None) if self.task == "classification" else 0
         source = source_of(f"npy {', '.join(names)}", names, combined_digests(read), parts, scalings, classes=classes)
         for part, scaling, name in zip(parts, scalings, names, strict=True):
@@ -99,6 +123,29 @@ class Npy:
             )
         labels = LABELS[self.task](column, self.classes, str(labels_place))
         return Part(inputs=inputs, labels=labels)
+
+    def _side_by_side(self, digests: Mapping[Path, str], count: int) -> Any:
+        """Files of the same records, by their sha256, as one row a record.
+
+        Raises:
+            DataError: one holds another number of records, no numbers, or numbers that the row cannot hold.
+        """
+        arrays = {place: _open(place) for place in digests}
+        are_whole = all(array.dtype.kind in "iub" for array in arrays.values())
+        for place, array in arrays.items():
+            if array.ndim == 0 or len(array) != count or array.dtype.kind not in "biuf":
+                raise DataError(f"{place} holds {array.dtype} {array.shape}; expected numbers, ({count}, ...), a row a label")
+            if self.whole_numbers and array.dtype.kind == "f":
+                raise DataError(f"{place} has type {array.dtype}; data.whole_numbers asks for integers")
+            if array.dtype.kind != "f" and not are_whole:
+                refuse_large(array, str(place))
+        scale = None if self.whole_numbers else (NO_SCALING.offset, NO_SCALING.unit)
+        parts = []
+        for place, array in arrays.items():
+            shape = (count, int(np.prod(array.shape[1:])))
+            file = MappedFile.at(place, shape, digests[place])
+            parts.append(RawArray(rows_of(place, shape), np.arange(count), scale, file))
+        return SideBySide(parts)
 
 
 def _open(place: Path) -> Array:
