@@ -1,4 +1,4 @@
-"""References as targets: which attack on outputs tells their members best."""
+"""References as targets: whether an attack on outputs tells their members better than the mixture of two strong ones."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import dataclasses
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
+from attacks.scorers._rank_mixture import RankMixture
 from attacks.signals import _temperature
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
@@ -18,12 +20,34 @@ from audit.core.errors import ObservationError
 from audit.core.protocols import Attack, Chooser
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.stats.scoring.strength import TailPower, strength
+from audit.stats.scoring.strength import TailPower, partial_auc, strength
 
 FOLDER = "attacks.scorers"
 _REMEMBERED = 64
 _ROWS = 16_000  # (reference, record) pairs that an attack with a fit learns from while it is tried
-_WINNERS: dict[bytes, tuple[str, TailPower, int] | None] = {}
+_ERRORS = 2.0  # standard errors by which another attack has to lead
+_UP_TO = 0.05  # false positive rate: the mean TPR up to it is compared, far less noisy than the TPR at 1 %
+_WINNERS: dict[bytes, Winner | None] = {}
+
+MIXTURE = "learned_combination with rmia"
+"""Name of the attack that is taken unless another is ahead."""
+FEWEST = 3  # references: the mixture needs two beside the one in the target's place
+
+
+class Winner(NamedTuple):
+    """What a contest gives.
+
+    Attributes:
+        name: of the attack.
+        power: its TPR at 1 % FPR and AUC on the references.
+        attacks: how many were tried.
+        lead: mean TPR up to 5 % FPR minus the mixture's, and its standard error over references; zeros of the mixture.
+    """
+
+    name: str
+    power: TailPower
+    attacks: int
+    lead: tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,8 +63,8 @@ class Contest:
     labels: Array | None
     targets: Array
 
-    def winner(self) -> tuple[str, TailPower, int] | None:
-        """The strongest attack, its strength and how many were tried; remembered, since every run of a game asks again."""
+    def winner(self) -> Winner | None:
+        """The attack that is taken; remembered, since every run of a game asks again."""
         key = self._digest()
         if key not in _WINNERS:
             if len(_WINNERS) >= _REMEMBERED:
@@ -48,14 +72,22 @@ class Contest:
             _WINNERS[key] = self._strongest()
         return _WINNERS[key]
 
-    def _strongest(self) -> tuple[str, TailPower, int] | None:
+    def _strongest(self) -> Winner | None:
+        """The attack with the highest mean TPR up to 5 % FPR where it leads the mixture by more than two standard errors."""
         shared = replace(self, views=_temperature.with_tempered_confidences(self.views, self.labels))
-        tried = {name: shared.strength(attack) for name, attack in candidates(len(self.views) - 1, rows=_ROWS)}
-        able = {name: value for name, value in tried.items() if value is not None}
+        results = {name: shared.scores(attack) for name, attack in candidates(len(self.views) - 1, rows=_ROWS)}
+        able = {name: rows for name, rows in results.items() if rows is not None}
         if not able:
             return None
-        name = max(able, key=lambda key: able[key])
-        return name, able[name], len(able)
+        coins = list(np.asarray(self.views.included, dtype=bool)[self.targets])
+        tails = {name: _tails(rows, coins) for name, rows in able.items()}
+        name = max(able, key=lambda key: float(tails[key].mean()))
+        lead = (0.0, 0.0)
+        if MIXTURE in able and name != MIXTURE:
+            ahead = tails[name] - tails[MIXTURE]
+            error = float(ahead.std(ddof=1)) / len(ahead) ** 0.5 if len(ahead) > 1 else np.inf
+            name, lead = (name, (float(ahead.mean()), error)) if ahead.mean() > _ERRORS * error else (MIXTURE, lead)
+        return Winner(name, strength(able[name], coins), len(able), lead)
 
     def _digest(self) -> bytes:
         """Of all that decides the winner."""
@@ -67,9 +99,8 @@ class Contest:
             digest.update(values.tobytes())
         return digest.digest()
 
-    def strength(self, attack: Attack) -> TailPower | None:
-        """Of an attack on these references; None where it cannot score one of them."""
-        coins = np.asarray(self.views.included, dtype=bool)
+    def scores(self, attack: Attack) -> list[Array] | None:
+        """Scores of each reference that is a target, by an attack; None where it cannot score one of them."""
         rows = []
         for row in self.targets.tolist():
             target, rest = in_target_place(self.views, self.labels, row)
@@ -77,7 +108,13 @@ class Contest:
                 rows.append(attack.score(target, rest, Seed(0).child("auto", row)))
             except ObservationError:
                 return None
-        return strength(rows, list(coins[self.targets]))
+        return rows
+
+
+def _tails(rows: list[Array], coins: list[Array]) -> Array:
+    """Mean TPR up to 5 % FPR on each target."""
+    pairs = zip(rows, coins, strict=True)
+    return np.array([partial_auc(values[held], values[~held], _UP_TO) for values, held in pairs])
 
 
 def in_target_place(models: View, labels: Array | None, row: int) -> tuple[View, View]:
@@ -89,7 +126,7 @@ def in_target_place(models: View, labels: Array | None, row: int) -> tuple[View,
 
 
 def candidates(references: int, *, rows: int | None = None) -> Iterator[tuple[str, Attack]]:
-    """The attacks of the folder that read outputs of so many references, by name: as they are, and offline.
+    """The attacks of the folder that read outputs of so many references, by name: as they are, and offline; then the mixture.
 
     `rows` is how many pairs those learn from that say so; None leaves what they take by themselves.
     """
@@ -102,3 +139,6 @@ def candidates(references: int, *, rows: int | None = None) -> Iterator[tuple[st
             reads_outputs = attack.needs.keys <= {Logits.key, Losses.key}
             if reads_outputs and attack.needs.references <= references and not isinstance(attack, Chooser):
                 yield name, attack
+    attack = RankMixture() if rows is None else RankMixture(rows=rows)
+    if attack.needs.references <= references:
+        yield MIXTURE, attack

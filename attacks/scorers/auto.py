@@ -1,4 +1,4 @@
-"""Auto: the attack that does best on the reference models, each of them once in the target's place."""
+"""Auto: two strong attacks mixed by rank, or another where it is ahead on the references, each once in the target's place."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attacks.scorers import _elevation
-from attacks.scorers._contest import FOLDER, Contest, candidates
+from attacks.scorers import _contest, _elevation
+from attacks.scorers._contest import FOLDER, MIXTURE, Contest, Winner, candidates
+from attacks.scorers._rank_mixture import RankMixture
 from attacks.signals import _temperature
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
@@ -26,17 +27,18 @@ _SIDE = 10  # records on the smaller side, below which a model's ROC says nothin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto:
-    """Scores each canary by the attack that was strongest on the references: most TPR at 1 % FPR, among equals most AUC.
+    """Scores each canary by its ranks under the learned combination and RMIA, or by an attack that is ahead of this mixture.
 
-    Every attack of this folder that reads outputs alone takes part, also in its offline form where it has one. References
-    are targets one after the other, attacked with all the others; nothing of the target takes part.
+    Every attack of this folder that reads outputs alone is tried, also in its offline form where it has one. References
+    are targets one after the other, attacked with all the others; nothing of the target takes part. The one with the highest
+    mean TPR up to 5 % FPR is taken where it leads the mixture by more than two standard errors over these targets.
 
     Where none of three or more references trained on a canary, or none may be used that did, the target's outputs decide: RMIA
     at one of five temperatures or LiRA, whichever puts the target's scores above those of a reference in its place most often.
 
     No choice asks for the target's coins, so it is a fixed function of what the references and the target show, and bounds
     on epsilon hold as they do for any fixed attack (docs/statistics.md, "An attack chosen on the references"). Where the
-    references show nothing, because there is none or too few, a fixed attack is taken: the loss, or the ratio of RMIA.
+    references show nothing, because there is none or too few, a fixed attack is taken: the loss, RMIA or, of two, the mixture.
 
     Attributes:
         online: use references that trained on the canary, too.
@@ -110,6 +112,9 @@ class Auto:
         if len(coins) < 2 or not len(usable):
             reason = "a single reference has no other to be attacked with" if len(coins) < 2 else "too few canaries on a side"
             return _fixed({"kind": "rmia"}, f"{reason}, so none shows how strong an attack is")
+        if len(coins) < _contest.FEWEST:
+            reason = f"two of at least {_contest.FEWEST} references that it takes to see whether another attack is ahead"
+            return MIXTURE, RankMixture(), reason
         columns = evenly(coins.shape[1], max(_FEWEST_RECORDS, self.pairs // len(coins)))
         contest = Contest(
             views=_temperature.some_records(reference, columns),
@@ -119,12 +124,20 @@ class Auto:
         winner = contest.winner()
         if winner is None:
             return _fixed({"kind": "rmia"}, "no attack could be tried on the references")
-        name, best, attacks = winner
-        evidence = (
-            f"on {len(contest.targets)} references in the target's place it had the most TPR at 1 % FPR of {attacks} attacks, "
-            f"{best.tpr:.3f} on average (AUC {best.auc:.3f})"
-        )
-        return name, dict(candidates(len(coins)))[name], evidence
+        return winner.name, dict(candidates(len(coins)))[winner.name], _evidence(winner, len(contest.targets))
+
+
+def _evidence(winner: Winner, targets: int) -> str:
+    lead, error = winner.lead
+    rank = "no other was ahead by more than two standard errors in mean TPR up to 5 % FPR"
+    if winner.name != MIXTURE:
+        rank = "it had the highest mean TPR up to 5 % FPR"
+    if lead:
+        rank += f", {lead:.3f} ± {error:.3f} more than the mixture of learned_combination and rmia"
+    return (
+        f"of {winner.attacks} attacks on {targets} references in the target's place {rank}; its TPR at 1 % FPR was "
+        f"{winner.power.tpr:.3f} on average (AUC {winner.power.auc:.3f})"
+    )
 
 
 def _fixed(form: dict[str, object], reason: str) -> tuple[str, Attack, str]:

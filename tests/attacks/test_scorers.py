@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from attacks.scorers._contest import MIXTURE, candidates
 from attacks.scorers._elevation import FORMS
 from attacks.scorers.auto import Auto
 from attacks.signals import _reading as reading
@@ -447,8 +448,8 @@ def test_auto_scores_as_the_attack_that_it_names() -> None:
         some = View.of(included=reference.included[:count], losses=reference["losses"][:count])
         name, reason = Auto().choose(some, None)
         assert len(reason) > 20
-        form = {"online": False} if name.endswith(" offline") else {}
-        np.testing.assert_array_equal(score("auto", target, some), score(name.removesuffix(" offline"), target, some, **form))
+        attack = dict(candidates(count))[name]
+        np.testing.assert_array_equal(score("auto", target, some), attack.score(target, some, SEED))
     for count in (1, 2):
         never = View.of(included=np.zeros((count, 300), dtype=bool), losses=reference["losses"][:count])
         assert Auto().choose(never, None)[0] == "rmia offline"
@@ -491,15 +492,29 @@ def test_offline_auto_leaves_references_with_the_record_out() -> None:
         score("auto", target, View.of(included=np.ones((4, 300), dtype=bool), losses=reference["losses"][:4]), online=False)
 
 
-def test_auto_takes_another_attack_where_another_is_stronger() -> None:
-    _, reference, _ = gaussian_toy(records=400, references=5, shift=2.0)
-    assert Auto().choose(reference, None)[0] not in ("loss", "attack_p")
+@pytest.mark.parametrize("references", [2, 8])
+def test_auto_weighs_ranks_by_how_many_pairs_the_combination_learned_from(references: int) -> None:
+    target, reference, _ = gaussian_toy(records=300, references=references, shift=1.0)
+    assert Auto().choose(reference, None)[0] == MIXTURE
+
+    def log_odds(values: Array) -> Array:
+        ranks = np.array([np.sum(values < value) + (np.sum(values == value) + 1) / 2 for value in values])
+        return np.asarray(np.log(ranks / (len(values) + 1 - ranks)))
+
+    weight = 600 / (600 + references * 300)
+    learned, ratio = (log_odds(score(kind, target, reference)) for kind in ("learned_combination", "rmia"))
+    np.testing.assert_allclose(score("auto", target, reference), (1 - weight) * learned + weight * ratio, rtol=1e-9)
+
+
+def test_auto_takes_another_attack_where_it_is_clearly_ahead() -> None:
+    """Membership shows in how probabilities of the wrong classes differ, and the label's tells nothing."""
     random = np.random.default_rng(1)
-    included = random.random((5, 400)) < 0.5
-    confidence = 6.0 * included + random.standard_normal((5, 400))
-    same = View.of(included=included, losses=np.logaddexp(0.0, -confidence))
-    name, reason = Auto().choose(same, None)
-    assert "(AUC 1.000)" in reason and name not in ("confidence", "entropy"), (name, reason)
+    included = random.random((9, 400)) < 0.5
+    wrong = random.standard_normal((9, 400, 4)) * np.where(included, 3.0, 0.5)[..., None]
+    wrong -= np.log(np.exp(wrong).sum(axis=-1, keepdims=True))
+    logits = np.concatenate([random.standard_normal((9, 400, 1)), wrong], axis=-1)
+    name, reason = Auto().choose(View.of(included=included, logits=logits), np.zeros(400, dtype=np.int64))
+    assert name != MIXTURE and "more than the mixture" in reason, (name, reason)
 
 
 def test_auto_reads_nothing_of_the_target() -> None:

@@ -37,6 +37,19 @@ def tpr_at(members: Array, nonmembers: Array, fpr: float) -> float:
     return float(np.mean(members > bar))
 
 
+def partial_auc(members: Array, nonmembers: Array, fpr: float) -> float:
+    """Mean TPR over false positive rates up to `fpr`: the share of pairs of a member and one of the highest nonmembers won.
+
+    The highest `fpr` of the nonmembers take part, one at least; ties count half. Less noisy than the TPR at one rate.
+
+    >>> partial_auc(np.array([4.0, 2.0]), np.array([3.0, 1.0, 0.0, -1.0]), 0.25)
+    0.5
+    """
+    count = max(1, int(fpr * len(nonmembers) * (1 + 1e-12)))
+    highest = np.partition(nonmembers, len(nonmembers) - count)[len(nonmembers) - count :]
+    return roc.auc(members, highest)
+
+
 def strength(rows: Sequence[Array], included: Sequence[Array]) -> TailPower:
     """The strength of an attack that scored several models: `(m,)` scores and coins of each, both sides in each.
 
