@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attacks.scorers._rank_mixture import RankMixture
+from attacks.scorers._rank_mixture import PARTS, RankMixture
 from attacks.signals import _temperature
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
@@ -20,6 +20,7 @@ from audit.core.errors import ObservationError
 from audit.core.protocols import Attack, Chooser
 from audit.core.seeds import Seed
 from audit.core.views import View
+from audit.stats.scoring.rank_mixture import mixed
 from audit.stats.scoring.strength import TailPower, partial_auc, strength
 
 FOLDER = "attacks.scorers"
@@ -29,7 +30,7 @@ _ERRORS = 2.0  # standard errors by which another attack has to lead
 _UP_TO = 0.05  # false positive rate: the mean TPR up to it is compared, far less noisy than the TPR at 1 %
 _WINNERS: dict[bytes, Winner | None] = {}
 
-MIXTURE = "learned_combination with rmia"
+MIXTURE = " with ".join(PARTS)
 """Name of the attack that is taken unless another is ahead."""
 FEWEST = 3  # references: the mixture needs two beside the one in the target's place
 
@@ -75,8 +76,13 @@ class Contest:
     def _strongest(self) -> Winner | None:
         """The attack with the highest mean TPR up to 5 % FPR where it leads the mixture by more than two standard errors."""
         shared = replace(self, views=_temperature.with_tempered_confidences(self.views, self.labels))
-        results = {name: shared.scores(attack) for name, attack in candidates(len(self.views) - 1, rows=_ROWS)}
+        attacks = {name: attack for name, attack in candidates(len(self.views) - 1, rows=_ROWS) if name != MIXTURE}
+        results = {name: shared.scores(attack) for name, attack in attacks.items()}
         able = {name: rows for name, rows in results.items() if rows is not None}
+        if all(name in able for name in PARTS):  # no fit is made twice
+            pairs = (len(self.views) - 1) * np.asarray(self.views.included).shape[1]
+            parts = zip(*(able[name] for name in PARTS), strict=True)
+            able[MIXTURE] = [mixed(combination, ratio, pairs) for combination, ratio in parts]
         if not able:
             return None
         coins = list(np.asarray(self.views.included, dtype=bool)[self.targets])
@@ -139,6 +145,5 @@ def candidates(references: int, *, rows: int | None = None) -> Iterator[tuple[st
             reads_outputs = attack.needs.keys <= {Logits.key, Losses.key}
             if reads_outputs and attack.needs.references <= references and not isinstance(attack, Chooser):
                 yield name, attack
-    attack = RankMixture() if rows is None else RankMixture(rows=rows)
-    if attack.needs.references <= references:
-        yield MIXTURE, attack
+    if RankMixture().needs.references <= references:
+        yield MIXTURE, RankMixture()

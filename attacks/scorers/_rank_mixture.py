@@ -1,54 +1,50 @@
-"""The learned combination steadied by RMIA: ranks under both, weighed by how many pairs the combination was fitted on."""
+"""The learned combination steadied by RMIA, as one attack."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logit
-from scipy.stats import rankdata
 
-from attacks.scorers.learned_combination import LearnedCombination
-from attacks.scorers.rmia import Rmia
+from audit import plugins
 from audit.core.data import Array
-from audit.core.protocols import Needs
+from audit.core.protocols import Attack, Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
+from audit.stats.scoring import rank_mixture
 
-_EQUAL_AT = 600  # pairs of a reference and a canary at which both count alike (docs/results.md, section 7)
+PARTS = ("learned_combination", "rmia")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankMixture:
     """Scores each canary with the weighted sum of the log odds of its ranks under `learned_combination` and `rmia`.
 
-    Fitted on few (reference, canary) pairs the combination errs, and apart from RMIA, so that both together find more than
-    either; RMIA's weight is `600 / (600 + pairs)`. A function of the target's outputs and the references, as its parts are.
-
-    Attributes:
-        rows: about how many pairs the combination is fitted on at most.
+    RMIA's weight is `600 / (600 + pairs)` with `pairs` of a reference and a canary, none from 60,000 on
+    (`audit.stats.scoring.rank_mixture`). A function of the target's outputs and the references, as its parts are.
     """
-
-    rows: int = LearnedCombination().rows
 
     @property
     def needs(self) -> Needs:
         """Outputs of the final model and two references."""
-        combination, ratio = LearnedCombination().needs, Rmia().needs
+        combination, ratio = (attack.needs for attack in _parts())
         return Needs(
             signals=combination.signals,
             instead=combination.instead,
-            reductions=combination.reductions | ratio.reductions,
+            reductions=frozenset(combination.reductions | ratio.reductions),
             references=max(combination.references, ratio.references),
         )
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Weighted sum of log odds of ranks, equal scores sharing theirs, `(m,)` float64."""
-        combination = _log_odds_of_ranks(LearnedCombination(rows=self.rows).score(target, reference, seed))
-        ratio = _log_odds_of_ranks(Rmia().score(target, reference, seed))
-        weight = _EQUAL_AT / (_EQUAL_AT + len(reference) * len(ratio))
-        return (1 - weight) * combination + weight * ratio
+        """Weighted sum of log odds of ranks or, from 60,000 pairs on, the combination's scores, `(m,)` float64."""
+        combination, ratio = _parts()
+        pairs = np.asarray(reference.included).size
+        scores = combination.score(target, reference, seed)
+        if pairs >= rank_mixture.ALONE_FROM:
+            return scores
+        return rank_mixture.mixed(scores, ratio.score(target, reference, seed), pairs)
 
 
-def _log_odds_of_ranks(scores: Array) -> Array:
-    return np.asarray(logit(rankdata(scores) / (len(scores) + 1)))
+def _parts() -> tuple[Attack, Attack]:
+    combination, ratio = (plugins.build("attacks.scorers", {"kind": kind}) for kind in PARTS)
+    return combination, ratio

@@ -1,0 +1,30 @@
+"""A learned score steadied by a formula: ranks under both, weighed by how many pairs the score was fitted on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+from scipy.stats import rankdata
+
+Array = NDArray[Any]
+
+_EQUAL_AT = 600  # pairs of a reference and a record at which both count alike (docs/results.md, section 7)
+ALONE_FROM = 60_000
+"""Pairs at which the formula's weight falls to 1 %: from there on the learned score ranks alone."""
+
+
+def mixed(learned: Array, formula: Array, pairs: int) -> Array:
+    """Weighted sum of the log odds of ranks under both scores, `(m,)` each; equal scores share their rank.
+
+    The weight of the formula is `600 / (600 + pairs)`: fitted on few (reference, record) pairs a score errs, and apart from a
+    formula, so that both together tell more than either.
+
+    >>> mixed(np.array([5.0, 1.0, 3.0]), np.array([0.1, 0.3, 0.2]), 600).round(3).tolist()
+    [0.0, 0.0, 0.0]
+    """
+    weight = _EQUAL_AT / (_EQUAL_AT + pairs) if pairs < ALONE_FROM else 0.0
+    first, second = (logit(rankdata(scores) / (len(scores) + 1)) for scores in (learned, formula))
+    return np.asarray((1 - weight) * first + weight * second)
