@@ -120,7 +120,7 @@ class Contest:
 def _tails(rows: list[Array], coins: list[Array]) -> Array:
     """Mean TPR up to 5 % FPR on each target."""
     pairs = zip(rows, coins, strict=True)
-    return np.array([partial_auc(values[held], values[~held], _UP_TO) for values, held in pairs])
+    return np.array([partial_auc(values[mask], values[~mask], _UP_TO) for values, mask in pairs])
 
 
 def in_target_place(models: View, labels: Array | None, row: int) -> tuple[View, View]:
