@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _reading as reading
+from attacks.signals.losses import Losses
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError, ObservationError
 from audit.core.evaluation import AttackFigure
@@ -102,7 +103,7 @@ class _Comparison:
         for name, attack in attacks.items():
             if attack.needs.references > self.references:
                 not_run[name] = f"needs {attack.needs.references} references and has {self.references}"
-            elif not attack.needs.are_met_by(self.models.signals.keys()):
+            elif not attack.needs.are_met_by(self._signals(attack).keys()):
                 keys = sorted({signal.key for signal in attack.needs.signals} - self.models.signals.keys())
                 not_run[name] = f"needs {', '.join(keys)}, not recorded of these models"
             else:
@@ -112,11 +113,18 @@ class _Comparison:
                     not_run[name] = str(error)
         return scores, not_run
 
+    def _signals(self, attack: Attack) -> Mapping[str, Array]:
+        """The signals of all models; losses of logits as well for an attack that cannot do without."""
+        signals, confidences = self.models.signals, self.models.get(reading.CONFIDENCES)
+        if confidences is None or attack.needs.are_met_by(signals.keys()):
+            return signals
+        return {Losses.key: reading.losses_of_confidences(confidences), **signals}
+
     def _score(self, name: str, attack: Attack, row: int) -> Array:
         """Scores of one target, without its coins, against the models after it in order."""
         near = (row + 1 + np.arange(self.references)) % len(self.models)
         keys = reading.keys_of(attack.needs)
-        signals = {key: array for key, array in self.models.signals.items() if key in keys}
+        signals = {key: array for key, array in self._signals(attack).items() if key in keys}
         target = View(signals={key: array[row] for key, array in signals.items()}, labels=self.labels)
         coins = np.asarray(self.models.included, dtype=bool)
         reference = View(signals={key: array[near] for key, array in signals.items()}, included=coins[near])

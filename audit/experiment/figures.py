@@ -80,8 +80,12 @@ def guess_result(scores: Scores, confidence: float, allowance: Allowance) -> Gue
 
 
 def _without_ties(scores: Scores, seed: Seed) -> tuple[Array, Array]:
-    """Both sides as distinct ranks, ties broken at random."""
-    order = np.lexsort((seed.numpy().random(len(scores.values)), scores.values))
+    """Both sides as distinct ranks, ties broken at random; evenly where all scores are equal, so that every rate is chance."""
+    draws = seed.numpy().random(len(scores.values))
+    if (scores.values == scores.values[0]).all():
+        for side in (scores.included, ~scores.included):
+            draws[side] = (np.arange(side.sum()) + 0.5) / side.sum()
+    order = np.lexsort((draws, scores.values))
     ranks = np.empty(len(order))
     ranks[order] = np.arange(len(order))
     return ranks[scores.included], ranks[~scores.included]
