@@ -724,7 +724,8 @@ SENTENCES = {
     "synthetic.within": "None of {of} attacks succeeds on training records more often than on control records by "
     "more than chance allows. That shows only that these attacks failed.",
     "synthetic.test": "The tests are exact for a table that does not depend on which of the records it was made "
-    "from; with {confidence} none of them gives a false alarm.",
+    "from: for such a table the chance that any of them is beyond chance is at most one minus {confidence}. A test may "
+    "be beyond chance while the limits of the excess reach below 0, since they ask for more.",
     "synthetic.singling out": "singling out",
     "synthetic.linkability": "linkability",
     "synthetic.inference": "inference",
@@ -755,7 +756,8 @@ SENTENCES = {
     "fail bound nothing from above.",
     "synthetic.split": "Training and control records have to come from the same people by a random split. Where "
     "they differ for another reason, the excess shows that reason.",
-    "synthetic.attacks": "Nothing is said about attacks on the generator itself, about membership of chosen "
+    "synthetic.attacks": "Limits of singling out count predicates as independent; predicates met by the same record are "
+    "not, so that these limits may be too narrow. Its test does not assume this. Nothing is said about attacks on the generator itself, about membership of chosen "
     "records, or about further tables from the same data.",
     "models.across_the_trained_models": "Across the trained models",
     "models.references": "References. ",

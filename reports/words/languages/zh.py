@@ -667,7 +667,8 @@ SENTENCES = {
     "synthetic.question": "该合成数据表是否泄露其来源记录的信息？",
     "synthetic.beyond": "攻击对训练记录的成功率高于对照记录，且超出偶然：{risks}（{of} 项攻击中的 {some} 项）。",
     "synthetic.within": "{of} 项攻击中，没有一项对训练记录的成功率超出对照记录的幅度大于偶然。这只说明这些攻击未成功。",
-    "synthetic.test": "若数据表与由哪些记录生成无关，检验是精确的；置信水平 {confidence} 下没有误报。",
+    "synthetic.test": "若数据表与由哪些记录生成无关，检验是精确的：此时任何一项被判为超出偶然的概率至多为一减 {confidence}。检验超出偶然时，"
+    "超出部分的区间仍可能低于 0，因为区间的要求更严。",
     "synthetic.singling out": "单独识别",
     "synthetic.linkability": "对接",
     "synthetic.inference": "推断",
@@ -693,7 +694,8 @@ SENTENCES = {
     "synthetic.distance": "到最近记录的距离中位数（各列均值）",
     "synthetic.no_epsilon": "不能得出 ε：没有硬币决定数据表由哪些记录生成，未成功的攻击也不给出任何上限。",
     "synthetic.split": "训练记录与对照记录须由随机划分来自同一人群。若二者因其他原因不同，超出部分显示的是该原因。",
-    "synthetic.attacks": "对生成器本身的攻击、选定记录的成员身份以及同一数据的其他数据表均不作说明。",
+    "synthetic.attacks": "单独识别的区间把各条件视为独立；由同一条记录满足的条件并不独立，区间可能过窄，其检验不作此假设。"
+    "对生成器本身的攻击、选定记录的成员身份以及同一数据的其他数据表均不作说明。",
     "models.across_the_trained_models": "遍历训练好的模型",
     "models.references": "参考模型。",
     "models.weak_attack": "攻击偏弱。",
