@@ -73,9 +73,10 @@ def usage_share(called: float, fprs: ArrayLike, tprs: ArrayLike, confidence: flo
 
     Guarantee: the limits leave out the true share with probability `1 - confidence`, for a target whose rates follow the law of
         the references' (same training, members exchangeable), where the rates of a model are jointly normal; with a smaller
-        probability where the target's share is not that of the references. Rates of few records are not normal: with 3 references
-        of 20 records and rates of .02 and .98, limits at 95 % held in 82 to 88 % of 1500 simulated audits, with 100 records and
-        rates of .005 and .99 in 91 %, with 8 references of 200 records and rates of .1 and .5 in 95 %.
+        probability where the target's share is not that of the references.
+        Rates of few records are not normal: with 3 references of 20 records and rates of .02 and .98, limits at 95 % held in 82
+        to 88 % of 1500 simulated audits, with 100 records and rates of .005 and .99 in 91 %, with 8 references of 200 records
+        and rates of .1 and .5 in 95 %.
     Args:
         called: share of the records that the attack calls members of the target.
         fprs, tprs: `(k,)` rates of the same attack on `k` references, at least two, each on its own non-members and members.

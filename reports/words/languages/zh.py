@@ -667,7 +667,8 @@ SENTENCES = {
     "synthetic.question": "该合成数据表是否泄露其来源记录的信息？",
     "synthetic.beyond": "攻击对训练记录的成功率高于对照记录，且超出偶然：{risks}（{of} 项攻击中的 {some} 项）。",
     "synthetic.within": "{of} 项攻击中，没有一项对训练记录的成功率超出对照记录的幅度大于偶然。这只说明这些攻击未成功。",
-    "synthetic.test": "若数据表与由哪些记录生成无关，检验是精确的：此时任何一项被判为超出偶然的概率至多为一减 {confidence}。检验超出偶然时，"
+    "synthetic.test": "若数据表与由哪些记录生成无关，检验是精确的：此时任何一项被判为超出偶然的概率至多为一减 "
+    "{confidence}。检验超出偶然时，"
     "超出部分的区间仍可能低于 0，因为区间的要求更严。",
     "synthetic.singling out": "单独识别",
     "synthetic.linkability": "对接",
