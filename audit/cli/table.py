@@ -30,7 +30,11 @@ Neighbours = Annotated[int, typer.Option(min=1, help="Closest synthetic records 
 Confidence = Annotated[float, typer.Option(help="Confidence with which all limits hold together.")]
 LargestExcess = Annotated[
     float | None,
-    typer.Option(min=0, max=1, help="Exit code 1 if the excess of a risk is above this share with confidence."),
+    typer.Option(
+        min=0,
+        max=1,
+        help="Exit code 1 if the excess of a risk is above this share with confidence; singling out has no limits.",
+    ),
 ]
 TableSeed = Annotated[int, typer.Option("--seed", help="Seed of which records and predicates are drawn.")]
 TableOutput = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: none is written.")]

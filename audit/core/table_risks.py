@@ -30,6 +30,7 @@ class TableRisk:
         training, control: success on training records, and of the same attack on control records.
         baseline: success of guessing without the synthetic records.
         excess: success on training beyond that on control, as a share of what control leaves: `(t - c) / (1 - c)`; with limits.
+            Predicates that single out depend on one another, so their rates and their excess have none: 0 to 1, and -1 to 1.
         p_value: chance of so much more success on training where the table does not depend on which records it was made from.
         beyond_chance: whether that is too small for chance, with all risks of the report taken together.
     """
@@ -44,6 +45,16 @@ class TableRisk:
     excess_upper: float
     p_value: float
     beyond_chance: bool
+
+    @property
+    def has_limits(self) -> bool:
+        """True where limits of the excess say anything."""
+        return self.excess_lower > -1 or self.excess_upper < 1
+
+    @property
+    def limits_text(self) -> str:
+        """Return the limits of the excess in words."""
+        return f"{self.excess_lower:.1%} to {self.excess_upper:.1%}" if self.has_limits else "no limits"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +104,7 @@ class TableAudit:
         ]
         lines += [
             f"  {risk.risk}, {risk.attack}: {risk.training.rate:.1%} on training, {risk.control.rate:.1%} on control, "
-            f"{risk.baseline:.1%} by guessing; excess {risk.excess:.1%} ({risk.excess_lower:.1%} to {risk.excess_upper:.1%}), "
+            f"{risk.baseline:.1%} by guessing; excess {risk.excess:.1%} ({risk.limits_text}), "
             f"p {risk.p_value:.2g}{': BEYOND CHANCE' if risk.beyond_chance else ''}"
             for risk in self.risks
         ]

@@ -43,7 +43,7 @@ def usage_spread(result: LeaveOneOut, scorer: str, confidence: float = CONFIDENC
     estimates = []
     for row, share in enumerate(shares):
         rest = np.delete(np.arange(len(shares)), row)
-        estimates.append(usage.usage_of(share, fprs[rest], tprs[rest], confidence))
+        estimates.append(usage.usage_of(share, fprs[rest], tprs[rest], confidence, result.included.shape[1]))
     truths = result.included.mean(axis=1)
     points = np.array([estimate[0] for estimate in estimates])
     inside = [low <= truth <= high for (_, low, high), truth in zip(estimates, truths, strict=True)]
@@ -86,7 +86,7 @@ def estimate_usage(target: Any, records: Records, references: References, settin
     thresholds = usage.candidate_thresholds(values)
     fprs, tprs, _ = usage.member_rates(values, references.included, thresholds)
     share = usage.share_from(target_values, thresholds)
-    return _usage(usage.usage_of(share, fprs, tprs, confidence), confidence, len(references))
+    return _usage(usage.usage_of(share, fprs, tprs, confidence, len(inputs)), confidence, len(references))
 
 
 def _check_references(references: References, count: int) -> None:

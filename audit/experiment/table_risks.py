@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -62,7 +62,8 @@ def table_audit(tables: TableTriple, settings: TableSettings) -> TableAudit:
 
     Guarantee: where the table does not depend on which of the records it was made from, any risk is called beyond chance with
         probability at most `1 - confidence` (exact tests of a random split: Fisher's, and for predicates one by splits drawn
-        anew). Limits of rates and of the excess hold for records attacked at random.
+        anew). Limits of rates and of the excess hold for records attacked at random;
+        predicates have none.
 
     Raises:
         DataError: too few records or columns, a column that does not exist, or a link whose sides share columns.
@@ -140,7 +141,10 @@ class _Trials:
         hits = sum(first == 1 for first, _ in counts), sum(second == 1 for _, second in counts)
         tail = excess_success.split_tail(rows, size, self.settings.splits, random)
         by_chance = singling_out.successes(guesses, groups[0]) / len(guesses)
-        return self._risk("singling out", attack, (hits, (len(rows), len(rows))), by_chance, tail)
+        risk = self._risk("singling out", attack, (hits, (len(rows), len(rows))), by_chance, tail)
+        # one record may meet all predicates, so they are no independent trials; the p-value's splits do not ask for that
+        sides = {side: replace(getattr(risk, side), lower=0.0, upper=1.0) for side in ("training", "control")}
+        return replace(risk, **sides, excess_lower=-1.0, excess_upper=1.0)
 
     def of_records(self, risk: str, attack: str, right: Sequence[Array], by_chance: float) -> TableRisk:
         """A risk from which of the attacked training and control records were guessed right."""

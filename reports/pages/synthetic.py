@@ -62,7 +62,9 @@ def risks(table: TableAudit) -> Table:
 
 
 def _row(risk: TableRisk) -> tuple[Text, ...]:
-    excess = f"{percent(risk.excess)} [{percent(risk.excess_lower, side='down')}, {percent(risk.excess_upper, side='up')}]"
+    excess = percent(risk.excess)
+    if risk.has_limits:
+        excess += f" [{percent(risk.excess_lower, side='down')}, {percent(risk.excess_upper, side='up')}]"
     word = Mark(say("synthetic.above"), Tone.MEASURED) if risk.beyond_chance else say("synthetic.inside")
     rates = (_rate(risk.training), _rate(risk.control), percent(risk.baseline))
     return (say(f"synthetic.{risk.risk}"), Mono(risk.attack), *rates, excess, significant(risk.p_value), word)

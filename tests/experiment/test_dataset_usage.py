@@ -58,12 +58,27 @@ def test_counting_records_as_independent_would_leave_the_truth_out() -> None:
         rates = np.clip(random.normal([[0.2], [0.7]], 0.05, (2, 12)), 0, 1)
         own = np.clip(random.normal([0.2, 0.7], 0.05), 0, 1)
         called = own.mean()
-        _, low, high = usage.usage_share(called, rates[0], rates[1], 0.95)
+        _, low, high = usage.usage_share(called, rates[0], rates[1], 0.95, 10_000)
         kept += low <= 0.5 <= high
         half = 1.96 * np.sqrt(called * (1 - called) / 10_000) / (rates[1].mean() - rates[0].mean())
         point = (called - rates[0].mean()) / (rates[1].mean() - rates[0].mean())
         naive += abs(point - 0.5) <= half
     assert kept >= 180 and naive <= 120, (kept, naive)
+
+
+def test_references_of_few_records_that_agree_by_luck_do_not_make_limits_of_no_width() -> None:
+    random, kept = np.random.default_rng(6), 0
+    for _ in range(300):
+        low, high = random.binomial(10, 0.02, 4) / 10, random.binomial(10, 0.98, 4) / 10
+        _, start, stop = usage.usage_share((low[3] + high[3]) / 2, low[:3], high[:3], 0.95, 20)
+        assert stop - start > 0.05
+        kept += start <= 0.5 <= stop
+    assert kept >= 276, kept  # 285 with 95 %
+
+
+def test_a_target_beyond_what_references_show_tells_nothing() -> None:
+    share, low, high = usage.usage_share(0.9, [0.1, 0.12, 0.08], [0.6, 0.61, 0.59], 0.95, 10_000)
+    assert np.isnan(share) and (low, high) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -756,8 +756,8 @@ SENTENCES = {
     "fail bound nothing from above.",
     "synthetic.split": "Training and control records have to come from the same people by a random split. Where "
     "they differ for another reason, the excess shows that reason.",
-    "synthetic.attacks": "Limits of singling out count predicates as independent; predicates met by the same record are "
-    "not, so that these limits may be too narrow. Its test does not assume this. Nothing is said about "
+    "synthetic.attacks": "The excess of singling out has no limits, since one record may meet many predicates; its test "
+    "does not take them for independent. Nothing is said about "
     "attacks on the generator itself, about membership of chosen "
     "records, or about further tables from the same data.",
     "models.across_the_trained_models": "Across the trained models",
