@@ -12,6 +12,7 @@ from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.stats.spread import parts
 
+_EXACT = 2**53  # whole numbers up to here are float64 exactly
 NAMES = ("synthetic", "training", "control")
 
 
@@ -89,6 +90,7 @@ def _numbers(name: str, sides: Sequence[Any], *, as_category: bool) -> tuple[lis
     """The column in each table as numbers, and whether they are codes of categories."""
     is_number = [side.dtype.kind in "iuf" for side in sides]
     if all(is_number) and not as_category:
+        _refuse_large(name, sides)
         arrays = [side.to_numpy(dtype=np.float64) for side in sides]
         if any(np.isinf(array).any() for array in arrays):
             raise DataError(f"column '{name}' holds infinite numbers; expected finite ones, or missing cells")
@@ -98,10 +100,24 @@ def _numbers(name: str, sides: Sequence[Any], *, as_category: bool) -> tuple[lis
         raise DataError(
             f"column '{name}' is numbers in one table and not in another ({kinds}); give it the same form in all three"
         )
+    if any(side.dtype.kind == "f" for side in sides) and all(is_number):  # missing cells turn 7 into 7.0, another text
+        _refuse_large(name, sides)
+        sides = [side.astype("Float64") for side in sides]
     texts = [side.astype(object).where(side.notna(), "").astype(str).to_numpy() for side in sides]
     codes = np.unique(np.concatenate(texts).astype(np.str_), return_inverse=True)[1].astype(np.float64)
     stops = np.cumsum([len(text) for text in texts])[:-1]
     return list(np.split(codes, stops)), True
+
+
+def _refuse_large(name: str, sides: Sequence[Any]) -> None:
+    """Raise `DataError` where whole numbers are so large that float64 makes different ones equal."""
+    for side, values in zip(NAMES, sides, strict=True):
+        present = values.dropna()
+        if values.dtype.kind in "iu" and len(present) and max(abs(int(present.min())), abs(int(present.max()))) > _EXACT:
+            raise DataError(
+                f"column '{name}' of the {side} table holds whole numbers beyond 2^53, which cannot be told apart as numbers; "
+                "name it in categorical if no cell of it is missing, or give it as text"
+            )
 
 
 def _spans(tables: Sequence[Array], is_category: Array) -> Array:

@@ -160,3 +160,19 @@ def test_the_report_says_it_and_reads_back(tables: list[pd.DataFrame]) -> None:
         assert part in said, part
     assert from_json(to_json(report)) == report
     assert reports.render(report, ["pdf"])["report.pdf"].startswith(b"%PDF")
+
+
+def test_whole_numbers_that_float64_cannot_tell_apart_are_refused() -> None:
+    frame = pd.DataFrame({"id": 2**62 + np.arange(30), "age": np.arange(30)})
+    with pytest.raises(DataError, match=r"column 'id' of the synthetic table holds whole numbers beyond 2\^53"):
+        of_frames(frame, frame, frame)
+    tables = of_frames(frame, frame, frame, ("id",))
+    assert len(np.unique(tables.training[:, 0])) == 30
+
+
+def test_categories_that_are_numbers_are_the_same_beside_missing_cells() -> None:
+    whole = pd.DataFrame({"postcode": np.arange(30), "age": np.arange(30)})
+    missing = whole.assign(postcode=whole["postcode"].where(whole["age"] > 0))
+    tables = of_frames(whole, missing, whole, ("postcode",))
+    assert (tables.synthetic[1:, 0] == tables.training[1:, 0]).all()
+    assert tables.synthetic[0, 0] != tables.training[0, 0]
