@@ -84,10 +84,13 @@ class ModelCheck:
         return max(bounds, key=lambda bound: bound.epsilon, default=None)
 
     def __str__(self) -> str:
+        from audit.experiment.inspected import LIKE_SIDES
+
         report, included = self.report, self.inspection.included
         members, count, skipped = int(included.sum()), len(included), len(self.inspection.not_run)
         lines = [
             f"{members} members, {count - members} nonmembers: {IN_WORDS[report.outcome]}",
+            *(f"  no figure may follow: {note}" for note in report.notes if LIKE_SIDES in note),
             f"  strongest attack: {self._strongest()}",
             f"  epsilon: {self._proof(report)}",
             f"  members and nonmembers: {self._guard(report)}",

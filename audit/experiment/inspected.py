@@ -50,6 +50,7 @@ DEPENDENT_NOTE = (
 )
 DEPENDENT_CHECK = "the references' memberships follow the target's coins, so comparisons tell coins without the target"
 LOOKS_TRAINED = 0.98  # share of right answers from which on a side looks trained on
+LIKE_SIDES = "both sides look trained on"  # words of the remark
 UNKNOWN = Check(code="membership", item="Membership decided by", value="nobody says", status=Status.GAP)
 
 
@@ -129,7 +130,11 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
     result = judge.conclude(training, [outcome])
     without_epsilon = DEPENDENT_NOTE if is_dependent else SPLIT_NOTE
     notes = [BIASED_NOTE] * guard.has_bias + [without_epsilon] * (not case.by_coins) + [*case.remarks]
-    notes += [*_low_accuracy(record_models), *_like_sides(record_models), *remarks_on(users, settings.claim_unit)]
+    notes += [
+        *_low_accuracy(record_models),
+        *([] if case.by_coins else _like_sides(record_models)),
+        *remarks_on(users, settings.claim_unit),
+    ]
     return Inspection(
         report=reporting.report([result], _frame(case, settings, budget, notes)),
         names=models.insertion.records.names,
@@ -281,7 +286,7 @@ def _like_sides(models: GameModels) -> list[str]:
     if min(inside, outside) < LOOKS_TRAINED or inside - outside > 1 - LOOKS_TRAINED:
         return []
     return [
-        f"The model is right on {inside:.1%} of the members and {outside:.1%} of the nonmembers: both sides look trained on. "
+        f"The model is right on {inside:.1%} of the members and {outside:.1%} of the nonmembers: {LIKE_SIDES}. "
         "If nonmembers were split from the training records after training, no figure here says anything; give records that "
         "the model was never trained on. If they are such records, the model generalises."
     ]

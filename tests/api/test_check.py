@@ -73,6 +73,17 @@ def test_a_few_lines_are_printed(model: nn.Module, capsys: pytest.CaptureFixture
     assert "inputs alone do not tell" in lines[3]
 
 
+def test_two_sides_that_look_trained_on_are_told_of_before_any_figure() -> None:
+    """A random split of the training records after training reads as safe elsewhere."""
+    inputs = np.eye(60, dtype=np.float32)
+    labels = np.arange(60) % 3
+    learned = np.eye(3)[labels] * 9.0  # right on every record
+    members, nonmembers = (inputs[:30], labels[:30]), (inputs[30:], labels[30:])
+    lines = str(audit.check(lambda batch: batch @ learned, members, nonmembers)).splitlines()
+    assert lines[1].startswith("  no figure may follow: ") and "both sides look trained on" in lines[1]
+    assert lines[2].startswith("  strongest attack")
+
+
 def test_a_skipped_attack_is_not_run_and_says_why(model: nn.Module) -> None:
     table = audit.check(model, side(1), side(2), quiet=True).to_pandas().set_index("attack")
     assert table.loc["lira", "status"].startswith("not run: needs") and np.isnan(table.loc["lira", "auc"])
