@@ -72,6 +72,8 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
         mechanism = first_steps(mechanism, steps)
     keys = reading.keys_of(attack.needs)
     signals = {key: value for key, value in models.observed.signals.items() if key in keys}
+    if not signals:  # an attack of one's own need not look
+        raise ObservationError(f"it reads {' or '.join(sorted(keys))}, and these models show nothing of that")
     if steps is not None:
         signals = {key: value[..., :steps] if key == StepProducts.key else value for key, value in signals.items()}
     own, included = slice_of(models.references), planting.included

@@ -17,6 +17,7 @@ from attacks.scorers.loss import Loss
 from attacks.signals.class_distances import ClassDistances
 from attacks.signals.hidden import HiddenRepresentations
 from attacks.signals.last_gradient_norms import LastGradientNorms
+from attacks.signals.losses import Losses
 from attacks.signals.predicted_labels import PredictedLabels
 from audit.bounds import group_privacy
 from audit.bounds.estimators.clopper_pearson import ClopperPearson
@@ -115,6 +116,17 @@ class ReadsHidden:
         return np.asarray(np.linalg.norm(target["hidden"], axis=1), dtype=np.float64)
 
 
+class ReadsLosses:
+    """An attack of somebody's own that takes what it needs for granted."""
+
+    @property
+    def needs(self) -> Needs:
+        return Needs(signals={Losses()})
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        return -target.signals["losses"]
+
+
 def test_hidden_representations_are_kept_where_an_attack_asks_for_them(tmp_path: Path) -> None:
     plain = [{"name": "plain", "kind": "non_private"}]
     own = game(access="final_weights", scorers=["gradient_norm", {"kind": "tests.experiment.test_described:ReadsHidden"}])
@@ -156,6 +168,15 @@ def test_views_of_images_are_observed_where_an_attack_asks_for_them(tmp_path: Pa
         (
             {"access": "all_steps", "canaries": "dirac_gradient", "scorers": ["weight_difference"], "estimators": ["gaussian"]},
             "add one_run",
+        ),
+        (
+            {
+                "access": "all_steps",
+                "canaries": "dirac_gradient",
+                "references": 0,
+                "scorers": ["gradient_product", {"kind": "tests.experiment.test_described:ReadsLosses"}],
+            },
+            "'ReadsLosses' cannot score canaries 'dirac_gradient' .* it reads losses, and these models show nothing of that",
         ),
     ],
 )
