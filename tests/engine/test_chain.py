@@ -18,7 +18,7 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.seeds import Seed
-from audit.core.training import TrainedModels, TrainingJob
+from audit.core.training import TrainingJob
 from audit.engine import compile_c
 from audit.engine.adaptive_clipping import Quantile
 from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
@@ -33,10 +33,10 @@ from audit.models.build import build, initialise_model
 from audit.trainers.dpsgd import DpSgdTrainer
 from audit.trainers.sgd import SgdTrainer
 from tests.engine import cases
+from tests.engine.compiled_trainings import ON, same, train_both_ways
 
 NOISY = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=12)
 QUIET = cases.varied(NOISY, noise_multiplier=0.0)
-ON = ScheduleSettings(compile="on")
 SHAPES = {
     "logistic": ((), (5,)),
     "one output a vector wide": ((16,), (16,)),
@@ -137,10 +137,6 @@ def test_a_record_without_finite_gradient_adds_nothing(value: float) -> None:
         torch.testing.assert_close(made, without, rtol=1e-5, atol=1e-6)
 
 
-def same(first: TrainedModels, second: TrainedModels) -> bool:
-    return all(np.array_equal(first.weights[name], second.weights[name]) for name in first.weights)
-
-
 def test_chains_are_traced_before_threads_train(monkeypatch: pytest.MonkeyPatch) -> None:
     """While `torch.fx` traces, a model called on another thread is traced too, and fails or lies."""
     threads, trace = [], torch.fx.symbolic_trace
@@ -161,21 +157,7 @@ def test_chains_are_traced_before_threads_train(monkeypatch: pytest.MonkeyPatch)
 def test_training_agrees_with_torch_and_not_with_the_chunk(mechanism: Repeated) -> None:
     optimizer = {"kind": "adam", "learning_rate": 0.01}
     job = cases.job(mechanism, models=5, model={"kind": "mlp", "hidden": [9, 7]}, optimizer=optimizer)
-    plain, whole = train(job, cases.silent), train(job, cases.silent, ON)
-    assert not same(plain, whole)
-    for name, value in plain.weights.items():
-        np.testing.assert_allclose(value, whole.weights[name], rtol=1e-3, atol=1e-5)
-    for chunk in (1, 2, 3):
-        assert same(whole, train(job, cases.silent, replace(ON, model_chunk=chunk)))
-    backwards = train(replace(job, seeds=job.seeds[::-1], included=job.included[::-1]), cases.silent, ON)
-    for name, value in whole.weights.items():
-        np.testing.assert_array_equal(value, backwards.weights[name][::-1])
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        assert same(whole, train(job, cases.silent, ON))
-    finally:
-        torch.set_num_threads(threads)
+    plain, whole = train_both_ways(job)
     if noisy_steps(mechanism) is not None:
         assert 0 <= whole.executed.recomputed.max() < 1e-5
         np.testing.assert_allclose(whole.executed.noise_multiplier, plain.executed.noise_multiplier, rtol=1e-5)

@@ -15,7 +15,6 @@ from audit.core.data import Canaries
 from audit.core.errors import DataError, ExecutionMismatch
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Repeated, dp_sgd, sgd
-from audit.core.training import TrainedModels
 from audit.engine import compile_c
 from audit.engine.adaptive_clipping import Quantile
 from audit.engine.clip_check import plain_gradient
@@ -29,10 +28,10 @@ from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.schedule import ScheduleSettings, arrange
 from audit.models.build import build
 from tests.engine import cases
+from tests.engine.compiled_trainings import ON, train_both_ways
 from tests.engine.random_networks import random_network
 
 NOISY = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=12)
-ON = ScheduleSettings(compile="on")
 SHAPE = (2, 7, 6)
 
 pytestmark = pytest.mark.skipif(compile_c.library(SOURCE) is None, reason="this machine has no C compiler")
@@ -261,28 +260,10 @@ def test_a_model_does_not_see_its_neighbours_nor_earlier_calls() -> None:
                 assert torch.equal(total[0], both[model])
 
 
-def same(first: TrainedModels, second: TrainedModels) -> bool:
-    return all(np.array_equal(first.weights[name], second.weights[name]) for name in first.weights)
-
-
 @pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=12)], ids=["dpsgd", "plain"])
 def test_training_agrees_with_torch_and_not_with_the_chunk(mechanism: Repeated) -> None:
     job = cases.job(mechanism, models=5, model={"kind": "cnn", "channels": [4, 6]}, data=cases.dataset(SHAPE))
-    plain, whole = train(job, cases.silent), train(job, cases.silent, ON)
-    assert not same(plain, whole)
-    for name, value in plain.weights.items():
-        np.testing.assert_allclose(value, whole.weights[name], rtol=1e-3, atol=1e-5)
-    for chunk in (1, 2, 3):
-        assert same(whole, train(job, cases.silent, replace(ON, model_chunk=chunk)))
-    backwards = train(replace(job, seeds=job.seeds[::-1], included=job.included[::-1]), cases.silent, ON)
-    for name, value in whole.weights.items():
-        np.testing.assert_array_equal(value, backwards.weights[name][::-1])
-    threads = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        assert same(whole, train(job, cases.silent, ON))
-    finally:
-        torch.set_num_threads(threads)
+    plain, whole = train_both_ways(job)
     assert 0 <= whole.executed.recomputed.max() < 1e-5
     if noisy_steps(mechanism) is not None:
         np.testing.assert_allclose(whole.executed.noise_multiplier, plain.executed.noise_multiplier, rtol=1e-5)
