@@ -214,7 +214,8 @@ def _without(uses: list[Use], signals: list[Tensor], whole: dict[str, Tensor], f
     def zero(values: Tensor) -> Tensor:
         shape = values.shape
         split = values.reshape(*finite.shape, -1)
-        return torch.where(finite.unsqueeze(-1), split, torch.zeros((), dtype=values.dtype)).reshape(shape)
+        # a number, not a tensor of the host: torch would copy that to the device and wait for it, for every use of a layer
+        return torch.where(finite.unsqueeze(-1), split, 0.0).reshape(shape)
 
     for use in uses:
         if use.inputs.is_floating_point():

@@ -24,6 +24,8 @@ PRETENDED = torch.device("meta")
 _aten = torch.ops.aten
 _CARRIES = (_aten._to_copy.default, _aten.copy_.default)
 _ALIKE = (_aten.equal.default, _aten.allclose.default)
+# a number of the CPU as an argument of the launch; elsewhere (`where`) torch copies it to a GPU, and waits
+_ARITHMETIC = frozenset(("add", "sub", "mul", "div", "add_", "sub_", "mul_", "div_", "eq", "ne", "lt", "le", "gt", "ge"))
 
 
 class MixedDevicesError(Exception):
@@ -41,7 +43,8 @@ class _Strict(TorchDispatchMode):
         away = [one.device == PRETENDED for one in tensors]
         if func in _CARRIES:
             return _carried(func, args, given)
-        if any(away) and not all(there or one.dim() == 0 for there, one in zip(away, tensors, strict=True)):
+        is_arithmetic = func.overloadpacket.__name__ in _ARITHMETIC
+        if any(away) and not all(there or (is_arithmetic and one.dim() == 0) for there, one in zip(away, tensors, strict=True)):
             raise MixedDevicesError(f"{func} got tensors of {', '.join(str(one.device) for one in tensors)}")
         if not any(away):
             return func(*args, **given)

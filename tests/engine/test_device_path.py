@@ -121,9 +121,11 @@ def test_the_pretended_device_sees_what_is_left_behind() -> None:
             lambda: away @ torch.ones(3, 3),
             lambda: away.index_select(0, torch.tensor([1])),
             lambda: away + torch.ones(3),
+            lambda: torch.where(away > 0, away, torch.zeros(())),
         ):
             with pytest.raises(MixedDevicesError, match="cpu"):
                 left()
+        assert torch.where(away > 0, away + torch.ones(()), 0.0).device == PRETENDED
         assert (away.cpu() == 0).all() and float(away.sum()) == 1.0
 
 
