@@ -80,7 +80,7 @@ class Chunk:
         if self.private is not None and technique.clipping == "adaptive":
             refuse_planted_gradients(job)
             self.adaptive = AdaptiveNorms(technique.quantile, self.private, self.law.mean, self.seeds, self.models.flat)
-        self.graphs = self._graphs(technique) if arrangement.graphs else None
+        self.graphs = self._graphs(technique, arrangement) if arrangement.graphs else None
         self.canaries: PlantedGradients | None = None
         if job.canaries.are_gradients:
             scale = 1.0 if self.private is None else self.private.clip_norm
@@ -237,7 +237,7 @@ class Chunk:
         """Adds the gradients of one pass to the step's sum, where it always lies."""
         return self.models.add_sum(self._rows(rows_at, mask), self.clip, self.total)
 
-    def _graphs(self, technique: Technique) -> GraphedSums:
+    def _graphs(self, technique: Technique, arrangement: Arrangement) -> GraphedSums:
         refuse_capture({
             "models are not trained together by torch": type(self.models) is not TapeGradients,
             "the forward pass draws": self.models.random,
@@ -245,7 +245,7 @@ class Chunk:
             "clip norms move": self.adaptive is not None,
             "records are read where they lie": not isinstance(self.inputs, Tensor),
         })  # fmt: skip
-        return GraphedSums()
+        return GraphedSums(self.total, short=arrangement.products is not None)
 
     def _add_compiled(self, models: CompiledGradients, rows_at: Tensor, mask: Tensor, total: Tensor) -> Clipping | None:
         """Adds what compiled code makes of the records where they lie, or of the batch where they lie in another form."""

@@ -12,7 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, ExecutionMismatch
 from audit.core.events import dp_sgd, sgd
 from audit.engine import chunk, clipping, graphed_sums
 from audit.engine.dp_options import Technique
@@ -126,13 +126,100 @@ def test_each_shape_is_captured_once_and_reads_its_own_place() -> None:
     def work(rows_at: torch.Tensor, mask: torch.Tensor) -> None:
         seen.append(int(rows_at.sum()))
 
-    graphs = GraphedSums(capture)
-    for number in range(5):
+    graphs = GraphedSums(torch.zeros(1, 3), capture=capture)
+    for number in range(7):
         for rows in (4, 2):
             graphs.run(work, torch.full((rows,), number), torch.ones(1, rows, dtype=torch.bool))
     assert len(captures) == 2
     # two passes of each shape run as they are, then the batch is copied
-    assert seen[:4] == [0, 0, 4, 2] and seen[-2:] == [16, 8]
+    assert seen[:4] == [0, 0, 4, 2] and seen[-2:] == [24, 12]
+
+
+def graphed(work: graphed_sums.Work, total: torch.Tensor) -> GraphedSums:
+    """Graphs of passes that `work` adds to `total`, by the recorder."""
+
+    def capture(launch: Callable[[], None]) -> Callable[[], None]:
+        before = total.clone()
+        replay = record(launch)
+        total.copy_(before)
+        return replay
+
+    return GraphedSums(total, capture=capture)
+
+
+@pytest.mark.parametrize(("first_change", "refused_at"), [(2, 2), (3, 3), (5, 5), (6, 9), (10, 17)])
+def test_a_number_that_the_host_moves_after_the_capture_ends_the_training(first_change: int, refused_at: int) -> None:
+    """The capture is of pass 2 (from 0 on); repetitions 1, 2, 4, 8, 16 are passes 2, 3, 5, 9, 17."""
+    total, kept = torch.zeros(2, 3), {"scale": 1.0}
+
+    def work(rows_at: torch.Tensor, mask: torch.Tensor) -> None:
+        total.add_(rows_at.view(2, -1).sum(1, keepdim=True) * kept["scale"])
+
+    graphs = graphed(work, total)
+    mask = torch.ones(2, 4, dtype=torch.bool)
+    if first_change == 2:  # what the capture itself moves
+
+        def moving(rows_at: torch.Tensor, mask: torch.Tensor) -> None:
+            work(rows_at, mask)
+            kept["scale"] *= 1.5
+
+        graphs, chosen = graphed(moving, total), moving
+    else:
+        chosen = work
+    for number in range(refused_at):
+        total.zero_()
+        if number == first_change:
+            kept["scale"] = 2.0
+        graphs.run(chosen, torch.arange(8) + number, mask)
+    total.zero_()
+    if first_change == refused_at:
+        kept["scale"] = 2.0
+    with pytest.raises(ExecutionMismatch, match=r"sums that differ .* train without graphs"):
+        graphs.run(chosen, torch.arange(8), mask)
+
+
+def test_a_model_that_diverged_is_not_blamed_and_hides_no_neighbour() -> None:
+    total, kept = torch.zeros(2, 3), {"scale": 1.0}
+
+    def work(rows_at: torch.Tensor, mask: torch.Tensor) -> None:
+        total.add_(torch.tensor([[float("inf")], [kept["scale"]]]) * rows_at.view(2, -1).sum(1, keepdim=True))
+
+    graphs = graphed(work, total)
+    for _ in range(4):
+        graphs.run(work, torch.arange(8), torch.ones(2, 4, dtype=torch.bool))
+    graphs = graphed(work, total.zero_())
+    for _ in range(3):
+        graphs.run(work, torch.arange(8), torch.ones(2, 4, dtype=torch.bool))
+    kept["scale"] = 1.1
+    with pytest.raises(ExecutionMismatch, match="sums that differ"):
+        graphs.run(work, torch.arange(8), torch.ones(2, 4, dtype=torch.bool))
+
+
+def test_a_capture_that_fails_says_so_and_memory_that_ran_out_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Scope:
+        """Ends as a capture ends after an error in it: with an error of its own."""
+
+        def __init__(self, graph: object) -> None: ...
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: object) -> None:
+            raise RuntimeError("operation failed due to a previous error during capture")
+
+    streams: list[object] = []
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+    monkeypatch.setattr(torch.cuda, "graph", Scope)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: "the usual stream")
+    monkeypatch.setattr(torch.cuda, "set_stream", streams.append)
+
+    def run_out() -> None:
+        raise torch.OutOfMemoryError("out of memory")
+
+    with pytest.raises(ConfigError, match=r"cannot capture .* during capture; train without graphs"):
+        graphed_sums._cuda_graph(lambda: None)
+    with pytest.raises(torch.OutOfMemoryError):
+        graphed_sums._cuda_graph(run_out)
+    assert streams == ["the usual stream"] * 2
 
 
 @pytest.mark.parametrize(
