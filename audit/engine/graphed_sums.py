@@ -83,22 +83,22 @@ class GraphedSums:
         graph.repetitions += 1
         if graph.repetitions & (graph.repetitions - 1):
             return graph.repeat(rows_at, mask)
-        return self._compared(graph, work, rows_at, mask)
+        return self._compare(graph, work, rows_at, mask)
 
     def _new_graph(self, work: Work, index: Tensor, mask: Tensor) -> Graph:
         results: list[Clipping | None] = []
         replay = self._capture(lambda: results.append(work(index, mask)))
         return Graph(index=index, mask=mask, clipping=results[0], replay=replay)
 
-    def _compared(self, graph: Graph, work: Work, rows_at: Tensor, mask: Tensor) -> Clipping | None:
+    def _compare(self, graph: Graph, work: Work, rows_at: Tensor, mask: Tensor) -> Clipping | None:
         """Repeat a pass, and hold what it adds against the pass as it is."""
         before = self._total.clone()
         plain = work(rows_at, mask)
-        expected = self._total.clone()
+        target = self._total.clone()
         self._total.copy_(before)
         clipping = graph.repeat(rows_at, mask)
-        size = torch.maximum((expected - before).norm(dim=1), _FLOOR * expected.norm(dim=1))
-        self._refuse("sums", self._total - expected, size)
+        size = torch.maximum((target - before).norm(dim=1), _FLOOR * target.norm(dim=1))
+        self._refuse("sums", self._total - target, size)
         if plain is not None and clipping is not None:
             self._refuse("norms", (clipping.left - plain.left) * mask, plain.left.norm(dim=1))
         return clipping
