@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from attacks.signals.logits import Logits
-from audit.core import event_reading
-from audit.core.coins import of_models
+from audit.core import coins, event_reading
 from audit.core.data import Canaries, Dataset
+from audit.core.seeds import of_models
 from audit.core.training import TrainingJob
 from audit.execution import code
 from audit.experiment.insertion import Insertion
@@ -35,12 +35,13 @@ def orders(insertion: Insertion, dataset: Dataset, execution: Execution) -> list
     steps, running = event_reading.steps(recipe.run_event), code.digest(execution.foreign)
     copies, looks, jobs = with_copies(canaries), checkpoints(play, canaries, steps), []
     complete = with_companions(dataset, canaries)
+    seeds = of_models(seed.child("model", row) for row in range(play.models))
     for rows in play.portions(execution.models_per_job):
         make = functools.partial(
             _training_job,
-            included=of_models(planting.included, slice(rows.start, rows.stop)),
+            included=coins.of_models(planting.included, slice(rows.start, rows.stop)),
             copies=canaries.copies,
-            seeds=tuple(seed.child("model", row) for row in rows),
+            seeds=seeds[rows.start : rows.stop],
             mechanism=recipe.run_event,
             model=recipe.model,
             optimizer=recipe.optimizer,
@@ -67,8 +68,8 @@ def orders(insertion: Insertion, dataset: Dataset, execution: Execution) -> list
 
 def _training_job(*, included: Any, copies: int, **fields: Any) -> TrainingJob:
     """A training job with the coins of each copy of a canary, which become an array where the job is done."""
-    coins = np.asarray(included, dtype=bool)
-    return TrainingJob(included=coins if copies == 1 else np.repeat(coins, copies, axis=1), **fields)
+    own = np.asarray(included, dtype=bool)
+    return TrainingJob(included=own if copies == 1 else np.repeat(own, copies, axis=1), **fields)
 
 
 def checkpoints(play: Play, canaries: Canaries, steps: int) -> tuple[int, ...]:
