@@ -21,13 +21,61 @@ def benchmark() -> Any:
     return module
 
 
-def test_the_gpu_benchmark_runs_on_a_cpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def small_benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
     module = benchmark()
     small = module.Problem(name="small", model={"kind": "mlp", "hidden": [4]}, shape=(5,), models=2, batch=8, steps=2)
     monkeypatch.setattr(module, "PROBLEMS", (small,))
-    monkeypatch.setattr(sys, "argv", ["gpu.py", "--device", "cpu", "--out", str(tmp_path / "gpu.json")])
-    assert module.main() == 0
-    (row,) = json.loads((tmp_path / "gpu.json").read_text())["rows"]
-    assert row["problem"] == "small" and row["disagreement"] < 1e-6 and "small" in capsys.readouterr().out
+    monkeypatch.setattr(module, "_SECONDS", 0.01)
+    monkeypatch.setattr(module, "_MOST", 2)
+    return module
+
+
+def rows_of(module: Any, monkeypatch: pytest.MonkeyPatch, out: Path, *options: str) -> tuple[int, dict[str, Any]]:
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--device", "cpu", "--out", str(out), *options])
+    return module.main(), json.loads(out.read_text())
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_the_gpu_benchmark_runs_on_a_cpu(
+    small_benchmark: Any, small: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, result = rows_of(small_benchmark, monkeypatch, tmp_path / "gpu.json", *(["--small"] if small else []))
+    (row,) = result["rows"]
+    assert code == 0 and result["measurement"] == (not small) and row["errors"] == {} and row["not_run"] == []
+    assert row["problem"] == "small" and row["disagreement"] < 1e-6 and row["graph_disagreement"] == 0.0
+    assert len(row["private_ms_all"]) == (1 if small else 2)
+    printed = capsys.readouterr().out
+    assert "small" in printed and ("no measurement" in printed) == small
+
+
+def test_what_fails_or_no_longer_fits_into_the_time_is_named_and_the_rest_goes_on(
+    small_benchmark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(*_: Any) -> dict[str, Any]:
+        raise RuntimeError("no kernel image")
+
+    monkeypatch.setattr(small_benchmark, "PARTS", (failing, *small_benchmark.PARTS[1:]))
+    code, result = rows_of(small_benchmark, monkeypatch, tmp_path / "gpu.json")
+    (row,) = result["rows"]
+    assert code == 1 and row["errors"] == {"failing": "RuntimeError: no kernel image"} and row["disagreement"] < 1e-6
+    assert "failing: RuntimeError: no kernel image" in capsys.readouterr().out
+    code, result = rows_of(small_benchmark, monkeypatch, tmp_path / "gpu.json", "--minutes", "0")
+    assert code == 1 and result["rows"][0]["not_run"] == ["private", "agreement", "graphs"]
+    assert "graphs: not run, the time is over" in capsys.readouterr().out
+
+
+def test_time_that_is_over_ends_a_training(small_benchmark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = small_benchmark.Clock("cpu", 3600.0, small=True)
+    job = small_benchmark.job_of(small_benchmark.PROBLEMS[0], small_benchmark._PRIVATE, "cpu")
+    clock.train(job)
+    calls = iter(range(100))
+    monkeypatch.setattr(small_benchmark.time, "monotonic", lambda: 1e9 if next(calls) else 0.0)
+    with pytest.raises(small_benchmark.OutOfTimeError):
+        clock.train(job)
+
+
+@pytest.mark.slow
+def test_every_row_runs_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, result = rows_of(benchmark(), monkeypatch, tmp_path / "gpu.json", "--small")
+    assert code == 0 and len(result["rows"]) == 5
