@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -26,10 +26,9 @@ def refuse_foreign_draws(module: nn.Module, records: Tensor) -> None:
     modes = Modes(module)
     try:
         for mode in ("training", "evaluation"):
-            with _kept_streams():
-                before = _states()
+            with kept_streams() as moved:
                 try_forward(module, records)
-                names = [name for name, state in _states().items() if state != before[name]]
+                names = moved()
             if names:
                 raise ConfigError(
                     f"{model_name(module)} draws random numbers from the stream of {' and '.join(names)} in {mode} mode, which "
@@ -66,11 +65,12 @@ def _states() -> dict[str, bytes]:
 
 
 @contextmanager
-def _kept_streams() -> Iterator[None]:
-    """A scope after which both streams are where they were."""
+def kept_streams() -> Iterator[Callable[[], list[str]]]:
+    """A scope after which both streams are where they were; yields what names those that have moved since its beginning."""
     own, numbers = random.getstate(), np.random.get_state()  # noqa: NPY002
+    before = _states()
     try:
-        yield
+        yield lambda: [name for name, state in _states().items() if state != before[name]]
     finally:
         random.setstate(own)
         np.random.set_state(numbers)  # noqa: NPY002

@@ -12,12 +12,14 @@ from audit import plugins
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.engine.equal_draws import EqualDraws
+from audit.engine.foreign_streams import kept_streams
 from audit.engine.mixing import alike
 from audit.models.build import seeded_stream
 
 _SEEDS = 3  # of trials
 _PLACE_SEEDS = 16  # of trials of places: draws may have to pass a threshold that hardly moves
 _RECORDS = 16  # that are changed, one at a time
+_DRAW_FROM_IT = "draw from the generator that it is given (torch.rand(..., generator=generator))"
 _SIZES = (11, 13, 17, 19, 23)  # of batches whose length no other axis is likely to have
 
 
@@ -76,23 +78,27 @@ def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None
     """
 
     def views(inputs: Tensor, seed: int) -> Tensor:
-        return augmentation.views(inputs.clone(), torch.Generator().manual_seed(seed))
+        with seeded_stream(Seed(seed)), kept_streams() as moved:
+            before = torch.get_rng_state()
+            views = augmentation.views(inputs.clone(), torch.Generator().manual_seed(seed))
+            streams = [*moved(), *(["torch"] if not torch.equal(before, torch.get_rng_state()) else [])]
+        if streams:
+            raise ConfigError(
+                f"augmentation '{augmentation.name}' draws from the global stream of {' and '.join(streams)}, so that results "
+                f"could not be repeated; {_DRAW_FROM_IT}"
+            )
+        return views
 
     for seed in range(_SEEDS):
-        with seeded_stream(Seed(seed)):
-            base = views(records, seed)
-        with seeded_stream(Seed(seed + 1)):
-            repetition = views(records, seed)
-        if not _equal(base, repetition):
+        base = views(records, seed)
+        if not _equal(base, views(records, seed)):
             raise ConfigError(
-                f"augmentation '{augmentation.name}' gives other views when it is called again with the same seed: draw from "
-                "the generator that it is given (torch.rand(..., generator=generator)), and keep nothing between calls"
+                f"augmentation '{augmentation.name}' gives other views when it is called again with the same seed; "
+                f"{_DRAW_FROM_IT}, and keep nothing between calls"
             )
         for number, batch in _changes(records):
             rest = torch.arange(len(records)) != number
-            with seeded_stream(Seed(seed)):
-                candidates = views(batch, seed)
-            if not _equal(candidates[rest], base[rest]):
+            if not _equal(views(batch, seed)[rest], base[rest]):
                 raise UnsupportedMechanism(
                     f"augmentation '{augmentation.name}': the view of a record changes with another record of the batch, as in "
                     "mixup or batch statistics, so no clipping of one record's gradient bounds its influence; make every view "
@@ -102,32 +108,45 @@ def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None
 
 
 def _refuse_places(augmentation: OwnAugmentation, records: Tensor) -> None:
-    """Raise `UnsupportedMechanism` where a record has another view at another place, given the same draws or none."""
+    """Raise `UnsupportedMechanism` where a record has another view at another place, given the same draws or none.
+
+    Raises:
+        ConfigError: it draws from a generator of its own that begins alike whatever the seed, so by place alone.
+    """
     sizes = [size for size in _SIZES if size <= len(records) and size not in records.shape[1:]]
     fewer, more = (sizes[0], sizes[-1]) if len(sizes) > 1 else (len(records) // 2, len(records))
-    whole = records[:more]
+    whole, own_streams = records[:more], set[bytes]()
     for seed in range(_PLACE_SEEDS):
-        generator, free = torch.Generator().manual_seed(seed), set[str]()
+        generator, free, streams = torch.Generator().manual_seed(seed), set[str](), set[bytes]()
+        order = torch.randperm(more, generator=torch.Generator().manual_seed(seed))
         start, views = generator.get_state(), []
-        for batch in (whole, whole.flip(0), whole[:fewer]):
-            with EqualDraws(len(batch), seed) as draws:
+        for batch in (whole, whole[order], whole[:fewer]):
+            with seeded_stream(Seed(seed)), EqualDraws(len(batch), seed, generator) as draws:
                 views.append(augmentation.views(batch.clone(), generator))
             free |= draws.free
-        is_drawn = not torch.equal(generator.get_state(), start)
+            streams |= draws.own_streams
+        if own_streams & streams:
+            raise ConfigError(
+                f"augmentation '{augmentation.name}' draws from a generator of its own that begins alike in every step, so a "
+                f"view is a matter of its place in the batch; {_DRAW_FROM_IT}"
+            )
+        own_streams |= streams
+        is_drawn = bool(streams) or not torch.equal(generator.get_state(), start)
         if free or (is_drawn and len(sizes) < 2):
             return
-        _compare_places(augmentation, views)
+        _compare_places(augmentation, views, order)
 
 
-def _compare_places(augmentation: OwnAugmentation, views: list[Tensor]) -> None:
-    """Raise `UnsupportedMechanism` where views of records, of the same in reverse, and of the first ones are not the same."""
-    whole, reverse, first = views
+def _compare_places(augmentation: OwnAugmentation, views: list[Tensor], order: Tensor) -> None:
+    """Raise `UnsupportedMechanism` where views of records, of the same in `order`, and of the first ones are not the same."""
+    whole, shuffled, first = views
     same = alike if whole.is_floating_point() else _equal
-    if not (same(reverse.flip(0), whole) and same(first, whole[: len(first)])):
+    if not (same(shuffled, whole[order]) and same(first, whole[: len(first)])):
         raise UnsupportedMechanism(
             f"augmentation '{augmentation.name}': the view of a record changes with its place in the batch, or with the number "
             "of records, and both change for others where one record is taken out, so no clipping of one record's gradient "
-            "bounds its influence; make every view of one record alone"
+            "bounds its influence; make every view of one record alone, with draws for the whole batch at once from the "
+            "generator (draws of numpy, or of parts of a batch, cannot be told from a place)"
         )
 
 

@@ -13,7 +13,7 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
-from audit.engine.own_augmentation import augmentation_of, examine_augmentation
+from audit.engine.own_augmentation import OwnAugmentation, augmentation_of, examine_augmentation
 from audit.engine.schedule import ScheduleSettings
 from audit.execution.code import foreign_modules
 from audit.trainers.dpsgd import DpSgdTrainer
@@ -103,6 +103,45 @@ def from_numpy(inputs: Tensor, generator: torch.Generator) -> Tensor:
     return inputs + float(np.random.random())  # noqa: NPY002
 
 
+def rarely_from_numpy(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    return inputs if np.random.random() < 0.9999 else -inputs  # noqa: NPY002
+
+
+def by_parity(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    """Every second record mirrored."""
+    return torch.where(torch.arange(len(inputs)).reshape(-1, *[1] * (inputs.dim() - 1)) % 2 == 0, inputs.flip(-1), inputs)
+
+
+def by_parity_and(name: str) -> Any:
+    """Every second record mirrored where a draw says so."""
+
+    def views(inputs: Tensor, generator: torch.Generator) -> Tensor:
+        size, place = (len(inputs),), torch.empty(len(inputs))
+        draws = {
+            "uniform": lambda: place.uniform_(-1, 1, generator=generator) < -0.5,
+            "normal": lambda: torch.normal(0.0, 1.0, size, generator=generator) > 0,
+            "exponential": lambda: place.exponential_(generator=generator) < 0.7,
+            "random": lambda: place.random_(10, generator=generator) < 5,
+            "multinomial": lambda: torch.multinomial(torch.ones(3), size[0], replacement=True, generator=generator) == 1,
+            "bernoulli": lambda: torch.bernoulli(torch.full(size, 0.5), generator=generator) == 1,
+        }
+        mirrored = draws[name]() & (torch.arange(size[0]) % 2 == 0)
+        return torch.where(mirrored.reshape(-1, *[1] * (inputs.dim() - 1)), inputs.flip(-1), inputs)
+
+    return views
+
+
+def from_own(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    return inputs + torch.randn(inputs.shape, generator=torch.Generator().manual_seed(1), dtype=inputs.dtype)
+
+
+def from_derived(inputs: Tensor, generator: torch.Generator) -> Tensor:
+    """Noise of a second generator that the first one seeds, times a pattern that is always the same."""
+    seed = int(torch.randint(0, 2**31, (), generator=generator))
+    noise = torch.randn(inputs.shape, generator=torch.Generator().manual_seed(seed), dtype=inputs.dtype)
+    return inputs + noise * torch.rand(inputs.shape[1:], generator=torch.Generator().manual_seed(1), dtype=inputs.dtype)
+
+
 def remembering(inputs: Tensor, generator: torch.Generator) -> Tensor:
     KEPT.append(inputs.mean())
     return inputs + KEPT[-2] if len(KEPT) > 1 else inputs
@@ -149,7 +188,7 @@ def test_augmentation_that_mixes_records_is_refused(name: str) -> None:
         train(cases.job(NOISY), cases.silent, None, Technique(augmentation=named(name)))
 
 
-@pytest.mark.parametrize("name", ["erased", "jittered", "moved", "one_by_one", "pairs", "curved"])
+@pytest.mark.parametrize("name", ["erased", "jittered", "moved", "one_by_one", "pairs", "curved", "from_derived"])
 @pytest.mark.parametrize("shape", [(9,), (13,), (1, 11, 13)])
 def test_draws_of_each_record_are_no_matter_of_its_place(name: str, shape: tuple[int, ...]) -> None:
     records = torch.randn(40, *shape, generator=torch.Generator().manual_seed(0))
@@ -157,7 +196,14 @@ def test_draws_of_each_record_are_no_matter_of_its_place(name: str, shape: tuple
         examine_augmentation(augmentation_of(named(name)), records)
 
 
-@pytest.mark.parametrize("name", ["by_place", "by_size", "noise_by_place", "erased_by_size"])
+@pytest.mark.parametrize("draw", ["uniform", "normal", "exponential", "random", "multinomial", "bernoulli"])
+def test_no_draw_hides_that_a_view_is_a_matter_of_place(draw: str) -> None:
+    own = OwnAugmentation(draw, by_parity_and(draw))
+    with pytest.raises(UnsupportedMechanism, match="changes with its place in the batch"):
+        examine_augmentation(own, torch.randn(40, 9, generator=torch.Generator().manual_seed(0)))
+
+
+@pytest.mark.parametrize("name", ["by_place", "by_parity", "by_size", "noise_by_place", "erased_by_size"])
 def test_augmentation_by_a_records_place_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedMechanism, match="changes with its place in the batch, or with the number"):
         train(cases.job(NOISY), cases.silent, None, Technique(augmentation=named(name)))
@@ -167,8 +213,10 @@ def test_augmentation_by_a_records_place_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("from_global", "gives other views when it is called again"),
-        ("from_numpy", "gives other views when it is called again"),
+        ("from_global", "draws from the global stream of torch"),
+        ("from_numpy", r"draws from the global stream of numpy\.random"),
+        ("rarely_from_numpy", r"draws from the global stream of numpy\.random"),
+        ("from_own", "a generator of its own that begins alike in every step"),
         ("remembering", "gives other views when it is called again"),
         ("shorter", r"returns torch\.float32 of shape \(\d+, 4\) for torch\.float32 of shape \(\d+, 5\)"),
         ("failing", r"on a batch of shape \(\d+, 5\): KeyError: 'crop' \(.*test_own_augmentation\.py, line \d+\)"),
