@@ -12,7 +12,7 @@ from torch import Tensor
 from audit.engine.random_operations import RandomOperations
 
 _TINY = 1e-12  # added to a uniform number, so that it has a logarithm
-_MANY = 2.0**24  # whole numbers, where nothing says up to which
+_WHOLE_NUMBERS = 2.0**24  # whole numbers, where nothing says up to which
 
 
 def _flat(uniform: Tensor, options: Mapping[str, Any]) -> Tensor:
@@ -22,7 +22,7 @@ def _flat(uniform: Tensor, options: Mapping[str, Any]) -> Tensor:
 
 
 def _whole(uniform: Tensor, options: Mapping[str, Any]) -> Tensor:
-    return torch.floor(_flat(uniform, {"to": _MANY, **options}))
+    return torch.floor(_flat(uniform, {"to": _WHOLE_NUMBERS, **options}))
 
 
 def _normal(uniform: Tensor, options: Mapping[str, Any]) -> Tensor:

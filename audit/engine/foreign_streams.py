@@ -26,9 +26,9 @@ def refuse_foreign_draws(module: nn.Module, records: Tensor) -> None:
     modes = Modes(module)
     try:
         for mode in ("training", "evaluation"):
-            with kept_streams() as moved:
+            with foreign_streams() as streams_moved:
                 try_forward(module, records)
-                names = moved()
+                names = streams_moved()
             if names:
                 raise ConfigError(
                     f"{model_name(module)} draws random numbers from the stream of {' and '.join(names)} in {mode} mode, which "
@@ -65,7 +65,7 @@ def _states() -> dict[str, bytes]:
 
 
 @contextmanager
-def kept_streams() -> Iterator[Callable[[], list[str]]]:
+def foreign_streams() -> Iterator[Callable[[], list[str]]]:
     """A scope after which both streams are where they were; yields what names those that have moved since its beginning."""
     own, numbers = random.getstate(), np.random.get_state()  # noqa: NPY002
     before = _states()

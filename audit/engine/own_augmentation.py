@@ -12,14 +12,14 @@ from audit import plugins
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.engine.equal_draws import EqualDraws
-from audit.engine.foreign_streams import kept_streams
+from audit.engine.foreign_streams import foreign_streams
 from audit.engine.mixing import alike
 from audit.models.build import seeded_stream
 
 _SEEDS = 3  # of trials
 _PLACE_SEEDS = 16  # of trials of places: draws may have to pass a threshold that hardly moves
 _RECORDS = 16  # that are changed, one at a time
-_DRAW_FROM_IT = "draw from the generator that it is given (torch.rand(..., generator=generator))"
+_STREAM_ADVICE = "draw from the generator that it is given (torch.rand(..., generator=generator))"
 _SIZES = (11, 13, 17, 19, 23)  # of batches whose length no other axis is likely to have
 
 
@@ -78,14 +78,14 @@ def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None
     """
 
     def views(inputs: Tensor, seed: int) -> Tensor:
-        with seeded_stream(Seed(seed)), kept_streams() as moved:
+        with seeded_stream(Seed(seed)), foreign_streams() as streams_moved:
             before = torch.get_rng_state()
             views = augmentation.views(inputs.clone(), torch.Generator().manual_seed(seed))
-            streams = [*moved(), *(["torch"] if not torch.equal(before, torch.get_rng_state()) else [])]
+            streams = [*streams_moved(), *(["torch"] if not torch.equal(before, torch.get_rng_state()) else [])]
         if streams:
             raise ConfigError(
                 f"augmentation '{augmentation.name}' draws from the global stream of {' and '.join(streams)}, so that results "
-                f"could not be repeated; {_DRAW_FROM_IT}"
+                f"could not be repeated; {_STREAM_ADVICE}"
             )
         return views
 
@@ -94,7 +94,7 @@ def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None
         if not _equal(base, views(records, seed)):
             raise ConfigError(
                 f"augmentation '{augmentation.name}' gives other views when it is called again with the same seed; "
-                f"{_DRAW_FROM_IT}, and keep nothing between calls"
+                f"{_STREAM_ADVICE}, and keep nothing between calls"
             )
         for number, batch in _changes(records):
             rest = torch.arange(len(records)) != number
@@ -114,13 +114,13 @@ def _refuse_places(augmentation: OwnAugmentation, records: Tensor) -> None:
         ConfigError: it draws from a generator of its own that begins alike whatever the seed, so by place alone.
     """
     sizes = [size for size in _SIZES if size <= len(records) and size not in records.shape[1:]]
-    fewer, more = (sizes[0], sizes[-1]) if len(sizes) > 1 else (len(records) // 2, len(records))
-    whole, own_streams = records[:more], set[bytes]()
+    small, large = (sizes[0], sizes[-1]) if len(sizes) > 1 else (len(records) // 2, len(records))
+    whole, own_streams = records[:large], set[bytes]()
     for seed in range(_PLACE_SEEDS):
         generator, free, streams = torch.Generator().manual_seed(seed), set[str](), set[bytes]()
-        order = torch.randperm(more, generator=torch.Generator().manual_seed(seed))
+        order = torch.randperm(large, generator=torch.Generator().manual_seed(seed))
         start, views = generator.get_state(), []
-        for batch in (whole, whole[order], whole[:fewer]):
+        for batch in (whole, whole[order], whole[:small]):
             with seeded_stream(Seed(seed)), EqualDraws(len(batch), seed, generator) as draws:
                 views.append(augmentation.views(batch.clone(), generator))
             free |= draws.free
@@ -128,7 +128,7 @@ def _refuse_places(augmentation: OwnAugmentation, records: Tensor) -> None:
         if own_streams & streams:
             raise ConfigError(
                 f"augmentation '{augmentation.name}' draws from a generator of its own that begins alike in every step, so a "
-                f"view is a matter of its place in the batch; {_DRAW_FROM_IT}"
+                f"view is a matter of its place in the batch; {_STREAM_ADVICE}"
             )
         own_streams |= streams
         is_drawn = bool(streams) or not torch.equal(generator.get_state(), start)
@@ -139,9 +139,9 @@ def _refuse_places(augmentation: OwnAugmentation, records: Tensor) -> None:
 
 def _compare_places(augmentation: OwnAugmentation, views: list[Tensor], order: Tensor) -> None:
     """Raise `UnsupportedMechanism` where views of records, of the same in `order`, and of the first ones are not the same."""
-    whole, shuffled, first = views
-    same = alike if whole.is_floating_point() else _equal
-    if not (same(shuffled, whole[order]) and same(first, whole[: len(first)])):
+    whole, reordered_views, first = views
+    agrees = alike if whole.is_floating_point() else _equal
+    if not (agrees(reordered_views, whole[order]) and agrees(first, whole[: len(first)])):
         raise UnsupportedMechanism(
             f"augmentation '{augmentation.name}': the view of a record changes with its place in the batch, or with the number "
             "of records, and both change for others where one record is taken out, so no clipping of one record's gradient "
