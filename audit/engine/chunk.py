@@ -26,6 +26,7 @@ from audit.engine.cyclic_batches import CyclicSampler
 from audit.engine.dispatch import gradients_of
 from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
 from audit.engine.dropout_draws import can_repeat
+from audit.engine.dropout_streams import Place
 from audit.engine.frozen_features import TrainingData
 from audit.engine.ghost_clipping import TapeGradients, full_precision
 from audit.engine.gradient_canaries import PlantedGradients
@@ -161,7 +162,6 @@ class Chunk:
         if self.adaptive is not None:
             self.clip = self.adaptive.clip
         self.augmentation.start_step(step)
-        self._begin(step)
         self._add_records((step, within), total, measurements)
         ordinary = total
         if self.canaries is not None and block.extra is not None:
@@ -184,12 +184,12 @@ class Chunk:
             self.average.step(self.models.flat)
         return products
 
-    def _begin(self, step: int) -> None:
-        """Starts the models' streams for what they draw in a step."""
+    def _begin(self, place: Place) -> None:
+        """Starts the models' streams for what they draw in a pass: generators go on from one pass of a step to the next."""
         if self.dropout is not None and isinstance(self.models, TapeGradients):
-            self.models.begin_counted(self.dropout, step)
-        elif self.models.random:
-            self.models.begin([seed.child("dropout", step) for seed in self.seeds])
+            self.models.begin_counted(self.dropout, place)
+        elif self.models.random and place.first == 0:
+            self.models.begin([seed.child("dropout", place.step) for seed in self.seeds])
 
     def _noisy(self, total: Tensor, noise_norms: Tensor) -> Tensor:
         """`total` with noise; the norm of what was really added, at the first clip norm, goes to `noise_norms` `(N,)`.
@@ -212,14 +212,19 @@ class Chunk:
 
     def _add_records(self, at: tuple[int, int], total: Tensor, measurements: Measurements) -> None:
         """Adds the (clipped) gradients of the sampled records of a step, given by its number in the run and in the block."""
-        for number, (rows_at, mask) in enumerate(self.passes.of_step(at[1])):
-            due = number == 0 and self.recomputation is not None and self.recomputation.due(at[0])
+        first = 0
+        for rows_at, mask in self.passes.of_step(at[1]):
+            place = Place(step=at[0], first=first, rows=mask.shape[1])
+            due = first == 0 and self.recomputation is not None and self.recomputation.due(at[0])
+            first += place.rows
+            self._begin(place)
             elsewhere = isinstance(self.models, CompiledGradients) or self.graphs is not None  # gathers its batch
             rows = None if elsewhere and not due else self._rows(rows_at, mask)
             if due and rows is not None and self.recomputation is not None:
                 records = None if self.records is None else self.augmentation.views(self.records.index_select(0, rows_at))
                 with full_precision(self.models):
                     self._recompute(self.recomputation, at[0], replace(rows, records=records))
+                self._begin(place)
             if isinstance(self.models, CompiledGradients):
                 clipping = self._add_compiled(self.models, rows_at, mask, total)
             elif self.graphs is not None:
@@ -260,7 +265,6 @@ class Chunk:
             check.compare(step, self.models, rows, self.clip)
         else:
             check.compare_sums(step, self.models, rows)
-        self._begin(step)
 
     def _rows(self, rows_at: Tensor, mask: Tensor) -> Rows:
         labels = self.labels.index_select(0, rows_at)

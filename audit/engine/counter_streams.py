@@ -93,10 +93,11 @@ class CounterStreams:
         counter = torch.stack([places, torch.full_like(moments, draw), moments, torch.zeros_like(moments)])
         return philox(counter, self._keys, self._factors)
 
-    def uniforms(self, steps: Tensor, count: int, draw: int = 0) -> Tensor:
-        """`(steps, N, count)` uniform numbers of 24 bits in [0, 1), float32."""
-        words = self.words(steps, 0, -(-count // WORDS), draw)
-        return _in_order(words)[..., :count].bitwise_right_shift(8).to(torch.float32).mul_(2.0**-24)
+    def uniforms(self, steps: Tensor, start: int, count: int, draw: int = 0) -> Tensor:
+        """`(steps, N, count)` uniform numbers of 24 bits in [0, 1), float32, from number `start` of a draw on."""
+        first, offset = divmod(start, WORDS)
+        words = _in_order(self.words(steps, first, -(-(offset + count) // WORDS), draw))
+        return words[..., offset : offset + count].bitwise_right_shift(8).to(torch.float32).mul_(2.0**-24)
 
     def normals(self, steps: Tensor, start: int, count: int) -> Tensor:
         """`(steps, N, count)` standard normal numbers in float64, from number `start`, a multiple of 4, on.

@@ -71,8 +71,8 @@ class Augmentation:
         technique: which views.
         seeds: of the models.
         shape: of a record.
-        counters: of the device that is to draw flips and shifts, each pass of a step being a draw; None for generators on the
-            host, which a function of the user's own always draws from.
+        counters: of the device that is to draw flips and shifts, the same for a view however a batch is cut into passes; None
+            for generators on the host, which a function of the user's own always draws from.
 
     Raises:
         ConfigError: flips or shifts of records that are no images.
@@ -94,11 +94,11 @@ class Augmentation:
         self._counters: CounterStreams | None = None
         if counters is not None and (technique.flip or technique.shift):
             self._counters = CounterStreams([seed.child("augment") for seed in seeds], counters)
-        self._step, self._passes = 0, 0
+        self._step, self._first = 0, 0
 
     def start_step(self, step: int) -> None:
         """Begins the streams of one step, so that how many passes it takes leaves later steps alone."""
-        self._step, self._passes = step, 0
+        self._step, self._first = step, 0
         if self._own is not None or (self._technique.augments and self._counters is None):
             self._generators = [torch.Generator() for _ in self._seeds]
             for generator, seed in zip(self._generators, self._seeds, strict=True):
@@ -126,8 +126,9 @@ class Augmentation:
         if self._counters is None:
             return torch.cat([torch.rand(images, 3, generator=generator) for generator in self._generators]).to(device)
         steps = torch.full((1,), self._step, device=device)
-        self._passes += 1
-        return self._counters.uniforms(steps, WORDS * images, self._passes - 1).view(-1, WORDS)[:, :3]
+        numbers = self._counters.uniforms(steps, WORDS * self._first, WORDS * images).view(-1, WORDS)[:, :3]
+        self._first += images
+        return numbers
 
     def _shift(self, images: Tensor, draws: Tensor) -> Tensor:
         reach = self._technique.shift

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -33,16 +34,30 @@ class GeneratorDraws:
         return torch.cat([torch.rand(*shape, generator=generator, device=self._device) for generator in self._generators])
 
 
-class CounterDraws:
-    """All models draw together; the calls of a step are its draws 0, 1 and so on."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A pass over some rows of each model's batch: the step, its first row in the batch, and how many it has."""
 
-    def __init__(self, streams: CounterStreams, step: int) -> None:
-        self._streams = streams
-        self._steps = torch.full((1,), step, device=streams.device)
+    step: int
+    first: int
+    rows: int
+
+
+class CounterDraws:
+    """All models draw together in a pass; its calls are draws 0, 1 and so on of the step.
+
+    A row draws the same however a batch is cut into passes.
+    """
+
+    def __init__(self, streams: CounterStreams, place: Place) -> None:
+        self._streams, self._place = streams, place
+        self._steps = torch.full((1,), place.step, device=streams.device)
         self._calls = 0
 
     def uniforms(self, shape: Sequence[int]) -> Tensor:
         """`(N * rows, ...)` uniform numbers in [0, 1), `shape` being `(rows, ...)` of one model."""
-        numbers = self._streams.uniforms(self._steps, math.prod(shape), self._calls)
+        count = math.prod(shape)
+        start = self._place.first * -(-count // self._place.rows)
+        numbers = self._streams.uniforms(self._steps, start, count, self._calls)
         self._calls += 1
         return numbers.view(self._streams.models * shape[0], *shape[1:])

@@ -77,7 +77,8 @@ def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, 
     """Return what `run` gives for `part`, in halves of halves of its models, then of the rows of a pass, where memory runs out.
 
     A model does not depend on its neighbours, so fewer at once leave the result the same to the last bit. Fewer rows add an
-    example's gradient to the sum in another order: the same mechanism, and the same result to rounding.
+    example's gradient to the sum in another order: the same mechanism, and the same result to rounding. Generators of the host
+    give other draws to passes that are cut otherwise, where several layers or views draw.
     """
     waiting, finished_parts, ahead, steps_counted = [(slice(part.start, part.stop), rows)], [], 0, 0
 

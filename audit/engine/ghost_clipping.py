@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from audit.core.seeds import Seed
 from audit.engine.clipping import Clip, Clipping, Gradients, Rows, accumulate, clip_layers, flat_storage, owner
 from audit.engine.counter_streams import CounterStreams
-from audit.engine.dropout_streams import CounterDraws, GeneratorDraws
+from audit.engine.dropout_streams import CounterDraws, GeneratorDraws, Place
 from audit.engine.layer_map import dropout_layer, ensemble_layer, has_random_layers
 from audit.engine.layers import EnsembleLayer, Tape, Use
 from audit.engine.modes import Modes
@@ -104,9 +104,9 @@ class TapeGradients:
         """Starts the models' streams for the random layers of one step."""
         self.tape.draws = GeneratorDraws(seeds, self.flat.device)
 
-    def begin_counted(self, streams: CounterStreams, step: int) -> None:
-        """Starts the same from counters, whose keys all steps share."""
-        self.tape.draws = CounterDraws(streams, step)
+    def begin_counted(self, streams: CounterStreams, place: Place) -> None:
+        """Starts the same for one pass from counters, whose keys all steps share."""
+        self.tape.draws = CounterDraws(streams, place)
 
     def state(self) -> dict[str, Tensor]:
         """Name to `(N, ...)`, as it stands."""

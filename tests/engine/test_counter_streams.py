@@ -18,6 +18,7 @@ from audit.core.seeds import Seed
 from audit.engine import noise
 from audit.engine.counter_streams import CounterStreams, _last, multipliers, philox, round_keys
 from audit.engine.dp_options import Augmentation, Technique
+from audit.engine.dropout_streams import CounterDraws, Place
 from audit.engine.ensemble import train
 from audit.engine.noise import CounterNoise, gaps, noise_of
 from audit.engine.parameter_layout import Layout
@@ -74,9 +75,9 @@ def test_a_number_is_the_same_in_any_arrangement() -> None:
     whole = streams().normals(steps(6), 0, 40)
     alone = streams(SEEDS[3:4])
     assert torch.equal(alone.normals(steps(2, 4), 8, 31), whole[4:, 3:4, 8:39])
-    assert torch.equal(streams().uniforms(steps(6), 39), streams().uniforms(steps(6), 44)[..., :39])
+    assert torch.equal(streams().uniforms(steps(6), 3, 36), streams().uniforms(steps(6), 0, 44)[..., 3:39])
     assert torch.equal(alone.heads(steps(1, 5), 0, 33, 0.4)[0, 0], streams().heads(steps(6), 0, 40, 0.4)[5, 3, :33])
-    assert not torch.equal(streams().uniforms(steps(1), 8, draw=1), streams().uniforms(steps(1), 8))
+    assert not torch.equal(streams().uniforms(steps(1), 0, 8, draw=1), streams().uniforms(steps(1), 0, 8))
     with pytest.raises(ValueError, match="a multiple of 4"):
         alone.normals(steps(1), 2, 4)
     with pytest.raises(ValueError, match=r"tells 2\^32 apart"):
@@ -109,7 +110,7 @@ def test_extreme_words_give_finite_numbers_up_to_their_bound(monkeypatch: pytest
     np.testing.assert_allclose(made[0::4], radii * np.cos(angles), atol=1e-13)
     np.testing.assert_allclose(made[3::4], radii * np.sin(angles), atol=1e-13)
     assert 6.66 < np.abs(made).max() < 6.67
-    uniforms = streams().uniforms(steps(1), 100)
+    uniforms = streams().uniforms(steps(1), 0, 100)
     assert float(uniforms.min()) == 0.0 and float(uniforms.max()) == 1 - 2.0**-24
 
 
@@ -186,3 +187,21 @@ def test_a_training_from_counters_is_the_same_in_any_chunk_and_executed_as_accou
     chance = stats.chi2.cdf(executed.noise_draws * (executed.noise_multiplier / 1.5) ** 2, executed.noise_draws)
     assert technique.clipping == "adaptive" or ((chance > 1e-4) & (chance < 1 - 1e-4)).all()
     assert 0 <= executed.recomputed.max() < 1e-5
+
+
+@pytest.mark.parametrize("name", ["dropout", "augmented"])
+def test_a_record_draws_the_same_however_a_batch_is_cut_into_passes(name: str) -> None:
+    """Where memory runs out passes become narrower, which must not give a record another dropout or view."""
+    model, shape, technique, _ = TRAININGS[name]
+    quiet = dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.5, steps=3)
+    job = cases.job(quiet, model=model, data=cases.dataset(shape, train=90), models=2)
+    wide, narrow = (train(job, cases.silent, ScheduleSettings(counters=True, rows=rows), technique) for rows in (64, 16))
+    for parameter, value in wide.weights.items():
+        np.testing.assert_allclose(narrow.weights[parameter], value, rtol=1e-5, atol=1e-6, err_msg=parameter)
+
+
+def test_passes_of_a_step_draw_from_places_of_their_own() -> None:
+    """Whatever the shape of a call, even one with fewer numbers than rows: nothing is drawn twice."""
+    for shape in ((16, 3, 5), (5,), (1, 7)):
+        first, second = (CounterDraws(streams(), Place(step=1, first=start, rows=16)).uniforms(shape) for start in (0, 16))
+        assert not set(first.flatten().tolist()) & set(second.flatten().tolist())

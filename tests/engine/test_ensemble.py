@@ -16,7 +16,7 @@ from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainedModels, TrainingJob
 from audit.engine.counter_streams import CounterStreams
-from audit.engine.dropout_streams import CounterDraws, GeneratorDraws
+from audit.engine.dropout_streams import CounterDraws, GeneratorDraws, Place
 from audit.engine.ensemble import train
 from audit.engine.layers import Tape
 from audit.engine.layers_elementwise import DropoutLayer
@@ -392,7 +392,9 @@ def test_attention_that_drops_draws_from_each_models_own_stream() -> None:
 @pytest.mark.parametrize("counters", [False, True])
 def test_dropout_keeps_its_share_and_scale(counters: bool) -> None:
     seeds, cpu = [Seed(index) for index in range(2)], torch.device("cpu")
-    draws = CounterDraws(CounterStreams(seeds, cpu), 3) if counters else GeneratorDraws(seeds, cpu)
+    draws = (
+        CounterDraws(CounterStreams(seeds, cpu), Place(step=3, first=0, rows=400)) if counters else GeneratorDraws(seeds, cpu)
+    )
     layer = DropoutLayer(0.25, 2, Tape(models=2, draws=draws))
     made = layer(torch.ones(2 * 400, 5, 3, 3))
     assert torch.equal(made, made[:, :, :1, :1].expand_as(made))
