@@ -25,27 +25,29 @@ class CyclicSampler:
     """
 
     def __init__(self, law: Law, seeds: tuple[Seed, ...], included: Mask, *, cycle: int, as_gradients: bool) -> None:
-        self._law, self._cycle, self._as_gradients = law, cycle, as_gradients
-        self._included = included
-        self._places = np.stack([places(seed, law.population, cycle) for seed in seeds])
+        self._steps, self._cycle = law.block_steps, cycle
+        ordinary = law.population - included.shape[1]
+        own = [places(seed, law.population, cycle) for seed in seeds]
+        self._extra = np.stack([np.where(row, place[ordinary:], cycle) for row, place in zip(included, own, strict=True)])
+        rest = self._extra[:, :0] if as_gradients else self._extra
+        self._as_gradients = as_gradients
+        # records by place, ascending in each, so that a batch is read off and not searched for in every step
+        columns = [np.concatenate([place[:ordinary], last]) for place, last in zip(own, rest, strict=True)]
+        number = np.int32 if law.population <= 2**31 else np.int64
+        self._order = np.stack([np.argsort(column, kind="stable").astype(number) for column in columns])
+        counts = np.stack([np.bincount(column, minlength=cycle + 1)[:cycle] for column in columns])
+        self._counts, self._starts = counts, np.cumsum(counts, axis=1) - counts
         self._next = 0
 
     def block(self) -> Block:
         """The next `law.block_steps` batches of every model."""
-        steps, models, canaries = self._law.block_steps, len(self._places), self._included.shape[1]
-        ordinary = self._law.population - canaries
-        batches, extra = [], np.zeros((steps, models, canaries), dtype=bool)
-        for step in range(steps):
-            taking = self._places == (self._next + step) % self._cycle
-            taking[:, ordinary:] &= self._included
-            if self._as_gradients:
-                extra[step] = taking[:, ordinary:]
-                taking = taking[:, :ordinary]
-            batches.append([np.flatnonzero(row) for row in taking])
-        self._next += steps
-        counts = np.array([[len(batch) for batch in step] for step in batches], dtype=np.int64)
-        index = np.zeros((steps, models, int(counts.max(initial=0))), dtype=np.int64)
-        for step, rows in enumerate(batches):
-            for model, batch in enumerate(rows):
-                index[step, model, : len(batch)] = batch
-        return Block(index=index, counts=counts, extra=extra if self._as_gradients else None)
+        turns = (self._next + np.arange(self._steps)) % self._cycle
+        self._next += self._steps
+        counts, starts = self._counts.T[turns], self._starts.T[turns]
+        columns = np.arange(counts.max(initial=0))
+        index = np.zeros((*counts.shape, len(columns)), dtype=np.int64)
+        for model, order in enumerate(self._order):
+            present = columns < counts[:, model, None]
+            index[:, model][present] = order[(starts[:, model, None] + columns)[present]]
+        extra = self._extra == turns[:, None, None] if self._as_gradients else None
+        return Block(index=index, counts=counts, extra=extra)
