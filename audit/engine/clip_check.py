@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +21,7 @@ _MODELS = 8  # of a job, about, of which something is recomputed
 _EARLY_STEP = 2
 _NO_CLIP = 1e30  # a norm that no gradient has: the arithmetic of clipping, with every factor 1
 _FLOOR = 1e-2
+_LARGE = 2.0**30  # the square of a product of two such numbers is near the end of single precision
 
 
 def plain_gradient(
@@ -172,13 +173,19 @@ class Recomputation:
         single = _single_rows(rows, rows_by_model)
         own_total, whole = torch.zeros_like(engine.flat), torch.zeros_like(engine.flat)
         with kept_factors(engine) as factors:
-            engine.add_sum(replace(rows, mask=mask), clip, own_total)
+            clipping = engine.add_sum(replace(rows, mask=mask), clip, own_total)
         with kept_factors(engine) as single_factors:
             engine.add_sum(single, Clip(norm=_NO_CLIP), whole)
         errors = {}
         for model, row in rows_by_model.items():
-            plain, floor = self._gradient(engine, rows, model, model * rows.mask.shape[1] + row, factors)
+            place = model * rows.mask.shape[1] + row
+            plain, floor = self._gradient(engine, rows, model, place, factors)
             own = clip.of_model(model)
+            views = rows.inputs[place * rows.copies : (place + 1) * rows.copies]
+            norms = (norm_of(plain), 0.0 if clipping is None else float(clipping.norms[model, row]))
+            if not all(map(math.isfinite, norms)) and _leaves_range([views, engine.flat[model], *plain.values()]):
+                errors[model] = max(0.0, float(own_total[model].double().norm()) / float(own.norm) - 1.0)  # the bound holds
+                continue
             errors[model] = _apart(engine, own_total, model, clipped_alone(plain, own)) / float(own.norm)
             if single_factors:  # other draws
                 plain, floor = self._gradient(engine, single, model, model, single_factors)
@@ -207,6 +214,11 @@ class Recomputation:
                 f"from plain autograd's by {error:.2g} of its size, where rounding stays below {RECOMPUTATION_LIMIT:g}: it "
                 "would train other models than the module. Look in forward() for what depends on the size of the batch"
             )
+
+
+def _leaves_range(values: Iterable[Tensor]) -> bool:
+    """True where numbers of single precision are so large, or none, that a squared norm of their products may be infinite."""
+    return any(bool((~(value.abs() <= _LARGE)).any()) for value in values if value.is_floating_point())
 
 
 def _single_rows(rows: Rows, rows_by_model: Mapping[int, int]) -> Rows:

@@ -15,6 +15,7 @@ from audit.engine.compile_c import library
 from audit.engine.compiled_cnn import Network, network_of
 from audit.engine.compiled_mlp import Chain, chain_of
 from audit.engine.ghost_clipping import TapeGradients
+from audit.engine.module_parts import refuse_no_shape
 
 COMPILE = ("off", "auto", "on")
 COVERED = "a chain of linear layers with ReLU or Tanh between, or one behind convolutions, GroupNorm, ReLU, Tanh and pooling"
@@ -44,7 +45,11 @@ def compilable(module: nn.Module, shape: tuple[int, ...]) -> Chain | Network | N
     """Return what compiled code takes `module` for, with records of `shape`; None where it does not cover it.
 
     Call it before threads train, as for `straight_line`.
+
+    Raises:
+        ConfigError: a lazy layer has never been called, so its parameters have no shape.
     """
+    refuse_no_shape(module)
     return chain_of(module) or network_of(module, shape)
 
 

@@ -117,15 +117,15 @@ static vec kernel_gradient(const stage *s, const image *before, const image *aft
                   made + (o * s->depth + k) * LANES, s->depth);
         }
     }
-    vec squares = {0};
+    total_vec squares = {{0}, {0}};
     for (int64_t o = 0; o < outputs; o++) {
-        vec own = {0}, shift = {0};
-        for (int64_t k = 0; k < s->depth; k++) { vec g = *at(made, o * s->depth + k); own += g * g; }
+        vec shift = {0};
+        accumulate_squares(&squares, made + o * s->depth * LANES, s->depth);
         for (int64_t p = 0; s->bias >= 0 && p < places; p++) shift += *at(d, o * area + after->signal_places[p]);
         if (s->bias >= 0) *at(made, outputs * s->depth + o) = shift;
-        squares += own + shift * shift;
+        accumulate(&squares, shift * shift);
     }
-    return squares;
+    return squares.sum;
 }
 
 #endif

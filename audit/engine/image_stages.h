@@ -49,39 +49,53 @@ static void pool_back(const stage *s, const image *before, const image *after, f
     }
 }
 
-/* mean of a group of channels, and what to multiply by to bring them to deviation 1 */
-static void moments(const stage *s, const image *before, int64_t group, float *images, vec *mean, vec *scale) {
+/* of a group of channels: a mean, what it is off by, and what to multiply by to bring them to deviation 1. The mean as one float
+   would be off by more than the deviation where numbers are nearly equal. */
+typedef struct {
+    vec mean, rest, scale;
+} moment;
+
+INLINE vec centred(vec x, const moment *m) { return (x - m->mean) - m->rest; }
+
+/* sums over the channels of a group, a channel at a time: of what is off a mean, and of its squares */
+static void off_mean(const image *before, int64_t first, int64_t channels, float *images, vec mean, vec *sum, vec *squares) {
+    *sum = *squares = (vec){0};
+    for (int64_t c = first; c < first + channels; c++) {
+        vec own = {0}, own_squares = {0};
+        for (int64_t p = 0; p < before->positions; p++) {
+            vec off = *at(images, before->values + c * before->value_area + before->value_places[p]) - mean;
+            own += off;
+            own_squares += off * off;
+        }
+        *sum += own;
+        *squares += own_squares;
+    }
+}
+
+static moment moments(const stage *s, const image *before, int64_t group, float *images) {
     int64_t channels = before->channels / s->groups, first = group * channels;
     float count = channels * before->positions;
-    vec sum = {0}, squares = {0};
-    for (int64_t c = first; c < first + channels; c++) {
-        vec own = {0};
-        for (int64_t p = 0; p < before->positions; p++)
-            own += *at(images, before->values + c * before->value_area + before->value_places[p]);
-        sum += own;
-    }
-    *mean = sum / count;
-    for (int64_t c = first; c < first + channels; c++) {
-        vec own = {0};
-        for (int64_t p = 0; p < before->positions; p++) {
-            vec off = *at(images, before->values + c * before->value_area + before->value_places[p]) - *mean;
-            own += off * off;
-        }
-        squares += own;
-    }
-    squares = squares / count + (float)s->epsilon;
-    for (int64_t l = 0; l < LANES; l++) (*scale)[l] = 1.0f / sqrtf(squares[l]);
+    vec sum, squares;
+    moment m;
+    off_mean(before, first, channels, images, (vec){0}, &sum, &squares);
+    m.mean = sum / count;
+    off_mean(before, first, channels, images, m.mean, &sum, &squares);
+    m.rest = sum / count;
+    vec variance = squares / count - m.rest * m.rest;
+    variance = choose(variance < 0.0f, all(0.0f), variance) + (float)s->epsilon;
+    for (int64_t l = 0; l < LANES; l++) m.scale[l] = 1.0f / sqrtf(variance[l]);
+    return m;
 }
 
 static void normalise(const stage *s, const image *before, const image *after, const float *flat, float *images) {
     int64_t channels = before->channels / s->groups;
-    vec mean = {0}, scale = {0};
+    moment m = {{0}, {0}, {0}};
     for (int64_t c = 0; c < before->channels; c++) {
         float weight = s->weight >= 0 ? flat[s->weight + c] : 1.0f, bias = s->bias >= 0 ? flat[s->bias + c] : 0.0f;
-        if (c % channels == 0) moments(s, before, c / channels, images, &mean, &scale);
+        if (c % channels == 0) m = moments(s, before, c / channels, images);
         for (int64_t p = 0; p < before->positions; p++) {
             vec x = *at(images, before->values + c * before->value_area + before->value_places[p]);
-            *at(images, after->values + c * after->value_area + after->value_places[p]) = (x - mean) * scale * weight + bias;
+            *at(images, after->values + c * after->value_area + after->value_places[p]) = centred(x, &m) * m.scale * weight + bias;
         }
     }
 }
@@ -93,8 +107,8 @@ static vec normalise_back(const stage *s, const image *before, const image *afte
     float count = channels * before->positions, *made = gradients + s->gradient * LANES;
     vec squares = {0};
     for (int64_t g = 0; g < s->groups; g++) {
-        vec mean, scale, slope = {0}, shift = {0};
-        moments(s, before, g, images, &mean, &scale);
+        vec slope = {0}, shift = {0};
+        moment m = moments(s, before, g, images);
         for (int64_t c = g * channels; c < (g + 1) * channels; c++) {
             float *x = images + (before->values + c * before->value_area) * LANES;
             float *d = images + (after->signals + c * after->signal_area) * LANES;
@@ -102,10 +116,10 @@ static vec normalise_back(const stage *s, const image *before, const image *afte
             vec product = {0}, sum = {0};
             for (int64_t p = 0; p < before->positions; p++) {
                 vec signal = *at(d, after->signal_places[p]);
-                product += signal * (*at(x, before->value_places[p]) - mean);
+                product += signal * centred(*at(x, before->value_places[p]), &m);
                 sum += signal;
             }
-            product *= scale;
+            product *= m.scale;
             if (s->weight >= 0) *at(made, c) = product, squares += product * product;
             if (s->bias >= 0) *at(made, before->channels + c) = sum, squares += sum * sum;
             slope += product * weight;
@@ -117,9 +131,9 @@ static vec normalise_back(const stage *s, const image *before, const image *afte
             float weight = s->weight >= 0 ? flat[s->weight + c] : 1.0f;
             float *e = images + (before->signals + c * before->signal_area) * LANES;
             for (int64_t p = 0; p < before->positions; p++) {
-                vec normal = (*at(x, before->value_places[p]) - mean) * scale;
+                vec normal = centred(*at(x, before->value_places[p]), &m) * m.scale;
                 vec signal = *at(d, after->signal_places[p]) * weight - (shift + normal * slope) / count;
-                *at(e, before->signal_places[p]) = signal * scale;
+                *at(e, before->signal_places[p]) = signal * m.scale;
             }
         }
     }

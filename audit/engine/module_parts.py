@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedParameter
+from torch.nn.parameter import is_lazy
 
 from audit.core.errors import ConfigError
 from audit.engine.trials import layer_title
@@ -14,6 +14,7 @@ from audit.engine.trials import layer_title
 
 def refuse_parts(module: nn.Module) -> None:
     """Raise `ConfigError` naming the first parameter or layer that cannot be trained as one of many."""
+    refuse_no_shape(module)
     for path, layer in module.named_modules():
         layer_name = layer_title(path, layer)
         for name, parameter in layer.named_parameters(recurse=False):
@@ -28,9 +29,17 @@ def refuse_parts(module: nn.Module) -> None:
     _refuse_common_memory(module)
 
 
+def refuse_no_shape(module: nn.Module) -> None:
+    """Raise `ConfigError` naming the first parameter or buffer of a lazy layer that has never been called."""
+    for path, layer in module.named_modules():
+        for name, value in (*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)):
+            if is_lazy(value):
+                raise ConfigError(
+                    f"{layer_title(path, layer)}: '{name}' has no shape yet; run one batch through the model in the factory"
+                )
+
+
 def _refuse_parameter(layer_name: str, name: str, parameter: nn.Parameter) -> None:
-    if isinstance(parameter, UninitializedParameter):
-        raise ConfigError(f"{layer_name}: '{name}' has no shape yet; run one batch through the model in the factory")
     if parameter.requires_grad and parameter.is_complex():
         raise ConfigError(
             f"{layer_name}: '{name}' is complex, and clipping is of real numbers; hold its real and imaginary part "

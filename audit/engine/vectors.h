@@ -145,11 +145,32 @@ static void pack_transposed(int64_t depth, const float *w, int64_t valid, float 
         }
 }
 
+/* a sum with what its additions lost (Kahan): squares of like numbers are rounded to one side, many thousand of them by
+   more than a clip norm may be passed by; where it is infinite the loss is no number */
+typedef struct {
+    vec sum, lost;
+} total_vec;
+
+INLINE void accumulate(total_vec *t, vec x) {
+    vec term = x - t->lost, sum = t->sum + term;
+    t->lost = (sum - t->sum) - term;
+    t->sum = sum;
+}
+
+/* adds the squares of n vectors, of which eight at a time are close enough to each other */
+INLINE void accumulate_squares(total_vec *t, const float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i += 8) {
+        vec squares = {0};
+        for (int64_t j = i; j < n && j < i + 8; j++) { vec v = *(const vec *)(x + j * LANES); squares += v * v; }
+        accumulate(t, squares);
+    }
+}
+
 static float squared(const float *x, int64_t n) { /* n is a multiple of LANES; what is beyond the values is 0 */
-    vec sums = {0};
-    for (int64_t i = 0; i < n; i += LANES) { vec v = *(const vec *)(x + i); sums += v * v; }
+    total_vec squares = {{0}, {0}};
     float made = 0;
-    for (int l = 0; l < LANES; l++) made += sums[l];
+    accumulate_squares(&squares, x, n / LANES);
+    for (int l = 0; l < LANES; l++) made += squares.sum[l];
     return made;
 }
 

@@ -88,3 +88,24 @@ def test_a_poisoned_example_is_zero_by_either_way() -> None:
     job = cases.job(cases.varied(NOISY, sample_rate=0.9), data=replace(data, train=replace(data.train, inputs=inputs)))
     executed = train(job, cases.silent).executed
     assert (executed.skipped > 0).all() and torch.tensor(executed.recomputed).max() < 1e-4
+
+
+@pytest.mark.parametrize("compiled", ["off", "on"])
+@pytest.mark.parametrize("name", ["mlp", "cnn"])
+@pytest.mark.parametrize("size", [1e20, 1e30])
+def test_records_whose_norms_leave_single_precision_are_skipped_and_blame_nobody(name: str, size: float, compiled: str) -> None:
+    spec, shape = cases.MODELS[name]
+    data = cases.dataset(shape)
+    inputs = np.copysign(np.float32(size), data.train.inputs)
+    job = cases.job(NOISY, model=spec, data=replace(data, train=replace(data.train, inputs=inputs)))
+    executed = train(job, cases.silent, ScheduleSettings(compile=compiled)).executed
+    assert (executed.skipped > 0).all() and executed.largest_norm.max() <= 1.0 + 1e-6
+    assert executed.recomputed.max() < 1e-4
+
+
+def test_norms_that_are_no_numbers_for_ordinary_records_are_still_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = MatrixLayer.squared_norms
+    monkeypatch.setattr(MatrixLayer, "squared_norms", lambda *arguments: honest(*arguments) / 0.0)
+    monkeypatch.setattr("audit.engine.model_trial.loop_reason", lambda *_: None)
+    with pytest.raises(ExecutionMismatch, match="differs from plain autograd's by 1 of its size"):
+        train(cases.job(NOISY), cases.silent)
