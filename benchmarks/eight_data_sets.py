@@ -1,17 +1,20 @@
 """This project's attacks beside other packages' on eight data sets: the tables of docs/results.md, section 9.
 
 Trains the models of `untuned_problems.py` where OUT does not hold what they show, scores models as the target, each with
-all others as references, by the attacks of `peer_packages.py` and by ours, keeps the figures in OUT and prints the tables.
+all others as references, by our attacks, and prints the tables. What other packages find on these models is read from
+`eight_data_sets_peers.csv`; with SOURCES their own code scores the models again (`peer_packages.py`).
 
-    python benchmarks/eight_data_sets.py --root FOLDER --out OUT --sources SOURCES [--data german imdb ...] [--models 17]
-        [--targets 17] [--without auto "SACRO-ML LiRA, fixed variance" ...] [--seed 0]
+    python benchmarks/eight_data_sets.py --root FOLDER --out OUT [--data german imdb ...] [--targets 17] [--without lira ...]
+    pip install sacroml fpdf2; python benchmarks/eight_data_sets.py --root FOLDER --out OUT --sources SOURCES [--store]
+        [--models 17] [--seed 0]
 
-FOLDER holds the data sets as public mirrors give them, SOURCES checkouts of the packages' repositories; `pip install sacroml`.
+FOLDER holds the data sets as public mirrors give them, SOURCES checkouts of the packages' repositories.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -21,12 +24,14 @@ from pathlib import Path
 import numpy as np
 from attack_peers import figures
 from peer_packages import OFFLINE, ONLINE, Models, Peer
-from untuned_problems import kept_models, options
+from stored_peers import FIGURES, store, stored
+from untuned_problems import kept_game, options, stem
 
+import attacks
+import audit.stats
 from audit import plugins
 from audit.core.data import Array
 from audit.core.seeds import Seed
-from audit.core.views import View
 from audit.experiment import leave_one_out
 from audit.experiment.attack_comparison import LEAST_NONMEMBERS
 from audit.stats.spread import evenly
@@ -37,6 +42,7 @@ OURS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
         "lira": {"kind": "lira"},
         "rmia": {"kind": "rmia"},
         "learned_combination": {"kind": "learned_combination"},
+        "near_records": {"kind": "near_records"},
     },
     "offline": {
         "auto": {"kind": "auto", "online": False},
@@ -46,61 +52,89 @@ OURS: Mapping[str, Mapping[str, Mapping[str, object]]] = {
 }
 """Offline no reference that trained on a record is used for it, and no temperature is fitted on coins."""
 PEERS: Mapping[str, Mapping[str, Peer]] = {"online": ONLINE, "offline": OFFLINE}
-FIGURES = ("AUC", "TPR at 1 % FPR", "TPR at 0.1 % FPR")
 
 
 def main() -> None:
     parser = options(__doc__)
-    parser.add_argument("--sources", type=Path, required=True)
+    parser.add_argument("--sources", type=Path, default=None, help="checkouts: other packages score the models again")
+    parser.add_argument("--store", action="store_true", help="keep what they find beside this file")
     parser.add_argument("--targets", type=int, default=17, help="models that are attacked, evenly spread")
     parser.add_argument("--without", nargs="*", default=[], help="attacks that are left out, ours or others'")
     chosen = parser.parse_args()
+    partly = chosen.targets < chosen.models or any(name in peers for peers in PEERS.values() for name in chosen.without)
+    if chosen.store and (chosen.sources is None or partly):
+        parser.error(
+            "--store keeps what all other packages find on all models; give --sources, and leave out no package or model"
+        )
     for game in OURS:
         results = {name: measured(name, game, chosen) for name in chosen.data}
         print(f"\n## {game}\n\n{means(results)}\n\n{differences(game, results)}", flush=True)
 
 
 def measured(name: str, game: str, chosen: argparse.Namespace) -> dict[str, Array]:
-    """AUC and both TPRs `(targets, 3)` of every attack; a rate that too few nonmembers resolve is NaN."""
-    arrays, _ = kept_models(name, chosen)
-    path = chosen.out / f"peers-{game}-{name}-{chosen.models}-{chosen.targets}-{chosen.seed}.npz"
-    results: dict[str, Array] = {}
-    if path.is_file():
-        with np.load(path, allow_pickle=False) as stored:
-            results = dict(stored)
+    """AUC and both TPRs `(targets, 3)` of every attack, ours first; a rate that too few nonmembers resolve is NaN."""
+    view, labels = kept_game(name, chosen)
+    models = Models(logits=np.asarray(view["logits"], np.float64), labels=labels, included=np.asarray(view.included, bool))
     rows = evenly(chosen.models, chosen.targets)
-    models = Models(logits=arrays["logits"].astype(np.float64), labels=arrays["labels"], included=arrays["included"])
-    for attack, score in attacks(game, models, chosen, rows).items():
-        if attack in results or attack.removeprefix("ours: ") in chosen.without:
-            continue
-        began = time.process_time()
-        results[attack] = resolved(figures(score()), models)
-        print(f"# {name} {game} {attack} {time.process_time() - began:.1f} CPU s", flush=True)
-        temporary = path.with_suffix(".tmp.npz")
-        np.savez(temporary, **results)  # type: ignore[arg-type]
-        os.replace(temporary, path)
-    return results
-
-
-def attacks(
-    game: str, models: Models, chosen: argparse.Namespace, rows: Array
-) -> dict[str, Callable[[], leave_one_out.LeaveOneOut]]:
-    """What scores the target models `rows` by each attack, ours first."""
-    view = View.of(included=models.included, logits=models.logits.astype(np.float32))
 
     def own(spec: Mapping[str, object]) -> leave_one_out.LeaveOneOut:
         attack = plugins.build("attacks.scorers", dict(spec))
-        return leave_one_out.leave_one_out(attack, view, models.labels, Seed(0), rows)
+        return leave_one_out.leave_one_out(attack, view, labels, Seed(0), rows)
 
-    def other(name: str, peer: Peer) -> leave_one_out.LeaveOneOut:
-        score = peer(models, chosen.sources)
-        values = np.stack([score(int(row)) for row in rows])
+    ours = {f"ours: {attack}": partial(own, spec) for attack, spec in OURS[game].items() if attack not in chosen.without}
+    path = chosen.out / f"ours-{game}-{stem(name, chosen)}-{chosen.targets}-{version()}.npz"
+    results = kept_figures(path, ours, models)
+    peers = other_packages(name, game, chosen, models, rows)
+    return results | {attack: values for attack, values in peers.items() if attack not in chosen.without}
+
+
+def other_packages(name: str, game: str, chosen: argparse.Namespace, models: Models, rows: Array) -> dict[str, Array]:
+    """What others find: as stored, or by their own code where their sources are there."""
+    probability = models.true_probability.mean(axis=1)
+    if chosen.sources is None:
+        return {attack: values[rows] for attack, values in stored(game, name, probability).items()}
+
+    def score(attack: str, peer: Peer) -> leave_one_out.LeaveOneOut:
+        one = peer(models, chosen.sources)
+        values = np.stack([one(int(row)) for row in rows])
         if np.isnan(values).any():
-            raise SystemExit(f"{name} gives {int(np.isnan(values).sum())} scores that are not a number")
+            raise SystemExit(f"{attack} gives {int(np.isnan(values).sum())} scores that are not a number")
         return leave_one_out.LeaveOneOut(values=values, included=models.included[rows], models=rows)
 
-    ours = {f"ours: {name}": partial(own, spec) for name, spec in OURS[game].items()}
-    return ours | {name: partial(other, name, peer) for name, peer in PEERS[game].items()}
+    peers = {attack: partial(score, attack, peer) for attack, peer in PEERS[game].items() if attack not in chosen.without}
+    results = kept_figures(chosen.out / f"peers-{game}-{stem(name, chosen)}-{chosen.targets}.npz", peers, models)
+    if chosen.store:
+        store(game, name, probability, results)
+    return results
+
+
+def kept_figures(
+    path: Path, attacks: Mapping[str, Callable[[], leave_one_out.LeaveOneOut]], models: Models
+) -> dict[str, Array]:
+    """The figures of each attack, those taken from the file that it holds."""
+    results: dict[str, Array] = {}
+    if path.is_file():
+        with np.load(path, allow_pickle=False) as file:
+            results = {attack: file[attack] for attack in file.files if attack in attacks}
+    for attack, score in attacks.items():
+        if attack in results:
+            continue
+        began = time.process_time()
+        results[attack] = resolved(figures(score()), models)
+        print(f"# {path.stem} {attack} {time.process_time() - began:.1f} CPU s", flush=True)
+        temporary = path.with_suffix(".tmp.npz")
+        np.savez(temporary, **results)  # type: ignore[arg-type]
+        os.replace(temporary, path)
+    return {attack: results[attack] for attack in attacks}
+
+
+def version() -> str:
+    """Which code our attacks are: figures of another are not taken from OUT."""
+    digest = hashlib.sha256()
+    for module in (attacks, audit.stats):
+        for file in sorted(Path(module.__path__[0]).rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def resolved(values: Array, models: Models) -> Array:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from attack_peers import figures
-from untuned_problems import PROBLEMS, options, trained
+from untuned_problems import options, problem_of, trained
 
 from audit import plugins
 from audit.core.data import Array, Canaries
@@ -47,7 +47,7 @@ def main() -> None:
     print(f"| data | attack | AUC | TPR at 1 % FPR | AUC minus {chosen.minus} | TPR minus it |\n|---|---|---|---|---|---|")
     for name in chosen.data:
         seed = Seed(chosen.seed).child(name)
-        job, subject = trained(PROBLEMS[name], chosen.root, chosen.models, seed)
+        job, subject = trained(problem_of(name, chosen), chosen.root, chosen.models, seed)
         columns = np.sort(np.random.default_rng(5).permutation(len(job.dataset.pool))[: chosen.canaries])
         canaries = Canaries(kind="held_out", description="some records", records=job.dataset.pool.take(columns))
         base: Array | None = None

@@ -15,20 +15,24 @@ import re
 import tarfile
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from real_data import kept_arrays
 
+from attacks.signals.logits import Logits
+from attacks.signals.nearby_confidences import NearbyConfidences
 from audit.core.access import Access
 from audit.core.data import Array, Canaries, Dataset, Records
 from audit.core.events import sgd
 from audit.core.models import Subject
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
+from audit.core.views import View
 from audit.engine import observe
+from audit.experiment.brought import RecordedOutputs
 from audit.trainers.sgd import SgdTrainer
 
 WORDS = 2000  # columns of a bag of words
@@ -141,12 +145,20 @@ PROBLEMS = {
 }
 
 
-def trained(problem: Problem, root: Path, models: int, seed: Seed) -> tuple[TrainingJob, Subject]:
-    """Models trained here, and the job that they were trained by: its canaries are the pool."""
+def pool_and_test(problem: Problem, root: Path, seed: Seed) -> tuple[Records, Records]:
+    """Records that draw coins, and further ones."""
     inputs, labels = problem.records(root)
+    if len(labels) < problem.pool + TEST:
+        name = problem.records.__name__
+        raise SystemExit(f"{name} has {len(labels)} records; expected {problem.pool + TEST} for this --pool and {TEST} more")
     rows = seed.child("pool").numpy().permutation(len(labels))[: problem.pool + TEST]
     everything = Records(inputs=inputs[rows], labels=labels[rows].astype(np.int64))
-    pool, test = everything.take(np.arange(problem.pool)), everything.take(np.arange(problem.pool, problem.pool + TEST))
+    return everything.take(np.arange(problem.pool)), everything.take(np.arange(problem.pool, problem.pool + TEST))
+
+
+def trained(problem: Problem, root: Path, models: int, seed: Seed) -> tuple[TrainingJob, Subject]:
+    """Models trained here, and the job that they were trained by: its canaries are the pool."""
+    pool, test = pool_and_test(problem, root, seed)
     rate = problem.batch / (problem.pool / 2)
     job = TrainingJob(
         dataset=Dataset(
@@ -186,12 +198,36 @@ def options(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--data", nargs="*", choices=sorted(PROBLEMS), default=list(PROBLEMS))
     parser.add_argument("--models", type=int, default=17)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--pool", type=int, default=None, help="records that draw coins; default: as the problem says")
     return parser
+
+
+def problem_of(name: str, chosen: argparse.Namespace) -> Problem:
+    """The problem of a name, with as many records as the options ask for."""
+    return PROBLEMS[name] if chosen.pool is None else replace(PROBLEMS[name], pool=chosen.pool)
+
+
+def stem(name: str, chosen: argparse.Namespace) -> str:
+    """What files of these models are called."""
+    return f"{name}-{chosen.models}-{chosen.seed}" + ("" if chosen.pool is None else f"-{chosen.pool}")
 
 
 def kept_models(name: str, chosen: argparse.Namespace) -> tuple[dict[str, Array], Seed]:
     """Return what the models of a problem show, trained where `--out` does not hold it yet, and the problem's seed."""
     chosen.out.mkdir(parents=True, exist_ok=True)
     seed = Seed(chosen.seed).child(name)
-    path = chosen.out / f"{name}-{chosen.models}-{chosen.seed}.npz"
-    return kept_arrays(path, lambda: observed(PROBLEMS[name], chosen.root, chosen.models, seed)), seed
+    path = chosen.out / f"{stem(name, chosen)}.npz"
+    return kept_arrays(path, lambda: observed(problem_of(name, chosen), chosen.root, chosen.models, seed)), seed
+
+
+def kept_game(name: str, chosen: argparse.Namespace, columns: Array | None = None) -> tuple[View, Array]:
+    """Return what attacks see of these models, and labels: of all records or of `columns`, with what near records show."""
+    arrays, seed = kept_models(name, chosen)
+    pool, _ = pool_and_test(problem_of(name, chosen), chosen.root, seed)
+    if not np.array_equal(pool.labels, arrays["labels"]):
+        raise SystemExit(f"the models of {name} in {chosen.out} were trained on records with labels unlike {chosen.root}'s")
+    rows = np.arange(len(pool)) if columns is None else columns
+    canaries = Canaries(kind="held_out", description="records of the pool", records=pool.take(rows))
+    shown = RecordedOutputs(logits=arrays["logits"][:, rows].astype(np.float32))
+    seen = shown.read({Logits(), NearbyConfidences()}, canaries)
+    return View.of(included=arrays["included"][:, rows], **seen), pool.labels[rows]
