@@ -58,15 +58,13 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--sources", type=Path, default=None, help="checkouts: other packages score the models again")
     parser.add_argument("--store", action="store_true", help="keep what they find beside this file")
+    parser.add_argument("--games", nargs="*", choices=list(OURS), default=list(OURS))
     parser.add_argument("--targets", type=int, default=17, help="models that are attacked, evenly spread")
     parser.add_argument("--without", nargs="*", default=[], help="attacks that are left out, ours or others'")
     chosen = parser.parse_args()
-    partly = chosen.targets < chosen.models or any(name in peers for peers in PEERS.values() for name in chosen.without)
-    if chosen.store and (chosen.sources is None or partly):
-        parser.error(
-            "--store keeps what all other packages find on all models; give --sources, and leave out no package or model"
-        )
-    for game in OURS:
+    if chosen.store and (chosen.sources is None or chosen.targets < chosen.models):
+        parser.error("--store keeps what other packages find on all models; give --sources and no smaller --targets")
+    for game in chosen.games:
         results = {name: measured(name, game, chosen) for name in chosen.data}
         print(f"\n## {game}\n\n{means(results)}\n\n{differences(game, results)}", flush=True)
 
@@ -115,7 +113,7 @@ def kept_figures(
     results: dict[str, Array] = {}
     if path.is_file():
         with np.load(path, allow_pickle=False) as file:
-            results = {attack: file[attack] for attack in file.files if attack in attacks}
+            results = dict(file)
     for attack, score in attacks.items():
         if attack in results:
             continue

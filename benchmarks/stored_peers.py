@@ -46,9 +46,12 @@ def stored(game: str, name: str, probability: Array) -> dict[str, Array]:
 
 
 def store(game: str, name: str, probability: Array, figures: Figures) -> None:
-    """Put the figures of a data set into the file, in place of those that it holds of the same."""
-    kept = [cells for cells in _lines() if cells[:2] != [game, name]] if PATH.is_file() else []
-    fresh = [[game, name, "models", PROBABILITY, *_cells(probability)]]
+    """Put figures of a data set into the file: in place of those of the same attacks, or of all where these are other models."""
+    lines = _lines() if PATH.is_file() else []
+    models = [game, name, "models", PROBABILITY, *_cells(probability)]
+    replaced = {"models", *figures}
+    kept = [row for row in lines if row[:2] != [game, name] or (models in lines and row[2] not in replaced)]
+    fresh = [models]
     for attack, values in figures.items():
         fresh += [[game, name, attack, figure, *_cells(column)] for figure, column in zip(FIGURES, values.T, strict=True)]
     with PATH.open("w", encoding="utf-8", newline="") as stream:
