@@ -46,7 +46,7 @@ def stored(game: str, name: str, probability: Array) -> dict[str, Array]:
 
 
 def store(game: str, name: str, probability: Array, figures: Figures) -> None:
-    """Put figures of a data set into the file: in place of those of the same attacks, or of all where these are other models."""
+    """Put figures of a data set into the file: in place of those of the same attacks, or of all where models changed."""
     lines = _lines() if PATH.is_file() else []
     models = [game, name, "models", PROBABILITY, *_cells(probability)]
     replaced = {"models", *figures}
