@@ -134,16 +134,16 @@ class _Step:
             noise_seeds = tuple(seed.child("noise") for seed in seeds)
             counters = learners.flat.device.type != "cpu"
             self._noise = noise_of(learners.layout, noise_seeds, learners.flat, counters=counters)
-        self._squares, self._largest = np.zeros(len(seeds)), np.zeros(len(seeds))
-        self._skips, self._steps = np.zeros(len(seeds), dtype=np.int64), 0
+        # where the models are, and read at the end: no pass waits for a device's answer
+        self._squares, self._largest = torch.zeros(2, len(seeds), dtype=torch.float64, device=learners.flat.device)
+        self._skips, self._steps = torch.zeros(len(seeds), dtype=torch.int64, device=learners.flat.device), 0
 
     def add(self, tokens: Tensor, labels: Tensor, owner: Tensor) -> None:
         """Add the (clipped) gradients of some records to their models' sums."""
         clipping = self._learners.add(tokens, labels, owner, self._clip, self._total)
         if clipping is not None and self._private is not None:
-            models = owner.cpu().numpy()
-            np.maximum.at(self._largest, models, clipping.left[0].cpu().numpy() / self._private.clip_norm)
-            np.add.at(self._skips, models, (~clipping.norms[0].isfinite()).cpu().numpy())
+            self._largest.scatter_reduce_(0, owner, (clipping.left[0] / self._private.clip_norm).double(), "amax")
+            self._skips.index_add_(0, owner, (~clipping.norms[0].isfinite()).long())
 
     def finish(self, expected: float) -> None:
         """Add noise to the sum, divide by the expected batch size and move the parameters."""
@@ -151,7 +151,7 @@ class _Step:
         if self._private is not None and self._noise is not None:
             scale = self._private.noise_multiplier * self._private.clip_norm
             noisy = torch.add(self._total, self._noise.step(), alpha=scale)
-            self._squares += (noisy - self._total).double().square().sum(1).cpu().numpy()
+            self._squares += (noisy - self._total).double().square().sum(1)
         # the realised batch size is no function of the noisy sum: dividing by it would release what is not accounted for
         self._optimizer.step(self._learners.flat, noisy / max(expected, 1e-300))
         self._total.zero_()
@@ -162,14 +162,14 @@ class _Step:
         draws = 0 if self._private is None else self._learners.layout.parameters * self._steps
         noise = np.zeros(len(sizes))
         if self._private is not None and draws:
-            noise = np.sqrt(self._squares / draws) / self._private.clip_norm
+            noise = np.sqrt(self._squares.cpu().numpy() / draws) / self._private.clip_norm
         return Executed(
             steps=self._steps,
             batch_sizes=sizes,
             population=population,
             noise_multiplier=noise,
             noise_draws=draws,
-            largest_norm=self._largest,
-            skipped=self._skips,
+            largest_norm=self._largest.cpu().numpy(),
+            skipped=self._skips.cpu().numpy(),
             recomputed=np.full(len(sizes), recomputed),
         )
