@@ -48,11 +48,7 @@ class AttackP:
             if target.labels is None
             else np.asarray(target.labels).astype(np.int64)
         )
-        outside = ~included
-        reference_classes = np.broadcast_to(classes, included.shape)[outside]
-        return population.normal_score_by_group(
-            target_values, classes, reference_values[outside], reference_classes, self.fewest
-        )
+        return population.normal_score_by_group(target_values, classes, reference_values, ~included, self.fewest)
 
 
 PLUGIN = AttackP

@@ -135,10 +135,11 @@ class Launch:
         Raises:
             AuditError: what makes it impossible; the error stands in the folder's audit.log, and finished models are kept.
         """
+        from audit.execution.log_file import log_in
         from audit.execution.store import Store
 
         store = Store.start(self.folder, self.resolved.sha256, resume=self.resume)
-        with _log_in(store.folder / "audit.log") as close_log:
+        with log_in(store.folder / "audit.log") as close_log:
             LOG.info("epsilon-audit %s, config %s, sha256 %s", __version__, self.resolved.config.name, self.resolved.sha256)
             try:
                 report, outcomes, seconds = self._audit(store)
@@ -238,23 +239,3 @@ def _passing() -> Iterator[Path]:
     """A folder for a run of which nothing stays."""
     with tempfile.TemporaryDirectory(prefix="audit-") as folder:
         yield Path(folder) / "run"
-
-
-@contextmanager
-def _log_in(path: Path) -> Iterator[Callable[[], None]]:
-    """While it is open, what the audit logs is written to a file as well; gives what closes the file earlier."""
-    level = LOG.level
-    LOG.setLevel(logging.INFO)
-    writer = logging.FileHandler(path)
-    writer.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    LOG.addHandler(writer)
-
-    def close() -> None:
-        LOG.removeHandler(writer)
-        writer.close()
-
-    try:
-        yield close
-    finally:
-        close()
-        LOG.setLevel(level)

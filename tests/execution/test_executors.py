@@ -72,6 +72,28 @@ def test_closing_gives_up_what_has_not_finished(kind: str, tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
+def slow_after_a_step(shared: tuple[Path], job: int, progress: Progress, device: str | None = None) -> int:
+    progress(1)
+    time.sleep(30)
+    (shared[0] / str(job)).touch()
+    return job
+
+
+def stopped(steps: int) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_stop_waits_for_no_job_that_is_under_way(tmp_path: Path) -> None:
+    """It may come at any moment, also while the driver waits for jobs and not only while it stores one."""
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        list(made("processes").map(slow_after_a_step, (tmp_path,), [0, 1, 2, 3], stopped))
+    while multiprocessing.active_children():
+        assert time.monotonic() - started < 25
+        time.sleep(0.05)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("kind", ["serial", "processes"])
 def test_a_failure_is_not_swallowed(kind: str) -> None:
     with pytest.raises(ConfigError, match="job -1"):

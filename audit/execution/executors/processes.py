@@ -12,8 +12,9 @@ import threading
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from audit.core.protocols import Result, Work
 from audit.core.training import Progress
 
 _POLL_SECONDS = 0.2
+_STOPPING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,27 +74,30 @@ class Processes:
     ) -> Generator[tuple[int, Result], None, None]:
         """One pool, until all jobs are done or a process is lost. No more jobs are under way than can run."""
         mp_context = multiprocessing.get_context("spawn")
-        messages, places = mp_context.SimpleQueue(), mp_context.SimpleQueue()
+        messages, strangers = mp_context.SimpleQueue(), set(multiprocessing.active_children())
         workers = min(self.workers, len(jobs))
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         running: dict[Future[Any], int] = {}
         with (
             _pickle_file((work, context)) as path,
             ProcessPoolExecutor(
-                workers, mp_context=mp_context, initializer=_settle, initargs=(threads, path, (messages, places))
+                workers, mp_context=mp_context, initializer=_settle, initargs=(threads, path, messages)
             ) as pool,
         ):
             try:
                 while jobs or running:
                     while jobs and len(running) <= workers:
                         index = next(iter(jobs))
-                        running[pool.submit(_run, jobs.pop(index))] = index
+                        with _uninterrupted():
+                            running[pool.submit(_run, jobs.pop(index))] = index
                     ready, _ = wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
                     _pass_on(messages, progress)
                     for future in ready:
                         yield running.pop(future), future.result()
-            except GeneratorExit:  # enough is known: what is under way would be thrown away
-                _end(places)
+            except (
+                BaseException
+            ):  # enough is known, a job failed, or the run is stopped: what is under way would be thrown away
+                _end(strangers)
                 raise
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)
@@ -114,11 +119,23 @@ def _pickle_file(value: Any) -> Iterator[str]:
         yield str(descriptors / str(file.fileno())) if descriptors.is_dir() else file.name
 
 
-def _end(places: Any) -> None:
-    """Ends the processes that announced themselves; the pool takes the others down with them."""
-    while not places.empty():
-        with suppress(ProcessLookupError):
-            os.kill(places.get(), signal.SIGTERM)
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A scope that no signal to stop interrupts, so that each process that is started in it is known to the pool.
+
+    Such a process holds them, too, until `_settle` lets them go.
+    """
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _end(strangers: set[BaseProcess]) -> None:
+    """Ends the processes that this one has started, but for some that are not of the pool."""
+    for process in set(multiprocessing.active_children()) - strangers:
+        process.kill()
 
 
 def _pass_on(messages: Any, progress: Progress) -> None:
@@ -129,11 +146,14 @@ def _pass_on(messages: Any, progress: Progress) -> None:
 _PLACE: dict[str, Any] = {}
 
 
-def _settle(threads: int, path: str, queues: tuple[Any, Any]) -> None:
-    """Prepares a worker process: its share of the cores, and where it finds what all jobs have in common."""
-    messages, places = queues
+def _settle(threads: int, path: str, messages: Any) -> None:
+    """Prepares a worker process: its share of the cores, and where it finds what all jobs have in common.
+
+    Ctrl-C on a terminal reaches all processes of a command; the one that was started by the user ends the others.
+    """
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    places.put(os.getpid())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
     os.dup2(2, 1)  # what a user's own code prints is no result
     os.environ["OMP_NUM_THREADS"] = str(threads)
     _PLACE.update(path=path, heard=messages)

@@ -43,16 +43,30 @@ def normal_score(values: Array, population: Array) -> Array:
     return np.asarray(inside + low * np.minimum(values - knots[0], 0.0) + high * np.maximum(values - knots[-1], 0.0))
 
 
-def normal_score_by_group(values: Array, groups: Array, population: Array, population_groups: Array, fewest: int) -> Array:
-    """`normal_score` of each value among the population of its own group, or of all where that has under `fewest`."""
+def normal_score_by_group(values: Array, groups: Array, references: Array, outside: Array, fewest: int) -> Array:
+    """`normal_score` of each value among the population of its own group, or of all where that has under `fewest`.
+
+    Memory holds one group's population at a time, or all of it where some group is that small.
+
+    Args:
+        values: `(m,)`.
+        groups: `(m,)` of the values, and of the columns below.
+        references: `(k, m)`, values that the population is taken from.
+        outside: `(k, m)` bool, which of these belong to it.
+        fewest: values that a group's own population needs.
+
+    Raises:
+        ValueError: an empty population.
+    """
     out = np.empty(len(values))
-    order = np.argsort(population_groups, kind="stable")
-    sorted_groups, sorted_values = population_groups[order], population[order]
+    everyone: Array | None = None
     for group in np.unique(groups):
-        start, end = np.searchsorted(sorted_groups, [group, group + 1])
-        like = sorted_values[start:end] if end - start >= fewest else population
-        members_of_group = groups == group
-        out[members_of_group] = normal_score(values[members_of_group], like)
+        columns = np.flatnonzero(groups == group)
+        population = references[:, columns][outside[:, columns]]
+        if len(population) < fewest:
+            everyone = references[outside] if everyone is None else everyone
+            population = everyone
+        out[columns] = normal_score(values[columns], population)
     return out
 
 
