@@ -56,7 +56,9 @@ class _Writer(logging.StreamHandler[TextIO]):
             self.stream.flush()
         except OSError as error:
             self.is_broken = True
-            raise OutputError(f"cannot write '{self._path}': {error.strerror}; free some space and go on") from error
+            raise OutputError(
+                f"cannot write '{self._path}': {error.strerror}; free some space, then continue with --resume"
+            ) from error
 
 
 def _open(path: Path) -> TextIO:
@@ -68,5 +70,5 @@ def _open(path: Path) -> TextIO:
         raise OutputError(f"cannot write '{path}': {error.strerror}; remove what is in its place") from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OutputError(f"cannot write '{path}': it is no regular file; remove what is in its place")
+        raise OutputError(f"cannot write '{path}': expected a regular file; remove what is in its place")
     return open(descriptor, "a", encoding="utf-8")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.core.errors import ConfigError
+from audit.core.files import read_json
 from audit.core.version import __version__
 from audit.execution.run_folder import MANIFEST, PARTIAL, write
 
@@ -116,7 +117,7 @@ def _read(path: Path) -> dict[str, Any]:
         ConfigError: it is damaged.
     """
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = read_json(path)
     except (OSError, ValueError) as error:
         raise ConfigError(_damage_text(path, str(error))) from error
     code = manifest.get("code", {}) if isinstance(manifest, dict) else None

@@ -69,7 +69,7 @@ class Store:
             folder.mkdir(mode=0o700, exist_ok=True)
             folder.chmod(0o700)
             (folder / OBSERVATIONS).mkdir(exist_ok=True)
-            lock = open(os.open(folder / LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w")  # noqa: SIM115 (held)
+            lock = open(os.open(folder / LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600), "w")  # noqa: SIM115 (held)
             write_whole(folder / PROBE, b"\0" * 4096)
             (folder / PROBE).unlink()
         except OSError as error:
@@ -162,7 +162,7 @@ class Store:
 
     def intact(self, key: str) -> bool:
         """True where a value is stored under `key` and agrees with its checksums."""
-        if not self._path(key).exists():
+        if not self._path(key).is_file():  # a pipe in its place would never end
             return False
         try:
             self.get(key)
