@@ -16,6 +16,7 @@ from audit.engine.sampling import ALIGNMENT, Block, Law
 
 # what a further pass costs, in rows of the first one; models that share a step, of which any may need it
 _PASS_COST, _SHARING = 32, 12
+_FINE = 8  # rows of which the last pass of a model that is trained by itself is a multiple (measured: docs/performance.md)
 
 
 def planned_rows(law: Law) -> int:
@@ -39,9 +40,13 @@ def planned_rows(law: Law) -> int:
 
 
 class Passes:
-    """The passes of each step of a block: of `rows` rows a model up to `planned`, then narrow ones for what did not fit."""
+    """The passes of each step of a block: of `rows` rows a model up to `planned`, then narrow ones for what did not fit.
 
-    def __init__(self, rows: int, planned_width: int, device: torch.device) -> None:
+    Without a plan (`planned_width` None) the one model of a chunk has passes of `rows` rows, the last as long as what is left
+    of its batch. Its arithmetic depends on its own batch, and on nothing beside it.
+    """
+
+    def __init__(self, rows: int, planned_width: int | None, device: torch.device) -> None:
         self._rows = rows
         self._planned_width = planned_width
         self._device = device
@@ -63,9 +68,15 @@ class Passes:
         """First row and number of rows of each pass over a batch of `largest` records."""
         start = 0
         while start < largest:
-            width = self._rows if start == 0 else max(ALIGNMENT, min(self._rows, self._planned_width - start))
+            width = self._width(start, largest)
             yield start, width
             start += width
+
+    def _width(self, start: int, largest: int) -> int:
+        """Rows of the pass that begins at row `start`."""
+        if self._planned_width is None:
+            return min(self._rows, -(-(largest - start) // _FINE) * _FINE)
+        return self._rows if start == 0 else max(ALIGNMENT, min(self._rows, self._planned_width - start))
 
     def _part(self, block: Block, start: int, width: int) -> tuple[Tensor, Tensor]:
         """Record numbers `(steps, N * width)`, 0 where there are none, and masks `(steps, N, width)` of a pass of each step."""
@@ -98,7 +109,9 @@ class Passes:
 
     def of_step(self, within: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Record numbers `(N * rows,)` and the mask of real rows `(N, rows)` of each pass."""
-        largest = int(self._largest[within])
-        passes = sum(1 for _ in self._cuts(largest))
-        for index, mask in self._parts[:passes]:
-            yield index[within], mask[within]
+        cuts = list(self._cuts(int(self._largest[within])))
+        for (index, mask), (_, width) in zip(self._parts, cuts, strict=False):
+            if self._planned_width is None:  # parts are as wide as the largest batch of the block asks for
+                yield index[within][:width], mask[within][:, :width]
+            else:
+                yield index[within], mask[within]

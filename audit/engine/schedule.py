@@ -49,6 +49,8 @@ _PASS_BYTES = 2**26
 _FLAT_BYTES = 2**21
 # below this many models the interpreter's share of a step outweighs the cache
 _FEW_MODELS, _FEW_BYTES = 4, 2**26
+# of a whole batch of one model, from which neighbours gain nothing and padding costs more than the interpreter
+_ALONE_BYTES = 2**24
 _TRIALS = KeptTrials()
 
 
@@ -92,7 +94,8 @@ class Arrangement:
     Attributes:
         model_chunk: models trained together.
         rows: of one pass over a model's batch, a multiple of 16.
-        planned: rows for which passes of `rows` rows are made; what is beyond them goes through narrow passes.
+        planned: rows for which passes of `rows` rows are made; what is beyond them goes through narrow passes. None where each
+            model is trained by itself, in passes as long as its batch.
         workers: chunks trained at the same time, each on a thread of its own.
         sequential: the models need the slow path.
         draws: their forward pass draws random numbers by other means than layers.
@@ -107,7 +110,7 @@ class Arrangement:
 
     model_chunk: int
     rows: int
-    planned: int
+    planned: int | None
     workers: int
     sequential: bool
     row_bytes: int
@@ -139,19 +142,24 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
     law = Law(population=len(job.dataset.train) + canary_rows, rate=job.sample_rate)
     workers = torch.get_num_threads() if device.type == "cpu" else 1
     slow, row_bytes = trial.sequential, trial.row_bytes
+    counters = device.type != "cpu" if settings.counters is None else settings.counters
+    planned: int | None = planned_rows(law)
+    chunk: int | None = settings.model_chunk
     if architecture is not None:  # padding costs compiled code nothing; what is left to torch passes over the flat parameters
         rows = settings.rows or law.rows
         fit = max(_FEW_MODELS, _FLAT_BYTES // (Layout.of(module).width * settings.dtype.itemsize))
+    elif settings.rows is None and not counters and not trial.behaviour.mixes and law.rows * row_bytes >= _ALONE_BYTES:
+        rows, planned, chunk, fit = _row_limit(row_bytes, device), None, 1, 1
     else:
         rows = settings.rows or (_whole_batch(law) if trial.behaviour.mixes else _rows(law, row_bytes, device))
         fit = _fitting(len(job.seeds), rows * row_bytes, device)
         if slow and PRECISIONS[settings.precision] is not None:
             log.warning("precision: %s has no effect on models that are trained one after another", settings.precision)
-    chunk = settings.model_chunk or _chunk(len(job.seeds), fit, workers)
+    chunk = chunk or _chunk(len(job.seeds), fit, workers)
     return Arrangement(
         model_chunk=chunk,
         rows=rows,
-        planned=planned_rows(law),
+        planned=planned,
         workers=min(workers, -(-len(job.seeds) // chunk)),
         sequential=slow,
         draws=bool(trial.behaviour.draws),
@@ -160,7 +168,7 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
         row_bytes=row_bytes,
         architecture=architecture,
         products=None if slow else PRECISIONS[settings.precision],
-        counters=device.type != "cpu" if settings.counters is None else settings.counters,
+        counters=counters,
         graphs=settings.graphs,
     )
 
@@ -256,8 +264,12 @@ def _probe(job: TrainingJob) -> Probe:
 def _rows(law: Law, row_bytes: int, device: torch.device) -> int:
     if row_bytes == 0:
         return planned_rows(law)
-    row_limit = max(ALIGNMENT, _pass_bytes(device) // row_bytes // ALIGNMENT * ALIGNMENT)
-    return min(planned_rows(law), row_limit)
+    return min(planned_rows(law), _row_limit(row_bytes, device))
+
+
+def _row_limit(row_bytes: int, device: torch.device) -> int:
+    """Return how many rows of a model suit one pass."""
+    return max(ALIGNMENT, _pass_bytes(device) // row_bytes // ALIGNMENT * ALIGNMENT)
 
 
 def _whole_batch(law: Law) -> int:
