@@ -143,13 +143,13 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
     workers = torch.get_num_threads() if device.type == "cpu" else 1
     slow, row_bytes = trial.sequential, trial.row_bytes
     counters = device.type != "cpu" if settings.counters is None else settings.counters
-    planned: int | None = planned_rows(law)
+    plan: int | None = planned_rows(law)
     chunk: int | None = settings.model_chunk
     if architecture is not None:  # padding costs compiled code nothing; what is left to torch passes over the flat parameters
         rows = settings.rows or law.rows
         fit = max(_FEW_MODELS, _FLAT_BYTES // (Layout.of(module).width * settings.dtype.itemsize))
     elif settings.rows is None and not counters and not trial.behaviour.mixes and law.rows * row_bytes >= _ALONE_BYTES:
-        rows, planned, chunk, fit = _row_limit(row_bytes, device), None, 1, 1
+        rows, plan, chunk, fit = _row_limit(row_bytes, device), None, 1, 1
     else:
         rows = settings.rows or (_whole_batch(law) if trial.behaviour.mixes else _rows(law, row_bytes, device))
         fit = _fitting(len(job.seeds), rows * row_bytes, device)
@@ -159,7 +159,7 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
     return Arrangement(
         model_chunk=chunk,
         rows=rows,
-        planned=planned,
+        planned=plan,
         workers=min(workers, -(-len(job.seeds) // chunk)),
         sequential=slow,
         draws=bool(trial.behaviour.draws),

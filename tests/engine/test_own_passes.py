@@ -54,19 +54,19 @@ def test_a_training_by_itself_is_that_of_padded_passes(name: str, mechanism: Rep
     models = job(name, mechanism, models=3)
     double = ScheduleSettings(dtype=torch.float64)
     assert arrange(models, double).planned is None
-    own, padded = train(models, cases.silent, double), train(models, cases.silent, replace(double, rows=64))
-    np.testing.assert_array_equal(own.executed.batch_sizes, padded.executed.batch_sizes)
+    own, wide = train(models, cases.silent, double), train(models, cases.silent, replace(double, rows=64))
+    np.testing.assert_array_equal(own.executed.batch_sizes, wide.executed.batch_sizes)
     for key, value in own.weights.items():
-        np.testing.assert_allclose(value, padded.weights[key], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(value, wide.weights[key], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.usefixtures("alone")
 def test_neighbours_and_a_wish_for_larger_chunks_change_no_bit() -> None:
     models = job("cnn")
-    together, chunked = train(models, cases.silent), train(models, cases.silent, ScheduleSettings(model_chunk=4))
+    together, in_one = train(models, cases.silent), train(models, cases.silent, ScheduleSettings(model_chunk=4))
     last = train(replace(models, seeds=models.seeds[3:], included=models.included[3:]), cases.silent)
     for key, value in together.weights.items():
-        np.testing.assert_array_equal(value, chunked.weights[key])
+        np.testing.assert_array_equal(value, in_one.weights[key])
         np.testing.assert_array_equal(value[3:], last.weights[key])
 
 
