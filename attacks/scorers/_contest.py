@@ -10,10 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attacks.scorers._rank_mixture import PARTS, RankMixture
+from attacks.scorers._rank_mixture import FORMULA, mixture_of
 from attacks.signals import _temperature
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
+from attacks.signals.nearby_confidences import NearbyConfidences
 from audit import plugins
 from audit.core.data import Array
 from audit.core.errors import ObservationError
@@ -30,8 +31,6 @@ _ERRORS = 2.0  # standard errors by which another attack has to lead
 _UP_TO = 0.05  # false positive rate: the mean TPR up to it is compared, far less noisy than the TPR at 1 %
 _WINNERS: dict[bytes, Winner | None] = {}
 
-MIXTURE = " with ".join(PARTS)
-"""Name of the attack that is taken unless another is ahead."""
 FEWEST = 3  # references: the mixture needs two beside the one in the target's place
 
 
@@ -40,12 +39,14 @@ class Winner(NamedTuple):
 
     Attributes:
         name: of the attack.
+        mixture: name of the attack that is taken unless another is ahead.
         power: its TPR at 1 % FPR and AUC on the references.
         attacks: how many were tried.
         lead: mean TPR up to 5 % FPR minus the mixture's, and its standard error over references; zeros of the mixture.
     """
 
     name: str
+    mixture: str
     power: TailPower
     attacks: int
     lead: tuple[float, float]
@@ -76,24 +77,25 @@ class Contest:
     def _strongest(self) -> Winner | None:
         """The attack with the highest mean TPR up to 5 % FPR where it leads the mixture by more than two standard errors."""
         shared = replace(self, views=_temperature.with_tempered_confidences(self.views, self.labels))
-        attacks = {name: attack for name, attack in candidates(len(self.views) - 1, rows=_ROWS) if name != MIXTURE}
+        mixture = mixture_of(self.views)
+        attacks = {name: attack for name, attack in candidates(self.views, len(self.views) - 1, rows=_ROWS) if name != mixture.name}
         results = {name: shared.scores(attack) for name, attack in attacks.items()}
         able = {name: rows for name, rows in results.items() if rows is not None}
-        if all(name in able for name in PARTS):  # no fit is made twice
+        if mixture.learned in able and FORMULA in able:  # no fit is made twice
             pairs = (len(self.views) - 1) * np.asarray(self.views.included).shape[1]
-            parts = zip(*(able[name] for name in PARTS), strict=True)
-            able[MIXTURE] = [mixed(combination, ratio, pairs) for combination, ratio in parts]
+            parts = zip(able[mixture.learned], able[FORMULA], strict=True)
+            able[mixture.name] = [mixed(learned, ratio, pairs) for learned, ratio in parts]
         if not able:
             return None
         coins = list(np.asarray(self.views.included, dtype=bool)[self.targets])
         tails = {name: _tails(rows, coins) for name, rows in able.items()}
         name = max(able, key=lambda key: float(tails[key].mean()))
         lead = (0.0, 0.0)
-        if MIXTURE in able and name != MIXTURE:
-            ahead = tails[name] - tails[MIXTURE]
+        if mixture.name in able and name != mixture.name:
+            ahead = tails[name] - tails[mixture.name]
             error = float(ahead.std(ddof=1)) / len(ahead) ** 0.5 if len(ahead) > 1 else np.inf
-            name, lead = (name, (float(ahead.mean()), error)) if ahead.mean() > _ERRORS * error else (MIXTURE, lead)
-        return Winner(name, strength(able[name], coins), len(able), lead)
+            name, lead = (name, (float(ahead.mean()), error)) if ahead.mean() > _ERRORS * error else (mixture.name, lead)
+        return Winner(name, mixture.name, strength(able[name], coins), len(able), lead)
 
     def _digest(self) -> bytes:
         """Of all that decides the winner."""
@@ -131,19 +133,20 @@ def in_target_place(models: View, labels: Array | None, row: int) -> tuple[View,
     return target, View(signals={key: array[rivals] for key, array in models.signals.items()}, included=coins[rivals])
 
 
-def candidates(references: int, *, rows: int | None = None) -> Iterator[tuple[str, Attack]]:
-    """The attacks of the folder that read outputs of so many references, by name: as they are, and offline; then the mixture.
+def candidates(models: View, references: int, *, rows: int | None = None) -> Iterator[tuple[str, Attack]]:
+    """The attacks of the folder that read outputs of so many of the models, by name: as they are, and offline; then the mixture.
 
-    `rows` is how many pairs those learn from that say so; None leaves what they take by themselves.
+    What models say of near records counts as outputs where the view holds it. `rows` is how many pairs those learn from that say so; None leaves what they take by themselves.
     """
+    keys = {Logits.key, Losses.key} | ({NearbyConfidences.key} & models.signals.keys())
     for kind in plugins.names(FOLDER):
         settings = {field.name for field in dataclasses.fields(plugins.find(FOLDER, kind))}
         form: dict[str, object] = {"kind": kind} if rows is None or "rows" not in settings else {"kind": kind, "rows": rows}
         forms = {kind: form, f"{kind} offline": {**form, "online": False}}
         for name in list(forms) if "online" in settings else [kind]:
             attack = plugins.build(FOLDER, forms[name])
-            reads_outputs = attack.needs.keys <= {Logits.key, Losses.key}
-            if reads_outputs and attack.needs.references <= references and not isinstance(attack, Chooser):
+            if attack.needs.keys <= keys and attack.needs.references <= references and not isinstance(attack, Chooser):
                 yield name, attack
-    if RankMixture().needs.references <= references:
-        yield MIXTURE, RankMixture()
+    mixture = mixture_of(models)
+    if mixture.needs.references <= references:
+        yield mixture.name, mixture

@@ -1,4 +1,4 @@
-"""The learned combination steadied by RMIA, as one attack."""
+"""A learned score steadied by RMIA, as one attack: the learned combination, or near records where their outputs are shown."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attacks.signals.nearby_confidences import NearbyConfidences
 from audit import plugins
 from audit.core.data import Array
 from audit.core.protocols import Attack, Needs
@@ -13,38 +14,53 @@ from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.scoring import rank_mixture
 
-PARTS = ("learned_combination", "rmia")
+FORMULA = "rmia"
+LEARNED = ("learned_combination", "near_records")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankMixture:
-    """Scores each canary with the weighted sum of the log odds of its ranks under `learned_combination` and `rmia`.
+    """Scores each canary with the weighted sum of the log odds of its ranks under a learned score and `rmia`.
 
     RMIA's weight is `600 / (600 + pairs)` with `pairs` of a reference and a canary, none from 60,000 on
     (`audit.stats.scoring.rank_mixture`). A function of the target's outputs and the references, as its parts are.
+
+    Attributes:
+        learned: name of the learned score.
     """
+
+    learned: str = "learned_combination"
+
+    @property
+    def name(self) -> str:
+        """Of the attack in evidence and reports."""
+        return f"{self.learned} with {FORMULA}"
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model and two references."""
-        combination, ratio = (attack.needs for attack in _parts())
+        """What both parts read."""
+        learned, ratio = (attack.needs for attack in self._parts())
         return Needs(
-            signals=combination.signals,
-            instead=combination.instead,
-            reductions=frozenset(combination.reductions | ratio.reductions),
-            references=max(combination.references, ratio.references),
+            signals=learned.signals | ratio.signals,
+            instead=learned.instead and ratio.instead,
+            references=max(learned.references, ratio.references),
         )
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Weighted sum of log odds of ranks or, from 60,000 pairs on, the combination's scores, `(m,)` float64."""
-        combination, ratio = _parts()
+        """Weighted sum of log odds of ranks or, from 60,000 pairs on, the learned scores, `(m,)` float64."""
+        learned, ratio = self._parts()
         pairs = np.asarray(reference.included).size
-        scores = combination.score(target, reference, seed)
+        scores = learned.score(target, reference, seed)
         if pairs >= rank_mixture.ALONE_FROM:
             return scores
         return rank_mixture.mixed(scores, ratio.score(target, reference, seed), pairs)
 
+    def _parts(self) -> tuple[Attack, Attack]:
+        learned, ratio = (plugins.build("attacks.scorers", {"kind": kind}) for kind in (self.learned, FORMULA))
+        return learned, ratio
 
-def _parts() -> tuple[Attack, Attack]:
-    combination, ratio = (plugins.build("attacks.scorers", {"kind": kind}) for kind in PARTS)
-    return combination, ratio
+
+def mixture_of(reference: View) -> RankMixture:
+    """The mixture for what references show: of near records where each reference can be attacked so by all the others."""
+    combination, near = (RankMixture(learned=kind) for kind in LEARNED)
+    return near if reference.get(NearbyConfidences.key) is not None and len(reference) > near.needs.references else combination

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.scorers import _contest, _elevation
-from attacks.scorers._contest import FOLDER, MIXTURE, Contest, Winner, candidates
-from attacks.scorers._rank_mixture import RankMixture
+from attacks.scorers._contest import FOLDER, Contest, Winner, candidates
+from attacks.scorers._rank_mixture import mixture_of
 from attacks.signals import _temperature
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
+from attacks.signals.nearby_confidences import NearbyConfidences
 from audit import plugins
 from audit.core.coins import as_coins
 from audit.core.data import Array
@@ -27,9 +28,10 @@ _SIDE = 10  # records on the smaller side, below which a model's ROC says nothin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auto:
-    """Scores each canary by its ranks under the learned combination and RMIA, or by an attack that is ahead of this mixture.
+    """Scores each canary by its ranks under a learned score and RMIA, or by an attack that is ahead of this mixture.
 
-    Every attack of this folder that reads outputs alone is tried, also in its offline form where it has one. References
+    The learned score is `near_records` where canaries are records of real features and there are five references or more,
+    else `learned_combination`. Every attack of this folder that reads outputs alone is tried, also in its offline form where it has one. References
     are targets one after the other, attacked with all the others; nothing of the target takes part. The one with the highest
     mean TPR up to 5 % FPR is taken where it leads the mixture by more than two standard errors over these targets.
 
@@ -53,8 +55,8 @@ class Auto:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model; uses whatever references there are."""
-        return Needs(signals={Logits()}, instead={Losses()})
+        """Outputs of the final model, those for near records where inputs are known; uses whatever references there are."""
+        return Needs(signals={Logits()}, instead={Losses()}, optional={NearbyConfidences()})
 
     def choose(self, reference: View, labels: Array | None) -> tuple[str, str]:
         """Name of the attack that is taken with these references, and the evidence for it, in words.
@@ -114,7 +116,8 @@ class Auto:
             return _fixed({"kind": "rmia"}, f"{reason}, so none shows how strong an attack is")
         if len(coins) < _contest.FEWEST:
             reason = f"two of at least {_contest.FEWEST} references that it takes to see whether another attack is ahead"
-            return MIXTURE, RankMixture(), reason
+            mixture = mixture_of(reference)
+            return mixture.name, mixture, reason
         columns = evenly(coins.shape[1], max(_FEWEST_RECORDS, self.pairs // len(coins)))
         contest = Contest(
             views=_temperature.some_records(reference, columns),
@@ -124,16 +127,16 @@ class Auto:
         winner = contest.winner()
         if winner is None:
             return _fixed({"kind": "rmia"}, "no attack could be tried on the references")
-        return winner.name, dict(candidates(len(coins)))[winner.name], _evidence(winner, len(contest.targets))
+        return winner.name, dict(candidates(reference, len(coins)))[winner.name], _evidence(winner, len(contest.targets))
 
 
 def _evidence(winner: Winner, targets: int) -> str:
     lead, error = winner.lead
     rank = "no other was ahead by more than two standard errors in mean TPR up to 5 % FPR"
-    if winner.name != MIXTURE:
+    if winner.name != winner.mixture:
         rank = "it had the highest mean TPR up to 5 % FPR"
     if lead:
-        rank += f", {lead:.3f} ± {error:.3f} more than the mixture of learned_combination and rmia"
+        rank += f", {lead:.3f} ± {error:.3f} more than the mixture {winner.mixture}"
     return (
         f"of {winner.attacks} attacks on {targets} references in the target's place {rank}; its TPR at 1 % FPR was "
         f"{winner.power.tpr:.3f} on average (AUC {winner.power.auc:.3f})"

@@ -37,12 +37,12 @@ class NearRecords:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model for records whose inputs are known, and four references."""
-        return Needs(signals={NearbyConfidences()}, references=4)
+        """Outputs of the final model for records whose inputs are known, and three references."""
+        return Needs(signals={NearbyConfidences()}, references=3)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log odds of membership, `(m,)` float64."""
-        included = reading.memberships(reference, 4, "near_records", online=True)
+        included = reading.memberships(reference, 3, "near_records", online=True)
         target_values, reference_values = reading.signal_pair(NearbyConfidences.key, target, reference, "near_records")
         return nearby.nearby_log_odds(
             np.swapaxes(target_values, -1, -2), np.swapaxes(reference_values, -1, -2), included, self.rows

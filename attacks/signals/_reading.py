@@ -41,8 +41,15 @@ def keys_of(needs: Needs) -> frozenset[str]:
 
 
 def without_reductions(models: View) -> View:
-    """The view with what models showed alone, without numbers that were made of their outputs."""
+    """The view with what models showed alone, without numbers that were made of their outputs.
+
+    Of confidences in near records, which sums over neighbourhoods make unlike even where all records have the same, the
+    record's own are left.
+    """
     own = {key: array for key, array in models.signals.items() if key.split("/")[0] not in REDUCTIONS}
+    nearby = own.get(_reductions.NEARBY_CONFIDENCES)
+    if nearby is not None:
+        own[_reductions.NEARBY_CONFIDENCES] = nearby[..., 0]
     return replace(models, signals=own)
 
 

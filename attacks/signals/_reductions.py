@@ -15,6 +15,7 @@ from audit.core.models import Models, Reduction
 from audit.stats.scoring import signals
 
 CONFIDENCES = "confidences"
+NEARBY_CONFIDENCES = "nearby_confidences"
 OUTPUT_FIGURES = "output_figures"
 PREDICTED_CLASSES = "predicted_classes"
 REPEATED_OUTPUTS = "repeated_outputs"

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from attacks.signals import _reading as reading
+from attacks.signals import _reductions
 from attacks.signals._reductions import confidences_key
 from audit.core.coins import as_coins
 from audit.core.data import Array
@@ -19,6 +20,7 @@ from audit.stats.spread import evenly, parts
 _PAIRS, _FEWEST_RECORDS = 64_000, 1000
 
 _KINDS = ("logits", "losses", reading.CONFIDENCES)
+_WIDE = ("logits", _reductions.NEARBY_CONFIDENCES)  # with an axis after that of records
 
 
 def tempered_log_p(target: View, reference: View, attack: str, degree: float) -> tuple[Array, Array]:
@@ -95,11 +97,11 @@ def _part(models: View, part: slice) -> View:
 
 
 def some_records(models: View, columns: Array) -> View:
-    """The models on some of their records, with what ratios of probabilities are made of: logits, losses, confidences."""
+    """The models on some of their records, with what `auto` reads: logits, losses, confidences, and those in near records."""
     parts = {
-        key: np.take(array, columns, axis=-2 if key == "logits" else -1)
+        key: np.take(array, columns, axis=-2 if key in _WIDE else -1)
         for key, array in models.signals.items()
-        if key.split("/")[0] in _KINDS
+        if key.split("/")[0] in (*_KINDS, *_WIDE)
     }
     labels = None if models.labels is None else np.asarray(models.labels)[columns]
     coins = None if models.included is None else as_coins(models.included)[:, columns]

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 
-from audit.core.data import Array, Canaries
+from attacks.signals import _reductions
+from audit.core.data import Array, Canaries, Records
 from audit.core.models import Models
 from audit.stats.scoring import signals
 from audit.stats.scoring.nearby import near_weights
+from audit.stats.spread import parts
 
 TEMPERATURE = 2.0  # by which logits are divided, as RMIA's default
 NEAR, CANDIDATES = 20, 10_000
+_LATEST: dict[bytes, tuple[Array, Array, Array]] = {}  # of one set of canaries at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +27,7 @@ class NearbyConfidences:
     weights that add up to 1. Only outputs for the canaries themselves are asked for.
     """
 
-    key = "nearby_confidences"
+    key = _reductions.NEARBY_CONFIDENCES
     source = "outputs"
 
     def size(self, classes: int, steps: int) -> int:
@@ -35,18 +39,38 @@ class NearbyConfidences:
         records = canaries.records
         if records is None or not records.are_classified or len(records) < 2:
             return None
-        inputs = np.asarray(records.inputs)
-        if inputs.dtype.kind != "f":
+        if records.inputs.dtype.kind != "f":
             return None
-        positions, weights, same = near_weights(inputs, records.labels, count=NEAR, candidates=CANDIDATES)
+        positions, weights, same = _near(records)
         own = signals.scaled_confidence(models.outputs(records.inputs), records.labels, TEMPERATURE)
         values = np.empty((*own.shape, 3))
         values[..., 0] = own
-        for row, confidences in enumerate(own):  # one model at a time: `(m, 20)` numbers and not `(N, m, 20)`
-            near = confidences[positions]
-            values[row, :, 1] = (near * weights * same).sum(axis=1)
-            values[row, :, 2] = (near * weights * ~same).sum(axis=1)
+        for part in parts(len(records), positions.shape[1]):
+            alike, unlike = weights[part] * same[part], weights[part] * ~same[part]
+            for row, confidences in enumerate(own):
+                near = confidences[positions[part]]
+                values[row, part, 1], values[row, part, 2] = (near * alike).sum(axis=1), (near * unlike).sum(axis=1)
         return values
+
+
+def _near(records: Records) -> tuple[Array, Array, Array]:
+    """Near records and their weights; remembered, since every job of a game asks for those of the same canaries."""
+    key = _digest(records)
+    if key not in _LATEST:
+        _LATEST.clear()
+        _LATEST[key] = near_weights(records.inputs, records.labels, count=NEAR, candidates=CANDIDATES)
+    return _LATEST[key]
+
+
+def _digest(records: Records) -> bytes:
+    """Of inputs and labels."""
+    digest = hashlib.sha256(f"{records.inputs.shape} {records.labels.dtype}".encode())
+    for part in parts(len(records), int(np.prod(records.inputs.shape[1:]))):
+        values = np.ascontiguousarray(records.inputs[part])
+        digest.update(f"{values.dtype}".encode())
+        digest.update(values)
+    digest.update(np.ascontiguousarray(records.labels))
+    return digest.digest()
 
 
 PLUGIN = NearbyConfidences

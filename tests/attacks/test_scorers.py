@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from attacks.scorers._contest import MIXTURE, candidates
+from attacks.scorers._contest import candidates
+from attacks.scorers._rank_mixture import RankMixture
 from attacks.scorers._elevation import FORMS
 from attacks.scorers.auto import Auto
 from attacks.signals import _reading as reading
@@ -448,7 +449,7 @@ def test_auto_scores_as_the_attack_that_it_names() -> None:
         some = View.of(included=reference.included[:count], losses=reference["losses"][:count])
         name, reason = Auto().choose(some, None)
         assert len(reason) > 20
-        attack = dict(candidates(count))[name]
+        attack = dict(candidates(reference, count))[name]
         np.testing.assert_array_equal(score("auto", target, some), attack.score(target, some, SEED))
     for count in (1, 2):
         never = View.of(included=np.zeros((count, 300), dtype=bool), losses=reference["losses"][:count])
@@ -495,7 +496,7 @@ def test_offline_auto_leaves_references_with_the_record_out() -> None:
 @pytest.mark.parametrize("references", [2, 8])
 def test_auto_weighs_ranks_by_how_many_pairs_the_combination_learned_from(references: int) -> None:
     target, reference, _ = gaussian_toy(records=300, references=references, shift=1.0)
-    assert Auto().choose(reference, None)[0] == MIXTURE
+    assert Auto().choose(reference, None)[0] == RankMixture().name
 
     def log_odds(values: Array) -> Array:
         ranks = np.array([np.sum(values < value) + (np.sum(values == value) + 1) / 2 for value in values])
@@ -514,7 +515,7 @@ def test_auto_takes_another_attack_where_it_is_clearly_ahead() -> None:
     wrong -= np.log(np.exp(wrong).sum(axis=-1, keepdims=True))
     logits = np.concatenate([random.standard_normal((9, 400, 1)), wrong], axis=-1)
     name, reason = Auto().choose(View.of(included=included, logits=logits), np.zeros(400, dtype=np.int64))
-    assert name != MIXTURE and "more than the mixture" in reason, (name, reason)
+    assert name != RankMixture().name and "more than the mixture" in reason, (name, reason)
 
 
 def test_auto_reads_nothing_of_the_target() -> None:

@@ -12,7 +12,7 @@ from audit.stats.spread import evenly, parts
 
 Array = NDArray[Any]
 
-_BLOCK = 1 << 22  # similarities held at once: 32 MiB
+_BLOCK = 1 << 22  # similarities, or numbers of inputs, held at once: 16 MiB, and as much for what is made of them
 
 
 def near_weights(inputs: Array, labels: Array, *, count: int, candidates: int) -> tuple[Array, Array, Array]:
@@ -22,7 +22,7 @@ def near_weights(inputs: Array, labels: Array, *, count: int, candidates: int) -
     over records was subtracted; a negative one has weight zero.
 
     Args:
-        inputs: `(m, ...)` real numbers.
+        inputs: `(m, ...)` real numbers; read in parts.
         labels: `(m,)`.
         count: of near records.
         candidates: records among which they are looked for, evenly spread; the cost is `m * candidates * features`.
@@ -31,24 +31,40 @@ def near_weights(inputs: Array, labels: Array, *, count: int, candidates: int) -
     >>> positions[:2].ravel().tolist(), weights.ravel().tolist(), same[:2].ravel().tolist()
     ([1, 0], [1.0, 1.0, 0.0], [False, False])
     """
-    flat = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
-    flat = flat - flat.mean(axis=0)
-    units = (flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-300)).astype(np.float32)
-    pool = evenly(len(units), candidates)
+    features = int(np.prod(inputs.shape[1:]))
+    mean = _mean(inputs, features)
+    pool = evenly(len(inputs), candidates)
+    near = np.empty((len(pool), features), dtype=np.float32)
+    for part in parts(len(pool), features):
+        near[part] = _units(inputs[pool[part]], mean)
     count = min(count, max(len(pool) - 1, 1))
-    positions = np.empty((len(units), count), dtype=np.int64)
-    cosines = np.empty(positions.shape)
-    rows = max(1, _BLOCK // len(pool))
-    for start in range(0, len(units), rows):
-        block = np.arange(start, min(start + rows, len(units)))
-        similar = units[block] @ units[pool].T
+    positions = np.empty((len(inputs), count), dtype=np.int32)
+    weights = np.empty(positions.shape, dtype=np.float32)
+    rows = max(1, _BLOCK // max(len(pool), features))
+    for start in range(0, len(inputs), rows):
+        block = np.arange(start, min(start + rows, len(inputs)))
+        similar = _units(inputs[block], mean) @ near.T
         similar[block[:, None] == pool] = -2.0
-        nearest = np.argpartition(-similar, count - 1, axis=1)[:, :count]
+        nearest = np.argpartition(similar, len(pool) - count, axis=1)[:, len(pool) - count :]
         positions[block] = pool[nearest]
-        cosines[block] = np.take_along_axis(similar, nearest, axis=1)
-    weights = np.maximum(cosines, 0.0)
+        weights[block] = np.take_along_axis(similar, nearest, axis=1)
+    weights = np.maximum(weights, 0.0)
     weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-12)
     return positions, weights, labels[positions] == labels[:, None]
+
+
+def _mean(inputs: Array, features: int) -> Array:
+    """Mean over records `(features,)` float64."""
+    total = np.zeros(features)
+    for part in parts(len(inputs), features):
+        total += np.asarray(inputs[part]).reshape(-1, features).sum(axis=0, dtype=np.float64)
+    return total / len(inputs)
+
+
+def _units(inputs: Array, mean: Array) -> Array:
+    """Some inputs less the mean, as float32 rows of length one; a row without a length stays zero."""
+    flat = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1) - mean
+    return np.asarray(flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-300), dtype=np.float32)
 
 
 def nearby_log_odds(target_values: Array, reference_values: Array, included: Array, rows: int) -> Array:
@@ -61,7 +77,7 @@ def nearby_log_odds(target_values: Array, reference_values: Array, included: Arr
 
     Args:
         target_values: `(signals, m)`: the record's confidence, and weighted sums of the confidences in near records.
-        reference_values: `(k, signals, m)`, `k` at least 4.
+        reference_values: `(k, signals, m)`, `k` at least 3.
         included: `(k, m)` bool.
         rows: about how many (reference, record) pairs to train on, as `learned_log_odds` takes them.
     """
