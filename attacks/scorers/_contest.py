@@ -78,7 +78,9 @@ class Contest:
         """The attack with the highest mean TPR up to 5 % FPR where it leads the mixture by more than two standard errors."""
         shared = replace(self, views=_temperature.with_tempered_confidences(self.views, self.labels))
         mixture = mixture_of(self.views)
-        attacks = {name: attack for name, attack in candidates(self.views, len(self.views) - 1, rows=_ROWS) if name != mixture.name}
+        attacks = {
+            name: attack for name, attack in candidates(self.views, len(self.views) - 1, rows=_ROWS) if name != mixture.name
+        }
         results = {name: shared.scores(attack) for name, attack in attacks.items()}
         able = {name: rows for name, rows in results.items() if rows is not None}
         if mixture.learned in able and FORMULA in able:  # no fit is made twice
@@ -134,9 +136,10 @@ def in_target_place(models: View, labels: Array | None, row: int) -> tuple[View,
 
 
 def candidates(models: View, references: int, *, rows: int | None = None) -> Iterator[tuple[str, Attack]]:
-    """The attacks of the folder that read outputs of so many of the models, by name: as they are, and offline; then the mixture.
+    """The attacks of the folder that read outputs of so many references, by name: as they are, and offline; then the mixture.
 
-    What models say of near records counts as outputs where the view holds it. `rows` is how many pairs those learn from that say so; None leaves what they take by themselves.
+    What models say of near records counts as outputs where the view holds it. `rows` is how many pairs those learn from that
+    say so; None leaves what they take by themselves.
     """
     keys = {Logits.key, Losses.key} | ({NearbyConfidences.key} & models.signals.keys())
     for kind in plugins.names(FOLDER):

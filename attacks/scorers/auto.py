@@ -30,10 +30,11 @@ _SIDE = 10  # records on the smaller side, below which a model's ROC says nothin
 class Auto:
     """Scores each canary by its ranks under a learned score and RMIA, or by an attack that is ahead of this mixture.
 
-    The learned score is `near_records` where canaries are records of real features and there are five references or more,
-    else `learned_combination`. Every attack of this folder that reads outputs alone is tried, also in its offline form where it has one. References
-    are targets one after the other, attacked with all the others; nothing of the target takes part. The one with the highest
-    mean TPR up to 5 % FPR is taken where it leads the mixture by more than two standard errors over these targets.
+    The learned score is `near_records` where canaries are records of real features and there are four references or more,
+    else `learned_combination`. Every attack of this folder that reads outputs alone is tried, also in its offline form where
+    it has one. References are targets one after the other, attacked with all the others; nothing of the target takes part.
+    The one with the highest mean TPR up to 5 % FPR is taken where it leads the mixture by more than two standard errors over
+    these targets.
 
     Where none of three or more references trained on a canary, or none may be used that did, the target's outputs decide: RMIA
     at one of five temperatures or LiRA, whichever puts the target's scores above those of a reference in its place most often.

@@ -68,8 +68,8 @@ def _digest(records: Records) -> bytes:
     for part in parts(len(records), int(np.prod(records.inputs.shape[1:]))):
         values = np.ascontiguousarray(records.inputs[part])
         digest.update(f"{values.dtype}".encode())
-        digest.update(values)
-    digest.update(np.ascontiguousarray(records.labels))
+        digest.update(values.data)
+    digest.update(np.ascontiguousarray(records.labels).data)
     return digest.digest()
 
 

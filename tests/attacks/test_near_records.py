@@ -118,7 +118,7 @@ def test_models_that_say_the_same_of_all_records_give_one_score() -> None:
 
 
 def test_too_few_references_are_a_sentence() -> None:
-    values, included = regions(models=4)
+    values, included = regions(models=3)
     reference = View(signals={"nearby_confidences": values[1:]}, included=included[1:])
     with pytest.raises(ObservationError, match="near_records"):
         NearRecords().score(View(signals={"nearby_confidences": values[0]}), reference, Seed(0))

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 from attacks.scorers._contest import candidates
-from attacks.scorers._rank_mixture import RankMixture
 from attacks.scorers._elevation import FORMS
+from attacks.scorers._rank_mixture import RankMixture
 from attacks.scorers.auto import Auto
 from attacks.signals import _reading as reading
 from attacks.signals._image_views import views_of
