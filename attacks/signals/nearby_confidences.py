@@ -39,7 +39,7 @@ class NearbyConfidences:
         records = canaries.records
         if records is None or not records.are_classified or len(records) < 2:
             return None
-        if records.inputs.dtype.kind != "f":
+        if records.inputs.dtype.kind != "f" or not records.inputs.size:  # of recorded outputs alone inputs have no features
             return None
         positions, weights, same = _near(records)
         own = signals.scaled_confidence(models.outputs(records.inputs), records.labels, TEMPERATURE)
