@@ -83,10 +83,10 @@ class Contest:
         }
         results = {name: shared.scores(attack) for name, attack in attacks.items()}
         able = {name: rows for name, rows in results.items() if rows is not None}
-        if mixture.learned in able and FORMULA in able:  # no fit is made twice
+        if mixture.scorer in able and FORMULA in able:  # no fit is made twice
             pairs = (len(self.views) - 1) * np.asarray(self.views.included).shape[1]
-            parts = zip(able[mixture.learned], able[FORMULA], strict=True)
-            able[mixture.name] = [mixed(learned, ratio, pairs) for learned, ratio in parts]
+            parts = zip(able[mixture.scorer], able[FORMULA], strict=True)
+            able[mixture.name] = [mixed(scores, ratio, pairs) for scores, ratio in parts]
         if not able:
             return None
         coins = list(np.asarray(self.views.included, dtype=bool)[self.targets])

@@ -26,41 +26,41 @@ class RankMixture:
     (`audit.stats.scoring.rank_mixture`). A function of the target's outputs and the references, as its parts are.
 
     Attributes:
-        learned: name of the learned score.
+        scorer: name of the learned score.
     """
 
-    learned: str = "learned_combination"
+    scorer: str = "learned_combination"
 
     @property
     def name(self) -> str:
         """Of the attack in evidence and reports."""
-        return f"{self.learned} with {FORMULA}"
+        return f"{self.scorer} with {FORMULA}"
 
     @property
     def needs(self) -> Needs:
-        """What both parts read."""
-        learned, ratio = (attack.needs for attack in self._parts())
+        """Signals that both parts read, and as many references as both take."""
+        first, ratio = (attack.needs for attack in self._parts())
         return Needs(
-            signals=learned.signals | ratio.signals,
-            instead=learned.instead and ratio.instead,
-            references=max(learned.references, ratio.references),
+            signals=first.signals | ratio.signals,
+            instead=first.instead and ratio.instead,
+            references=max(first.references, ratio.references),
         )
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Weighted sum of log odds of ranks or, from 60,000 pairs on, the learned scores, `(m,)` float64."""
-        learned, ratio = self._parts()
+        combination, ratio = self._parts()
         pairs = np.asarray(reference.included).size
-        scores = learned.score(target, reference, seed)
+        scores = combination.score(target, reference, seed)
         if pairs >= rank_mixture.ALONE_FROM:
             return scores
         return rank_mixture.mixed(scores, ratio.score(target, reference, seed), pairs)
 
     def _parts(self) -> tuple[Attack, Attack]:
-        learned, ratio = (plugins.build("attacks.scorers", {"kind": kind}) for kind in (self.learned, FORMULA))
-        return learned, ratio
+        combination, ratio = (plugins.build("attacks.scorers", {"kind": kind}) for kind in (self.scorer, FORMULA))
+        return combination, ratio
 
 
 def mixture_of(reference: View) -> RankMixture:
     """The mixture for what references show: of near records where each reference can be attacked so by all the others."""
-    combination, near = (RankMixture(learned=kind) for kind in LEARNED)
+    combination, near = (RankMixture(scorer=kind) for kind in LEARNED)
     return near if reference.get(NearbyConfidences.key) is not None and len(reference) > near.needs.references else combination

@@ -78,10 +78,10 @@ def test_auto_mixes_near_records_where_their_outputs_are_shown(references: int) 
     included = random.random((references + 1, 300)) < 0.5
     shown, labels = clusters(random, included, included, region=0.5, noise=1.0)
     target, reference = split(shown, labels, included)
-    learned = "near_records" if references >= 4 else "learned_combination"
-    assert Auto().choose(reference, labels)[0] == RankMixture(learned=learned).name
+    scorer = "near_records" if references >= 4 else "learned_combination"
+    assert Auto().choose(reference, labels)[0] == RankMixture(scorer=scorer).name
     weight = 600 / (600 + references * 300)
-    parts = [logit(stats.rankdata(score(kind, target, reference)) / 301) for kind in (learned, "rmia")]
+    parts = [logit(stats.rankdata(score(kind, target, reference)) / 301) for kind in (scorer, "rmia")]
     np.testing.assert_allclose(score("auto", target, reference), (1 - weight) * parts[0] + weight * parts[1], rtol=1e-9)
 
 
@@ -125,20 +125,20 @@ def test_near_records_are_looked_for_once_for_all_jobs_of_a_game(monkeypatch: py
     random = np.random.default_rng(4)
     calls = []
 
-    def counted(*arguments: Array, **options: int) -> tuple[Array, Array, Array]:
+    def near_weights_with_a_call(*arguments: Array, **options: int) -> tuple[Array, Array, Array]:
         calls.append(options)
         return near_weights(*arguments, **options)
 
-    monkeypatch.setattr(nearby_confidences, "near_weights", counted)
+    monkeypatch.setattr(nearby_confidences, "near_weights", near_weights_with_a_call)
     inputs, labels, outputs = random.standard_normal((90, 4)), random.integers(0, 2, 90), random.standard_normal((2, 90, 2))
     first, again = (seen(outputs, inputs.copy(), labels.copy())[NEARBY] for _ in range(2))
     np.testing.assert_array_equal(first, again)
     assert len(calls) == 1
-    turned = seen(outputs, inputs, 1 - labels)[NEARBY]
-    assert len(calls) == 2 and not np.array_equal(first, turned)
+    opposite = seen(outputs, inputs, 1 - labels)[NEARBY]
+    assert len(calls) == 2 and not np.array_equal(first, opposite)
     positions, weights, same = near_weights(inputs.astype(np.float32), 1 - labels, count=NEAR, candidates=90)
     confidence = signals.scaled_confidence(outputs, 1 - labels, nearby_confidences.TEMPERATURE)
-    np.testing.assert_allclose(turned[1, :, 2], (confidence[1][positions] * weights * ~same).sum(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(opposite[1, :, 2], (confidence[1][positions] * weights * ~same).sum(axis=1), rtol=1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])
