@@ -122,11 +122,25 @@ class CounterStreams:
         A coin is a uniform number of 63 bits below `rate` times 2^63, rounded up: exact for rates of at least 2^-10, which a
         double holds in so many bits, and at most 2^-63 too much for smaller ones.
         """
-        first, last = start // 2, -(-(start + count) // 2)
-        words = self.words(steps, first, last - first)
+        return self._numbers(steps, start, count).le(_last(rate))
+
+    def gaps(self, steps: Tensor, start: int, count: int, rate: float, most: int) -> Tensor:
+        """`(steps, N, count)` distances in int64 from one head to the next, from distance `start` on, each at most `most`.
+
+        Coins are heads with probability `rate`, above 0 and below 1. The distance is above k where a uniform number v of 63
+        bits has `(1 - v) <= (1 - rate)^k`: exact to rounding of double precision, which knows small v best, and so the
+        small distances.
+        """
+        values = self._numbers(steps, start, count).to(torch.float64).add_(0.5).mul_(2.0**-63)
+        distances = values.neg_().log1p_().div_(math.log1p(-rate)).floor_().add_(1.0)
+        return distances.clamp_(max=most).to(torch.int64)
+
+    def _numbers(self, steps: Tensor, start: int, count: int) -> Tensor:
+        """`(steps, N, count)` uniform numbers of 63 bits in int64, from number `start` on."""
+        first, offset = divmod(start, 2)
+        words = self.words(steps, first, -(-(offset + count) // 2))
         numbers = words[0::2].bitwise_left_shift(31).bitwise_or_(words[1::2] >> 1)
-        offset = start - 2 * first
-        return _in_order(numbers.le(_last(rate)))[..., offset : offset + count]
+        return _in_order(numbers)[..., offset : offset + count]
 
 
 def _last(rate: float) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -42,7 +44,23 @@ def test_a_batch_is_the_records_whose_coins_fell() -> None:
         np.testing.assert_array_equal(block.sizes(within), coins[step].sum(1).numpy())
 
 
-@pytest.mark.parametrize(("population", "rate"), [(40, 0.5), (1000, 0.01), (30, 0.05)])
+def test_rare_members_are_read_off_their_distances() -> None:
+    law = Law(population=997, rate=0.03)
+    source = sampler(law)
+    blocks = [source.block(), source.block()]
+    numbers = CounterStreams(SEEDS, CPU)._numbers(torch.arange(2 * law.block_steps), 0, 400)
+    for step in (0, 7, law.block_steps, 2 * law.block_steps - 1):
+        for model in range(4):
+            batch, record = [], -1
+            for number in numbers[step, model].tolist():
+                record += 1 + math.floor(math.log1p(-(number + 0.5) / 2**63) / math.log1p(-0.03))
+                if record >= law.population:
+                    break
+                batch.append(record)
+            assert members(blocks[step // law.block_steps], step % law.block_steps, model) == batch
+
+
+@pytest.mark.parametrize(("population", "rate"), [(40, 0.5), (1000, 0.01), (30, 0.05), (200, 0.0625)])
 def test_batch_sizes_are_binomial_and_records_equally_likely_and_independent(population: int, rate: float) -> None:
     law = Law(population=population, rate=rate)
     source = sampler(law)
@@ -69,6 +87,22 @@ def test_batch_sizes_are_binomial_and_records_equally_likely_and_independent(pop
     assert max(abs(lag), abs(beside)) * np.sqrt(table.size) < 4
 
 
+@pytest.mark.parametrize("rate", [5e-324, 1e-300, 1e-9])
+def test_the_rarest_members_do_not_take_part(rate: float) -> None:
+    block = sampler(Law(population=1000, rate=rate), 3).block()
+    assert not block.counts.any() and not block.index.any()
+
+
+def test_a_million_records_cost_what_their_batches_cost() -> None:
+    """Sixteen models and 64 steps would be 10^9 coins."""
+    law = Law(population=10**6, rate=1e-4)
+    seeds = tuple(Seed(number) for number in range(16))
+    block = CounterSampler(law, seeds, np.zeros((16, 0), dtype=bool), as_gradients=False, device=CPU).block()
+    places = block.index.flatten()[block.index.flatten() > 0].numpy()
+    assert stats.kstest(places / 10**6, "uniform").pvalue > 1e-4
+    assert stats.chi2.sf(((block.counts - 100) ** 2 / 100).sum(), block.counts.size) > 1e-4
+
+
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_extreme_rates(rate: float) -> None:
     block = sampler(Law(population=50, rate=rate)).block()
@@ -76,9 +110,12 @@ def test_extreme_rates(rate: float) -> None:
     assert members(block, 3, 2) == list(range(int(50 * rate)))
 
 
+@pytest.mark.parametrize("rate", [0.2, 0.06])
 @pytest.mark.parametrize("coins", [200, 60, 7, 1])  # some steps, one, a few records of a step
-def test_a_model_draws_the_same_beside_any_neighbours_and_in_pieces(coins: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    law = Law(population=61, rate=0.2)
+def test_a_model_draws_the_same_beside_any_neighbours_and_in_pieces(
+    coins: int, rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    law = Law(population=61, rate=rate)
     monkeypatch.setattr(Law, "block_steps", 6)
     whole = sampler(law, 4).block()
     monkeypatch.setattr(counter_batches, "_DRAW_COINS", coins)
@@ -87,9 +124,10 @@ def test_a_model_draws_the_same_beside_any_neighbours_and_in_pieces(coins: int, 
         assert members(alone, step, 0) == members(whole, step, 2)
 
 
+@pytest.mark.parametrize("rate", [0.4, 0.05])
 @pytest.mark.parametrize("as_gradients", [False, True])
-def test_the_coin_of_a_canary_leaves_all_others_alone(as_gradients: bool) -> None:
-    law = Law(population=40, rate=0.4)
+def test_the_coin_of_a_canary_leaves_all_others_alone(as_gradients: bool, rate: float) -> None:
+    law = Law(population=40, rate=rate)
     present, absent = (sampler(law, 6, coin=coin, as_gradients=as_gradients).block() for coin in (True, False))
     for step in range(law.block_steps):
         there, away = members(present, step, 1), members(absent, step, 1)
@@ -100,16 +138,23 @@ def test_the_coin_of_a_canary_leaves_all_others_alone(as_gradients: bool) -> Non
             assert not absent.extra.any()
     assert as_gradients == (present.extra is not None)
     if present.extra is not None:
-        assert stats.binomtest(int(present.extra.sum()), present.extra.numel(), 0.4).pvalue > 1e-4
+        assert stats.binomtest(int(present.extra.sum()), present.extra.numel(), rate).pvalue > 1e-4
     else:
         assert (present.counts > absent.counts).any()
 
 
-def test_a_batch_beyond_the_reserved_rows_is_laid_out_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    law = Law(population=400, rate=0.1)
-    usual = sampler(law).block()
+@pytest.mark.parametrize(("population", "rate"), [(400, 0.1), (800, 0.05)])
+@pytest.mark.parametrize("as_gradients", [False, True])
+def test_a_batch_beyond_the_reserved_rows_is_laid_out_whole(
+    population: int, rate: float, as_gradients: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    law = Law(population=population, rate=rate)
+    usual = sampler(law, 9, as_gradients=as_gradients).block()
     monkeypatch.setattr(counter_batches.math, "sqrt", lambda _: 0.0)  # as many rows as the mean
-    narrow = sampler(law).block()
+    monkeypatch.setattr(counter_batches, "_SPARE", 0)
+    narrow = sampler(law, 9, as_gradients=as_gradients).block()
+    if usual.extra is not None and narrow.extra is not None:
+        assert torch.equal(usual.extra, narrow.extra)
     assert (usual.counts > 48).any()
     np.testing.assert_array_equal(narrow.counts, usual.counts)
     for step in range(law.block_steps):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -119,6 +120,28 @@ def test_the_chance_of_a_head_is_the_rate(rate: float) -> None:
     """Of 2^63 equally likely numbers those up to the last one count."""
     excess = Fraction(_last(rate) + 1, 2**63) - Fraction(rate)
     assert (excess == 0) if rate >= 2.0**-10 else (0 <= excess < Fraction(1, 2**63))
+
+
+@pytest.mark.parametrize("rate", [1e-9, 0.001, 0.0625])
+def test_distances_are_geometric(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The numbers at which a distance becomes longer lie where the law has them, by whole numbers without a width."""
+    for tried in (1, 2, 3, 10, round(1 / rate)):
+        share = -math.expm1(tried * math.log1p(-rate)) if tried > 1 else rate
+        edge = Fraction(share) * 2**63
+        slack = 2 + int(edge * 4 / 2**52)
+        around = torch.tensor([max(0, int(edge) - slack), int(edge) + slack]).view(1, 1, 2)
+        monkeypatch.setattr(CounterStreams, "_numbers", lambda *_, around=around: around)
+        below, above = streams().gaps(steps(1), 0, 2, rate, 10**12).flatten().tolist()
+        assert below <= tried < above <= tried + 1
+    monkeypatch.setattr(CounterStreams, "_numbers", lambda *_: torch.tensor([0, 2**63 - 1]).view(1, 1, 2))
+    assert streams().gaps(steps(1), 0, 2, rate, 10**12).flatten().tolist() == [1, 10**12]
+
+
+def test_distances_have_the_mean_and_the_tail_of_their_law() -> None:
+    drawn = streams().gaps(steps(40), 0, 1000, 0.02, 10**9).flatten()
+    assert abs(float(drawn.double().mean()) - 50) < 4 * 50 / drawn.numel() ** 0.5
+    assert stats.binomtest(int((drawn > 300).sum()), drawn.numel(), 0.98**300).pvalue > 1e-3
+    assert torch.equal(streams().gaps(steps(40), 7, 20, 0.02, 10**9).flatten(), drawn.view(40, 5, 1000)[..., 7:27].flatten())
 
 
 def test_every_rate_tosses_all_coins_at_its_ends() -> None:
