@@ -124,8 +124,8 @@ class CounterStreams:
         """
         return self._numbers(steps, start, count).le(_last(rate))
 
-    def gaps(self, steps: Tensor, start: int, count: int, rate: float, most: int) -> Tensor:
-        """`(steps, N, count)` distances in int64 from one head to the next, from distance `start` on, each at most `most`.
+    def gaps(self, steps: Tensor, start: int, count: int, rate: float, limit: int) -> Tensor:
+        """`(steps, N, count)` distances in int64 from one head to the next, from distance `start` on, each at most `limit`.
 
         Coins are heads with probability `rate`, above 0 and below 1. The distance is above k where a uniform number v of 63
         bits has `(1 - v) <= (1 - rate)^k`: exact to rounding of double precision, which knows small v best, and so the
@@ -133,7 +133,7 @@ class CounterStreams:
         """
         values = self._numbers(steps, start, count).to(torch.float64).add_(0.5).mul_(2.0**-63)
         distances = values.neg_().log1p_().div_(math.log1p(-rate)).floor_().add_(1.0)
-        return distances.clamp_(max=most).to(torch.int64)
+        return distances.clamp_(max=limit).to(torch.int64)
 
     def _numbers(self, steps: Tensor, start: int, count: int) -> Tensor:
         """`(steps, N, count)` uniform numbers of 63 bits in int64, from number `start` on."""
