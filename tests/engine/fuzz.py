@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from tests.engine import fuzz_parts
+
 POSITIONS, WIDTH, CLASSES = 4, 6, 3
 SHAPE = (POSITIONS, WIDTH)
 
@@ -174,37 +176,68 @@ LAYERS: Mapping[str, Callable[[], nn.Module]] = {
 _FIXED = ("layer norm over positions", "tokens", "shared tokens", "attention")
 
 
+def _layers(random: np.random.Generator) -> list[nn.Module]:
+    """One to four layers, shared, frozen and inside of other operations as it comes, each before a function."""
+    parts: list[nn.Module] = []
+    made: list[nn.Module] = []
+    for _ in range(int(random.integers(1, 5))):
+        name = str(random.choice(list(LAYERS)))
+        shared = made and random.random() < 0.2
+        layer = made[int(random.integers(len(made)))] if shared else LAYERS[name]()
+        if not shared and random.random() < 0.2:
+            layer.requires_grad_(False)
+        if shared or name not in _FIXED:
+            made += [] if shared else [layer]
+            folds = isinstance(layer, nn.Linear | nn.LayerNorm | Raw)
+            ways = WAYS if folds else [way for way in WAYS if not way.startswith("position")]
+            layer = Around(layer, str(random.choice(ways)))
+        parts += [layer, Function(str(random.choice(FUNCTIONS)))]
+    return parts
+
+
+def _with_parts(random: np.random.Generator) -> list[nn.Module]:
+    """Up to two layers with one or two parts of `fuzz_parts` somewhere between them, which may be frozen or stand twice."""
+    layers = _layers(random)[: 2 * int(random.integers(0, 3))]
+    for name in random.choice(list(fuzz_parts.PARTS), int(random.integers(1, 3))):
+        part = fuzz_parts.PARTS[str(name)]()
+        if random.random() < 0.15:
+            part.requires_grad_(False)
+        for _ in range(1 + (random.random() < 0.15)):
+            layers.insert(int(random.integers(len(layers) + 1)), part)
+    return layers
+
+
 class Fuzzed(nn.Module):
     """A random chain of layers and functions, and a head that may start at zero.
 
     Args:
         seed: of all choices.
         mixes: an operation over the batch is among them.
+        parts: those of `fuzz_parts` are, too, at least one of them.
     """
 
-    def __init__(self, seed: int, mixes: bool = False) -> None:
+    def __init__(self, seed: int, mixes: bool = False, parts: bool = False) -> None:
         super().__init__()
         random = np.random.default_rng(seed)
-        parts: list[nn.Module] = []
-        made: list[nn.Module] = []
-        for _ in range(int(random.integers(1, 5))):
-            name = str(random.choice(list(LAYERS)))
-            shared = made and random.random() < 0.2
-            layer = made[int(random.integers(len(made)))] if shared else LAYERS[name]()
-            if not shared and random.random() < 0.2:
-                layer.requires_grad_(False)
-            if shared or name not in _FIXED:
-                made += [] if shared else [layer]
-                folds = isinstance(layer, nn.Linear | nn.LayerNorm | Raw)
-                ways = WAYS if folds else [way for way in WAYS if not way.startswith("position")]
-                layer = Around(layer, str(random.choice(ways)))
-            parts += [layer, Function(str(random.choice(FUNCTIONS)))]
+        self.body = nn.Sequential(*(_with_parts(random) if parts else _layers(random)))
         if mixes:
-            parts.insert(int(random.integers(len(parts) + 1)), Mixing(str(random.choice(MIXINGS))))
-        self.body = nn.Sequential(*parts)
+            self.body.insert(int(random.integers(len(self.body) + 1)), Mixing(str(random.choice(MIXINGS))))
         self.head = nn.Linear(WIDTH, CLASSES)
         if random.random() < 0.5:
             nn.init.zeros_(self.head.weight)
 
     def forward(self, inputs: Tensor) -> Tensor:
         return self.head(self.body(inputs).mean(1))
+
+
+class Several(nn.Module):
+    """The same for records in two tensors, by name or in a dictionary."""
+
+    def __init__(self, seed: int, mixes: bool = False) -> None:
+        super().__init__()
+        self.inner = Fuzzed(seed, mixes, parts=True)
+        self.shift = nn.Linear(2, WIDTH, bias=False)
+
+    def forward(self, left: Tensor | dict[str, Tensor], right: Tensor | None = None) -> Tensor:
+        first, second = (left["left"], left["right"]) if isinstance(left, dict) else (left, right)
+        return self.inner(torch.cat([first, first.flip(1)], 1) + self.shift(second).unsqueeze(1))

@@ -1,10 +1,11 @@
-"""Random models through the compiled sums built with address and undefined-behaviour checks, against torch's own sums.
+"""Random models through compiled sums and clients' steps, built with address and undefined-behaviour checks, against torch's.
 
 Run by `test_chain_memory.py` in a process of its own, since the checks have to be loaded before everything else.
 """
 
 from __future__ import annotations
 
+import copy
 import itertools
 
 import numpy as np
@@ -13,10 +14,12 @@ from torch import nn
 
 from audit.core.seeds import Seed
 from audit.engine import compile_c
-from audit.engine.clipping import Clip, Rows, stacked_state
+from audit.engine.clipping import Clip, Rows, flat_storage, stacked_state
+from audit.engine.compiled_clients import client_steps
 from audit.engine.compiled_gradients import compilable, compiled_gradients
 from audit.engine.compiled_noise import CompiledNoise, compiled_noise
 from audit.engine.ghost_clipping import TapeGradients
+from audit.engine.losses import USUAL
 from audit.engine.noise import NoiseStreams
 from audit.engine.parameter_layout import Layout
 from tests.engine.random_networks import random_network
@@ -34,14 +37,18 @@ def chain(generator: np.random.Generator) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
+def random_module(generator: np.random.Generator, *, images: bool) -> tuple[nn.Sequential, tuple[int, ...]]:
+    """A network or a chain, and the shape of its records."""
+    if images:
+        return random_network(generator, outputs=int(generator.integers(1, 19)))
+    module = chain(generator)
+    return module, (module[0].in_features,)
+
+
 def worst_difference(generator: np.random.Generator, *, images: bool) -> float:
     """The largest difference between compiled sums and torch's, relative to the largest sum, for one random model."""
     models, rows = int(generator.integers(1, 4)), int(generator.choice(ROWS[:7] if images else ROWS))
-    if images:
-        module, shape = random_network(generator, outputs=int(generator.integers(1, 19)))
-    else:
-        module = chain(generator)
-        shape = (module[0].in_features,)
+    module, shape = random_module(generator, images=images)
     state = stacked_state([module] * models, torch.float32, torch.device("cpu"))
     architecture = compilable(module, shape)
     compiled = None if architecture is None else compiled_gradients(architecture, module, state)
@@ -58,6 +65,38 @@ def worst_difference(generator: np.random.Generator, *, images: bool) -> float:
     if any(isinstance(layer, nn.GroupNorm) for layer in module):  # of two numbers: both sides are off by rounding
         return 0.0
     return float((sums[0] - sums[1]).abs().max() / (sums[1].abs().max() + 1e-6))
+
+
+def client_difference(generator: np.random.Generator, *, images: bool) -> float:
+    """The largest difference of clients' compiled steps from torch's in double precision, relative to how far they went."""
+    module, shape = random_module(generator, images=images)
+    outputs, count, rate = module[-1].out_features, 30, 0.05
+    inputs, labels = torch.randn(count, *shape), torch.randint(0, outputs, (count,)) if outputs > 1 else torch.randn(count)
+    steps = client_steps(module, (inputs, labels), "on", 1e9)
+    if steps is None:
+        raise RuntimeError(f"the clients' steps were not compiled: {module}")
+    clients, times, rows = int(generator.integers(1, 4)), int(generator.integers(1, 4)), int(generator.choice(ROWS[:6]))
+    flat = flat_storage(Layout.of(module), stacked_state([module] * clients, torch.float32, torch.device("cpu")))
+    start, places, real = flat.clone(), torch.randint(0, count, (clients, times, rows)), torch.rand(clients, times, rows) < 0.7
+    real[0, 0] = False  # a step without records leaves the model where it is
+    steps.descend(flat, places, real, rate)
+    goal = start.double()
+    for client in range(clients):
+        plain = copy.deepcopy(module).double()
+        optimizer = torch.optim.SGD(plain.parameters(), lr=rate)
+        for step in range(times):
+            chosen = places[client, step][real[client, step]]
+            if not len(chosen):
+                continue
+            optimizer.zero_grad()
+            answers = labels[chosen] if outputs > 1 else labels[chosen].double()
+            USUAL.values(plain(inputs[chosen].double()), answers).mean().backward()
+            optimizer.step()
+        for slot in Layout.of(module).slots:
+            slot.view(goal)[client] = plain.get_parameter(slot.name).detach()
+    if any(isinstance(layer, nn.GroupNorm) for layer in module):  # of two numbers: both sides are off by rounding
+        return 0.0
+    return float((flat - goal).abs().max() / ((goal - start).abs().max() + 1e-6))
 
 
 def noise_difference(generator: np.random.Generator) -> float:
@@ -78,4 +117,5 @@ if __name__ == "__main__":
     draws = np.random.default_rng(0)
     differences = [worst_difference(draws, images=images) for images in (False, True) for _ in range(150)]
     differences += [noise_difference(draws) for _ in range(20)]
-    print(max(differences))
+    clients = [client_difference(draws, images=images) for images in (False, True) for _ in range(60)]
+    print(max(differences), max(clients))

@@ -38,4 +38,6 @@ def test_random_chains_under_address_and_undefined_behaviour_checks() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert float(done.stdout) < 1e-5
+    sums, clients = map(float, done.stdout.split())
+    assert sums < 1e-5
+    assert clients < 1e-4  # of the way that a few steps went
