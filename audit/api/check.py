@@ -84,7 +84,7 @@ class ModelCheck:
         return max(bounds, key=lambda bound: bound.epsilon, default=None)
 
     def __str__(self) -> str:
-        from audit.experiment.inspected import LIKE_SIDES
+        from audit.experiment.accuracy_remarks import LIKE_SIDES
 
         report, included = self.report, self.inspection.included
         members, count, skipped = int(included.sum()), len(included), len(self.inspection.not_run)

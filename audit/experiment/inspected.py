@@ -21,6 +21,7 @@ from audit.core.views import Scores
 from audit.data.members import MemberEvidence
 from audit.experiment import attack, game, judge, stopping, utility
 from audit.experiment import report as reporting
+from audit.experiment.accuracy_remarks import like_sides, low_accuracy
 from audit.experiment.brought import RecordedOutputs
 from audit.experiment.brought_play import brought_play, brought_scorers, unserved_reason
 from audit.experiment.hypothesis import StatedClaims
@@ -49,8 +50,6 @@ DEPENDENT_NOTE = (
     "independent coins, or leave them out for an epsilon from the target alone."
 )
 DEPENDENT_CHECK = "the references' memberships follow the target's coins, so comparisons tell coins without the target"
-LOOKS_TRAINED = 0.98  # share of right answers from which on a side looks trained on
-LIKE_SIDES = "both sides look trained on"  # words of the remark
 UNKNOWN = Check(code="membership", item="Membership decided by", value="nobody says", status=Status.GAP)
 
 
@@ -131,8 +130,8 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
     without_epsilon = DEPENDENT_NOTE if is_dependent else SPLIT_NOTE
     notes = [BIASED_NOTE] * guard.has_bias + [without_epsilon] * (not case.by_coins) + [*case.remarks]
     notes += [
-        *_low_accuracy(record_models),
-        *([] if case.by_coins else _like_sides(record_models)),
+        *low_accuracy(record_models),
+        *([] if case.by_coins else like_sides(record_models)),
         *remarks_on(users, settings.claim_unit),
     ]
     return Inspection(
@@ -256,40 +255,6 @@ def _of_references(case: InspectedCase, *, by_coins: bool, dependent: bool) -> t
     elif by_coins:
         value = "their records do not follow the target's coins; that they know nothing else of them is taken on trust"
     return (Check(code="references", item="Reference models", value=f"{count} models brought; {value}", status=status),)
-
-
-def _low_accuracy(models: GameModels) -> list[str]:
-    """A remark where the model is no better on its own training records than always naming the commonest class."""
-    logits = models.observed.signals.get(Logits.key)
-    if logits is None or models.labels is None:
-        return []
-    included = models.insertion.planting.included[0]
-    labels = np.asarray(models.labels)[included]
-    accuracy = float(np.mean(logits[0][included].argmax(-1) == labels))
-    guess = float(np.bincount(labels).max() / len(labels))
-    if accuracy > guess:
-        return []
-    return [
-        f"The model is right on {accuracy:.1%} of the members, no more than always naming one class ({guess:.1%}): are the "
-        "records exactly as the model takes them (scaling, order of classes)?"
-    ]
-
-
-def _like_sides(models: GameModels) -> list[str]:
-    """A remark where both sides are nearly always answered right, as after a split of the training records."""
-    logits = models.observed.signals.get(Logits.key)
-    if logits is None or models.labels is None:
-        return []
-    included = models.insertion.planting.included[0]
-    correct = logits[0].argmax(-1) == models.labels
-    inside, outside = float(correct[included].mean()), float(correct[~included].mean())
-    if min(inside, outside) < LOOKS_TRAINED or inside - outside > 1 - LOOKS_TRAINED:
-        return []
-    return [
-        f"The model is right on {inside:.1%} of the members and {outside:.1%} of the nonmembers: {LIKE_SIDES}. "
-        "If nonmembers were split from the training records after training, no figure here says anything; give records that "
-        "the model was never trained on. If they are such records, the model generalises."
-    ]
 
 
 def _frame(case: InspectedCase, settings: Settings, budget: Budget, notes: Sequence[str]) -> reporting.Frame:

@@ -16,7 +16,7 @@ from audit.core.claims import Claim, Outcome
 from audit.core.evaluation import Calibrated, Fidelity
 from audit.core.game_results import AttackResult, GroupResult, GuessResult, Histogram
 from audit.core.results import GateResult
-from audit.experiment import inspected
+from audit.experiment import accuracy_remarks
 from reports.editions import digits, thresholds
 from reports.editions.external import external
 from reports.formats.json import to_json
@@ -121,7 +121,7 @@ def test_a_group_in_the_right_order_has_no_area(auc: float, told: float | None) 
 def test_no_remark_tells_on_how_many_of_one_side_the_model_is_right() -> None:
     """Right on all members and on all nonmembers but one: whoever asks the model knows which record is no member."""
     models = _answers(wrong=7)
-    (remark,) = inspected._like_sides(models)
+    (remark,) = accuracy_remarks.like_sides(models)
     assert "100.0% of the members and 99.0% of the nonmembers" in remark
     (note,) = external(replace(sample.model(), notes=(remark,))).notes
     assert "%" not in note and note.endswith(remark.partition(": ")[2])
