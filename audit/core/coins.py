@@ -55,6 +55,9 @@ class Coins(np.lib.mixins.NDArrayOperatorsMixin):
     def __iter__(self) -> Iterator[NDArray[np.bool_]]:
         return (self[row] for row in range(len(self)))
 
+    def __contains__(self, value: Any) -> bool:
+        return any(value in block for block in self.blocks())
+
     def __getitem__(self, key: Any) -> NDArray[np.bool_]:
         rows, columns = key if isinstance(key, tuple) and len(key) == 2 else (key, slice(None))
         if isinstance(rows, int | np.integer):

@@ -56,7 +56,8 @@ def play(insertion: Insertion, stated_claims: StatedClaims, budget: Budget, reso
         resources: where to train.
     """
     recipe, game, store, execution = insertion.training, insertion.play, resources.store, resources.execution
-    store.private.arrays(f"coins-{recipe.name}-{game.name}", lambda: _stored_coins(insertion.planting.included))
+    # each time: a folder that is resumed may hold coins of another run under this name
+    store.private.put(f"coins-{recipe.name}-{game.name}", _stored_coins(insertion.planting.included))
     jobs = orders(insertion, resources.dataset, execution)
     watch = stopping.watch_of(game, stated_claims.claims, budget, game.looks(execution.models_per_job))
     looks = _Looks(insertion=insertion, jobs=jobs, watch=watch, store=store)

@@ -10,16 +10,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
+import audit as api
 from audit import plugins
 from audit.core import coins
 from audit.core.coins import Coins
 from audit.core.seeds import Seed
 from audit.core.views import View
+from audit.execution.store import Store
 from audit.experiment.leave_one_out import leave_one_out
 from audit.experiment.orders import _training_job
 from audit.experiment.resemblance import Resemblance
 from tests.experiment.test_reductions import run
+from tests.tiny import CONFIG
 
 RANDOM = np.random.default_rng(0)
 
@@ -48,6 +52,7 @@ def test_what_is_asked_for_is_what_an_array_gives(width: int) -> None:
             for form in (b, kept):
                 value = form[wanted]
                 assert value.dtype == bool and np.array_equal(value, expected), key
+        assert all((value in b) == (value in a) for value in (True, False, 2))
         assert (b.shape, len(b), b.size, b.ndim, b.dtype) == (a.shape, len(a), a.size, 2, bool)
         for axis in (None, 0, 1):
             for name in ("sum", "any", "all"):
@@ -131,3 +136,26 @@ def test_lira_makes_no_array_of_all_coins() -> None:
     whole = attack.score(target, replace(reference, included=np.asarray(reference.included)), Seed(0))
     assert scores.tobytes() == whole.tobytes()
     assert most < models * width, "a byte a pair would be as much by itself"
+
+
+def test_a_run_that_goes_on_keeps_the_coins_that_its_models_were_trained_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole coins of another run, under the same name, are no damage that a checksum shows."""
+    config = yaml.safe_load(CONFIG) | {"certificates": 0, "delta": 1e-5, "output": {"formats": ["json"]}}
+    config["games"], config["mechanisms"] = config["games"][:1], config["mechanisms"][:1]
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Store, "finish", stop)
+        api.run(config, output=tmp_path / "run")
+    path = tmp_path / "run.partial" / "private" / "coins-plain-outside.safetensors"
+    before = path.read_bytes()
+    store = Store.start(tmp_path / "of another", "config").private
+    store.put("coins-plain-outside", {"bits": np.zeros((6, 3), np.uint8), "canaries": np.asarray(20)})
+    path.write_bytes((store.folder / "private" / path.name).read_bytes())
+    api.run(config, output=tmp_path / "run", resume=True)
+    assert (tmp_path / "run" / "private" / path.name).read_bytes() == before
+
+
+def stop(store: Store) -> Path:
+    store.close()
+    raise KeyboardInterrupt
