@@ -51,6 +51,8 @@ def weighted_rows(values: Tensor, factors: Tensor) -> Tensor:
     """
     if values.device.type != "cpu":
         return torch.einsum("nr,nrk->nk", factors, values)
+    if len(values) == 1:
+        return torch.mv(values[0].t(), factors[0]).unsqueeze(0)
     return torch.stack([torch.mv(block.t(), own) for block, own in zip(values, factors, strict=True)])
 
 

@@ -7,6 +7,7 @@ and the autograd edge of its output, which is all that per-example norms and cli
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,7 @@ from audit.engine.parameter_layout import Slot
 
 # what Gram matrices may cost, in multiplications a number of an example's gradient, up to which they are cheaper than gradients
 # of all rows of a model: where these stay in the cache, and where they do not (measured: docs/performance.md)
-_CACHED_SHARE, _MEMORY_SHARE, _CACHED_NUMBERS = 4, 32, 1 << 20
+_CACHED_SHARE, _MEMORY_SHARE, _CACHED_NUMBERS = 8, 32, 1 << 20
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -135,7 +136,7 @@ class EnsembleLayer(nn.Module):
         use.gradients = self.example_gradients(use, signal, rows)
         self.tape.numbers += sum(gradient.numel() for gradient in use.gradients.values())
         parts = [gradient.flatten(2).square().sum(-1) for gradient in use.gradients.values()]
-        return torch.stack(parts).sum(0)
+        return functools.reduce(torch.add, parts)
 
     def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
         """Role to `(N, rows, *shape)` gradient of each example."""
@@ -233,8 +234,8 @@ class MatrixLayer(EnsembleLayer):
         """`squared_norms` by way of the gradients, which are kept."""
         use.gradients = self._raw_gradients(use, signal, rows)
         self.tape.numbers += sum(gradient.numel() for gradient in use.gradients.values())
-        parts = [torch.linalg.vector_norm(gradient.flatten(2), dim=-1).square_() for gradient in use.gradients.values()]
-        return torch.stack(parts).sum(0)
+        parts = [torch.linalg.vector_norm(_in_order(grad).flatten(2), dim=-1).square_() for grad in use.gradients.values()]
+        return functools.reduce(torch.add, parts)
 
     def _raw_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
         """Role to `(N, rows, ...)`; the weight's as `(N, rows, outputs, columns)`."""
@@ -244,7 +245,11 @@ class MatrixLayer(EnsembleLayer):
         gradients = {}
         if "weight" in self.slots:
             inputs = use.inputs.reshape(models * rows, positions, columns)
-            gradients["weight"] = torch.bmm(signals.transpose(1, 2), inputs).view(models, rows, self.outputs, columns)
+            if self.outputs > columns:  # four times as fast where the longer side lies side by side (docs/performance.md)
+                product = torch.bmm(inputs.transpose(1, 2), signals).transpose(1, 2)
+            else:
+                product = torch.bmm(signals.transpose(1, 2), inputs)
+            gradients["weight"] = product.unflatten(0, (models, rows))
         if "bias" in self.slots:
             gradients["bias"] = signals.sum(1).view(models, rows, self.outputs)
         return gradients
@@ -258,7 +263,10 @@ class MatrixLayer(EnsembleLayer):
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
         if use.gradients and factors is not None:
             for role, gradient in use.gradients.items():
-                total_gradient = weighted_rows(gradient.flatten(2), factors).view(-1, *gradient.shape[2:])
+                ordered = _in_order(gradient)
+                total_gradient = weighted_rows(ordered.flatten(2), factors).view(-1, *ordered.shape[2:])
+                if ordered is not gradient:
+                    total_gradient = total_gradient.transpose(1, 2)
                 self.slots[role].view(total).add_(self.to_weight(total_gradient) if role == "weight" else total_gradient)
             return
         if factors is not None:
@@ -278,6 +286,11 @@ class MatrixLayer(EnsembleLayer):
             slot.view(total).add_((signal * columns).sum(1).view(-1, *slot.shape))
         else:
             add_outer(slot.view(total).flatten(2), signal, columns)
+
+
+def _in_order(gradient: Tensor) -> Tensor:
+    """`gradient` `(N, rows, outputs, columns)`, its last axes swapped where that is how its numbers lie in memory."""
+    return gradient.transpose(2, 3) if gradient.dim() == 4 and not gradient.is_contiguous() else gradient
 
 
 class LinearLayer(MatrixLayer):

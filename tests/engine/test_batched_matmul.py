@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from torch import nn
 
 from audit.engine.batched_matmul import rowwise, weighted_rows
+from audit.engine.clipping import Clip, Rows
+from audit.engine.ghost_clipping import TapeGradients
 
 STREAM = torch.Generator().manual_seed(3)
 
@@ -27,3 +31,39 @@ def test_a_product_of_one_model_has_the_bits_of_one_among_several() -> None:
     (gradient,) = torch.autograd.grad(together.square().sum(), left)
     (own,) = torch.autograd.grad(alone.square().sum(), left)
     assert torch.equal(gradient[1], own[1])
+
+
+class Pooled(nn.Module):
+    """A linear layer at seven positions of a record, and their mean."""
+
+    def __init__(self, columns: int, outputs: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(columns, outputs)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        pooled: torch.Tensor = self.linear(inputs).tanh().mean(1)
+        return pooled
+
+
+@pytest.mark.parametrize(("columns", "outputs"), [(3, 40), (40, 3), (6, 6)])
+def test_kept_gradients_of_any_shape_make_the_clipped_sum_of_plain_autograd(columns: int, outputs: int) -> None:
+    module = Pooled(columns, outputs).double()
+    state = {name: torch.stack([value.detach(), 2 * value.detach()]) for name, value in module.named_parameters()}
+    inputs = torch.randn(2 * 5, 7, columns, generator=STREAM, dtype=torch.float64)
+    labels, mask = torch.arange(10) % outputs, torch.ones(2, 5, dtype=torch.bool)
+    fast = TapeGradients(module, state)
+    fast.module.linear.ghost = False  # type: ignore[union-attr, assignment]
+    total = torch.zeros_like(fast.flat)
+    fast.add_sum(Rows(inputs=inputs, labels=labels, mask=mask), Clip(norm=0.1), total)
+    for model in range(2):
+        own = {name: value[model].requires_grad_() for name, value in state.items()}
+        sums = {name: torch.zeros_like(value) for name, value in own.items()}
+        for record in range(5 * model, 5 * model + 5):
+            scores = torch.func.functional_call(module, own, (inputs[record : record + 1],))
+            loss = nn.functional.cross_entropy(scores, labels[record : record + 1])
+            gradients = dict(zip(own, torch.autograd.grad(loss, list(own.values())), strict=True))
+            norm = torch.stack([gradient.square().sum() for gradient in gradients.values()]).sum().sqrt()
+            for name, gradient in gradients.items():
+                sums[name] += gradient * (0.1 / norm).clamp(max=1.0)
+        for slot in fast.layout.slots:
+            torch.testing.assert_close(slot.view(total)[model], sums[slot.name], rtol=1e-10, atol=1e-13)
