@@ -235,7 +235,8 @@ class MatrixLayer(EnsembleLayer):
         use.gradients = self._raw_gradients(use, signal, rows)
         self.tape.numbers += sum(gradient.numel() for gradient in use.gradients.values())
         parts = [torch.linalg.vector_norm(_in_order(grad).flatten(2), dim=-1).square_() for grad in use.gradients.values()]
-        return functools.reduce(torch.add, parts)
+        squares: Tensor = functools.reduce(torch.add, parts)
+        return squares
 
     def _raw_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
         """Role to `(N, rows, ...)`; the weight's as `(N, rows, outputs, columns)`."""
