@@ -264,9 +264,9 @@ class MatrixLayer(EnsembleLayer):
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
         if use.gradients and factors is not None:
             for role, gradient in use.gradients.items():
-                ordered = _in_order(gradient)
-                total_gradient = weighted_rows(ordered.flatten(2), factors).view(-1, *ordered.shape[2:])
-                if ordered is not gradient:
+                lines = _in_order(gradient)
+                total_gradient = weighted_rows(lines.flatten(2), factors).view(-1, *lines.shape[2:])
+                if lines is not gradient:
                     total_gradient = total_gradient.transpose(1, 2)
                 self.slots[role].view(total).add_(self.to_weight(total_gradient) if role == "weight" else total_gradient)
             return
