@@ -32,7 +32,7 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.results import AuditReport, Check
 from audit.core.views import View
 from audit.data.members import MemberEvidence, Side, gather, without_overlap
-from audit.experiment import brought
+from audit.experiment import brought, reference_order
 from audit.experiment.brought import References
 from audit.experiment.inspected import InspectedCase, Inspection, concluded
 from audit.experiment.model_answers import Answers
@@ -100,8 +100,7 @@ def examine(
     if evidence.omissions:
         notes = (f"{evidence.omissions} records were left out because they occur on both sides.", *notes)
     by_coins = membership_check[1]
-    reference_models = _references(references, evidence, whole, settings, by_coins=by_coins)
-    case = _case(answers, evidence, reference_models)
+    case = _case(answers, evidence, references, _references(references, evidence, whole, settings, by_coins=by_coins))
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
     return concluded(replace(case, membership=membership_check[0], by_coins=by_coins, remarks=notes, trainer=trainer), settings)
 
@@ -167,9 +166,8 @@ def examine_outputs(
     values: dict[str, Any] = {form: np.asarray(view[form])}
     answers = Answers(**values)
     by_coins = membership_check[1]
-    case = _case(
-        answers, evidence, _references(references, evidence, size, settings, by_coins=by_coins), view.labels is not None
-    )
+    reference_models = _references(references, evidence, size, settings, by_coins=by_coins)
+    case = _case(answers, evidence, references, reference_models, view.labels is not None)
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
     return concluded(replace(case, membership=membership_check[0], by_coins=by_coins, trainer=trainer), settings)
 
@@ -212,14 +210,25 @@ def _references(
             f"references.included has a column for {references.included.shape[1]} records but {whole} members and nonmembers "
             "are given; expected as many, members first (or in the order of the coins where records carry an index)"
         )
+    reference_order.refuse_strange_index(references, evidence)
     return references.of(evidence.rows if evidence.index is None or evidence.units is not None else evidence.index)
 
 
-def _case(answers: Answers, evidence: MemberEvidence, references: References | None, has_labels: bool = True) -> InspectedCase:
+def _case(
+    answers: Answers,
+    evidence: MemberEvidence,
+    source: References | ReferenceTraining | None,
+    references: References | None,
+    has_labels: bool = True,
+) -> InspectedCase:
+    """The models, the target first; `source` says where the references, in the order of the records, come from."""
     included = evidence.included[None]
     if references is not None:
         included = np.concatenate([included, references.included])
-    models = brought.join(answers, references, evidence.inputs, evidence.labels if has_labels else None)
+    labels = evidence.labels if has_labels else None
+    models = brought.join(answers, references, evidence.inputs, labels)
+    if isinstance(source, References):
+        reference_order.refuse_members_first(source, answers, models, evidence, labels)
     classes = (
         evidence.labels.astype(np.int64) if has_labels and evidence.labels.ndim == 1 and models.logits is not None else None
     )

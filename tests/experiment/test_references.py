@@ -191,3 +191,50 @@ def test_a_shared_confidence_does_not_make_a_constant_target_speak() -> None:
     models = {"included": included, "logits": logits, "labels": labels}
     rows = compare_attacks(models, ["loss", "lira"], battery=False, targets=1).rows
     assert {row.mean for row in rows if row.figure == "auc"} == {0.5}
+
+
+def members_first() -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Labels, coins, logits of all models with members of the target first, and the index of each record."""
+    labels, included, logits = drawn()
+    order = np.argsort(~included[0], kind="stable")
+    return labels[order], included[:, order], logits[:, order], order
+
+
+@pytest.mark.parametrize("form", ["logits", "losses", "models"])
+def test_references_with_members_first_beside_an_index_are_refused_and_in_its_order_they_serve(form: str) -> None:
+    labels, included, logits, index = members_first()
+    losses = signals.cross_entropy(logits, labels)
+    back = np.argsort(index)
+    view = View.of(labels=labels, logits=logits[0]) if form != "losses" else View.of(losses=losses[0])
+    inputs = np.arange(N, dtype=np.float32)[:, None]
+
+    def given(order: NDArray[Any]) -> References:
+        if form == "models":  # a model answers for the records that it is asked about
+            models = [lambda x, row=row: row[x[:, 0].astype(int)] for row in logits[1:]]
+            return References(included=included[1:, order], models=models)
+        values: dict[str, Any] = {form: (logits if form == "logits" else losses)[1:, order]}
+        return References(included=included[1:, order], **values)
+
+    settings = Settings(certificates=0, scorers=("lira",), proven_by=("lira",), coins=included[0][back])
+    with pytest.raises(DataError, match="in the order members first"):
+        examine_outputs(view, included[0], settings, inputs=inputs, index=index, references=given(np.arange(N)))
+    game = the_game(examine_outputs(view, included[0], settings, inputs=inputs, index=index, references=given(back)).report)
+    assert game.attacks[0].auc > 0.85
+
+
+def test_an_index_that_is_no_column_of_the_references_is_refused() -> None:
+    labels, included, logits, index = members_first()
+    references = References(included=included[1:], logits=logits[1:])
+    view = View.of(labels=labels, logits=logits[0])
+    with pytest.raises(DataError, match=r"goes from 1000 to 1239.*240 columns"):
+        examine_outputs(view, included[0], Settings(certificates=0), index=index + 1000, references=references)
+
+
+def test_references_that_tell_nothing_in_either_order_are_not_refused() -> None:
+    _, included, _ = drawn()
+    index = np.argsort(~included[0], kind="stable")
+    noise = np.random.default_rng(9).standard_exponential((1 + MODELS, N))
+    references = References(included=included[1:], losses=noise[1:])
+    view = View.of(losses=noise[0])
+    report = examine_outputs(view, included[0][index], Settings(certificates=0), index=index, references=references).report
+    assert the_game(report).attacks

@@ -1,0 +1,89 @@
+"""Whether memberships and outputs of references are in the order of the coins, where records carry an index."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import rankdata
+
+from audit.core.data import Array
+from audit.core.errors import DataError
+from audit.data.members import MemberEvidence
+from audit.experiment.brought import RecordedOutputs, References, join
+from audit.experiment.model_answers import Answers
+from audit.stats.scoring.signals import cross_entropy
+
+_AHEAD = 8.0  # standard errors, and twice as many as in the right order: labels alone make losses a little alike in both
+_ADVICE = (
+    "where records carry an index, column j of included and of recorded outputs is the record with index j; bring them into "
+    "that order"
+)
+
+
+def refuse_strange_index(references: References, evidence: MemberEvidence) -> None:
+    """Raise `DataError` unless the index names a column of the references for each record, none twice."""
+    index, columns = evidence.index, references.included.shape[1]
+    if index is None or evidence.units is not None:
+        return
+    if index.min() < 0 or index.max() >= columns or len(np.unique(index)) < len(index):
+        raise DataError(
+            f"the index of the records goes from {index.min()} to {index.max()}, {len(np.unique(index))} different ones of "
+            f"{len(index)}; references have {columns} columns, one for each coin, so expected each of 0 to {columns - 1} once; "
+            "without coins leave 'index' out: columns are members first, then nonmembers"
+        )
+
+
+def refuse_members_first(
+    references: References, target: Answers, models: RecordedOutputs, evidence: MemberEvidence, labels: Array | None
+) -> None:
+    """Raise `DataError` where references clearly are in the order "members, then nonmembers", not in that of the coins.
+
+    In the wrong order every attack with references finds chance, and no figure shows why. Models that were asked here have
+    their outputs in the right order, so their losses tell whether memberships are; recorded outputs, whether hard records are
+    hard to target and references alike. A refusal proves nothing, so bounds hold as without it.
+
+    Args:
+        references: as they were brought, before any reordering.
+        target: its answers; `models` the target, then the references in the order of the coins.
+        labels: `(n,)` of the records, None where only losses are known.
+    """
+    if evidence.index is None or evidence.units is not None or np.array_equal(evidence.index, evidence.rows):
+        return
+    losses = _losses(models, labels)
+    if len(references.models):
+        fits = [_separation(losses[1:], references.included[:, order]) for order in (evidence.index, evidence.rows)]
+        what = "memberships fit the models' own losses"
+    else:
+        again = _losses(join(target, references.of(evidence.rows), evidence.inputs, labels), labels)
+        fits = [_likeness(values[0], values[1:].mean(axis=0)) for values in (losses, again)]
+        what = "records are as hard to the references as to the target"
+    by_coins, by_rows = fits
+    if by_rows > by_coins + _AHEAD and by_rows > 2 * by_coins:
+        raise DataError(
+            f"references are in the order members first, then nonmembers: so read, {what} ({by_rows:.0f} standard errors), and "
+            f"far less in the order of the index ({by_coins:.1f}); {_ADVICE}"
+        )
+
+
+def _losses(models: RecordedOutputs, labels: Array | None) -> Array:
+    """Losses of all records, or what stands for them, `(models, n)`."""
+    if models.logits is None or labels is None:
+        return np.asarray(models.losses)
+    return cross_entropy(models.logits, labels)
+
+
+def _separation(losses: Array, included: Array) -> float:
+    """By how many standard errors members' losses are below nonmembers', by ranks, over all references."""
+    total = variance = 0.0
+    for row, coins in zip(losses, included, strict=True):
+        members, rest = int(coins.sum()), int((~coins).sum())
+        total += members * (len(row) + 1) / 2 - float(rankdata(row)[coins].sum())
+        variance += members * rest * (len(row) + 1) / 12
+    return total / variance**0.5 if variance else 0.0
+
+
+def _likeness(target: Array, reference: Array) -> float:
+    """By how many standard errors two losses of the same records rank them alike."""
+    ranks = np.stack([rankdata(target), rankdata(reference)])
+    ranks -= ranks.mean(axis=1, keepdims=True)
+    scale = float(np.sqrt((ranks**2).sum(axis=1).prod()))
+    return float(ranks.prod(axis=0).sum()) / scale * (len(target) - 1) ** 0.5 if scale else 0.0
