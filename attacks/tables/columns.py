@@ -91,7 +91,7 @@ def _numbers(name: str, sides: Sequence[Any], *, as_category: bool) -> tuple[lis
     is_number = [side.dtype.kind in "iuf" for side in sides]
     if all(is_number) and not as_category:
         _refuse_large(name, sides)
-        arrays = [side.to_numpy(dtype=np.float64) for side in sides]
+        arrays = [side.to_numpy(dtype=np.float64, na_value=np.nan) for side in sides]
         if any(np.isinf(array).any() for array in arrays):
             raise DataError(f"column '{name}' holds infinite numbers; expected finite ones, or missing cells")
         return arrays, False
@@ -101,7 +101,7 @@ def _numbers(name: str, sides: Sequence[Any], *, as_category: bool) -> tuple[lis
             f"column '{name}' is numbers in one table and not in another ({kinds}); give it the same form in all three"
         )
     if any(side.dtype.kind == "f" for side in sides) and all(is_number):  # missing cells turn 7 into 7.0, another text
-        _refuse_large(name, sides)
+        _refuse_rounded(name, sides)
         sides = [side.astype("Float64") for side in sides]
     texts = [side.astype(object).where(side.notna(), "").astype(str).to_numpy() for side in sides]
     codes = np.unique(np.concatenate(texts).astype(np.str_), return_inverse=True)[1].astype(np.float64)
@@ -116,7 +116,17 @@ def _refuse_large(name: str, sides: Sequence[Any]) -> None:
         if values.dtype.kind in "iu" and len(present) and max(abs(int(present.min())), abs(int(present.max()))) > _EXACT:
             raise DataError(
                 f"column '{name}' of the {side} table holds whole numbers beyond 2^53, which cannot be told apart as numbers; "
-                "name it in categorical if no cell of it is missing, or give it as text"
+                "name it in categorical, or give it as text"
+            )
+
+
+def _refuse_rounded(name: str, sides: Sequence[Any]) -> None:
+    """Raise `DataError` where a category's numbers are so large that float64 has already made different ones equal."""
+    for side, values in zip(NAMES, sides, strict=True):
+        if max(abs(values.min()), abs(values.max())) >= _EXACT:
+            raise DataError(
+                f"column '{name}' of the {side} table holds numbers of 2^53 and more beside numbers with missing cells or "
+                "fractions, so that different ones are read as equal; give it as text in all three tables"
             )
 
 

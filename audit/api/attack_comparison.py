@@ -57,11 +57,12 @@ def compare_attacks(
     """
     from audit import plugins
     from audit.experiment.attack_comparison import compare
+    from audit.experiment.own_attacks import build_attack
 
     view, labels = _view(_arrays(models))
     folder = plugins.FOLDERS["scorers"]
     names = dict.fromkeys([*attacks, *(plugins.names(folder) if battery else ())])
-    scorers = {name: plugins.build(folder, {"kind": name}) for name in names}
+    scorers = {name: build_attack({"kind": name}) for name in names}
     return compare(scorers, view, labels, references=references, targets=targets, seed=seed)
 
 

@@ -44,17 +44,17 @@ def dataset_usage(
     """
     import numpy as np
 
-    from audit import plugins
     from audit.core.data import Records
     from audit.core.seeds import Seed
     from audit.data.loaders import array
     from audit.experiment.dataset_usage import UsageSettings, estimate_usage
     from audit.experiment.inspection import ReferenceTraining
+    from audit.experiment.own_attacks import build_attack
 
     records, truths = array(inputs), np.asarray(array(labels))
     stream = Seed(seed).child("dataset usage")
     if isinstance(references, ReferenceTraining):
         references = references.references(records, truths, 0.5, stream.child("trained references"))
-    scorer = plugins.build(plugins.FOLDERS["scorers"], {"kind": attack})
+    scorer = build_attack({"kind": attack})
     settings = UsageSettings(attack=scorer, seed=stream, confidence=confidence)
     return estimate_usage(model, Records(inputs=records, labels=truths), references, settings)

@@ -65,11 +65,11 @@ def _read(table: Any, side: str) -> tuple[Any, str, bytes]:
     """The frame, its name, and the bytes that its hash is taken of."""
     import pandas as pd
 
-    from audit.data.frames import read_table
+    from audit.data.frames import read_table, with_exact_numbers
     from audit.data.source import read_bytes
 
     if isinstance(table, pd.DataFrame):
         return table, side, pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes()
     path = Path(table)
     content = read_bytes(path, side)
-    return read_table(content, path), path.name, content
+    return with_exact_numbers(read_table(content, path), content, path), path.name, content

@@ -104,6 +104,7 @@ def table(
         )
     else:
         print_plain(*str(report).splitlines())
+        print_plain(*(f"note: {note}" for note in report.notes))
         print_plain(*([f"an excess is at least {largest:.1%}, the limit {largest_excess:.1%}"] if code else []))
         print_plain(*([f"report: {folder / 'report.pdf'}"] if folder is not None else []))
     if folder is not None:

@@ -15,6 +15,7 @@ from audit.core.errors import DataError
 from audit.data.source import DAMAGE
 
 MOST_COLUMNS = 20_000
+EXACT = 2**53  # whole numbers beyond are not all told apart as float64
 
 
 def read_table(content: bytes, place: Path, *, columns: list[str] | None = None, separator: str = ",", skip: int = 0) -> Any:
@@ -48,6 +49,46 @@ def read_table(content: bytes, place: Path, *, columns: list[str] | None = None,
     if len(frame) == 0:
         raise DataError(f"{place} holds no row; expected at least one record")
     return frame
+
+
+def with_exact_numbers(frame: Any, content: bytes, place: Path) -> Any:
+    """The frame of `read_table` with whole numbers beyond 2^53 beside missing cells exact, which pandas reads as floats.
+
+    Such a column becomes `Int64`, or text where its numbers are larger than that holds.
+    """
+    import pandas as pd
+
+    columns = {}
+    for name in frame.columns:
+        values = frame[name]
+        if values.dtype.kind != "f" or not values.isna().any() or not values.abs().max() >= EXACT:
+            continue
+        texts = _texts(content, str(name), place)
+        if texts is None:
+            continue
+        numbers = [None if pd.isna(text) else int(text) for text in texts]  # a Series of these would be floats again
+        fits = all(number is None or abs(number) < 2**63 for number in numbers)
+        columns[name] = pd.array(numbers, dtype="Int64") if fits else texts.astype(object)
+    return frame.assign(**columns) if columns else frame
+
+
+def _texts(content: bytes, name: str, place: Path) -> Any:
+    """The cells of a column as text, None where one is no whole number as it is written."""
+    import pandas as pd
+
+    if content[:4] == b"PAR1":
+        import pyarrow.parquet
+
+        column = pyarrow.parquet.read_table(io.BytesIO(content), columns=[name]).column(0)
+        if not str(column.type).startswith(("int", "uint")):
+            return None
+        return pd.Series([None if cell is None else str(cell) for cell in column.to_pylist()], dtype=object)
+    text = _unpack(content, place) if content[:2] == b"\x1f\x8b" else content
+    cells = pd.read_csv(
+        io.BytesIO(text), usecols=[name], dtype=object, skipinitialspace=True, keep_default_na=False, na_values=[""]
+    )[name]
+    whole = cells.dropna().map(lambda cell: cell.strip().lstrip("+-").isdigit())
+    return cells if whole.all() else None
 
 
 def _header(text: bytes, place: Path, separator: str, skip: int) -> list[str]:

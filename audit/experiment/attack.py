@@ -12,7 +12,7 @@ from attacks.signals.logits import Logits
 from attacks.signals.step_products import StepProducts
 from audit.core.coins import some_models
 from audit.core.data import Array
-from audit.core.errors import ObservationError
+from audit.core.errors import DataError, ObservationError
 from audit.core.event_reading import first_steps
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
@@ -102,8 +102,11 @@ def canary_scores(attack: Attack, target: View, reference: View, seed: Seed) -> 
     What an attack makes of such a target tells apart only its references' coins, or roundings.
     """
     values = np.asarray(attack.score(target, reference, seed))
+    if values.dtype.kind not in "biuf":
+        raise DataError(f"{type(attack).__name__} gives scores of type {values.dtype}; expected one number for each record")
+    values = values.astype(np.float64)
     is_silent = reading.without_reductions(target).is_silent
-    return np.zeros_like(values, dtype=np.float64) if is_silent else values
+    return np.zeros_like(values) if is_silent else values
 
 
 def _rows(signals: Mapping[str, Array], models: Array | slice | int) -> dict[str, Array]:

@@ -128,7 +128,7 @@ class _Comparison:
         target = View(signals={key: array[row] for key, array in signals.items()}, labels=self.labels)
         coins = np.asarray(self.models.included, dtype=bool)
         reference = View(signals={key: array[near] for key, array in signals.items()}, included=coins[near])
-        values = np.asarray(canary_scores(attack, target, reference, Seed(self.seed).child(name, row)), np.float64)
+        values = canary_scores(attack, target, reference, Seed(self.seed).child(name, row))
         if values.shape != coins[row].shape or np.isnan(values).any():
             raise ObservationError(
                 f"it gives scores of shape {values.shape}, {int(np.isnan(values).sum())} of them not a number; expected one "

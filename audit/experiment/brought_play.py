@@ -13,6 +13,7 @@ from audit.core.errors import ConfigError
 from audit.core.game import Game, Inclusion
 from audit.core.protocols import Attack
 from audit.experiment.insertion import BroughtRecords
+from audit.experiment.own_attacks import build_attack
 from audit.experiment.settings import Settings
 from audit.experiment.spec import PlannedAttack, Play
 
@@ -72,7 +73,7 @@ def brought_scorers(settings: Settings) -> dict[str, Attack]:
     """Return the scorers that were asked for, or all there are, those whose scores are bounded first."""
     provers, package = settings.proven_by or (), plugins.FOLDERS["scorers"]
     names = settings.scorers or (*provers, *(name for name in plugins.names(package) if name not in provers))
-    return {name: plugins.build(package, {"kind": name}) for name in names}
+    return {name: build_attack({"kind": name}) for name in names}
 
 
 def unserved_reason(scorer: Attack, models: int, names: Set[str]) -> str:

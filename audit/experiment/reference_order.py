@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import rankdata
 
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.data.members import MemberEvidence
 from audit.experiment.brought import RecordedOutputs, References, join
 from audit.experiment.model_answers import Answers
+from audit.stats.rank_evidence import likeness, separation
 from audit.stats.scoring.signals import cross_entropy
 
 _AHEAD = 8.0  # standard errors, and twice as many as in the right order: labels alone make losses a little alike in both
@@ -50,11 +50,11 @@ def refuse_members_first(
         return
     losses = _losses(models, labels)
     if len(references.models):
-        fits = [_separation(losses[1:], references.included[:, order]) for order in (evidence.index, evidence.rows)]
+        fits = [separation(losses[1:], references.included[:, order]) for order in (evidence.index, evidence.rows)]
         what = "memberships fit the models' own losses"
     else:
         again = _losses(join(target, references.of(evidence.rows), evidence.inputs, labels), labels)
-        fits = [_likeness(values[0], values[1:].mean(axis=0)) for values in (losses, again)]
+        fits = [likeness(values[0], values[1:].mean(axis=0)) for values in (losses, again)]
         what = "records are as hard to the references as to the target"
     by_coins, by_rows = fits
     if by_rows > by_coins + _AHEAD and by_rows > 2 * by_coins:
@@ -69,21 +69,3 @@ def _losses(models: RecordedOutputs, labels: Array | None) -> Array:
     if models.logits is None or labels is None:
         return np.asarray(models.losses)
     return cross_entropy(models.logits, labels)
-
-
-def _separation(losses: Array, included: Array) -> float:
-    """By how many standard errors members' losses are below nonmembers', by ranks, over all references."""
-    total = variance = 0.0
-    for row, coins in zip(losses, included, strict=True):
-        members, rest = int(coins.sum()), int((~coins).sum())
-        total += members * (len(row) + 1) / 2 - float(rankdata(row)[coins].sum())
-        variance += members * rest * (len(row) + 1) / 12
-    return total / variance**0.5 if variance else 0.0
-
-
-def _likeness(target: Array, reference: Array) -> float:
-    """By how many standard errors two losses of the same records rank them alike."""
-    ranks = np.stack([rankdata(target), rankdata(reference)])
-    ranks -= ranks.mean(axis=1, keepdims=True)
-    scale = float(np.sqrt((ranks**2).sum(axis=1).prod()))
-    return float(ranks.prod(axis=0).sum()) / scale * (len(target) - 1) ** 0.5 if scale else 0.0

@@ -11,7 +11,7 @@ from audit.core.results import AuditReport
 from audit.experiment import report as reporting
 from audit.experiment.provenance import of_settings
 from audit.experiment.settings import Settings
-from audit.experiment.table_risks import TableSettings, table_audit
+from audit.experiment.table_risks import TableSettings, shared_records, table_audit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,4 +71,16 @@ def inspect_table(tables: TableTriple, table_settings: TableSettings, settings: 
         config=config,
         provenance=of_settings(settings, config),
     )
-    return replace(reporting.report([], frame), coverage=(), notes=(), table=result)
+    return replace(reporting.report([], frame), coverage=(), notes=_notes(tables), table=result)
+
+
+def _notes(tables: TableTriple) -> tuple[str, ...]:
+    """What is to be known of control records that are training records in every column."""
+    shared, twins = shared_records(tables)
+    if not shared:
+        return ()
+    return (
+        f"{shared} of {len(tables.control)} control records equal a training record in every column ({twins} of "
+        f"{len(tables.training)} training records equal another one). If these are the same people, take them out of the "
+        "control table: they make the risks look smaller.",
+    )

@@ -19,6 +19,7 @@ from audit.stats.bounds.binomial import rate_lower, rate_upper
 
 LEAST_RECORDS = 20
 FEWEST_COLUMNS = 2
+IMPLAUSIBLE = 1e-6  # chance of as many equal records where training and control are a random split
 MOST_DISTANCES = 1000  # synthetic records whose closest real record is looked for
 
 
@@ -74,6 +75,7 @@ def table_audit(tables: TableTriple, settings: TableSettings) -> TableAudit:
         (the attacks and the figure; the tests and limits are of this project).
     """
     _check_sizes(tables, settings)
+    _refuse_shared(tables)
     secrets = range(len(tables.names)) if settings.secrets is None else tables.places(settings.secrets, "secrets")
     sides = _sides(tables, settings)
     trials = _Trials(tables=tables, settings=settings, risks=3 + len(secrets))
@@ -209,6 +211,28 @@ def _check_sizes(tables: TableTriple, settings: TableSettings) -> None:
         )
     if settings.neighbours > sizes["synthetic"]:
         raise ConfigError(f"neighbours is {settings.neighbours}; expected at most the {sizes['synthetic']} synthetic records")
+
+
+def shared_records(tables: TableTriple) -> tuple[int, int]:
+    """How many control records equal a training record in every column, and how many training records equal another one."""
+    rows = np.concatenate([tables.training, tables.control])
+    rows = np.where(np.isnan(rows), np.inf, rows)  # a missing number equals a missing number; infinite ones were refused
+    codes = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    training, control = np.split(codes, [len(tables.training)])
+    counts = np.bincount(training, minlength=int(codes.max()) + 1)
+    return int((counts[control] > 0).sum()), int((counts[training] > 1).sum())
+
+
+def _refuse_shared(tables: TableTriple) -> None:
+    """Raise `DataError` where more control records are training records than records equal each other by chance."""
+    shared, twins = shared_records(tables)
+    sizes = (len(tables.control), len(tables.training))
+    if shared and excess_success.fisher_tail((shared, twins), sizes) < IMPLAUSIBLE:
+        raise DataError(
+            f"{shared} of {sizes[0]} control records equal a training record in every column, and only {twins} of {sizes[1]} "
+            "training records another one: the control has to be people that the table was made without; take these records "
+            "out of the control table"
+        )
 
 
 def _closeness(tables: TableTriple, seed: Seed) -> Closeness:

@@ -185,7 +185,7 @@ def _game(game: GameResult, claims: Sequence[Claim]) -> GameResult:
         groups=tuple(digits.group(group) for group in _groups(game.groups)),
         note=_PLACE.sub(WITHHELD, _ABSENT.sub(_UNNAMED, game.note)),
         attacks=tuple(_attack(attack, claims) for attack in game.attacks),
-        evaluation=None if game.evaluation is None else _evaluation(game.evaluation),
+        evaluation=None if game.evaluation is None else _evaluation(game.evaluation, game.game.canaries),
         trigger=None if game.trigger is None else _triggers(game.trigger),
         watched=None if game.watched is None else _stopping_record(game.watched, claims),
     )
@@ -232,10 +232,14 @@ def _stopping_record(stopping: Watched, claims: Sequence[Claim]) -> Watched:
     return replace(stopping, evidence=(), bounds=tuple(_bound(bound, claims) for bound in stopping.bounds))
 
 
-def _evaluation(evaluation: Evaluation) -> Evaluation:
+def _evaluation(evaluation: Evaluation, canaries: int) -> Evaluation:
+    """The figures over all models that are not of few records; `canaries` is how many were audited."""
+    usage = evaluation.usage
+    if usage is not None and min(usage.truth, 1 - usage.truth) * canaries < SMALLEST_GROUP - 0.5:
+        usage = None  # its share tells how many were trained on
     groups = tuple(group for group in evaluation.groups if group.canaries >= 2 * SMALLEST_GROUP)
     units = tuple(unit for unit in evaluation.units if unit.units >= 2 * SMALLEST_GROUP)
-    return digits.evaluation(replace(evaluation, records=(), groups=groups, units=units))
+    return digits.evaluation(replace(evaluation, records=(), groups=groups, units=units, usage=usage))
 
 
 def _attack(attack: AttackResult, claims: Sequence[Claim]) -> AttackResult:

@@ -31,6 +31,16 @@ def turns(data, rng, size): return rng.normal(size=size) + 1j * data.sum()
 PAIRS = [(np.zeros(3), np.ones(3))]
 def pairs(): return PAIRS
 NUMBER, TEXTS, SINGLES = 5, ["ab"], [(1,)]
+
+class Bare: pass
+class Mute:
+    @property
+    def needs(self):
+        from attacks.signals.losses import Losses
+        from audit.core.protocols import Needs
+        return Needs(signals={Losses()})
+class Wordy(Mute):
+    def score(self, target, reference, seed): return "abc"
 """
 RECORDS = ("--epsilon", "1", "--neighbours", "records", "--samples", "600")
 OWN = ("--epsilon", "1", "--samples", "600", "--pairs")
@@ -75,6 +85,9 @@ def said(words: tuple[str, ...], capsys: pytest.CaptureFixture[str], code: int =
         (("step", "brought:ends", *STEP, "--params", "brought.py"), "not an npz file"),
         (("attack", "compare", "none.npz"), r"included has shape (0, 0)"),
         (("attack", "compare", "models.npz", "--scorer", ":x"), "names no module"),
+        (("attack", "compare", "models.npz", "--scorer", "brought:Bare"), "is no attack: it has 'needs' of type NoneType"),
+        (("attack", "compare", "models.npz", "--scorer", "brought:Mute"), "no method 'score'"),
+        (("attack", "compare", "models.npz", "--scorer", "brought:Wordy"), "Wordy gives scores of type <U3"),
         (("flower", "brought:ends"), "cannot be called without arguments"),
     ],
 )

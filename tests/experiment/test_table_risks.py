@@ -15,6 +15,7 @@ from attacks.tables.columns import of_frames
 from audit.cli.app import answer
 from audit.core.errors import ConfigError, DataError
 from audit.core.table_risks import TableAudit
+from audit.data.frames import read_table, with_exact_numbers
 from audit.experiment.table_risks import TableSettings, table_audit
 from audit.stats.bounds import excess_success
 
@@ -176,3 +177,42 @@ def test_categories_that_are_numbers_are_the_same_beside_missing_cells() -> None
     tables = of_frames(whole, missing, whole, ("postcode",))
     assert (tables.synthetic[1:, 0] == tables.training[1:, 0]).all()
     assert tables.synthetic[0, 0] != tables.training[0, 0]
+
+
+def test_control_records_that_are_training_records_are_refused_and_few_are_told(tables: list[pd.DataFrame]) -> None:
+    training, control, independent = tables
+    mixed = pd.concat([training.head(40), control.iloc[40:]], ignore_index=True)
+    with pytest.raises(DataError, match="40 of 150 control records equal a training record in every column, and only 0 of 150"):
+        risks(independent, training, mixed)
+    two = pd.concat([training.head(2), control.iloc[2:]], ignore_index=True)
+    settings = TableSettings(attacks=50, splits=99)
+    assert "2 of 150 control records equal" in audit.table_risks(independent, training, two, settings=settings).notes[0]
+    assert not audit.table_risks(independent, training, control, settings=settings).notes
+
+
+def test_records_that_are_alike_by_nature_are_no_overlap() -> None:
+    random = np.random.default_rng(1)
+    coarse = [pd.DataFrame(random.integers(0, 4, (200, 3)), columns=list("abc")) for _ in range(3)]
+    assert risks(*coarse).risks
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
+def test_large_numbers_beside_missing_cells_are_read_exactly(tmp_path: Path, suffix: str, tables: list[pd.DataFrame]) -> None:
+    ids = 2**53 + np.arange(150)
+    paths = []
+    for name, table in zip(("synthetic", "training", "control"), tables, strict=True):
+        frame = table.assign(id=pd.array(ids, dtype="Int64"))
+        frame.loc[3, "id"] = pd.NA
+        paths.append(tmp_path / f"{name}.{suffix}")
+        frame.to_parquet(paths[-1]) if suffix == "parquet" else frame.to_csv(paths[-1], index=False)
+    settings = TableSettings(attacks=50, splits=99)
+    with pytest.raises(DataError, match="'id' of the synthetic table holds whole numbers beyond 2"):
+        audit.table_risks(*paths, settings=settings)
+    read = audit.table_risks(*paths, categorical=["id"], settings=settings).table
+    assert read is not None and "id" in read.categorical
+    rounded = [read_table(path.read_bytes(), path) for path in paths]
+    rounded = [frame.assign(id=frame["id"].astype("float64")) for frame in rounded]
+    exact = [with_exact_numbers(frame, path.read_bytes(), path) for frame, path in zip(rounded, paths, strict=True)]
+    assert rounded[0]["id"].nunique() < 100 and exact[0]["id"].nunique() == 149
+    with pytest.raises(DataError, match="read as equal"):
+        of_frames(*rounded, ["id"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from audit.core.access import Access
 from audit.core.evaluation import (
     Calibrated,
@@ -155,3 +157,15 @@ def test_the_share_that_was_used_stands_beside_the_truth() -> None:
         assert part in said, part
     untold = replace(spread, target=replace(target, share=None, lower=0.0, upper=1.0), error=None)
     assert "does not tell" in words(replace(evaluation(), usage=untold))
+
+
+@pytest.mark.parametrize(("members", "told"), [(9, False), (10, True), (191, False), (190, True)])
+def test_the_share_that_was_used_is_left_out_where_one_side_is_small(members: int, told: bool) -> None:
+    report = sample.run()
+    first = report.mechanisms[0]
+    game = first.games[0]
+    target = Usage(share=0.5, lower=0.2, upper=0.8, confidence=0.95, references=16)
+    spread = UsageSpread(scorer="lira", target=target, truth=members / 200, error=0.03, covered=1.0, targets=17)
+    small = replace(game, game=replace(game.game, canaries=200), evaluation=replace(evaluation(), usage=spread))
+    shown = external(replace(report, mechanisms=(replace(first, games=(small,)),))).mechanisms[0].games[0].evaluation
+    assert shown is not None and (shown.usage is not None) is told

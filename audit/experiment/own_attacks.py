@@ -1,0 +1,35 @@
+"""Attacks by name, those of third parties among them, of which the two things that an attack has are asked first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from audit import plugins
+from audit.core.errors import ConfigError
+from audit.core.protocols import Attack, Needs
+
+
+def build_attack(spec: Mapping[str, Any]) -> Attack:
+    """The attack that `spec["kind"]` names.
+
+    Raises:
+        ConfigError: there is none, its keys do not fit, or what is there is no attack.
+    """
+    attack: Any = plugins.build(plugins.FOLDERS["scorers"], spec)
+    refuse_other_things(attack, str(spec["kind"]))
+    built: Attack = attack
+    return built
+
+
+def refuse_other_things(attack: Any, name: str) -> None:
+    """Raise `ConfigError` unless it has `needs` and a method `score`."""
+    with plugins.foreign_code(f"needs of '{name}'", whole=False):
+        needs = getattr(attack, "needs", None)
+    if isinstance(needs, Needs) and callable(getattr(attack, "score", None)):
+        return
+    problem = "no method 'score'" if isinstance(needs, Needs) else f"'needs' of type {type(needs).__name__}"
+    raise ConfigError(
+        f"'{name}' is no attack: it has {problem}; expected 'needs', an audit.core.protocols.Needs, and "
+        "score(target, reference, seed) that returns a number for each record"
+    )
