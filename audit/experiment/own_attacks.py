@@ -30,6 +30,6 @@ def refuse_other_things(attack: Any, name: str) -> None:
         return
     problem = "no method 'score'" if isinstance(needs, Needs) else f"'needs' of type {type(needs).__name__}"
     raise ConfigError(
-        f"'{name}' is no attack: it has {problem}; expected 'needs', an audit.core.protocols.Needs, and "
+        f"'{name}' cannot be used as an attack: it has {problem}; expected 'needs', an audit.core.protocols.Needs, and "
         "score(target, reference, seed) that returns a number for each record"
     )

@@ -75,7 +75,7 @@ def inspect_table(tables: TableTriple, table_settings: TableSettings, settings: 
 
 
 def _notes(tables: TableTriple) -> tuple[str, ...]:
-    """What is to be known of control records that are training records in every column."""
+    """Return what is to be known of control records that are training records in every column."""
     shared, twins = shared_records(tables)
     if not shared:
         return ()

@@ -85,7 +85,10 @@ def said(words: tuple[str, ...], capsys: pytest.CaptureFixture[str], code: int =
         (("step", "brought:ends", *STEP, "--params", "brought.py"), "not an npz file"),
         (("attack", "compare", "none.npz"), r"included has shape (0, 0)"),
         (("attack", "compare", "models.npz", "--scorer", ":x"), "names no module"),
-        (("attack", "compare", "models.npz", "--scorer", "brought:Bare"), "is no attack: it has 'needs' of type NoneType"),
+        (
+            ("attack", "compare", "models.npz", "--scorer", "brought:Bare"),
+            "cannot be used as an attack: it has 'needs' of type NoneType",
+        ),
         (("attack", "compare", "models.npz", "--scorer", "brought:Mute"), "no method 'score'"),
         (("attack", "compare", "models.npz", "--scorer", "brought:Wordy"), "Wordy gives scores of type <U3"),
         (("flower", "brought:ends"), "cannot be called without arguments"),
