@@ -214,7 +214,7 @@ def _check_sizes(tables: TableTriple, settings: TableSettings) -> None:
 
 
 def shared_records(tables: TableTriple) -> tuple[int, int]:
-    """Return how many control records equal a training record in every column, and how many training records equal another one."""
+    """Return how many control records equal a training record in every column, and how many training records another one."""
     rows = np.concatenate([tables.training, tables.control])
     rows = np.where(np.isnan(rows), np.inf, rows)  # a missing number equals a missing number; infinite ones were refused
     codes = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)

@@ -87,7 +87,7 @@ def said(words: tuple[str, ...], capsys: pytest.CaptureFixture[str], code: int =
         (("attack", "compare", "models.npz", "--scorer", ":x"), "names no module"),
         (
             ("attack", "compare", "models.npz", "--scorer", "brought:Bare"),
-            "cannot be used as an attack: it has 'needs' of type NoneType",
+            "as an attack: it has 'needs' of type NoneType",
         ),
         (("attack", "compare", "models.npz", "--scorer", "brought:Mute"), "no method 'score'"),
         (("attack", "compare", "models.npz", "--scorer", "brought:Wordy"), "Wordy gives scores of type <U3"),
