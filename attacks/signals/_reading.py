@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from attacks.signals import _reductions
+from attacks.signals._nonmember_medians import NonmemberMedians
 from audit.core.coins import as_coins
 from audit.core.data import Array
 from audit.core.errors import ObservationError
@@ -47,6 +48,7 @@ def without_reductions(models: View) -> View:
     record's own are left.
     """
     own = {key: array for key, array in models.signals.items() if key.split("/")[0] not in REDUCTIONS}
+    own.pop(NonmemberMedians.key, None)  # what nonmembers show, not the record
     nearby = own.get(_reductions.NEARBY_CONFIDENCES)
     if nearby is not None:
         own[_reductions.NEARBY_CONFIDENCES] = nearby[..., 0]

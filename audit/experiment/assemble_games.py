@@ -13,7 +13,7 @@ from audit.core.errors import ConfigError
 from audit.core.game import Assumption
 from audit.core.protocols import Attack, Estimator
 from audit.experiment import stopping
-from audit.experiment.own_attacks import refuse_other_things
+from audit.experiment.own_attacks import check_attack
 from audit.experiment.spec import PlannedAttack, Play
 
 
@@ -45,7 +45,7 @@ def play_of(config: Config, spec: GameSpec) -> Play:
     estimators = tuple(plugin for _, plugin in estimators_by_name)
     attacks = []
     for name, attack in named_plugins(f"{location}.scorers", "attacks.scorers", spec.scorers):
-        refuse_other_things(attack, name)
+        check_attack(attack, name)
         if spec.references < attack.needs.references:
             raise ConfigError(
                 f"{location}: scorer '{name}' needs {attack.needs.references} reference models, "

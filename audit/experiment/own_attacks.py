@@ -16,13 +16,12 @@ def build_attack(spec: Mapping[str, Any]) -> Attack:
     Raises:
         ConfigError: there is none, its keys do not fit, or what is there is no attack.
     """
-    attack: Any = plugins.build(plugins.FOLDERS["scorers"], spec)
-    refuse_other_things(attack, str(spec["kind"]))
-    built: Attack = attack
-    return built
+    attack: Attack = plugins.build(plugins.FOLDERS["scorers"], spec)
+    check_attack(attack, str(spec["kind"]))
+    return attack
 
 
-def refuse_other_things(attack: Any, name: str) -> None:
+def check_attack(attack: Any, name: str) -> None:
     """Raise `ConfigError` unless it has `needs` and a method `score`."""
     with plugins.foreign_code(f"needs of '{name}'", whole=False):
         needs = getattr(attack, "needs", None)

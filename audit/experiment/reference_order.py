@@ -51,16 +51,16 @@ def refuse_members_first(
     losses = _losses(models, labels)
     if len(references.models):
         fits = [separation(losses[1:], references.included[:, order]) for order in (evidence.index, evidence.rows)]
-        what = "memberships fit the models' own losses"
+        agreement = "memberships fit the models' own losses"
     else:
         again = _losses(join(target, references.of(evidence.rows), evidence.inputs, labels), labels)
         fits = [likeness(values[0], values[1:].mean(axis=0)) for values in (losses, again)]
-        what = "records are as hard to the references as to the target"
+        agreement = "records are as hard to the references as to the target"
     by_coins, by_rows = fits
     if by_rows > by_coins + _AHEAD and by_rows > 2 * by_coins:
         raise DataError(
-            f"references are in the order members first, then nonmembers: so read, {what} ({by_rows:.0f} standard errors), and "
-            f"far less in the order of the index ({by_coins:.1f}); {_ADVICE}"
+            f"references are in the order members first, then nonmembers: so read, {agreement} ({by_rows:.0f} standard errors), "
+            f"and far less in the order of the index ({by_coins:.1f}); {_ADVICE}"
         )
 
 

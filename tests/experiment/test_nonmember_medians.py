@@ -101,3 +101,15 @@ def test_it_proves_no_epsilon_and_is_left_out_where_it_says_nothing() -> None:
     assert cross_fitted_medians(inputs[few], labels[few], coins[few], np.zeros(200), Seed(1)) is None
     references = References(included=np.stack([draw_coins(N, 9)]), models=[Uneven(inputs, draw_coins(N, 9), 1.0)])
     assert "quantile_regression" in inspected(1.0, references=references).not_run
+
+
+def test_a_model_that_answers_the_same_of_all_is_told_apart_by_no_attack() -> None:
+    random = np.random.default_rng(0)
+    inputs, labels = random.normal(size=(600, 5)).astype(np.float32), random.integers(0, 3, 600)
+
+    def constant(records: Array) -> Array:
+        return np.full((len(records), 3), [0.1, 0.2, 0.7], np.float32)
+
+    sides = [(inputs[part], labels[part]) for part in (slice(300), slice(300, None))]
+    game = examine(constant, *sides, Settings(certificates=0)).report.mechanisms[0].games[0]
+    assert {attack.auc for attack in game.attacks} == {0.5}
