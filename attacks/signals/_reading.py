@@ -50,7 +50,9 @@ def without_reductions(models: View) -> View:
     own = {key: array for key, array in models.signals.items() if key.split("/")[0] not in REDUCTIONS}
     own.pop(NonmemberMedians.key, None)  # what nonmembers show, not the record
     nearby = own.get(_reductions.NEARBY_CONFIDENCES)
-    if nearby is not None:
+    if nearby is not None and "logits" in own:  # which are equal where confidences, of different classes, are not
+        del own[_reductions.NEARBY_CONFIDENCES]
+    elif nearby is not None:
         own[_reductions.NEARBY_CONFIDENCES] = nearby[..., 0]
     return replace(models, signals=own)
 

@@ -59,7 +59,7 @@ def refuse_members_first(
     by_coins, by_rows = fits
     if by_rows > by_coins + _AHEAD and by_rows > 2 * by_coins:
         raise DataError(
-            f"references are in the order members first, then nonmembers: so read, {agreement} ({by_rows:.0f} standard errors), "
+            f"references are in the order members first, then nonmembers: so read, {agreement} ({by_rows:.0f} standard errors) "
             f"and far less in the order of the index ({by_coins:.1f}); {_ADVICE}"
         )
 
