@@ -191,10 +191,15 @@ class Launches(TorchDispatchMode):
 
 
 def launches(
-    spec: dict[str, Any], shape: tuple[int, ...], models: int, steps: int, technique: Technique | None = None
+    spec: dict[str, Any],
+    shape: tuple[int, ...],
+    models: int,
+    steps: int,
+    technique: Technique | None = None,
+    event: Any = NOISY,
 ) -> Launches:
     data = cases.dataset(shape, train=200)
-    job = cases.job(replace(NOISY, count=steps), model=spec, data=data, models=models, access=Access.FINAL_WEIGHTS)
+    job = cases.job(replace(event, count=steps), model=spec, data=data, models=models, access=Access.FINAL_WEIGHTS)
     with pretended(), Launches() as counted:
         train(replace(job, device="cuda"), cases.silent, None, technique)
     return counted
@@ -225,15 +230,19 @@ def test_a_step_launches_as_much_for_six_models_as_for_two_and_never_waits(
     assert sum(steps[6].values()) < 400
 
 
-def test_a_block_of_steps_is_drawn_by_as_many_launches_for_six_models_as_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("rate", "numbers"), [(0.3, 150), (0.05, 25)])  # blocks of two steps, by coins and by distances
+def test_a_block_of_steps_is_drawn_by_as_many_launches_for_six_models_as_for_two(
+    rate: float, numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Batches and noise of many steps: the host waits once, for the lengths of the batches, and sends nothing."""
     monkeypatch.setattr(Recomputation, "due", lambda *_: False)
-    monkeypatch.setattr(sampling, "_BLOCK_DRAWS", 150)  # blocks of two steps
+    monkeypatch.setattr(sampling, "_BLOCK_DRAWS", numbers)
+    event = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=rate, steps=4)
     monkeypatch.setattr(noise, "_BLOCK_STEPS", 2)
     spec, shape, draws = {"kind": "mlp", "hidden": [8]}, (5,), {}
     launches(spec, shape, 2, 1)
     for models in (2, 6):
-        end, beyond = (launches(spec, shape, models, steps) for steps in (2, 3))
+        end, beyond = (launches(spec, shape, models, steps, event=event) for steps in (2, 3))
         assert (beyond.waits, beyond.transfers) == (end.waits, end.transfers + 1)
         draws[models] = beyond.work - end.work
     assert draws[2] == draws[6]
