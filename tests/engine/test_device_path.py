@@ -196,6 +196,7 @@ def launches(
     models: int,
     steps: int,
     technique: Technique | None = None,
+    *,
     event: Any = NOISY,
 ) -> Launches:
     data = cases.dataset(shape, train=200)
