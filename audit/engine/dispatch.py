@@ -15,6 +15,7 @@ from audit.engine.dropout_draws import kept_factors, of_rows, with_factors
 from audit.engine.ghost_clipping import TapeGradients
 from audit.engine.layer_map import DROPOUTS, has_hooks, has_rule, is_dropout
 from audit.engine.per_model_loop import LoopGradients
+from audit.engine.row_selection import RowSelection
 from audit.engine.trials import CODE_ERRORS, agree, failure, layer_title, step_off, without_dropout
 
 log = logging.getLogger(__name__)
@@ -178,7 +179,12 @@ def _fast_disagreement(
     tolerance = _TOLERANCE.get(outputs.dtype, _COARSE)
     try:
         fast = TapeGradients(module, state)
-        if not agree(fast.forward(rows.inputs).unsqueeze(0), outputs.unsqueeze(0), tolerance):
+        with RowSelection(len(rows.inputs)) as selection:
+            own = fast.forward(rows.inputs)
+        if selection.operations:
+            names = ", ".join(sorted(selection.operations))
+            return f"it picks rows of a batch by their values ({names}), more of one model than of another"
+        if not agree(own.unsqueeze(0), outputs.unsqueeze(0), tolerance):
             return "its forward pass treats a batch of several models unlike a batch of one"
         return _unlike_sums(fast, rows, gradients)
     except CODE_ERRORS as error:

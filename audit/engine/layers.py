@@ -302,6 +302,10 @@ class LinearLayer(MatrixLayer):
         self.outputs = outputs
 
     def forward(self, inputs: Tensor) -> Tensor:
+        if self.tape.batch and inputs.shape[:-1].numel() % self.tape.batch:
+            raise UncoveredUse(
+                f"a layer takes {inputs.shape[:-1].numel()} rows where a batch of all models has {self.tape.batch}"
+            )
         columns = inputs.reshape(self.tape.models, -1, inputs.shape[-1])
         product: Tensor = self.product(columns).view(*inputs.shape[:-1], self.outputs)
         return product

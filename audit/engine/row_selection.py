@@ -1,0 +1,50 @@
+"""Rows that a module picks by their values: how many of them each model has, nobody can tell afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class RowSelection(TorchDispatchMode):
+    """A scope that sees operations which pick rows of a batch by values, as experts do that compute their own tokens alone.
+
+    Layers for several models take as many rows of each. A trial in which all rows were picked, or as many of each model by
+    chance, would not show that others are not.
+
+    Args:
+        rows: of all models.
+
+    Attributes:
+        operations: names of those seen.
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False: torch would load its compiler, which takes over a second, to keep it away from `__torch_dispatch__`."""
+        return False
+
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.operations: set[str] = set()
+        self._rows = rows
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if self._picks(func, args):
+            self.operations.add(func.overloadpacket.__name__)
+        return func(*args, **dict(kwargs or {}))
+
+    def _picks(self, func: Any, args: Sequence[Any]) -> bool:
+        """True where the size of the result follows from values that lie along the batch."""
+        if func is torch.ops.aten.index.Tensor:
+            masks = [index for index in args[1][:1] if index is not None and index.dtype in (torch.bool, torch.uint8)]
+        else:
+            is_dynamic = torch.Tag.dynamic_output_shape in func.tags
+            masks = [value for value in args[:1] if is_dynamic and isinstance(value, Tensor)]
+        return any(mask.dim() > 0 and mask.shape[0] > 0 and mask.shape[0] % self._rows == 0 for mask in masks)
