@@ -5,6 +5,7 @@ peak memory of the process. An attack that reads signals of the weights or of qu
 Confidences are computed once for all attacks, as in an audit.
 
     python benchmarks/attack_speed.py [--records 50000] [--references 64] [--classes 10] [--threads 2] [--outputs-alone]
+        [--near-records]
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ def main() -> None:
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--outputs-alone", action="store_true", help="leave out attacks on weights, queries and checkpoints")
+    parser.add_argument("--near-records", action="store_true", help="models show what they say of near records, too")
     options = parser.parse_args()
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(options.threads)
@@ -46,6 +48,9 @@ def main() -> None:
         signals["predicted_labels"] = logits.argmax(-1)[:, None]
         signals["loss_trajectory"] = random.random((*shape, 8), dtype=np.float32)
         signals |= dict.fromkeys(lengths, random.random(shape, dtype=np.float32))
+    if options.near_records:
+        near = logits[..., 0, None] + random.standard_normal((*shape, 3))
+        signals["nearby_confidences"] = near
     held = sum({id(signal): signal.nbytes for signal in (*signals.values(), included)}.values()) / 2**30
     began = time.perf_counter(), time.process_time()
     view = reading.with_confidences(View.of(included=included, **signals), labels)
