@@ -14,7 +14,7 @@ _ORDERS: Mapping[Any, int] = {torch.ops.aten.sort: 1, torch.ops.aten.topk: 2}
 
 
 class RowSelection(TorchDispatchMode):
-    """A scope that sees operations which pick or sort rows of a batch by values, as experts do that compute their own tokens alone.
+    """A scope that sees operations which pick or sort rows of a batch by values, as experts do that compute their own tokens.
 
     Layers for several models take as many rows of each. A trial in which all rows were picked, or as many of each model by
     chance, would not show that others are not.
