@@ -1,0 +1,64 @@
+"""Brackets of groups against mechanisms whose law under k records that change together is known in closed form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from audit.accounting.subjects import bracket
+from audit.core.adjacency import Adjacency
+from audit.core.events import Event, Gaussian, Grouped, Laplace, PoissonSampled, RandomizedResponse, Repeated
+
+Curve = Callable[[float], float]
+
+
+def gaussian(mu: float) -> Curve:
+    """Balle and Wang 2018: delta of two normal laws that lie mu standard deviations apart."""
+    return lambda e: float(stats.norm.cdf(mu / 2 - e / mu) - math.exp(e + stats.norm.logcdf(-mu / 2 - e / mu)))
+
+
+def laplace(distance: float) -> Curve:
+    return lambda e: max(0.0, 1 - math.exp((e - distance) / 2))
+
+
+def responses(keep: float, size: int) -> Curve:
+    counts = np.arange(size + 1)
+    one, two = stats.binom.pmf(counts, size, keep), stats.binom.pmf(counts, size, 1 - keep)
+    return lambda e: float(np.maximum(one - math.exp(e) * two, 0).sum())
+
+
+def sampled(noise: float, rate: float, size: int) -> Curve:
+    """Each of the group's records is in the batch by a coin: a binomial mixture of normal laws against one, both ways."""
+    places = np.linspace(-12 * noise, size + 12 * noise, 200_001)
+    weights = stats.binom.pmf(np.arange(size + 1), size, rate)
+    one = sum(weight * stats.norm.pdf(places, shift, noise) for shift, weight in enumerate(weights))
+    two, width = stats.norm.pdf(places, 0, noise), places[1] - places[0]
+    return lambda e: float(max(np.maximum(a - math.exp(e) * b, 0).sum() for a, b in ((one, two), (two, one))) * width)
+
+
+def noisy(noise: float) -> Gaussian:
+    return Gaussian(noise_multiplier=noise, clip_norm=1.0)
+
+
+CASES: list[tuple[Event, int, Curve, Adjacency]] = [
+    (noisy(2.0), 3, gaussian(1.5), Adjacency.ADD_REMOVE),
+    (Repeated(mechanism=noisy(8.0), count=20), 7, gaussian(7 * 20**0.5 / 8), Adjacency.ADD_REMOVE),
+    (Laplace(noise_multiplier=3.0), 5, laplace(5 / 3), Adjacency.ADD_REMOVE),
+    (RandomizedResponse(noise_parameter=0.6, buckets=2), 4, responses(0.7, 4), Adjacency.REPLACE_ONE),
+    (PoissonSampled(mechanism=noisy(0.7), sample_rate=0.3), 3, sampled(0.7, 0.3, 3), Adjacency.ADD_REMOVE),
+    (PoissonSampled(mechanism=noisy(2.0), sample_rate=0.01), 7, sampled(2.0, 0.01, 7), Adjacency.ADD_REMOVE),
+]
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-5])
+@pytest.mark.parametrize(("event", "size", "curve", "adjacency"), CASES, ids=lambda value: type(value).__name__)
+def test_the_bracket_of_a_group_holds_its_exact_epsilon(
+    event: Event, size: int, curve: Curve, adjacency: Adjacency, delta: float
+) -> None:
+    exact = 0.0 if curve(0.0) <= delta else optimize.brentq(lambda e: curve(e) - delta, 0.0, 200.0, xtol=1e-10)
+    (lower, upper), doubt = bracket(Grouped(mechanism=event, size=size), delta, adjacency)
+    assert lower - 1e-6 <= exact <= upper + 1e-6, (lower, exact, upper, doubt)
