@@ -71,11 +71,13 @@ def _ceilings(games: Sequence[Insertion], budget: Budget) -> list[CeilingRow]:
     computed: dict[str, tuple[LowerBound, ...]] = {}
     for insertion in games:
         recipe, play, game = insertion.training, insertion.play, insertion.game
-        included = insertion.planting.included[: play.runs].ravel()
-        terms = repr((recipe.mechanism, game, play.estimators, len(included), int(included.sum())))
+        included, secrets = insertion.planting.included[: play.runs].ravel(), insertion.planting.canaries.secrets
+        prior = None if secrets is None else np.tile(secrets.prior.ravel(), play.runs)
+        chances = None if prior is None else prior.tobytes()
+        terms = repr((recipe.mechanism, game, play.estimators, len(included), int(included.sum()), chances))
         if terms not in computed:
             values = np.where(included, 1.0, -1.0) * (1 + np.arange(len(included)) / len(included))
-            scores = Scores(values=values, included=included, game=game, mechanism=recipe.mechanism)
+            scores = Scores(values=values, included=included, game=game, mechanism=recipe.mechanism, prior=prior)
             computed[terms] = bounds(scores, play.estimators, delta=budget.delta, confidence=budget.level, seed=insertion.seed)
         rows += [
             CeilingRow(

@@ -103,6 +103,13 @@ def test_one_run_against_an_add_remove_claim_is_refused_before_training() -> Non
         audit.run(config, progress=lambda steps: pytest.fail("trained"))
 
 
+def test_a_plan_says_what_games_of_secrets_could_prove() -> None:
+    """Values of a secret have chances, without which no bound on it is made, nor its ceiling."""
+    plan = audit.plan_run(CONFIG)
+    assert {row.game for row in plan.ceilings} == {game["name"] for game in CONFIG["games"]}
+    assert all(row.ceiling > 0 for row in plan.ceilings)
+
+
 def test_every_model_is_trained_on_one_value_of_each_secret() -> None:
     data = load.load(CONFIG["data"], Seed(1))
     canaries = RedrawnAttribute(attribute=[20], values=4, prior="conditional").make(data, 30, 0, Seed(2))
