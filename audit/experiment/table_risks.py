@@ -89,7 +89,7 @@ def table_audit(tables: TableTriple, settings: TableSettings) -> TableAudit:
     ]
     training, control = (trials.sample(side) for side in ("training", "control"))
     links = [neighbours.link_hits(tables, sides, records, settings.neighbours) for records in (training, control)]
-    names = ["+".join(tables.names[place] for place in side) for side in sides]
+    names = [" + ".join(tables.names[place] for place in side) for side in sides]
     by_chance = neighbours.link_by_chance(len(tables.synthetic), settings.neighbours)
     risks.append(trials.of_records("linkability", f"{names[0]} with {names[1]}", links, by_chance))
     answers = [neighbours.inference_hits(tables, list(secrets), records) for records in (training, control)]
