@@ -26,7 +26,8 @@ def sections(report: AuditReport, table: TableAudit) -> tuple[Section, ...]:
 
 def cover(report: AuditReport, table: TableAudit) -> tuple[Block, ...]:
     """The answer, what was audited, and a row each risk."""
-    return (verdict(table), identity(report), risks(table), Paragraph(text=say("synthetic.reading"), small=True))
+    notes = tuple(Paragraph(text=note) for note in report.notes)
+    return (verdict(table), *notes, identity(report), risks(table), Paragraph(text=say("synthetic.reading"), small=True))
 
 
 def verdict(table: TableAudit) -> Verdict:
