@@ -70,14 +70,17 @@ class Store:
             folder.chmod(0o700)
             (folder / OBSERVATIONS).mkdir(exist_ok=True)
             lock = open(os.open(folder / LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600), "w")  # noqa: SIM115 (held)
-            write_whole(folder / PROBE, b"\0" * 4096)
-            (folder / PROBE).unlink()
         except OSError as error:
             raise OutputError(f"cannot write to '{folder}': {error}; choose another --output") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise ConfigError(f"'{folder}' is in use by another audit; wait for it or choose another --output") from error
+        try:
+            write_whole(folder / PROBE, b"\0" * 4096)  # with the lock held: two audits would take it from each other
+            (folder / PROBE).unlink()
+        except OSError as error:
+            raise OutputError(f"cannot write to '{folder}': {error}; choose another --output") from error
         if os.path.lexists(final):  # finished by another audit since it was asked for above
             shutil.rmtree(folder)
             raise ConfigError(f"'{final}' exists already; choose another --output, or remove it")
