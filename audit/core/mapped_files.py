@@ -16,10 +16,10 @@ from audit.core.files import file_sha256
 
 LOG = logging.getLogger("audit")
 _PROBE_BYTES, _PROBES = 1 << 16, 16
-Stamp = tuple[int, int, int]
-"""Size, time of the last change in nanoseconds and number of a file, on one machine."""
+Stamp = tuple[int, int, int, int]
+"""Size, times in nanoseconds of the last change of contents and of anything, and number of a file, on one machine."""
 _EQUAL_STAMPS: dict[tuple[str, str], Stamp] = {}
-"""By path and digest, the stamp of a file of another time that was read in this process and holds what it held."""
+"""By path and digest, the stamp of a file of another stamp that was read in this process and holds what it held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,18 +30,26 @@ class MappedFile:
         path: on this machine and on every one that computes with its records.
         shape: in which its array is read, `(n, ...)`.
         probe: digest of its header and of some of its bytes, so that another file of that name is refused.
-        sha256: of all its bytes, which are read again where its time alone is another; "" takes another time for a change.
+        sha256: of all its bytes, which are read again where its stamp alone is another.
+        stamp: what it was like before anything of it was read; other processes compare theirs with this one.
     """
 
     path: str
     shape: tuple[int, ...]
     probe: str
-    sha256: str = ""
+    sha256: str
+    stamp: Stamp
 
     @staticmethod
-    def at(path: Path, shape: tuple[int, ...], sha256: str = "") -> MappedFile:
-        """The file at `path`, as it is now."""
-        return MappedFile(path=str(path.absolute()), shape=shape, probe=_probe(path), sha256=sha256)
+    def at(path: Path, shape: tuple[int, ...]) -> MappedFile:
+        """The file at `path`, as it is now; all of its bytes are read.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        stamp = _stamp(path)  # first, so that a change is seen that comes while the bytes are read
+        digest = file_sha256(path)
+        return MappedFile(path=str(path.absolute()), shape=shape, probe=_probe(path), sha256=digest, stamp=stamp)
 
     def open(self) -> NDArray[Any]:
         """The array, mapped for reading: processes of one machine share its pages.
@@ -61,37 +69,32 @@ class MappedFile:
             raise DataError(f"{path} is not the file that was read at the start; put that one back, or start again")
         return map_array(path).reshape(self.shape)
 
-    def stamp(self) -> Stamp | None:
-        """Return what the file is like now; None where it is gone."""
-        try:
-            status = Path(self.path).stat()
-        except OSError:
-            return None
-        return status.st_size, status.st_mtime_ns, status.st_ino
-
-    def check(self, stamp: Stamp) -> None:
+    def check(self) -> None:
         """Raise `DataError` where the file is another than it was: what was made of its records meanwhile may be of either.
 
-        A file of the same size and another time (touched, copied or restored) is read as a whole, once, and is the same where
-        its bytes are; that they were others for a while in between is not seen then. A file that is cut short while its pages
-        are read ends the process that reads (SIGBUS): this tells before it does.
+        A file of the same size and another stamp (touched, copied, restored, on another machine, or changed and its time put
+        back) is read as a whole, once in each process, and is the same where its bytes are; that they were others for a while
+        in between is not seen then. A file that is cut short while its pages are read ends the process that reads (SIGBUS): this
+        tells before it does.
         """
-        new_stamp = self.stamp()
-        if new_stamp is None or (new_stamp != stamp and not self._is_same(new_stamp, stamp)):
+        try:
+            is_same = self._is_same(_stamp(Path(self.path)))
+        except OSError:
+            is_same = False
+        if not is_same:
             raise DataError(
                 f"{self.path} was changed, moved or removed while the audit ran; its records are read where they lie, so it "
                 "has to stay as it is. Put the file of the start back and continue with --resume, or start again"
             )
 
-    def _is_same(self, new_stamp: Stamp, stamp: Stamp) -> bool:
-        """True where all bytes are those of the start; `new_stamp` is then as good as the first stamp."""
-        if _EQUAL_STAMPS.get((self.path, self.sha256)) == new_stamp:
+    def _is_same(self, stamp: Stamp) -> bool:
+        """True where all bytes are those of the start; the stamp `stamp` is then as good as the first one."""
+        if stamp in (self.stamp, _EQUAL_STAMPS.get((self.path, self.sha256))):
             return True
-        if not self.sha256 or new_stamp[0] != stamp[0]:
+        path = Path(self.path)
+        if stamp[0] != self.stamp[0] or file_sha256(path) != self.sha256 or _stamp(path) != stamp:
             return False
-        if file_sha256(Path(self.path)) != self.sha256 or self.stamp() != new_stamp:
-            return False
-        _EQUAL_STAMPS[self.path, self.sha256] = new_stamp
+        _EQUAL_STAMPS[self.path, self.sha256] = stamp
         LOG.info("%s has another time of change and the same contents, which were read again; the run goes on", self.path)
         return True
 
@@ -103,6 +106,15 @@ def map_array(path: Path) -> NDArray[Any]:
         ValueError: it is damaged, or holds objects.
     """
     return np.asarray(np.lib.format.open_memmap(path, mode="r"))
+
+
+def _stamp(path: Path) -> Stamp:
+    """What the file is like now.
+
+    Whoever changes a file can put the time of its contents back, but not `st_ctime_ns`, which links and permissions move too.
+    """
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def _probe(path: Path) -> str:

@@ -137,7 +137,6 @@ class RawArray(RecordArray):
         file: MappedFile | None = None,
     ) -> None:
         self._raw, self._scale, self.file = raw, scale, file
-        self._stamp = None if file is None else file.stamp()
         self._index = np.asarray(index, np.int64)
         self.shape = (len(index), *raw.shape[1:])
         self.dtype = np.dtype(np.int64 if scale is None else np.float32)
@@ -147,13 +146,11 @@ class RawArray(RecordArray):
         return self._numbers(self._raw[self._index[index]])
 
     def take_rows(self, index: Any) -> RawArray:
-        part = RawArray(self._raw, self._index[index], self._scale, self.file)
-        part._stamp = self._stamp
-        return part
+        return RawArray(self._raw, self._index[index], self._scale, self.file)
 
     def check_files(self) -> None:
-        if self.file is not None and self._stamp is not None:
-            self.file.check(self._stamp)
+        if self.file is not None:
+            self.file.check()
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.file is None:

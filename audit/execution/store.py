@@ -25,7 +25,7 @@ from safetensors.numpy import save
 
 from audit.core.data import Array
 from audit.core.errors import ConfigError, OutputError
-from audit.core.files import file_sha256, sync_folder, write_whole
+from audit.core.files import file_sha256, read, sync_folder, write_whole
 from audit.execution import manifest
 from audit.execution.run_folder import LOCK, MANIFEST, PARTIAL, PRIVATE, RECORD_KEY, SUMS, list_files, write
 
@@ -106,12 +106,18 @@ class Store:
         """The secret that the records' names are keyed with: given or drawn when first asked for, kept for `--resume`.
 
         Raises:
-            ConfigError: another key was given when the run was started.
+            ConfigError: another key was given when the run was started, or the stored one cannot be read.
         """
         path = self.folder / RECORD_KEY
-        if not path.exists():
+        if not os.path.lexists(path):
             self.write(RECORD_KEY, key or secrets.token_hex(16).encode())
-        stored_key = path.read_bytes().strip()
+        try:
+            stored_key = read(path).strip()
+        except OSError as error:
+            raise ConfigError(
+                f"cannot read the record key '{path}': {error.strerror}; expected the key that the run was "
+                "started with; put it back, or remove what lies there and continue with --resume and --record-key"
+            ) from error
         if key is not None and stored_key != key:
             raise ConfigError(f"'{self.folder}' was started with another record key; give that one, or none")
         return stored_key

@@ -426,6 +426,36 @@ def test_a_file_with_another_time_and_the_same_contents_is_the_same(tmp_path: Pa
         data.train.inputs.check_files()
 
 
+def test_a_change_whose_time_is_put_back_is_told_and_permissions_are_none(tmp_path: Path) -> None:
+    data = load(write(tmp_path, raw_images(50, (6, 6))), SEED)
+    path = tmp_path / "x.npy"
+    content, before = path.read_bytes(), path.stat()
+    path.chmod(0o400)
+    data.train.inputs.check_files()
+    path.chmod(0o600)
+    with path.open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([content[-1] ^ 1]))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_mtime_ns == before.st_mtime_ns
+    with pytest.raises(DataError, match="was changed, moved or removed"):
+        data.train.inputs.check_files()
+    path.write_bytes(content)
+    data.train.inputs.check_files()
+
+
+def test_a_change_before_a_worker_opens_the_file_is_told_where_no_probe_sees_it(tmp_path: Path) -> None:
+    data = load(write(tmp_path, np.zeros((3000, 40, 40), np.uint8), train=2000, pool=500), SEED)
+    path, sent = tmp_path / "x.npy", pickle.dumps(data)
+    pickle.loads(sent).train.inputs.check_files()
+    with path.open("r+b") as file:
+        file.seek(200_000)  # between the pieces of a file of 4.8 MB that `open` compares
+        file.write(b"1")
+    worker = pickle.loads(sent)
+    with pytest.raises(DataError, match="was changed, moved or removed"):
+        worker.train.inputs.check_files()
+
+
 def test_rows_of_a_large_file_are_read_and_a_file_that_is_cut_gives_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

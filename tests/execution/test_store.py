@@ -284,6 +284,23 @@ def test_the_key_of_the_names_is_secret_stays_over_a_resume_and_may_be_taken_awa
     assert verify_folder(final) == []
 
 
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link to nothing"])
+def test_a_stored_key_that_is_no_file_is_told_and_not_waited_for(kind: str, tmp_path: Path) -> None:
+    store = Store.start(tmp_path / "run", "c")
+    (store.folder / "private").mkdir()
+    path = store.folder / "private" / "record-key"
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case "link to nothing":
+            path.symlink_to(tmp_path / "absent")
+    for key in (None, b"ab" * 16):
+        with pytest.raises(ConfigError, match=r"cannot read the record key .*continue with --resume"):
+            store.record_key(key)
+
+
 def test_the_lock_is_held_until_the_folder_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store.start(tmp_path / "run", "c")
     rename, refused = os.replace, []

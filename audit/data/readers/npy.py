@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -95,13 +94,14 @@ class Npy:
         for pair in pairs:
             places = [locate(self.root, name) for name in pair]
             part = self._part(*places[:2])
-            digests = [file_sha256(place) for place in places]
-            file = MappedFile.at(places[0], part.inputs.shape, digests[0])
-            part = replace(part, inputs=rows_of(places[0], part.inputs.shape), file=file)
-            if len(places) > 2:
-                pieces = dict(zip([places[0], *places[2:]], [digests[0], *digests[2:]], strict=True))
-                part = replace(part, inputs=self._side_by_side(pieces, len(part)), file=None)
+            if len(places) == 2:
+                files = [MappedFile.at(places[0], part.inputs.shape)]
+                part = replace(part, inputs=rows_of(places[0], part.inputs.shape), file=files[0])
+            else:
+                files = self._same_records([places[0], *places[2:]], len(part))
+                part = replace(part, inputs=self._side_by_side(files))
             parts.append(part)
+            digests = [files[0].sha256, file_sha256(places[1]), *(file.sha256 for file in files[1:])]
             read += [(place.name, digest) for place, digest in zip(places, digests, strict=True)]
         scalings = [
             scaling_of(part.inputs, pair[0], whole_numbers=self.whole_numbers and not self.arrays)
@@ -124,13 +124,13 @@ class Npy:
         labels = LABELS[self.task](column, self.classes, str(labels_place))
         return Part(inputs=inputs, labels=labels)
 
-    def _side_by_side(self, digests: Mapping[Path, str], count: int) -> Any:
-        """Files of the same records, by their sha256, as one row a record.
+    def _same_records(self, places: Sequence[Path], count: int) -> list[MappedFile]:
+        """Files of the same records, `(count, numbers of one)` each.
 
         Raises:
             DataError: one holds another number of records, no numbers, or numbers that the row cannot hold.
         """
-        arrays = {place: _open(place) for place in digests}
+        arrays = {place: _open(place) for place in places}
         are_whole = all(array.dtype.kind in "iub" for array in arrays.values())
         for place, array in arrays.items():
             if array.ndim == 0 or len(array) != count or array.dtype.kind not in "biuf":
@@ -139,13 +139,13 @@ class Npy:
                 raise DataError(f"{place} has type {array.dtype}; data.whole_numbers asks for integers")
             if array.dtype.kind != "f" and not are_whole:
                 refuse_large(array, str(place))
+        return [MappedFile.at(place, (count, int(np.prod(array.shape[1:])))) for place, array in arrays.items()]
+
+    def _side_by_side(self, files: Sequence[MappedFile]) -> SideBySide:
+        """Return the records of the files as one row a record."""
         scale = None if self.whole_numbers else (NO_SCALING.offset, NO_SCALING.unit)
-        parts = []
-        for place, array in arrays.items():
-            shape = (count, int(np.prod(array.shape[1:])))
-            file = MappedFile.at(place, shape, digests[place])
-            parts.append(RawArray(rows_of(place, shape), np.arange(count), scale, file))
-        return SideBySide(parts)
+        rows = [rows_of(Path(file.path), file.shape) for file in files]
+        return SideBySide([RawArray(raw, np.arange(len(raw)), scale, file) for raw, file in zip(rows, files, strict=True)])
 
 
 def _open(place: Path) -> Array:
