@@ -74,8 +74,8 @@ class MappedFile:
 
         A file of the same size and another stamp (touched, copied, restored, on another machine, or changed and its time put
         back) is read as a whole, once in each process, and is the same where its bytes are; that they were others for a while
-        in between is not seen then. A file that is cut short while its pages are read ends the process that reads (SIGBUS): this
-        tells before it does.
+        in between is not seen then. A file that is cut short while its pages are read ends the process that reads (SIGBUS):
+        this tells before it does.
         """
         try:
             is_same = self._is_same(_stamp(Path(self.path)))
@@ -109,7 +109,7 @@ def map_array(path: Path) -> NDArray[Any]:
 
 
 def _stamp(path: Path) -> Stamp:
-    """What the file is like now.
+    """Return what the file is like now.
 
     Whoever changes a file can put the time of its contents back, but not `st_ctime_ns`, which links and permissions move too.
     """

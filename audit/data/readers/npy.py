@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -141,7 +142,7 @@ class Npy:
                 refuse_large(array, str(place))
         return [MappedFile.at(place, (count, int(np.prod(array.shape[1:])))) for place, array in arrays.items()]
 
-    def _side_by_side(self, files: Sequence[MappedFile]) -> SideBySide:
+    def _side_by_side(self, files: Sequence[MappedFile]) -> Any:
         """Return the records of the files as one row a record."""
         scale = None if self.whole_numbers else (NO_SCALING.offset, NO_SCALING.unit)
         rows = [rows_of(Path(file.path), file.shape) for file in files]
