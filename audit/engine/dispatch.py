@@ -147,9 +147,9 @@ def _several(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor
     return several
 
 
-def _rows(records: Tensor) -> Tensor:
+def _rows(records: Tensor, rows: int = _ROWS) -> Tensor:
     """`(models * rows, ...)` records, different ones for each model as far as there are enough."""
-    indices = torch.arange(_MODELS * _ROWS, device=records.device) % len(records)
+    indices = torch.arange(_MODELS * rows, device=records.device) % len(records)
     return records.index_select(0, indices)
 
 
@@ -179,16 +179,30 @@ def _fast_disagreement(
     tolerance = _TOLERANCE.get(outputs.dtype, _COARSE)
     try:
         fast = TapeGradients(module, state)
-        with RowSelection(len(rows.inputs)) as selection:
-            own = fast.forward(rows.inputs)
-        if selection.operations:
-            names = ", ".join(sorted(selection.operations))
+        own, selections = _with_selections(fast, rows.inputs)
+        if selections:
+            names = ", ".join(sorted(selections))
             return f"it picks rows of a batch by their values ({names}), more of one model than of another"
         if not agree(own.unsqueeze(0), outputs.unsqueeze(0), tolerance):
             return "its forward pass treats a batch of several models unlike a batch of one"
         return _unlike_sums(fast, rows, gradients)
     except CODE_ERRORS as error:
         return str(error).partition("\n")[0]
+
+
+def _with_selections(fast: TapeGradients, inputs: Tensor) -> tuple[Tensor, set[str]]:
+    """Return what the models make of `inputs`, and the names of operations which picked rows of theirs by values.
+
+    A module's own constants may be as long as the batch by chance, so what is seen is looked for in a longer one, too.
+    """
+    with RowSelection(len(inputs)) as selection:
+        outputs = fast.forward(inputs)
+    if not selection.operations:
+        return outputs, set()
+    longer = _rows(inputs, _ROWS + 1)
+    with RowSelection(len(longer)) as again:
+        fast.forward(longer)
+    return outputs, selection.operations & again.operations
 
 
 def _by_loop(slow: LoopGradients, inputs: Tensor) -> Tensor:

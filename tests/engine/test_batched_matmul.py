@@ -67,3 +67,28 @@ def test_kept_gradients_of_any_shape_make_the_clipped_sum_of_plain_autograd(colu
                 sums[name] += gradient * (0.1 / norm).clamp(max=1.0)
         for slot in fast.layout.slots:
             torch.testing.assert_close(slot.view(total)[model], sums[slot.name], rtol=1e-10, atol=1e-13)
+
+
+def test_norms_by_gram_matrices_or_not_is_no_matter_of_the_models_beside() -> None:
+    """Of one model the gradients stay in the cache; were those of all counted, several models took the other way."""
+    module = Pooled(64, 64)
+    states = [{name: value.detach().expand(models, *value.shape).clone() for name, value in module.named_parameters()}
+              for models in (4, 1)]  # fmt: skip
+    inputs, labels, own = torch.randn(4 * 128, 20, 64, generator=STREAM), torch.arange(4 * 128) % 64, []
+    for state in states:
+        fast, count = TapeGradients(module, state), 128 * len(state["linear.bias"])
+        rows = Rows(inputs=inputs[:count], labels=labels[:count], mask=torch.ones(count // 128, 128, dtype=torch.bool))
+        clipping = fast.add_sum(rows, Clip(norm=0.1), torch.zeros_like(fast.flat))
+        assert clipping is not None
+        own.append(clipping.norms[0])
+    assert torch.equal(*own)
+
+
+@pytest.mark.parametrize(("positions", "width", "rows", "by_grams"), [
+    (1, 2, 16, True), (4, 64, 16, True), (64, 4, 16, False),
+    (20, 64, 128, False), (20, 64, 512, True),  # gradients of 128 rows stay in the cache, those of 512 do not
+])  # fmt: skip
+def test_gram_matrices_are_taken_where_they_cost_less(positions: int, width: int, rows: int, by_grams: bool) -> None:
+    module = Pooled(width, width)
+    fast = TapeGradients(module, {name: value.detach().unsqueeze(0) for name, value in module.named_parameters()})
+    assert fast.module.linear.takes_ghost(positions, width, rows) is by_grams  # type: ignore[union-attr, operator]
