@@ -9,10 +9,10 @@ from audit.core.errors import DataError
 from audit.data.members import MemberEvidence
 from audit.experiment.brought import RecordedOutputs, References, join
 from audit.experiment.model_answers import Answers
-from audit.stats.rank_evidence import likeness, separation
+from audit.stats.rank_evidence import likeness, neighbour_pairs, separation
 from audit.stats.scoring.signals import cross_entropy
 
-_AHEAD = 8.0  # standard errors, and twice as many as in the right order: labels alone make losses a little alike in both
+_AHEAD = 5.0  # standard errors and twice as many as in the right order, which chance gives once in 250,000
 _ADVICE = (
     "where records carry an index, column j of included and of recorded outputs is the record with index j; bring them into "
     "that order"
@@ -39,7 +39,8 @@ def refuse_members_first(
 
     In the wrong order every attack with references finds chance, and no figure shows why. Models that were asked here have
     their outputs in the right order, so their losses tell whether memberships are; recorded outputs, whether hard records are
-    hard to target and references alike. A refusal proves nothing, so bounds hold as without it.
+    hard to target and references alike. Both are asked within pairs of neighbours of one label: a trend along the records,
+    memberships in runs and labels alone look alike in either order. A refusal proves nothing, so bounds hold as without it.
 
     Args:
         references: as they were brought, before any reordering.
@@ -49,15 +50,17 @@ def refuse_members_first(
     if evidence.index is None or evidence.units is not None or np.array_equal(evidence.index, evidence.rows):
         return
     losses = _losses(models, labels)
+    has_classes = evidence.labels.ndim == 1 and evidence.labels.dtype.kind == "i"
+    pairs = neighbour_pairs(evidence.labels if has_classes else np.zeros_like(evidence.rows))
     if len(references.models):
-        fits = [separation(losses[1:], references.included[:, order]) for order in (evidence.index, evidence.rows)]
+        fits = [separation(losses[1:], references.included[:, order], pairs) for order in (evidence.index, evidence.rows)]
         agreement = "memberships fit the models' own losses"
     else:
         again = _losses(join(target, references.of(evidence.rows), evidence.inputs, labels), labels)
-        fits = [likeness(values[0], values[1:].mean(axis=0)) for values in (losses, again)]
+        fits = [likeness(values[0], values[1:].mean(axis=0), pairs) for values in (losses, again)]
         agreement = "records are as hard to the references as to the target"
     by_coins, by_rows = fits
-    if by_rows > by_coins + _AHEAD and by_rows > 2 * by_coins:
+    if by_rows > max(by_coins, 0.0) + _AHEAD and by_rows > 2 * by_coins:
         raise DataError(
             f"references are in the order members first, then nonmembers: so read, {agreement} ({by_rows:.0f} standard errors) "
             f"and far less in the order of the index ({by_coins:.1f}); {_ADVICE}"

@@ -1,4 +1,4 @@
-"""How clearly ranks tell two groups apart, or two lists of numbers alike, in standard errors."""
+"""How clearly pairs of neighbouring rows tell two groups apart, or two lists of numbers alike, by tests of signs."""
 
 from __future__ import annotations
 
@@ -7,30 +7,60 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 
-def separation(values: NDArray[np.float64], groups: NDArray[np.bool_]) -> float:
-    """By how many standard errors values of a group lie below the rest of their row, by Wilcoxon's ranks over all rows.
+def neighbour_pairs(labels: NDArray[np.generic]) -> NDArray[np.int64]:
+    """Disjoint pairs of rows with the same label, each the next such row after the other, `(pairs, 2)`.
+
+    What two lists share because both drift along the rows, or because both know the label, differs little within a pair.
 
     Args:
-        values: `(k, n)`; `groups` `(k, n)`, which of them belong to the group. Rows without both sides count nothing.
+        labels: `(n,)`.
 
-    >>> round(separation(np.array([[1.0, 2.0, 3.0, 4.0]]), np.array([[True, True, False, False]])), 3)
-    1.549
+    >>> neighbour_pairs(np.array([0, 1, 0, 1, 1, 1])).tolist()
+    [[0, 2], [1, 3], [4, 5]]
     """
-    total = variance = 0.0
-    for row, group in zip(values, groups, strict=True):
-        inside, outside = int(group.sum()), int((~group).sum())
-        total += inside * (len(row) + 1) / 2 - float(rankdata(row)[group].sum())
-        variance += inside * outside * (len(row) + 1) / 12
-    return float(total / variance**0.5) if variance else 0.0
+    pairs = []
+    for label in np.unique(labels):
+        rows = np.flatnonzero(labels == label)
+        pairs.append(rows[: len(rows) // 2 * 2].reshape(-1, 2))
+    return np.concatenate(pairs) if pairs else np.zeros((0, 2), np.int64)
 
 
-def likeness(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """By how many standard errors two lists `(n,)` rank the same things alike (Spearman); 0 where one is constant.
+def separation(values: NDArray[np.float64], groups: NDArray[np.bool_], pairs: NDArray[np.int64]) -> float:
+    """How clearly values of a group lie below those of the other group, within pairs, counting each pair once over all rows.
 
-    >>> likeness(np.arange(5.0), np.arange(5.0) ** 3)
-    2.0
+    Guarantee: at or above x with probability at most `exp(-x**2 / 2)` where the two of a pair are exchangeable, however the
+        rows depend on each other.
+
+    Args:
+        values: `(k, n)`; `groups` `(k, n)`, which of them belong to the group; `pairs` `(p, 2)`.
+
+    >>> values = np.array([[1.0, 2.0, 1.0, 2.0]])
+    >>> round(separation(values, values == 1, np.array([[0, 1], [2, 3]])), 3)
+    1.414
     """
-    ranks = np.stack([rankdata(first), rankdata(second)])
-    ranks -= ranks.mean(axis=1, keepdims=True)
-    scale = float(np.sqrt((ranks**2).sum(axis=1).prod()))
-    return float(ranks.prod(axis=0).sum()) / scale * (len(first) - 1) ** 0.5 if scale else 0.0
+    first, second = pairs.T
+    sides = groups[:, first].astype(np.int64) - groups[:, second]
+    return _signs((sides * np.sign(values[:, second] - values[:, first])).sum(axis=0))
+
+
+def likeness(one: NDArray[np.float64], two: NDArray[np.float64], pairs: NDArray[np.int64]) -> float:
+    """How clearly two lists `(n,)` rank the two of a pair alike, by differences of ranks.
+
+    Guarantee: at or above x with probability at most `exp(-x**2 / 2)` where the two of a pair are exchangeable in one of the
+        lists, whatever the second list is.
+
+    >>> rows = np.arange(4.0)
+    >>> round(likeness(rows, rows**3, np.array([[0, 1], [2, 3]])), 3)
+    1.414
+    """
+    differences = [ranks[pairs[:, 1]] - ranks[pairs[:, 0]] for ranks in (rankdata(one), rankdata(two))]
+    return _signs(np.prod(differences, axis=0))
+
+
+def _signs(values: NDArray[np.float64]) -> float:
+    """Their sum in units of the root of the sum of their squares: as large as x by chance rarely, where signs are random.
+
+    References: Hoeffding 1963, "Probability inequalities for sums of bounded random variables" (for given absolute values).
+    """
+    scale = float(np.sqrt((np.asarray(values, np.float64) ** 2).sum()))
+    return float(np.sum(values)) / scale if scale else 0.0

@@ -230,6 +230,29 @@ def test_an_index_that_is_no_column_of_the_references_is_refused() -> None:
         examine_outputs(view, included[0], Settings(certificates=0), index=index + 1000, references=references)
 
 
+@pytest.mark.parametrize(("form", "runs"), [("losses", True), ("logits", True), ("models", False)])
+def test_references_in_the_right_order_are_served_where_the_other_order_looks_alike(form: str, runs: bool) -> None:
+    """The first half of the records in each reference beside a strong leak, and models on sorted records."""
+    random = np.random.default_rng(4)
+    size, classes = 900, 3
+    labels = random.choice(classes, size, p=(0.8, 0.1, 0.1))
+    included = np.stack([draw_coins(size, 3), *([np.arange(size) < size // 2] * 4)])
+    hardness = np.zeros(size) if runs else np.sort(random.standard_normal(size))
+    leak = 4.0 if runs else 0.2
+    fit = 1.0 + hardness + 0.7 * random.standard_normal((5, size)) + leak * included - 1.5 * (labels > 0) * runs
+    logits = fit[..., None] * np.eye(classes)[labels] + np.eye(classes)[0] * runs
+    index = np.argsort(~included[0], kind="stable")
+    losses = signals.cross_entropy(logits, labels)
+    view = View.of(labels=labels[index], logits=logits[0, index]) if form != "losses" else View.of(losses=losses[0, index])
+    values: dict[str, Any] = {"logits": logits[1:], "losses": losses[1:]}
+    if form == "models":
+        values["models"] = [lambda x, row=row: row[x[:, 0].astype(int)] for row in logits[1:]]
+    references = References(included=included[1:], **{form: values[form]})
+    settings = Settings(certificates=0, scorers=("loss",))
+    inputs = index.astype(np.float32)[:, None]
+    assert examine_outputs(view, included[0][index], settings, inputs=inputs, index=index, references=references).report
+
+
 def test_references_that_tell_nothing_in_either_order_are_not_refused() -> None:
     _, included, _ = drawn()
     index = np.argsort(~included[0], kind="stable")
