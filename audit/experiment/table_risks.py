@@ -16,6 +16,7 @@ from audit.core.seeds import Seed
 from audit.core.table_risks import Closeness, SuccessRate, TableAudit, TableRisk
 from audit.stats.bounds import excess_success
 from audit.stats.bounds.binomial import rate_lower, rate_upper
+from audit.stats.shared_values import shared_values_tail
 
 LEAST_RECORDS = 20
 FEWEST_COLUMNS = 2
@@ -215,23 +216,27 @@ def _check_sizes(tables: TableTriple, settings: TableSettings) -> None:
 
 def shared_records(tables: TableTriple) -> tuple[int, int]:
     """Return how many control records equal a training record in every column, and how many training records another one."""
-    rows = np.concatenate([tables.training, tables.control])
-    rows = np.where(np.isnan(rows), np.inf, rows)  # a missing number equals a missing number; infinite ones were refused
-    codes = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
-    training, control = np.split(codes, [len(tables.training)])
-    counts = np.bincount(training, minlength=int(codes.max()) + 1)
+    training, control = _row_numbers(tables)
+    counts = np.bincount(training, minlength=1 + int(control.max()))
     return int((counts[control] > 0).sum()), int((counts[training] > 1).sum())
 
 
+def _row_numbers(tables: TableTriple) -> tuple[Array, Array]:
+    """Numbers of the training and the control records, equal where records are equal in every column."""
+    rows = np.concatenate([tables.training, tables.control])
+    rows = np.where(np.isnan(rows), np.inf, rows)  # a missing number equals a missing number; infinite ones were refused
+    numbers = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    return numbers[: len(tables.training)], numbers[len(tables.training) :]
+
+
 def _refuse_shared(tables: TableTriple) -> None:
-    """Raise `DataError` where more control records are training records than records equal each other by chance."""
-    shared, twins = shared_records(tables)
-    sizes = (len(tables.control), len(tables.training))
-    if shared and excess_success.fisher_tail((shared, twins), sizes) < IMPLAUSIBLE:
+    """Raise `DataError` where more values are in both tables than a random split of their records would put there."""
+    if shared_values_tail(*_row_numbers(tables)) < IMPLAUSIBLE:
+        shared, twins = shared_records(tables)
         raise DataError(
-            f"{shared} of {sizes[0]} control records equal a training record in every column, and only {twins} of {sizes[1]} "
-            "training records another one: the control has to be people that the table was made without; take these records "
-            "out of the control table"
+            f"{shared} of {len(tables.control)} control records equal a training record in every column, and {twins} of "
+            f"{len(tables.training)} training records another one, as no random split would have it: the control has to be "
+            "people that the table was made without; take these records out of the control table"
         )
 
 

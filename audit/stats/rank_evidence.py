@@ -26,7 +26,7 @@ def neighbour_pairs(labels: NDArray[np.generic]) -> NDArray[np.int64]:
 
 
 def separation(values: NDArray[np.float64], groups: NDArray[np.bool_], pairs: NDArray[np.int64]) -> float:
-    """How clearly values of a group lie below those of the other group, within pairs, counting each pair once over all rows.
+    """Return how clearly values of a group lie below those outside it, within pairs, each pair counted once over all rows.
 
     Guarantee: at or above x with probability at most `exp(-x**2 / 2)` where the two of a pair are exchangeable, however the
         rows depend on each other.
@@ -43,8 +43,8 @@ def separation(values: NDArray[np.float64], groups: NDArray[np.bool_], pairs: ND
     return _signs((sides * np.sign(values[:, second] - values[:, first])).sum(axis=0))
 
 
-def likeness(one: NDArray[np.float64], two: NDArray[np.float64], pairs: NDArray[np.int64]) -> float:
-    """How clearly two lists `(n,)` rank the two of a pair alike, by differences of ranks.
+def likeness(target: NDArray[np.float64], reference: NDArray[np.float64], pairs: NDArray[np.int64]) -> float:
+    """Return how clearly two lists `(n,)` rank the two of a pair alike, by differences of ranks.
 
     Guarantee: at or above x with probability at most `exp(-x**2 / 2)` where the two of a pair are exchangeable in one of the
         lists, whatever the second list is.
@@ -53,7 +53,7 @@ def likeness(one: NDArray[np.float64], two: NDArray[np.float64], pairs: NDArray[
     >>> round(likeness(rows, rows**3, np.array([[0, 1], [2, 3]])), 3)
     1.414
     """
-    differences = [ranks[pairs[:, 1]] - ranks[pairs[:, 0]] for ranks in (rankdata(one), rankdata(two))]
+    differences = [ranks[pairs[:, 1]] - ranks[pairs[:, 0]] for ranks in (rankdata(target), rankdata(reference))]
     return _signs(np.prod(differences, axis=0))
 
 

@@ -18,6 +18,7 @@ from audit.core.table_risks import TableAudit
 from audit.data.frames import read_table, with_exact_numbers
 from audit.experiment.table_risks import TableSettings, table_audit
 from audit.stats.bounds import excess_success
+from audit.stats.shared_values import shared_values_tail
 
 
 def people(count: int, random: np.random.Generator) -> pd.DataFrame:
@@ -182,7 +183,7 @@ def test_categories_that_are_numbers_are_the_same_beside_missing_cells() -> None
 def test_control_records_that_are_training_records_are_refused_and_few_are_told(tables: list[pd.DataFrame]) -> None:
     training, control, independent = tables
     mixed = pd.concat([training.head(40), control.iloc[40:]], ignore_index=True)
-    with pytest.raises(DataError, match="40 of 150 control records equal a training record in every column, and only 0 of 150"):
+    with pytest.raises(DataError, match="40 of 150 control records equal a training record in every column, and 0 of 150"):
         risks(independent, training, mixed)
     two = pd.concat([training.head(2), control.iloc[2:]], ignore_index=True)
     settings = TableSettings(attacks=50, splits=99)
@@ -194,6 +195,19 @@ def test_records_that_are_alike_by_nature_are_no_overlap() -> None:
     random = np.random.default_rng(1)
     coarse = [pd.DataFrame(random.integers(0, 4, (200, 3)), columns=list("abc")) for _ in range(3)]
     assert risks(*coarse).risks
+
+
+@pytest.mark.parametrize(("training", "control"), [(20, 1000), (100, 1000), (1000, 1000), (1000, 20)])
+def test_an_honest_split_is_no_overlap_however_often_records_repeat(training: int, control: int) -> None:
+    random = np.random.default_rng(2)
+    size = training + control
+    kinds = [random.integers(0, 8, size), np.arange(size) // 2, np.arange(size) // 10, np.minimum(random.zipf(1.5, size), size)]
+    for values in kinds:
+        splits = [random.permutation(values) for _ in range(40)]
+        assert min(shared_values_tail(split[:training], split[training:]) for split in splits) > 1e-4
+    copies = np.concatenate([np.arange(training), random.choice(training, min(training, control) // 2, False)])
+    tail = shared_values_tail(copies[:training], np.concatenate([copies[training:], np.arange(control // 2) + training]))
+    assert tail < 1e-6
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
