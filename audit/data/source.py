@@ -44,6 +44,7 @@ DAMAGE = (
 STANDARDISATION = "standardised with the mean and standard deviation of the train split"
 VOCABULARY = "categories taken from the files"
 _COPY_BYTES = 2**28
+_MOST_CLASSES = 2**31  # where the labels themselves decide: larger ones are no classes, and could wrap around as int64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -243,11 +244,11 @@ def class_labels(labels: Array, classes: int | None, location: str) -> Array:
             f"{location}: label {labels[first]} of {numbered(first)} is not an integer; expected classes 0, 1, 2, ... "
             "(for a continuous target set 'task: regression')"
         )
-    top = np.inf if classes is None else classes
+    top = _MOST_CLASSES if classes is None else classes
     outside = (labels < 0) | (labels >= top)
     if outside.any():
         first = int(np.flatnonzero(outside)[0])
-        range_text = "0 or above" if classes is None else f"in 0 .. {classes - 1}"
+        range_text = f"in 0 .. {top - 1}"
         raise DataError(
             f"{location}: label {labels[first]} of {numbered(first)} is out of range; expected classes {range_text}"
         )

@@ -507,3 +507,22 @@ output: {{formats: [json]}}
     assert done.returncode == 2, done.stderr
     assert "x.npy" in done.stderr and "Traceback" not in done.stderr
     assert not list((tmp_path / "out.partial" / "models").glob("*.safetensors")), "nothing made of changed records is kept"
+
+
+def test_of_several_files_the_damaged_one_is_named_and_none_stands_twice(tmp_path: Path) -> None:
+    spec = write(tmp_path, np.zeros((300, 2)), train=200, pool=50)
+    values = np.zeros((300, 3), np.float32)
+    values[13, 1] = np.nan
+    np.save(tmp_path / "b.npy", values)
+    with pytest.raises(DataError, match=r"b.npy has values that are NaN.*record 14"):
+        load({**spec, "arrays": ["b.npy"]}, SEED)
+    with pytest.raises(DataError, match="name one file twice"):
+        load({**spec, "arrays": ["./x.npy"]}, SEED)
+
+
+@pytest.mark.parametrize("label", [np.uint64(2**63), np.float64(1e300), np.int64(2**40)], ids=["wraps", "float", "large"])
+def test_a_label_that_numbers_no_class_is_refused(label: np.generic, tmp_path: Path) -> None:
+    spec = write(tmp_path, np.zeros((300, 2)), train=200, pool=50)
+    np.save(tmp_path / "y.npy", np.full(300, label))
+    with pytest.raises(DataError, match=r"label .* of record 1 .* is out of range"):
+        load(spec, SEED)

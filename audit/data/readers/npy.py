@@ -22,7 +22,6 @@ from audit.data.source import (
     DAMAGE,
     NO_SCALING,
     Part,
-    Scaling,
     Source,
     combined_digests,
     locate,
@@ -97,7 +96,7 @@ class Npy:
             part = self._part(*places[:2])
             if len(places) == 2:
                 files = [MappedFile.at(places[0], part.inputs.shape)]
-                part = replace(part, inputs=rows_of(places[0], part.inputs.shape), file=files[0])
+                part = replace(part, inputs=_rows(files[0]), file=files[0])
             else:
                 files = self._same_records([places[0], *places[2:]], len(part))
                 part = replace(part, inputs=self._side_by_side(files))
@@ -111,8 +110,6 @@ class Npy:
         names = [pair[0] for pair in pairs]
         classes = (self.classes or None) if self.task == "classification" else 0
         source = source_of(f"npy {', '.join(names)}", names, combined_digests(read), parts, scalings, classes=classes)
-        for part, scaling, name in zip(parts, scalings, names, strict=True):
-            _refuse_values(part.inputs, scaling, str(locate(self.root, name)))
         return source
 
     def _part(self, place: Path, labels_place: Path) -> Part:
@@ -132,6 +129,8 @@ class Npy:
             DataError: one holds another number of records, no numbers, or numbers that the row cannot hold.
         """
         arrays = {place: _open(place) for place in places}
+        if len(arrays) < len(places):
+            raise DataError(f"data.path and data.arrays name one file twice: {', '.join(map(str, places))}; name it once")
         are_whole = all(array.dtype.kind in "iub" for array in arrays.values())
         for place, array in arrays.items():
             if array.ndim == 0 or len(array) != count or array.dtype.kind not in "biuf":
@@ -145,7 +144,7 @@ class Npy:
     def _side_by_side(self, files: Sequence[MappedFile]) -> Any:
         """Return the records of the files as one row a record."""
         scale = None if self.whole_numbers else (NO_SCALING.offset, NO_SCALING.unit)
-        rows = [rows_of(Path(file.path), file.shape) for file in files]
+        rows = [_rows(file) for file in files]
         return SideBySide([RawArray(raw, np.arange(len(raw)), scale, file) for raw, file in zip(rows, files, strict=True)])
 
 
@@ -167,19 +166,25 @@ def _open(place: Path) -> Array:
         ) from error
 
 
-def _refuse_values(inputs: Array, scaling: Scaling, location: str) -> None:
-    """Raise `DataError` naming the first record with a value that is not finite as float32, some records at a time."""
-    if inputs.dtype.kind != "f" or scaling.whole:
-        return
+def _rows(file: MappedFile) -> Any:
+    """Return the records of a file.
+
+    Raises:
+        DataError: a value is not finite as float32; it names the first such record, and reads some records at a time.
+    """
+    inputs = rows_of(Path(file.path), file.shape)
+    if inputs.dtype.kind != "f":
+        return inputs
     for start in range(0, len(inputs), _ROWS):
-        part = scale_numbers(inputs[start : start + _ROWS], (scaling.offset, scaling.unit))
+        part = scale_numbers(inputs[start : start + _ROWS], (NO_SCALING.offset, NO_SCALING.unit))
         bad = ~np.isfinite(part)
         if bad.any():
             row = start + int(np.argwhere(bad)[0][0])
             raise DataError(
-                f"{location} has values that are NaN, infinite or too large for float32, the first in {numbered(row)}; "
+                f"{file.path} has values that are NaN, infinite or too large for float32, the first in {numbered(row)}; "
                 "remove or repair those records"
             )
+    return inputs
 
 
 PLUGIN = Npy
