@@ -46,9 +46,9 @@ def reproduce(report: AuditReport) -> Section:
     columns = (Column(title=say("page.item"), share=0.24), Column(title=say("page.value"), share=0.76))
     blocks: list[Block] = [Table(caption="", columns=columns, rows=tuple(rows), small=True)]
     given_settings = settings(report)
-    blocks += [Heading(text=say("page.configuration"))] if given_settings is not None or report.config else []
-    blocks += _origins(report) if report.config else []
-    blocks += [given_settings] if given_settings is not None else []
+    configuration = _origins(report) if report.config else []
+    configuration += [given_settings] if given_settings is not None else []
+    blocks += [Heading(text=say("page.configuration")), *configuration] if configuration else []
     return Section(title=say("page.how_to_reproduce_and_verify"), blocks=tuple(blocks))
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pypdf
 import pytest
 
 import audit
+import reports
 from attacks.tables import neighbours, singling_out
 from attacks.tables.columns import of_frames
 from audit.cli.app import answer
@@ -151,7 +155,6 @@ def test_the_command_prints_and_gates(tables: list[pd.DataFrame], tmp_path: Path
 
 
 def test_the_report_says_it_and_reads_back(tables: list[pd.DataFrame]) -> None:
-    import reports
     from reports.formats.json import from_json, to_json
     from reports.pages.document import sections
     from reports.pages.terms import texts
@@ -187,7 +190,12 @@ def test_control_records_that_are_training_records_are_refused_and_few_are_told(
         risks(independent, training, mixed)
     two = pd.concat([training.head(2), control.iloc[2:]], ignore_index=True)
     settings = TableSettings(attacks=50, splits=99)
-    assert "2 of 150 control records equal" in audit.table_risks(independent, training, two, settings=settings).notes[0]
+    report = audit.table_risks(independent, training, two, settings=settings)
+    assert "2 of 150 control records equal" in report.notes[0]
+    with pypdf.PdfReader(io.BytesIO(reports.render(report, ["pdf"])["report.pdf"])) as document:
+        printed = " ".join(" ".join(page.extract_text() for page in document.pages).split())
+    assert "2 of 150 control records equal a training record" in printed
+    assert not re.search(r"Configuration(?!, sha256)", printed)
     assert not audit.table_risks(independent, training, control, settings=settings).notes
 
 

@@ -24,6 +24,8 @@ from audit.core.errors import ConfigError
 from audit.core.protocols import MechanismSetting
 from audit.core.results import AuditReport
 from audit.core.secret_units import SecretScorer
+from audit.experiment import brought, inspected, model_answers
+from audit.experiment.accuracy_remarks import LIKE_SIDES
 from audit.mechanisms import federated
 from reports.formats import _glyphs, html, json, pdf
 from reports.formats import figures as drawings
@@ -147,6 +149,31 @@ def test_what_reports_record_is_translated_part_by_part() -> None:
         assert recorded("nobody ever translated this") == "nobody ever translated this"
         assert say("cover.inside", family=say("family.dp_sgd")) == "在泊松抽样的 DP-SGD 族内"
     assert recorded("250 taken, 250 accounted") == "250 taken, 250 accounted"
+
+
+REMARKS = (
+    "2 of 150 control records equal a training record in every column (3 of 140 training records equal another one). If these "
+    "are the same people, take them out of the control table: they make the risks look smaller.",
+    model_answers._FROM_PROBABILITIES,
+    model_answers._ONE_OUTPUT.format("logit"),
+    model_answers._ONE_OUTPUT.format("probability"),
+    model_answers._REGRESSION,
+    model_answers._SEVERAL,
+    model_answers._TOKENS,
+    brought._CHANGING,
+    inspected.DEPENDENT_NOTE,
+    inspected.BIASED_NOTE,
+    inspected.SPLIT_NOTE,
+    f"The model is right on 99.0% of the members and 98.0% of the nonmembers: {LIKE_SIDES}. If nonmembers were split from the "
+    "training records after training, no figure here says anything; give records that the model was never trained on. If they "
+    "are such records, the model generalises.",
+)
+
+
+@pytest.mark.parametrize("remark", REMARKS)
+def test_remarks_on_a_model_or_a_table_that_somebody_brings_are_translated(remark: str) -> None:
+    with speaking("zh"):
+        assert ENGLISH_WORDS.findall(recorded(remark)) == []
 
 
 @pytest.mark.parametrize("unit", federated.UNITS)
