@@ -44,9 +44,10 @@ def test_a_batch_is_the_records_whose_coins_fell() -> None:
         np.testing.assert_array_equal(block.sizes(within), coins[step].sum(1).numpy())
 
 
-def test_rare_members_are_read_off_their_distances() -> None:
+@pytest.mark.parametrize("canaries", [0, 40])
+def test_rare_members_are_read_off_their_distances(canaries: int) -> None:
     law = Law(population=997, rate=0.03)
-    source = sampler(law)
+    source = sampler(law, canaries)
     blocks = [source.block(), source.block()]
     numbers = CounterStreams(SEEDS, CPU)._numbers(torch.arange(2 * law.block_steps), 0, 400)
     for step in (0, 7, law.block_steps, 2 * law.block_steps - 1):

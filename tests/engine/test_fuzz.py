@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import Repeated, dp_sgd, sgd
@@ -66,3 +67,19 @@ def test_random_modules_of_todays_parts_train_like_the_slow_loop(seed: int) -> N
 def test_random_modules_of_todays_parts_that_mix_records_are_refused_under_privacy(seed: int) -> None:
     with pytest.raises(UnsupportedMechanism, match="other records of the batch"):
         compare(seed, True, dp_sgd(noise_multiplier=0.0, clip_norm=1.0, sample_rate=0.2, steps=3), parts=True)
+
+
+@pytest.mark.parametrize(("seed", "kind"), [(0, Tensor), (3, dict)])
+def test_records_in_two_tensors_reach_random_modules_by_name_or_in_a_dictionary(
+    seed: int, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds: set[type] = set()
+    forward = fuzz.Several.forward
+
+    def noted(self: fuzz.Several, left: Tensor | dict[str, Tensor], right: Tensor | None = None) -> Tensor:
+        kinds.add(dict if isinstance(left, dict) else Tensor)
+        return forward(self, left, right)
+
+    monkeypatch.setattr(fuzz.Several, "forward", noted)
+    compare(seed, False, sgd(sample_rate=0.2, steps=1), parts=True)
+    assert kinds == {kind}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,12 @@ from torch.nn import functional as F
 from audit.core.errors import ExecutionMismatch
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.engine.dp_options import Technique
+from audit.engine.dropout_streams import GeneratorDraws
 from audit.engine.ensemble import train
 from audit.engine.layers import MatrixLayer, Use
 from audit.engine.layers_elementwise import DropoutLayer
 from audit.engine.per_model_loop import LoopGradients
-from audit.engine.schedule import ScheduleSettings
+from audit.engine.schedule import ScheduleSettings, arrange
 from tests.engine import cases
 
 NOISY = dp_sgd(noise_multiplier=1.0, clip_norm=0.2, sample_rate=0.3, steps=5)
@@ -121,3 +123,25 @@ def test_dropout_whose_draws_reach_another_record_is_caught(monkeypatch: pytest.
     monkeypatch.setattr("audit.engine.model_trial.loop_reason", lambda *_: None)
     with pytest.raises(ExecutionMismatch, match=r"step 3, .*differs from plain autograd's"):
         train(job("layer", NOISY), cases.silent, ScheduleSettings(dtype=torch.float64))
+
+
+def test_passes_of_a_step_go_on_in_the_streams_of_their_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No mask is drawn twice: not in a narrow pass behind the first one, not in another step, not by another model."""
+    first_numbers: list[float] = []
+    uniforms = GeneratorDraws.uniforms
+
+    def noted(self: GeneratorDraws, shape: Sequence[int]) -> Tensor:
+        numbers = uniforms(self, shape)
+        first_numbers.extend(numbers.view(2, -1)[:, 0].tolist())
+        return numbers
+
+    monkeypatch.setattr(GeneratorDraws, "uniforms", noted)
+    monkeypatch.setattr("audit.engine.chunk.can_repeat", lambda _: False)  # a recomputation draws again, on purpose
+    mechanism = sgd(sample_rate=0.5, steps=3)
+    spec = {"factory": "tests.engine.cases:dropping", "arguments": {"raw": False}}
+    job = cases.job(mechanism, model=spec, data=cases.dataset((5,), train=90), models=2)
+    arranged = arrange(job, ScheduleSettings(rows=16))
+    assert not arranged.sequential
+    first_numbers.clear()  # those of the trial
+    train(job, cases.silent, ScheduleSettings(rows=16))
+    assert len(first_numbers) >= 2 * 3 * 3 and len(set(first_numbers)) == len(first_numbers)
