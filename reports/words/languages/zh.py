@@ -1245,12 +1245,12 @@ RECORDED = {
         "look smaller"
     ): (
         "{control} 条对照记录中有 {shared} 条在每一列上都与某条训练记录相同（{training} 条训练记录中有 {twins} 条与另一条"
-        "相同）。若这些是同一批人，请从对照表中删去：它们使风险看起来更小"
+        "相同）。若这些是同一批人，请从对照表中删去：它们使风险看似更小"
     ),
     (
         "The target gives probabilities; their logarithms were taken for logits. Rounding to 0 and 1 hides differences that "
         "logits show"
-    ): "目标模型给出概率；取其对数作为 logit。舍入到 0 与 1 会掩盖 logit 显示的差异",
+    ): "目标模型给出概率；取其对数作为 logit。取整为 0 与 1 会掩盖 logit 显示的差异",
     "The target gives one number a record; it was taken for the {form} of class 1 against class 0": (
         "目标模型对每条记录给出一个数；将其视为类别 1 相对类别 0 的{form}"
     ),
@@ -1259,7 +1259,7 @@ RECORDED = {
     (
         "The target gives numbers and y holds no classes: a regression. Attacks compare the logarithm of the squared error, "
         "which is the same in every unit up to a constant"
-    ): "目标模型给出数值，且 y 不含类别：这是回归。攻击比较平方误差的对数，它在任何单位下只差一个常数",
+    ): "目标模型给出数值，且 y 不含类别：这是对数值的预测。攻击比较平方误差的对数，它在任何单位下只差一个固定值",
     "y holds several labels a record; attacks compare the binary cross-entropy, added up over labels": (
         "y 中每条记录有多个标签；攻击比较二元对数损失，对各标签求和"
     ),
@@ -1274,15 +1274,15 @@ RECORDED = {
         "nonmembers were split from the training records after training, no figure here says anything; give records that the "
         "model was never trained on. If they are such records, the model generalises"
     ): (
-        "模型在成员上的正确率为 {members}，在非成员上为 {nonmembers}：两侧看起来都用于训练。若非成员是训练之后从训练记录中"
-        "划分出来的，则此处任何数字都不说明问题；请给出模型从未用于训练的记录。若它们正是这样的记录，则说明模型能够泛化"
+        "模型在成员上的正确率为 {members}，在非成员上为 {nonmembers}：两侧看似都用于训练。若非成员是训练之后从训练记录中"
+        "划分出来的，则此处任何数字都不说明任何事；请给出模型从未用于训练的记录。若它们正是这样的记录，则模型对新记录同样有效"
     ),
     (
         "The references were trained on records that follow the target's coins, as where every record is in exactly half of "
         "all models: attacks that compare could tell the coins from the references alone, so no epsilon follows. Train "
         "references on independent coins, or leave them out for an epsilon from the target alone"
     ): (
-        "参考模型的训练记录取决于目标模型的硬币，例如每条记录恰在一半的模型中：作比较的攻击仅凭参考模型即可推知硬币，因此得不出"
+        "参考模型的训练记录取决于目标模型的硬币，例如每条记录正好在一半的模型中：作比较的攻击仅凭参考模型即可推知硬币，因此得不出"
         " ε。请用独立的硬币训练参考模型，或不使用参考模型，仅由目标模型得出 ε"
     ),
     (
@@ -1290,7 +1290,7 @@ RECORDED = {
         "added, and {about}"
     ): "{users} 个用户各由一枚硬币决定其全部记录（每个用户至多 {records} 条）；同一用户各记录的得分相加，{about}",
     ("bounds are converted from a group of {records} records to one record"): "界由 {records} 条记录的组换算为一条记录",
-    "bounds are about adding or removing a user with all records": "界针对加入或移除一个用户及其全部记录",
+    "bounds are about adding or removing a user with all records": "界针对加入或删去一个用户及其全部记录",
     "The target was trained here, on the members, by the function that trained its references": (
         "目标模型在此处用成员训练，所用函数与训练参考模型的函数相同"
     ),
