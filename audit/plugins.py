@@ -75,11 +75,14 @@ def find(package: str, kind: str, location: str | None = None) -> type[Any]:
     """Return the class that `kind` names in `package`; `location` stands for the package in messages.
 
     Raises:
-        ConfigError: there is none; names the nearest.
+        ConfigError: there is none, with the nearest name; or somebody else's is no class.
     """
     check_name(package, kind, location)
     if ":" in kind:
-        plugin_class: type[Any] = foreign(kind)
+        plugin_class = foreign(kind)
+        if not isinstance(plugin_class, type):  # not called, whatever it is
+            form = type(plugin_class).__name__
+            raise ConfigError(f"{location or package}: '{kind}' is a {form}; expected a class, whose fields are the keys")
         return plugin_class
     plugin: type[Any] = importlib.import_module(f"{package}.{kind}").PLUGIN
     return plugin

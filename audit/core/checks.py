@@ -49,6 +49,21 @@ def noise(value: float, name: str) -> float:
     return value
 
 
+def single(value: float, name: str) -> float:
+    """`value` itself, or `ConfigError` unless it is 0 or a number above it that float32 can compute with."""
+    nonnegative(value, name)
+    if value > 0 and not 1e-30 <= float(value) <= 1e30:
+        raise ConfigError(f"{name} is {value}; expected a number from 1e-30 to 1e30, which float32 can compute with")
+    return value
+
+
+def clipped_noise(clip_norm: float, noise_multiplier: float | None) -> None:
+    """Raise `ConfigError` unless float32 can compute with the clip norm, and with the noise where that is given."""
+    single(positive(clip_norm, "clip_norm"), "clip_norm")
+    if noise_multiplier is not None:
+        single(noise(noise_multiplier, "noise_multiplier") * clip_norm, "noise_multiplier times clip_norm")
+
+
 def confidence(value: float) -> float:
     """`value` itself, or `ConfigError` unless it lies in (0, 1) and is not an error rate by its looks.
 

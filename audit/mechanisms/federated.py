@@ -79,7 +79,7 @@ class Federated:
     record_rate: float | None = None
 
     def __post_init__(self) -> None:
-        checks.positive(self.clip_norm, "clip_norm")
+        checks.clipped_noise(self.clip_norm, self.noise_multiplier)
         if self.clients < 1:
             raise ConfigError(f"clients is {self.clients}; expected at least 1")
         checks.choice(self.noise, "noise", PLACES)

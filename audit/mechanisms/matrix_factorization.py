@@ -40,7 +40,7 @@ class BandedMatrixFactorization:
     bands: int | None = None
 
     def __post_init__(self) -> None:
-        checks.positive(self.clip_norm, "clip_norm")
+        checks.clipped_noise(self.clip_norm, self.noise_multiplier)
         if (self.noise_multiplier is None) == (self.target_epsilon is None):
             raise ConfigError("matrix_factorization takes exactly one of noise_multiplier and target_epsilon")
         if self.bands is not None:

@@ -27,11 +27,11 @@ def rate_factor(schedule: str, warmup: int, step: int, steps: int) -> float:
 
 def check_common(learning_rate: float, weight_decay: float, schedule: str, warmup: int) -> None:
     """Raise `ConfigError` where a value that all optimisers take is out of range."""
-    checks.positive(learning_rate, "optimizer.learning_rate")
+    checks.single(checks.positive(learning_rate, "optimizer.learning_rate"), "optimizer.learning_rate")
     checks.choice(schedule, "optimizer.schedule", SCHEDULES)
     if warmup < 0:
         raise ConfigError(f"optimizer.warmup is {warmup}; expected a number of steps of at least 0")
-    checks.nonnegative(weight_decay, "optimizer.weight_decay")
+    checks.single(weight_decay, "optimizer.weight_decay")
 
 
 def check_share(value: float, name: str) -> None:

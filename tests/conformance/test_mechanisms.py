@@ -9,6 +9,7 @@ import pytest
 from audit import plugins
 from audit.core import event_reading
 from audit.core.adjacency import Adjacency
+from audit.core.errors import ConfigError
 from audit.core.event_forms import decode, encode
 from audit.core.protocols import Mechanism, MechanismSetting
 
@@ -40,3 +41,15 @@ def test_the_event_is_what_was_asked_for(name: str) -> None:
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_trainer_is_named(name: str) -> None:
     assert plugins.find(PACKAGE, name).trainer in plugins.names(plugins.FOLDERS["trainers"])
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("option", [{"clip_norm": 1e300}, {"clip_norm": 1e-300}, {"noise_multiplier": 1e60}])
+def test_numbers_that_float32_cannot_compute_with_are_refused(name: str, option: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match=r"clip_norm is .*float32"):
+        plugins.build(PACKAGE, {"kind": name, **OPTIONS[name], **option})
+
+
+def test_a_function_in_the_place_of_a_class_is_not_called() -> None:
+    with pytest.raises(ConfigError, match=r"'os:_exit' is a .*function.*; expected a class"):
+        plugins.build(PACKAGE, {"kind": "os:_exit", "status": 7})

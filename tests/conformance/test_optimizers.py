@@ -49,7 +49,17 @@ def test_the_path_is_that_of_torch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("option", [{"learning_rate": 0.0}, {"weight_decay": -1.0}, {"schedule": "cosin"}, {"warmup": -1}])
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"learning_rate": 0.0},
+        {"learning_rate": 1e308},
+        {"weight_decay": -1.0},
+        {"weight_decay": 1e39},
+        {"schedule": "cosin"},
+        {"warmup": -1},
+    ],
+)
 def test_values_out_of_range_are_named(name: str, option: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=f"optimizer.{next(iter(option))}"):
         built(name, **option)
