@@ -43,6 +43,19 @@ def test_group_norm_of_nearly_equal_numbers_is_as_exact_as_of_any(offset: float)
         assert float((slot.view(own.unsqueeze(0))[0] - part).abs().max()) < 1e-6 * largest, slot.name
 
 
+def test_group_norm_of_a_deviation_below_the_rounding_of_the_mean() -> None:
+    """Numbers 1/128 apart near 100,000, where a float is 1/128 from the next: their mean is none of them."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.GroupNorm(1, 2), nn.Conv2d(2, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(64, 3))
+    inputs, labels = 100_000.0 + torch.randint(0, 3, (8, 2, 6, 6)) / 128.0, torch.arange(8) % 3
+    own, _ = compiled_sum(module, inputs, labels, None)
+    loss = F.cross_entropy(module.double()(inputs.double()), labels, reduction="sum")
+    parts = torch.autograd.grad(loss, list(module.parameters()))
+    largest = max(float(part.abs().max()) for part in parts)
+    for slot, part in zip(Layout.of(module).slots, parts, strict=True):
+        assert float((slot.view(own.unsqueeze(0))[0] - part).abs().max()) < 1e-5 * largest, slot.name
+
+
 @pytest.mark.parametrize("kind", ["alike", "tanh", "normalised"])
 def test_a_contribution_stays_within_the_clip_norm_where_all_rounding_goes_one_way(kind: str) -> None:
     """Equal numbers are rounded alike: nothing averages out in a sum of their squares."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -193,6 +194,32 @@ def test_a_model_that_diverged_is_not_blamed_and_hides_no_neighbour() -> None:
     kept["scale"] = 1.1
     with pytest.raises(ExecutionMismatch, match="sums that differ"):
         graphs.run(work, torch.arange(8), torch.ones(2, 4, dtype=torch.bool))
+
+
+@pytest.mark.parametrize(("scale", "short", "refused"), [
+    (1.0, False, False), (1.01, False, True), (1.01, True, False), (1.1, True, True), (float("nan"), False, True),
+])  # fmt: skip
+def test_a_repeated_pass_is_held_to_the_rounding_of_its_products(scale: float, short: bool, refused: bool) -> None:
+    """The capture has another scale than the passes as they are."""
+    total, kept = torch.zeros(2, 3), {"scale": 1.0}
+
+    def work(rows_at: torch.Tensor, mask: torch.Tensor) -> None:
+        total.add_(rows_at.view(2, -1).sum(1, keepdim=True) * kept["scale"])
+
+    def capture(launch: Callable[[], None]) -> Callable[[], None]:
+        kept["scale"] = scale
+        replay = record(launch)
+        kept["scale"] = 1.0
+        total.zero_()
+        return replay
+
+    graphs = GraphedSums(total, short=short, capture=capture)
+    mask = torch.ones(2, 4, dtype=torch.bool)
+    for _ in range(2):
+        graphs.run(work, torch.arange(8), mask)
+    total.zero_()
+    with pytest.raises(ExecutionMismatch, match="sums that differ") if refused else nullcontext():
+        graphs.run(work, torch.arange(8), mask)
 
 
 def test_a_capture_that_fails_says_so_and_memory_that_ran_out_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
