@@ -19,7 +19,6 @@ from audit.engine.clip_check import Recomputation
 from audit.engine.clipping import Clip, Clipping, Gradients, Rows, stacked_state
 from audit.engine.compiled_gradients import CompiledGradients, compiled_gradients
 from audit.engine.compiled_noise import compiled_noise
-from audit.engine.correlated_noise import CorrelatedNoise, Encoder
 from audit.engine.counter_batches import CounterSampler, DeviceBlock
 from audit.engine.counter_streams import CounterStreams
 from audit.engine.cyclic_batches import CyclicSampler
@@ -38,6 +37,7 @@ from audit.engine.noise import NoiseSource, noise_of
 from audit.engine.optimizing import start_optimizer
 from audit.engine.sampling import Block, EnsembleSampler, Law
 from audit.engine.schedule import Arrangement
+from audit.engine.step_noise import StepNoise
 from audit.models.build import starting
 
 
@@ -63,8 +63,7 @@ class Chunk:
         self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.sample_rate)
         self.recomputation: Recomputation | None = None
         self.models = self._initial(arrangement)
-        # one step's sum, the same with noise, and the noise: kept, as fresh memory costs more than what is done in it
-        self.total, self.noisy, self.noise_buffer = (torch.zeros_like(self.models.flat) for _ in range(3))
+        self.total = torch.zeros_like(self.models.flat)  # one step's sum
         self.optimizer = start_optimizer(job, job.steps, self.models.layout)
         self.copies = technique.copies
         self.counters = arrangement.counters
@@ -86,12 +85,12 @@ class Chunk:
         if job.canaries.are_gradients:
             scale = 1.0 if self.private is None else self.private.clip_norm
             self.canaries = PlantedGradients(job.canaries, self.models.layout, self.models.flat, scale)
-        self.noise: NoiseSource | None = None
-        self.encoder = Encoder(technique.encoder) if technique.encoder else None
-        self.digests = None if self.encoder is None else BatchDigests(self.included, self.law.population, job.steps)
+        self.cycles = bool(technique.encoder)
+        self.digests = BatchDigests(self.included, self.law.population, job.steps) if self.cycles else None
+        self.noise: StepNoise | None = None
         if self.private is not None:
-            streams = self._noise_source(tuple(seed.child("noise") for seed in self.seeds))
-            self.noise = CorrelatedNoise(streams, technique.encoder) if technique.encoder else streams
+            source = self._noise_source(tuple(seed.child("noise") for seed in self.seeds))
+            self.noise = StepNoise(source, self.private, self.adaptive, technique.encoder, self.models.flat)
 
     def _noise_source(self, seeds: tuple[Seed, ...]) -> NoiseSource:
         if isinstance(self.models, CompiledGradients) and not self.counters:
@@ -149,9 +148,9 @@ class Chunk:
 
     def _sampler(self) -> EnsembleSampler | CyclicSampler | CounterSampler:
         seeds, as_gradients = tuple(seed.child("batches") for seed in self.seeds), self.canaries is not None
-        if self.encoder is None and self.counters:
+        if not self.cycles and self.counters:
             return CounterSampler(self.law, seeds, self.included, as_gradients=as_gradients, device=self.device)
-        if self.encoder is None:
+        if not self.cycles:
             return EnsembleSampler(self.law, seeds, self.included, as_gradients=as_gradients)
         return CyclicSampler(self.law, seeds, self.included, cycle=round(1 / self.law.rate), as_gradients=as_gradients)
 
@@ -173,7 +172,7 @@ class Chunk:
         measurements.batch_sizes[:, step] = block.sizes(within)
         if self.digests is not None and isinstance(block, Block):
             self.digests.add(block, within, step)
-        noisy = self._noisy(total, measurements.noise_norms[step])
+        noisy = total if self.noise is None else self.noise.add(total, measurements.noise_norms[step])
         if self.adaptive is not None:
             self.adaptive.step()
         products = None
@@ -190,25 +189,6 @@ class Chunk:
             self.models.begin_counted(self.dropout, place)
         elif self.models.random and place.first == 0:
             self.models.begin([seed.child("dropout", place.step) for seed in self.seeds])
-
-    def _noisy(self, total: Tensor, noise_norms: Tensor) -> Tensor:
-        """`total` with noise; the norm of what was really added, at the first clip norm, goes to `noise_norms` `(N,)`.
-
-        Of correlated noise the norm of what the encoder makes of it, which is what was accounted for.
-        """
-        if self.private is None or self.noise is None:
-            return total
-        if self.adaptive is None:
-            scale = self.private.noise_multiplier * self.private.clip_norm
-            noisy = torch.add(total, self.noise.step(), alpha=scale, out=self.noisy)
-            noise = torch.sub(noisy, total, out=self.noise_buffer)
-            torch.linalg.vector_norm(noise if self.encoder is None else self.encoder.apply(noise), dim=1, out=noise_norms)
-            return noisy
-        norms = self.adaptive.norms
-        noisy = torch.add(total, self.noise.step() * (self.adaptive.multiplier * norms), out=self.noisy)
-        difference = torch.sub(noisy, total, out=self.noise_buffer).mul_(self.private.clip_norm / norms)
-        torch.linalg.vector_norm(difference, dim=1, out=noise_norms)
-        return noisy
 
     def _add_records(self, at: tuple[int, int], total: Tensor, measurements: Measurements) -> None:
         """Adds the (clipped) gradients of the sampled records of a step, given by its number in the run and in the block."""
