@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from audit.cli import gates, options, own_code
 from audit.cli.model_files import ModelFiles
 from audit.cli.options import SEED_VARIABLE
-from audit.cli.printing import AsJson
+from audit.cli.printing import AsJson, print_plain
 from audit.cli.references import ReferenceOptions
 from audit.cli.targets import ReaderOptions, guess_kind
 from audit.core import files
@@ -108,7 +108,10 @@ def model(
     with reference_options.open(reference_kind, readers) as reference_models, own_code.prints_aside():
         result = model_files.inspect(replace(settings, model=model_files.description), reference_models)
     extra_files = {"scores.parquet": _table(result), run_folder.RECORD_KEY: settings.names.text}
-    return deliver.finish(gates.gated(result.report, limits), folder, as_json, USUAL_FORMATS, extra_files)
+    code = deliver.finish(gates.gated(result.report, limits), folder, as_json, USUAL_FORMATS, extra_files)
+    if not as_json:
+        print_plain(*(f"{name} ranks these records as {shown} does" for name, shown in result.repeats.items()))
+    return code
 
 
 def _coin_seed(number: int | None, file: Path | None) -> int | None:

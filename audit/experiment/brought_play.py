@@ -46,7 +46,7 @@ def brought_play(
     for name, scorer in brought_scorers(settings).items():
         reason = unserved_reason(scorer, models, signals)
         if reason and (settings.scorers is not None or name in provers):
-            raise ConfigError(f"scorer '{name}' {reason}: use loss, give references, or `audit run`")
+            raise ConfigError(f"scorer '{name}' {reason}; {_advice(scorer, signals)}")
         if by_coins and name in provers and NonmemberMedians.key in scorer.needs.keys:
             raise ConfigError(
                 f"scorer '{name}' knows which other records are nonmembers, that is, their coins, so no epsilon follows from "
@@ -80,8 +80,15 @@ def unserved_reason(scorer: Attack, models: int, names: Set[str]) -> str:
     """Return why a scorer cannot be run on so many models, target included, of which so much is released; "" if it can."""
     if scorer.needs.references < models and scorer.needs.of(names) is not None:
         return ""
+    if scorer.needs.of(names) is not None:
+        return f"needs {scorer.needs.references} reference models and {models - 1} were given"
     signals = ", ".join(sorted(signal.key for signal in scorer.needs.signals))
-    return (
-        f"needs {scorer.needs.references} reference models and {signals}; what was given shows "
-        f"{', '.join(sorted(names))} of {models - 1} references"
-    )
+    sources = ", ".join(sorted(scorer.needs.sources - names))
+    return f"reads {signals} and so needs {sources}; recorded answers of models show {', '.join(sorted(names))} alone"
+
+
+def _advice(scorer: Attack, names: Set[str]) -> str:
+    """What to do where an attack cannot be run on models that were brought."""
+    if scorer.needs.of(names) is not None:
+        return f"give {scorer.needs.references} references or more, or use loss"
+    return "references do not change that: let `audit run` train the models, or use loss"

@@ -62,6 +62,7 @@ class Inspection:
             `labels` `(n,)` or None.
         scores: attack to `(n,)` scores.
         not_run: attack to the reason why it was skipped: what it needs was not given, or it ranks the records as another does.
+        repeats: attack that ranks the records exactly as another does, and the name of that, whose figures are its own as well.
     """
 
     report: AuditReport
@@ -70,6 +71,7 @@ class Inspection:
     labels: Array | None
     scores: Mapping[str, Array]
     not_run: Mapping[str, str] = field(default_factory=dict)
+    repeats: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -110,7 +112,7 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
     play = brought_play(settings, brought_records, len(case.included), case.models.released, by_coins=case.by_coins)
     record_models = _record_models(case, settings, play)
     models = record_models if users is None else of_users(record_models, users, brought_records.canaries)
-    models, scores = _attack_models(models, settings)
+    models, scores, repeats = _attack_models(models, settings)
     play = models.insertion.play
     budget = Budget(
         delta=settings.delta, confidence=settings.confidence, comparisons=play.bounds, certificates=settings.certificates
@@ -140,19 +142,19 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
         included=np.asarray(models.insertion.planting.included[0]),
         labels=case.labels if users is None else None,
         scores={score.attack: score.values for score in scores},
-        not_run=_not_run(case, settings, play),
+        not_run=_not_run(case, settings, play, repeats),
+        repeats=repeats,
     )
 
 
-def _not_run(case: InspectedCase, settings: Settings, play: Play) -> dict[str, str]:
+def _not_run(case: InspectedCase, settings: Settings, play: Play, repeats: Mapping[str, str]) -> dict[str, str]:
     """The attacks that were skipped, and why."""
     names = {attack.name for attack in play.attacks}
     omissions = {name: scorer for name, scorer in brought_scorers(settings).items() if name not in names}
     reasons = {name: unserved_reason(scorer, len(case.included), case.models.released) for name, scorer in omissions.items()}
-    own, asks = "ranks the records as another attack does", "asks for more than records and outputs"
-    keys = {key for attack in play.attacks for key in attack.attack.needs.keys}
-    repeats = {name: own if omissions[name].needs.are_met_by(keys) else asks for name in omissions}
-    return {name: reason or repeats[name] for name, reason in reasons.items()}
+    asks = "asks for more than records and outputs"
+    orders = {name: f"ranks the records as {repeats[name]} does" if name in repeats else asks for name in omissions}
+    return {name: reason or orders[name] for name, reason in reasons.items()}
 
 
 def _records(case: InspectedCase) -> Records:
@@ -173,13 +175,13 @@ def _record_models(case: InspectedCase, settings: Settings, play: Play) -> GameM
     return attack.with_confidences(models)
 
 
-def _attack_models(models: GameModels, settings: Settings) -> tuple[GameModels, list[Scores]]:
-    """The models with the attacks that are kept, and their scores.
+def _attack_models(models: GameModels, settings: Settings) -> tuple[GameModels, list[Scores], dict[str, str]]:
+    """The models with the attacks that are kept, their scores, and attacks that rank as one of these does, with its name.
 
     Of attacks that nobody asked for by name, those that rank the canaries in a new way are kept.
     """
     signals, play = models.observed.signals, models.insertion.play
-    attacks, scores, orders = [], [], set()
+    attacks, scores, repeats, orders = [], [], {}, dict[bytes, str]()
     for attack_plan in play.attacks:
         if settings.scorers is None and not attack_plan.attack.needs.are_met_by(signals.keys()):
             continue  # the records have none of what it asks about
@@ -188,9 +190,11 @@ def _attack_models(models: GameModels, settings: Settings) -> tuple[GameModels, 
         if order not in orders or settings.scorers is not None or attack_plan.name in (settings.proven_by or ()):
             attacks.append(attack_plan)
             scores.append(scores_of_attack)
-        orders.add(order)
+        else:
+            repeats[attack_plan.name] = orders[order]
+        orders.setdefault(order, attack_plan.name)
     insertion = replace(models.insertion, play=replace(play, attacks=tuple(attacks)))
-    return replace(models, insertion=insertion), scores
+    return replace(models, insertion=insertion), scores, repeats
 
 
 def _with_medians(case: InspectedCase, settings: Settings, play: Play) -> RecordedOutputs:

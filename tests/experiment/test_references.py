@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from audit.api.attack_comparison import compare_attacks
+from audit.api.check import ModelCheck
 from audit.checks.membership import dependence_tail
 from audit.core.claims import Outcome
 from audit.core.errors import ConfigError, DataError
@@ -261,3 +262,22 @@ def test_references_that_tell_nothing_in_either_order_are_not_refused() -> None:
     view = View.of(losses=noise[0])
     report = examine_outputs(view, included[0][index], Settings(certificates=0), index=index, references=references).report
     assert the_game(report).attacks
+
+
+def test_an_attack_that_no_brought_model_can_serve_is_not_helped_by_references() -> None:
+    with pytest.raises(ConfigError, match=r"reads noisy_labels_16 and so needs label_queries.*references do not change that"):
+        inspected(Settings(scorers=("loss", "noise_robustness"), certificates=0))
+    labels, included, logits = drawn()
+    with pytest.raises(ConfigError, match=r"needs \d reference models and 0 were given; give \d references or more"):
+        settings = Settings(scorers=("loss", "learned_combination"), certificates=0)
+        inspect_outputs(View.of(labels=labels, logits=logits[0]), included[0], settings)
+
+
+def test_an_attack_that_ranks_as_another_names_that() -> None:
+    labels, included, logits = drawn()
+    found = examine_outputs(View.of(labels=labels, logits=logits[0]), included[0], Settings(certificates=0))
+    assert found.repeats and set(found.repeats.values()) <= {attack.scorer for attack in the_game(found.report).attacks}
+    assert not set(found.repeats) & {attack.scorer for attack in the_game(found.report).attacks}
+    name, shown = next(iter(found.repeats.items()))
+    assert found.not_run[name] == f"ranks the records as {shown} does"
+    assert f"{name} ranks these records as {shown} does" in str(ModelCheck(inspection=found))

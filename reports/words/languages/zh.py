@@ -1238,7 +1238,6 @@ RECORDED = {
     "members can be told from nonmembers without the model, so scores show the split's bias": "不凭模型即可区分成员与非成员"
     "，因此分数反映的是划分的偏差",
     "nobody says": "无人说明",
-    "{attack} ranks the records as another attack does": "{attack} 对记录的排序与另一种攻击相同",
     (
         "{shared} of {control} control records equal a training record in every column ({twins} of {training} training "
         "records equal another one). If these are the same people, take them out of the control table: they make the risks "
