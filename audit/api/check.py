@@ -96,7 +96,7 @@ class ModelCheck:
             f"  members and nonmembers: {self._guard(report)}",
             f"  not run: {plural(skipped, 'attack') + ', the reason in .attacks' if skipped else 'no attack was skipped'}",
         ]
-        lines += [f"  {name} ranks these records as {shown} does" for name, shown in self.inspection.repeats.items()]
+        lines += [f"  {name} ranks these records as {attack} does" for name, attack in self.inspection.repeats.items()]
         evaluation = report.mechanisms[0].games[0].evaluation
         if evaluation is not None and evaluation.usage is not None:
             lines.append(

@@ -110,7 +110,7 @@ def model(
     extra_files = {"scores.parquet": _table(result), run_folder.RECORD_KEY: settings.names.text}
     code = deliver.finish(gates.gated(result.report, limits), folder, as_json, USUAL_FORMATS, extra_files)
     if not as_json:
-        print_plain(*(f"{name} ranks these records as {shown} does" for name, shown in result.repeats.items()))
+        print_plain(*(f"{name} ranks these records as {attack} does" for name, attack in result.repeats.items()))
     return code
 
 

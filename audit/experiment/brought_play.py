@@ -88,7 +88,7 @@ def unserved_reason(scorer: Attack, models: int, names: Set[str]) -> str:
 
 
 def _advice(scorer: Attack, names: Set[str]) -> str:
-    """What to do where an attack cannot be run on models that were brought."""
+    """Advice where an attack cannot be run on models that were brought."""
     if scorer.needs.of(names) is not None:
         return f"give {scorer.needs.references} references or more, or use loss"
     return "references do not change that: let `audit run` train the models, or use loss"
