@@ -15,7 +15,7 @@ from audit.engine.ensemble import train
 from audit.engine.microbatches import Passes
 from audit.engine.sampling import EnsembleSampler, Law
 from audit.engine.schedule import ScheduleSettings, arrange
-from tests.engine import cases
+from tests.engine import cases, fuzz
 
 NOISY = dp_sgd(noise_multiplier=1.0, clip_norm=0.2, sample_rate=0.3, steps=6)
 PLAIN = sgd(sample_rate=0.3, steps=6)
@@ -77,3 +77,10 @@ def test_small_models_rows_that_are_asked_for_and_counters_keep_planned_passes(m
     assert arrange(models, ScheduleSettings(model_chunk=4)).model_chunk == 1
     assert arrange(models, ScheduleSettings(rows=32, model_chunk=4)).model_chunk == 4
     assert arrange(models, ScheduleSettings(counters=True)).planned is not None
+
+
+def test_a_model_that_mixes_records_sees_each_batch_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("audit.engine.schedule._ALONE_BYTES", 0)  # its activations are not measured
+    spec = {"factory": "tests.engine.fuzz:Fuzzed", "arguments": {"seed": 0, "mixes": True}}
+    arranged = arrange(cases.job(PLAIN, model=spec, data=cases.dataset(fuzz.SHAPE, train=120), models=2), ScheduleSettings())
+    assert arranged.planned is not None and arranged.rows >= 80  # of 36 records on average

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import Tensor
 
+from audit.core import seeds
 from audit.core.seeds import Seed, of_models
 
 PAIR = (24521, 29497)  # of the first 120,000 models of a root, whose streams of noise agree in the low 32 bits
@@ -18,9 +20,9 @@ def noise(seed: Seed) -> Tensor:
 def test_two_models_that_would_share_their_noise_do_not() -> None:
     first, second = (MODELS.child("model", number) for number in PAIR)
     assert torch.equal(noise(first), noise(second))
-    seeds = of_models([first, second])
-    assert seeds == (first, second.child("again"))
-    assert not torch.equal(noise(seeds[0]), noise(seeds[1]))
+    separate = of_models([first, second])
+    assert separate == (first, second.child("again"))
+    assert not torch.equal(noise(separate[0]), noise(separate[1]))
 
 
 def test_a_seed_that_comes_twice_is_left_as_often_as_it_takes() -> None:
@@ -29,5 +31,13 @@ def test_a_seed_that_comes_twice_is_left_as_often_as_it_takes() -> None:
 
 
 def test_models_of_a_small_game_keep_their_seeds() -> None:
-    seeds = tuple(MODELS.child("model", number) for number in range(1000))
-    assert of_models(seeds) == seeds
+    usual = tuple(MODELS.child("model", number) for number in range(1000))
+    assert of_models(usual) == usual
+
+
+def test_no_two_streams_of_any_models_begin_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 10 bits, of which 180 streams are sure to share some, within a model and between models."""
+    monkeypatch.setattr(seeds, "_SHORT", 1023)
+    chosen = of_models(MODELS.child("model", number) for number in range(30))
+    starts = [seed.child(name).integer() & 1023 for seed in chosen for name in seeds._SHORT_STREAMS]
+    assert len(set(starts)) == len(starts) == 180
