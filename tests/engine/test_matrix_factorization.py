@@ -77,6 +77,23 @@ def test_each_record_has_one_place_in_every_cycle_whoever_else_is_there() -> Non
     np.testing.assert_array_equal(places(Seed(1), 50, CYCLE), places(Seed(1), 51, CYCLE)[:50])
 
 
+def test_batches_go_on_in_the_cycle_from_one_block_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Law, "block_steps", CYCLE + 1)
+    law = Law(population=50, rate=1 / CYCLE)
+    included, seeds = np.ones((2, 10), dtype=bool), (Seed(1), Seed(2))
+    sampler = CyclicSampler(law, seeds, included, cycle=CYCLE, as_gradients=True)
+    for number in range(3):
+        block = sampler.block()
+        assert block.extra is not None
+        for model, seed in enumerate(seeds):
+            own = places(seed, 50, CYCLE)
+            for step in range(CYCLE + 1):
+                turn = (number * (CYCLE + 1) + step) % CYCLE
+                batch = block.index[step, model, : block.counts[step, model]]
+                np.testing.assert_array_equal(batch, np.flatnonzero(own[:40] == turn))
+                np.testing.assert_array_equal(block.extra[step, model], own[40:] == turn)
+
+
 @pytest.mark.parametrize("compiled", ["off", "on"])
 def test_without_noise_it_is_clipped_descent_over_the_cycles(compiled: str) -> None:
     event = replace(EVENT, noise_multiplier=0.0)

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from audit.core.access import Access
-from audit.core.data import Canaries
+from audit.core.data import Canaries, Records
 from audit.core.errors import DataError, ObservationError
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.engine.ensemble import train
 from audit.engine.observe import logits, weight_products
+from audit.engine.subject import Ensemble
 from audit.models.build import initialise_model
 from tests.engine import cases
 
@@ -35,6 +36,33 @@ def test_logits_are_those_of_each_model_alone(name: str) -> None:
 def test_regression_has_one_output() -> None:
     done = train(cases.job(sgd(sample_rate=0.5, steps=2), data=cases.dataset((5,), classes=0)), cases.silent)
     assert logits({"kind": "mlp", "hidden": [8]}, done.weights, cases.records((5,), 7, 0).inputs, 0).shape == (3, 7, 1)
+
+
+class Asked:
+    """A signal that keeps what it was shown for canaries, for other records, and for canaries again."""
+
+    key, source = "asked", "outputs"
+
+    def __init__(self, others: Records) -> None:
+        self.others = others
+        self.shown: list[np.ndarray] = []
+
+    def read(self, models: Ensemble, canaries: Canaries) -> np.ndarray:
+        assert canaries.records is not None
+        self.shown += [models.outputs(records.inputs) for records in (canaries.records, self.others, canaries.records)]
+        return self.shown[0][..., 0]
+
+
+def test_outputs_that_are_remembered_are_those_of_the_records_asked_for() -> None:
+    job = cases.job(sgd(sample_rate=0.5, steps=2))
+    subject = Ensemble(job, train(job, cases.silent))
+    asked = Asked(job.dataset.test)
+    subject.read([asked], job.canaries)  # type: ignore[list-item]
+    assert job.canaries.records is not None
+    expected = [subject.outputs(records.inputs) for records in (job.canaries.records, asked.others, job.canaries.records)]
+    for shown, outputs in zip(asked.shown, expected, strict=True):
+        np.testing.assert_array_equal(shown, outputs)
+    assert asked.shown[0] is asked.shown[2]
 
 
 def test_a_diverged_model_is_named() -> None:
