@@ -17,6 +17,7 @@ from audit.engine.row_selection import RowSelection
 ROWS = 6
 SEEN: dict[str, Callable[[Tensor], object]] = {
     "mask": lambda values: values[values[:, 0, 0] > 0],
+    "mask of bytes": lambda values: torch.ops.aten.index(values, [(values[:, 0, 0] > 0).byte()]),
     "tokens": lambda values: values[values[..., 0] > 0],
     "folded tokens": lambda values: values.flatten(0, 1)[values.flatten(0, 1)[:, 0] > 0],
     "places": lambda values: (values[:, 0, 0] > 0).nonzero(),
@@ -29,6 +30,7 @@ UNSEEN: dict[str, Callable[[Tensor], object]] = {
     "sorted positions": lambda values: values.sort(dim=1),
     "best channels": lambda values: values.topk(2, dim=-1),
     "constant mask": lambda values: values[:, torch.tensor([True, False, True, True])],
+    "positions by a constant as long as the batch": lambda values: values.repeat(1, 3, 1)[:, torch.arange(12) % 2 == 0],
     "constant places": lambda values: values[:, torch.tensor([True, False, True, True]).nonzero().flatten()],
     "filled": lambda values: values.clone().masked_fill_(values > 0, 0.0),
     "where": lambda values: torch.where(values > 0, values, 0.0),
