@@ -22,22 +22,10 @@ from audit.experiment.attack import canary_scores
 from audit.stats.bounds.roc import auc
 from audit.stats.scoring import signals
 from audit.stats.scoring.nearby import near_weights
+from tests.attacks.scripted import Scripted
 
 SEED = Seed(1)
 NEARBY = NearbyConfidences.key
-
-
-class Scripted:
-    """Models that give the outputs they hold."""
-
-    def __init__(self, outputs: Array) -> None:
-        self.held = outputs
-
-    def __len__(self) -> int:
-        return len(self.held)
-
-    def outputs(self, inputs: Array) -> Array:
-        return self.held
 
 
 def seen(outputs: Array, inputs: Array, labels: Array) -> dict[str, Array]:

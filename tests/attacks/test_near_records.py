@@ -15,6 +15,7 @@ from audit.core.views import View
 from audit.stats.bounds.roc import auc
 from audit.stats.scoring import signals
 from audit.stats.scoring.nearby import near_weights
+from tests.attacks.scripted import Scripted
 
 RANDOM = np.random.default_rng(2)
 
@@ -38,19 +39,6 @@ def test_of_many_records_an_even_part_is_searched() -> None:
     positions, _, _ = near_weights(RANDOM.standard_normal((101, 3)), np.zeros(101, int), count=3, candidates=11)
     assert set(positions.ravel().tolist()) <= set(range(0, 101, 10))
     assert (positions != np.arange(101)[:, None]).all()
-
-
-class Scripted:
-    """Models that give the outputs they hold."""
-
-    def __init__(self, outputs: Array) -> None:
-        self.held = outputs
-
-    def __len__(self) -> int:
-        return len(self.held)
-
-    def outputs(self, inputs: Array) -> Array:
-        return self.held
 
 
 def held_out(inputs: Array, labels: Array) -> Canaries:
