@@ -8,21 +8,17 @@ from contextlib import ExitStack
 from typing import Any, Self
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from audit.engine.operation_scope import OperationScope
 
 
-class RandomOperations(TorchDispatchMode):
+class RandomOperations(OperationScope):
     """A scope on the CPU that sees every operation which draws, and gives its result another value.
 
     Attributes:
         random_operations: names of the operations that drew.
         free: those among them whose draws could not be replaced, such as `randperm`.
     """
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """False: torch would load its compiler, which takes over a second, to keep it away from `__torch_dispatch__`."""
-        return False
 
     def __init__(self) -> None:
         super().__init__()

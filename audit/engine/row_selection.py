@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from audit.engine.operation_scope import OperationScope
 
 # operations that put values in order, and where their axis stands among their arguments
 _ORDERS: Mapping[Any, int] = {torch.ops.aten.sort: 1, torch.ops.aten.topk: 2}
 
 
-class RowSelection(TorchDispatchMode):
+class RowSelection(OperationScope):
     """A scope that sees operations which pick or sort rows of a batch by values, as experts do that compute their own tokens.
 
     Layers for several models take as many rows of each. A trial in which all rows were picked, or as many of each model by
@@ -25,11 +26,6 @@ class RowSelection(TorchDispatchMode):
     Attributes:
         operations: names of those seen.
     """
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        """False: torch would load its compiler, which takes over a second, to keep it away from `__torch_dispatch__`."""
-        return False
 
     def __init__(self, rows: int) -> None:
         super().__init__()
