@@ -7,8 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from audit.engine.alignment import ALIGNMENT
 from audit.engine.convolution_patches import Geometry, numbers_in_cache
-from audit.engine.sampling import ALIGNMENT
 
 _GROUPED_POSITIONS = 128  # of an example, from which a grouped library call is faster than products (docs/performance.md)
 _GROUPED_CHANNELS = 16  # whose multiples the library has vectors for

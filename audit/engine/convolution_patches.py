@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from audit.engine.alignment import ALIGNMENT
 from audit.engine.batched_matmul import steady_bmm
 from audit.engine.gram_norms import ghost_squares
-from audit.engine.sampling import ALIGNMENT
 
 _CACHED_NUMBERS, _DEVICE_NUMBERS = 1 << 18, 1 << 28
 

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from audit.core.seeds import Seed
+from audit.engine.alignment import align_up
 from audit.engine.counter_streams import CounterStreams
-from audit.engine.sampling import Indices, Law, Mask, align_up
+from audit.engine.sampling import Indices, Law, Mask
 
 _DRAW_COINS = 1 << 24  # tossed at once, in some 60 times as many bytes
 _RARE = 1.0 / 16.0  # rate up to which the distances between members are drawn, and not a coin for each record

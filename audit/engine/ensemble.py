@@ -14,11 +14,11 @@ import torch
 
 from audit.core.errors import ConfigError
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
+from audit.engine.alignment import ALIGNMENT, align_up
 from audit.engine.chunk import Chunk
 from audit.engine.device import find_device, one_precision
 from audit.engine.dp_options import Technique
 from audit.engine.frozen_features import training_data
-from audit.engine.sampling import ALIGNMENT, align_up
 from audit.engine.schedule import ScheduleSettings, arrange
 from audit.models.build import is_stream_scoped
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from audit.engine.sampling import align_up
+from audit.engine.alignment import align_up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

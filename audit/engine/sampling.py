@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.core.seeds import Seed
+from audit.engine.alignment import align_up
 
 Indices = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 _BLOCK_DRAWS = 1 << 16
-ALIGNMENT = 16  # of rows and parameters; why: `audit.engine.parameter_layout.Layout`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,47 +43,6 @@ class Law:
         """
         margin = 3.0 * math.sqrt(max(self.mean * (1.0 - self.rate), 0.25))
         return align_up(min(self.population, math.ceil(self.mean + margin)))
-
-
-def align_up(count: int) -> int:
-    """`count` rounded up to a multiple of 16, at least 16."""
-    return max(ALIGNMENT, -(-count // ALIGNMENT) * ALIGNMENT)
-
-
-class PoissonStream:
-    """The batches of one model, step after step, from one random stream."""
-
-    def __init__(self, law: Law, seed: Seed) -> None:
-        self._law = law
-        self._generator = seed.numpy()
-
-    def block(self) -> tuple[Indices, Indices]:
-        """The next `law.block_steps` batches as `(step, record)` pairs, sorted by step, then record.
-
-        Runs of independent coins are read off their gaps: the distance to the next head is geometric, so the
-        cost is that of the batch, not of the population, and no approximation is made.
-        """
-        law = self._law
-        trials = law.block_steps * law.population
-        if law.rate == 0.0 or trials == 0:
-            empty = np.empty(0, dtype=np.int64)
-            return empty, empty
-        heads = self._heads(trials)
-        return heads // law.population, heads % law.population
-
-    def _heads(self, trials: int) -> Indices:
-        mean_count = trials * self._law.rate
-        draw = int(mean_count + 6.0 * math.sqrt(mean_count) + 16.0)
-        last, pieces = np.int64(-1), []
-        while last < trials:
-            # a gap never needs to exceed the trials left; capping keeps the sums far from overflow at tiny rates
-            gaps = np.minimum(self._generator.geometric(self._law.rate, size=draw), trials + 1)
-            piece = last + np.cumsum(gaps, dtype=np.int64)
-            pieces.append(piece)
-            last = piece[-1]
-        heads = np.concatenate(pieces)
-        # draws beyond the block are dropped: geometric gaps have no memory, so the next block begins anew
-        return heads[: np.searchsorted(heads, trials)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

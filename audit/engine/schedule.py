@@ -20,6 +20,7 @@ from audit.core import checks
 from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
+from audit.engine.alignment import ALIGNMENT, align_up
 from audit.engine.architecture_key import architecture_key
 from audit.engine.compile_c import library
 from audit.engine.compiled_cnn import Network
@@ -34,7 +35,7 @@ from audit.engine.microbatches import planned_rows
 from audit.engine.model_trial import KeptTrials, Trial, try_out, try_paths
 from audit.engine.own_augmentation import augmentation_of, examine_augmentation
 from audit.engine.parameter_layout import Layout
-from audit.engine.sampling import ALIGNMENT, Law, align_up
+from audit.engine.sampling import Law
 from audit.models.build import starting
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,18 +11,16 @@ from attacks.signals import _reading as reading
 from audit.core import checks
 from audit.core.data import Records
 from audit.core.errors import DataError
-from audit.core.evaluation import Usage, UsageSpread
+from audit.core.evaluation import Usage
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment import brought
 from audit.experiment.attack import canary_scores
 from audit.experiment.brought import References
-from audit.experiment.leave_one_out import LeaveOneOut, leave_one_out
+from audit.experiment.leave_one_out import leave_one_out
+from audit.experiment.usage_spread import CONFIDENCE, LEAST_REFERENCES, make_usage
 from audit.stats.scoring import usage
-
-LEAST_REFERENCES = 3
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,29 +30,6 @@ class UsageSettings:
     attack: Attack
     seed: Seed
     confidence: float = CONFIDENCE
-
-
-def usage_spread(result: LeaveOneOut, scorer: str, confidence: float = CONFIDENCE) -> UsageSpread | None:
-    """The estimate of each model, with the rates of all others, beside what is true; None of fewer than four models."""
-    if len(result.values) <= LEAST_REFERENCES:
-        return None
-    fprs, tprs, shares = usage.member_rates(result.values, result.included, usage.candidate_thresholds(result.values))
-    estimates = []
-    for row, share in enumerate(shares):
-        rest = np.delete(np.arange(len(shares)), row)
-        estimates.append(usage.usage_of(share, fprs[rest], tprs[rest], confidence, result.included.shape[1]))
-    truths = result.included.mean(axis=1)
-    points = np.array([estimate[0] for estimate in estimates])
-    inside = [low <= truth <= high for (_, low, high), truth in zip(estimates, truths, strict=True)]
-    is_told = ~np.isnan(points)
-    return UsageSpread(
-        scorer=scorer,
-        target=_usage(estimates[0], confidence, len(shares) - 1),
-        truth=float(truths[0]),
-        error=float(np.abs(points - truths)[is_told].mean()) if is_told.any() else None,
-        covered=float(np.mean(inside)),
-        targets=len(shares),
-    )
 
 
 def estimate_usage(target: Any, records: Records, references: References, settings: UsageSettings) -> Usage:
@@ -86,7 +60,7 @@ def estimate_usage(target: Any, records: Records, references: References, settin
     thresholds = usage.candidate_thresholds(values)
     fprs, tprs, _ = usage.member_rates(values, references.included, thresholds)
     share = usage.share_from(target_values, thresholds)
-    return _usage(usage.usage_of(share, fprs, tprs, confidence, len(inputs)), confidence, len(references))
+    return make_usage(usage.usage_of(share, fprs, tprs, confidence, len(inputs)), confidence, len(references))
 
 
 def _check_references(references: References, count: int) -> None:
@@ -102,9 +76,3 @@ def _check_references(references: References, count: int) -> None:
             f"reference {bad[0]} was trained on {sides[bad[0]]} of {count} records; expected some but not all, so that it "
             "has a true and a false positive rate"
         )
-
-
-def _usage(estimate: tuple[float, float, float], confidence: float, references: int) -> Usage:
-    share, low, high = estimate
-    point = None if math.isnan(share) else share
-    return Usage(share=point, lower=low, upper=high, confidence=confidence, references=references)

@@ -21,11 +21,12 @@ from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread,
 from audit.core.protocols import Attack, Chooser
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment import dataset_usage, leave_one_out
+from audit.experiment import leave_one_out
 from audit.experiment.observed import GameModels, slice_of
 from audit.experiment.records import RecordTable
 from audit.experiment.resemblance import Resemblance
 from audit.experiment.room import Room, in_memory
+from audit.experiment.usage_spread import usage_spread
 from audit.stats.spread import evenly
 
 LEAST_CANARIES = 20  # fewer on average on a side than half of this and a model has no ROC to speak of
@@ -128,7 +129,7 @@ def describe(
         fidelity=_fidelity(models),
         units=_units(results[leading], models.table.columns),
         spared=len(included) - len(targets),
-        usage=dataset_usage.usage_spread(results[leading], leading),
+        usage=usage_spread(results[leading], leading),
     )
 
 
