@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from audit.core.game import Game as Game
     from audit.core.plans import RunPlan as RunPlan
     from audit.core.results import AuditReport as AuditReport
-    from audit.experiment.inspection import References as References
-    from audit.experiment.inspection import ReferenceTraining as ReferenceTraining
-    from audit.experiment.inspection import Settings as Settings
-    from audit.experiment.inspection import draw_coins as draw_coins
-    from audit.experiment.inspection import inspect as inspect
-    from audit.experiment.table_risks import TableSettings as TableSettings
+    from audit.experiment.external.inspection import References as References
+    from audit.experiment.external.inspection import ReferenceTraining as ReferenceTraining
+    from audit.experiment.external.inspection import Settings as Settings
+    from audit.experiment.external.inspection import draw_coins as draw_coins
+    from audit.experiment.external.inspection import inspect as inspect
+    from audit.experiment.external.table_risks import TableSettings as TableSettings
     from audit.step_checks.recorder import record as record
     from audit.step_checks.rounds.live import plant_canary_clients as plant_canary_clients
     from audit.step_checks.rounds.run import check_strategy as check_strategy
@@ -89,12 +89,12 @@ _HOMES = {
     "audit.core.game": ("Game",),
     "audit.core.plans": ("RunPlan",),
     "audit.core.results": ("AuditReport",),
-    "audit.experiment.inspection": ("ReferenceTraining", "References", "Settings", "draw_coins", "inspect"),
+    "audit.experiment.external.inspection": ("ReferenceTraining", "References", "Settings", "draw_coins", "inspect"),
     "audit.step_checks.recorder": ("record",),
     "audit.step_checks.rounds.live": ("plant_canary_clients",),
     "audit.step_checks.rounds.run": ("check_strategy",),
     "audit.step_checks.run": ("check_optimizer", "check_step", "check_trainer"),
-    "audit.experiment.table_risks": ("TableSettings",),
+    "audit.experiment.external.table_risks": ("TableSettings",),
     "reports": ("plot", "plots", "save"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -30,7 +30,7 @@ from audit import plugins
 from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment import leave_one_out
+from audit.experiment.describe import leave_one_out
 from audit.stats.scoring import signals
 
 SCORERS: list[tuple[str, dict[str, object], str]] = [

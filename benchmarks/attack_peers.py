@@ -25,7 +25,7 @@ from audit import plugins
 from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment import leave_one_out
+from audit.experiment.describe import leave_one_out
 from audit.stats.bounds import roc
 
 OURS: dict[str, dict[str, object]] = {

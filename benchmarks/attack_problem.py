@@ -78,7 +78,7 @@ def balanced(models: int, records: int, random: np.random.Generator) -> Array:
 
 def with_engine(pool: Records, included: Array, seed: Seed) -> Array:
     """The project's own ensemble: every record enters every step by a coin."""
-    from audit.engine import observe
+    from audit.engine.read import observe
     from audit.trainers.sgd import SgdTrainer
 
     records = len(pool)

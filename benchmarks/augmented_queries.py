@@ -20,8 +20,8 @@ from attacks.signals._image_views import views_of
 from audit import plugins
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.engine import observe
-from audit.experiment import leave_one_out
+from audit.engine.read import observe
+from audit.experiment.describe import leave_one_out
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from audit import plugins
 from audit.core.evaluation import AttackFigure
 from audit.core.protocols import Attack
 from audit.core.views import View
-from audit.experiment.attack_comparison import compare
+from audit.experiment.external.attack_comparison import compare
 
 FOLDER = "attacks.scorers"
 FIXED: dict[str, dict[str, object]] = {"rmia": {"temperature": 2.0}}

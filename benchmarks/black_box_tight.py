@@ -36,8 +36,8 @@ from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.core.views import Scores, View
 from audit.data import load
-from audit.engine import observe
-from audit.experiment import figures
+from audit.engine.read import observe
+from audit.experiment.line import figures
 from audit.stats.bounds import reachable_bounds
 from audit.stats.bounds.score_distributions import ScoreLaw
 

@@ -32,8 +32,8 @@ import audit.stats
 from audit import plugins
 from audit.core.data import Array
 from audit.core.seeds import Seed
-from audit.experiment import leave_one_out
-from audit.experiment.attack_comparison import LEAST_NONMEMBERS
+from audit.experiment.describe import leave_one_out
+from audit.experiment.external.attack_comparison import LEAST_NONMEMBERS
 from audit.stats.spread import evenly
 
 OURS: Mapping[str, Mapping[str, Mapping[str, object]]] = {

@@ -37,12 +37,12 @@ from audit.core.seeds import Seed
 from audit.core.training import TrainedModels, TrainingJob
 from audit.core.views import View
 from audit.engine.compile_c import compiler, library
-from audit.engine.compiled_gradients import compilable
-from audit.engine.compiled_mlp import SOURCE
+from audit.engine.compiled.compiled_gradients import compilable
+from audit.engine.compiled.compiled_mlp import SOURCE
 from audit.engine.ensemble import train
-from audit.engine.observe import logits
+from audit.engine.read.observe import logits
 from audit.engine.schedule import ScheduleSettings
-from audit.experiment import leave_one_out
+from audit.experiment.describe import leave_one_out
 
 warnings.filterwarnings("ignore")
 COMPILED = ScheduleSettings(compile="on")

@@ -15,7 +15,7 @@ from audit.core.data import Canaries, Dataset, Records
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
-from audit.engine.sampling import EnsembleSampler, Law
+from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.models.build import initialise_model
 
 

@@ -30,8 +30,8 @@ from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.data.load import load
-from audit.engine.subject import Ensemble
-from audit.experiment.utility_figures import CLASSIFICATION
+from audit.engine.read.subject import Ensemble
+from audit.experiment.games.utility_figures import CLASSIFICATION
 from audit.models.build import parameter_count
 from audit.trainers.federated import FederatedTrainer
 

@@ -23,9 +23,9 @@ from torch import Tensor
 
 from audit.core.data import Vocabulary
 from audit.core.seeds import Seed
-from audit.engine.adapters import AdapterModels
-from audit.engine.clipping import Clip
-from audit.engine.text_model import TextModel
+from audit.engine.gradients.clipping import Clip
+from audit.engine.text.adapters import AdapterModels
+from audit.engine.text.text_model import TextModel
 from audit.models.language import Adapter, LanguageModel
 
 VOCABULARY = 512

@@ -20,7 +20,7 @@ from audit import plugins
 from audit.core.data import Array, Canaries
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment import leave_one_out
+from audit.experiment.describe import leave_one_out
 
 ATTACKS: Mapping[str, Mapping[str, object]] = {
     "auto": {"kind": "auto"},

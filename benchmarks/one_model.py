@@ -14,7 +14,7 @@ from untuned_problems import PROBLEMS, kept_models, options
 
 from audit.core.data import Array
 from audit.core.seeds import Seed
-from audit.experiment.nonmember_medians import cross_fitted_medians
+from audit.experiment.external.nonmember_medians import cross_fitted_medians
 from audit.stats.bounds import roc
 from audit.stats.scoring.signals import entropy, scaled_confidence
 from audit.stats.scoring.strength import tpr_at

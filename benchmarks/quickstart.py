@@ -20,7 +20,7 @@ import torch
 from audit.config import load
 from audit.core.results import MechanismResult
 from audit.execution.store import Store
-from audit.experiment import assemble, run
+from audit.experiment.line import assemble, run
 
 
 def whole_process() -> None:

@@ -7,7 +7,7 @@ observed, and what the attacks made of it, is kept in OUT, one file a recipe, so
 was stopped.
 
 Writes results.md, one ROC figure a data set (both axes logarithmic) and one figure of what each adversary proves into
-OUT. The tables of attacks are descriptive (see `audit.experiment.leave_one_out`); bounds hold at 95 % each on its own.
+OUT. The tables of attacks are descriptive (see `audit.experiment.describe.leave_one_out`); bounds hold at 95 % each on its own.
 
     python benchmarks/real_data.py --root FOLDER --out OUT [--data location30 adult mnist fashion_mnist cifar10]
         [--epsilons 1 4 8] [--models 17] [--seed 0] [--only train|report]
@@ -38,7 +38,7 @@ from audit.core.data import Array
 from audit.core.event_reading import sample_rate, steps
 from audit.core.seeds import Seed
 from audit.execution import code
-from audit.experiment import provenance
+from audit.experiment.line import provenance
 
 TITLES = {
     "location30": "Location-30 (446 binary features, 30 classes)",

@@ -24,8 +24,8 @@ from audit.core.events import Event, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.data import load
-from audit.engine import observe
-from audit.engine.sampling import Law
+from audit.engine.random.sampling import Law
+from audit.engine.read import observe
 from audit.models import build
 
 DELTA = 1e-5

@@ -19,7 +19,7 @@ from audit.core.event_reading import noisy_steps
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.core.views import Scores, View
-from audit.experiment import leave_one_out
+from audit.experiment.describe import leave_one_out
 from audit.stats.bounds import roc
 from audit.stats.scoring import signals
 

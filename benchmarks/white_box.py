@@ -33,8 +33,8 @@ from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.core.views import Scores, View
 from audit.data import load
-from audit.engine import observe
-from audit.engine.sampling import EnsembleSampler, Law
+from audit.engine.random.sampling import EnsembleSampler, Law
+from audit.engine.read import observe
 from audit.models import build
 
 DELTA, CONFIDENCE = 1e-5, 0.95

@@ -12,7 +12,7 @@ from audit import plugins
 from audit.core.event_reading import noisy_steps
 from audit.core.events import dp_sgd
 from audit.core.training import Executed, Progress, TrainingJob
-from audit.engine.subject import Ensemble
+from audit.engine.read.subject import Ensemble
 
 
 def honest(job: TrainingJob, progress: Progress, **changes: float) -> Ensemble:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from audit.core.training import Progress, TrainingJob
-from audit.engine.federated import Federations
-from audit.engine.federated_clients import Workers
-from audit.engine.federated_plan import RecordNoise
-from audit.engine.subject import Ensemble
+from audit.engine.federated.federated import Federations
+from audit.engine.federated.federated_clients import Workers
+from audit.engine.federated.federated_plan import RecordNoise
+from audit.engine.read.subject import Ensemble
 from audit.trainers.federated import FederatedTrainer
 
 

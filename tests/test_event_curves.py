@@ -18,7 +18,7 @@ from audit.core.errors import ConfigError
 from audit.core.event_reading import noisy_steps, repetition, shape
 from audit.core.events import Composed, Event, Gaussian, Laplace, PoissonSampled, Repeated, dp_sgd, sgd
 from audit.event_curves import EventCurves, curves_of, noise_of
-from audit.experiment.hypothesis import limit_curve
+from audit.experiment.games.hypothesis import limit_curve
 from audit.stats.curves import dp_sgd_curve
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -34,6 +34,22 @@ FLOORS = [
     ["audit.cli"],
     ["audit.__main__", "audit", "attacks"],
 ]
+# the folders of a large package on their floors, from the ground up; modules beside the folders stand on a floor of their own
+INNER_FLOORS = {
+    "audit.engine": [
+        ["alignment", "losses", "compile_c"],
+        ["parameter_layout", "record_rows"],
+        ["optimizing", "random", "device"],
+        ["layers", "microbatches"],
+        ["gradients"],
+        ["measurements", "trial"],
+        ["compiled", "dp_options"],
+        ["federated", "read", "schedule"],
+        ["chunk", "text"],
+        ["ensemble"],
+    ],
+    "audit.experiment": [["coverage", "games", "gates"], ["describe"], ["line"], ["external", "plan"]],
+}
 PLUG_INS = sorted(plugins.FOLDERS.values())
 MOST_ROOMS, MOST_FLOORS = 25, 10
 
@@ -125,6 +141,21 @@ def test_imports_only_go_down(name: str) -> None:
         allowed = ("audit.core", "audit.plugins", "reports")
         outside = [used for used in own_imports(name) if not any(within(used, one) for one in allowed)]
         assert not outside, f"{name} imports {outside}: reports read audit.core only, and find formats by name"
+
+
+@pytest.mark.parametrize("package", INNER_FLOORS)
+def test_imports_inside_a_package_only_go_down(package: str) -> None:
+    levels = {name: level for level, names in enumerate(INNER_FLOORS[package]) for name in names}
+
+    def level(module: str) -> int:
+        return levels[module.removeprefix(f"{package}.").partition(".")[0]]
+
+    for name in MODULES:
+        if within(name, package) and name != package:
+            for used in own_imports(name):
+                if within(used, package) and used != package:
+                    same = used.split(".")[: package.count(".") + 2] == name.split(".")[: package.count(".") + 2]
+                    assert same or level(used) < level(name), f"{name} imports {used}: not downward inside {package}"
 
 
 def test_no_import_runs_in_a_circle() -> None:

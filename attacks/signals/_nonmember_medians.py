@@ -12,8 +12,8 @@ from audit.core.models import Models
 class NonmemberMedians:
     """Predicted median confidence of each record under the model, by who knows which other records are nonmembers.
 
-    No plug-in: it is fitted where a model that somebody brought is audited (`audit.experiment.nonmember_medians`), since only
-    there nonmembers are known beforehand. It knows coins of other records, so no epsilon follows from it.
+    No plug-in: `audit.experiment.external.nonmember_medians` fits it when a trained model is audited, since only then
+    nonmembers are known beforehand. It knows coins of other records, so no epsilon follows from it.
     """
 
     key = "nonmember_medians"

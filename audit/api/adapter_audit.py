@@ -11,7 +11,7 @@ from audit.core.errors import DataError, ExecutionMismatch
 
 if TYPE_CHECKING:
     from audit.core.results import AuditReport
-    from audit.experiment.inspection import Settings
+    from audit.experiment.external.inspection import Settings
 
 
 def adapter_report(
@@ -34,8 +34,8 @@ def adapter_report(
     """
     from audit.data import tokens
     from audit.endpoint import canary_files
-    from audit.engine.secret_scores import secret_log_probabilities
-    from audit.experiment import inspection
+    from audit.engine.text.secret_scores import secret_log_probabilities
+    from audit.experiment.external import inspection
     from audit.models import trained_language
 
     texts = canary_files.read(Path(canaries))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from audit.core.views import View
-    from audit.experiment.attack_comparison import AttackComparison
+    from audit.experiment.external.attack_comparison import AttackComparison
 
 FORMS = ("logits", "losses")
 ROUNDING = 1e-5  # by which the loss of a probability near 1 may fall below 0 in single precision
@@ -56,8 +56,8 @@ def compare_attacks(
     [('loss', 'auc', 4)]
     """
     from audit import plugins
-    from audit.experiment.attack_comparison import compare
-    from audit.experiment.own_attacks import build_attack
+    from audit.experiment.external.attack_comparison import compare
+    from audit.experiment.games.own_attacks import build_attack
 
     view, labels = _view(_arrays(models))
     folder = plugins.FOLDERS["scorers"]

@@ -15,7 +15,7 @@ from audit.endpoint import canary_files
 
 if TYPE_CHECKING:
     from audit.core.results import AuditReport
-    from audit.engine.canary_callback import CanaryCallback
+    from audit.engine.text.canary_callback import CanaryCallback
 
 
 FILE, SCORES = "canaries.jsonl", "scores-before.json"
@@ -121,7 +121,7 @@ class CanaryAudit:
         Args:
             encode: text to a list of token numbers, the way the training data are made.
         """
-        from audit.engine.canary_callback import CanaryCallback
+        from audit.engine.text.canary_callback import CanaryCallback
 
         place = self._place or FILE
         command = f"audit endpoint URL --model NAME --canaries {place}"
@@ -140,7 +140,7 @@ class CanaryAudit:
         Raises:
             ObservationError: nothing was trained with the callback, or the model was sharded.
         """
-        from audit.experiment import inspection
+        from audit.experiment.external import inspection
 
         callback = self._callback
         if callback is None or callback.before is None or not callback.scores:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from audit.core.protocols import Target
     from audit.core.results import AuditReport
     from audit.data.members import Side
-    from audit.experiment.inspection import Inspection, References, ReferenceTraining
+    from audit.experiment.external.inspection import Inspection, References, ReferenceTraining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +84,7 @@ class ModelCheck:
         return max(bounds, key=lambda bound: bound.epsilon, default=None)
 
     def __str__(self) -> str:
-        from audit.experiment.accuracy_remarks import LIKE_SIDES
+        from audit.experiment.external.accuracy_remarks import LIKE_SIDES
 
         report, included = self.report, self.inspection.included
         members, count, skipped = int(included.sum()), len(included), len(self.inspection.not_run)
@@ -184,7 +184,7 @@ def check(
         DataError: records or coins that cannot be used; the message names what to do.
         ObservationError: the model's outputs are not finite.
     """
-    from audit.experiment.inspection import Settings, examine
+    from audit.experiment.external.inspection import Settings, examine
 
     settings = Settings(
         delta=delta,

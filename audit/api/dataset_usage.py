@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from audit.core.data import Array
     from audit.core.evaluation import Usage
     from audit.core.protocols import Target
-    from audit.experiment.inspection import References, ReferenceTraining
+    from audit.experiment.external.inspection import References, ReferenceTraining
 
 
 def dataset_usage(
@@ -47,9 +47,9 @@ def dataset_usage(
     from audit.core.data import Records
     from audit.core.seeds import Seed
     from audit.data.loaders import array
-    from audit.experiment.dataset_usage import UsageSettings, estimate_usage
-    from audit.experiment.inspection import ReferenceTraining
-    from audit.experiment.own_attacks import build_attack
+    from audit.experiment.external.dataset_usage import UsageSettings, estimate_usage
+    from audit.experiment.external.inspection import ReferenceTraining
+    from audit.experiment.games.own_attacks import build_attack
 
     records, truths = array(inputs), np.asarray(array(labels))
     stream = Seed(seed).child("dataset usage")

@@ -139,7 +139,7 @@ def _of_config(name: str, mechanism: str) -> Event:
     """The event of a config's private training; its data are read, because rates and steps follow from their number."""
     from audit.config import load
     from audit.core.event_reading import is_non_private
-    from audit.experiment.assemble import assemble
+    from audit.experiment.line.assemble import assemble
 
     recipes = assemble(load(name).config, call_factory=False).design.recipes
     candidates = {recipe.name: recipe.mechanism for recipe in recipes if mechanism or not is_non_private(recipe.mechanism)}

@@ -73,7 +73,7 @@ class NaturalIdentifiers:
 
         Args:
             log_probabilities: pairs of prefix and whole text to the log-probability of what stands behind the prefix, such as
-                `audit.engine.secret_scores.secret_log_probabilities` of a model, minus the same of a model before training.
+                `audit.engine.text.secret_scores.secret_log_probabilities` of a model, minus the same before training.
         """
         pairs = [(prefix, prefix + text) for prefix, row in zip(self.prefixes, self.alternatives, strict=True) for text in row]
         return np.asarray(log_probabilities(pairs), dtype=np.float64).reshape(len(self), -1)

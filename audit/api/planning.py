@@ -79,8 +79,8 @@ def plan_run(
         DataError: the data cannot be read or are too few.
     """
     from audit.api.configs import resolve
-    from audit.experiment.assemble import assemble
-    from audit.experiment.plan import plan_of
+    from audit.experiment.line.assemble import assemble
+    from audit.experiment.plan.plan import plan_of
 
     if violation is not None and not 1 <= violation < float("inf"):
         raise ConfigError(f"violation is {violation!r}; expected at least 1, a multiple of the claimed epsilon, or None")

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from audit.core.results import AuditReport
     from audit.core.training import Progress, Watcher
     from audit.execution.store import Store
-    from audit.experiment.game import GameOutcome
-    from audit.experiment.ledger_entry import LedgerEntry
-    from audit.experiment.spec import Experiment
+    from audit.experiment.games.spec import Experiment
+    from audit.experiment.line.game import GameOutcome
+    from audit.experiment.line.ledger_entry import LedgerEntry
 
 LOG = logging.getLogger("audit")
 
@@ -59,8 +59,8 @@ def run(
     References:
         docs/design.md, "The straight line".
     """
-    from audit.experiment import naming
-    from audit.experiment.ledger_entry import LedgerEntry
+    from audit.experiment.games import naming
+    from audit.experiment.line.ledger_entry import LedgerEntry
 
     resolution = resolve(config, overrides or {})
     if resume and output is None:
@@ -154,10 +154,11 @@ class Launch:
         from audit.accounting.report_costs import with_costs
         from audit.execution import manifest
         from audit.execution.code import sources
-        from audit.experiment import assemble, naming
-        from audit.experiment import report as summary
-        from audit.experiment import run as line
-        from audit.experiment.disk import bytes_needed
+        from audit.experiment.games import naming
+        from audit.experiment.line import assemble
+        from audit.experiment.line import report as summary
+        from audit.experiment.line import run as line
+        from audit.experiment.plan.disk import bytes_needed
 
         start = time.monotonic()
         names = naming.RecordKey(store.record_key(self.key))
@@ -183,7 +184,7 @@ class Launch:
     ) -> RunOutcome:
         """Fill the folder and give it its name. What other formats are made from is written first."""
         import reports
-        from audit.experiment import tables
+        from audit.experiment.line import tables
 
         files = reports.render(report, ("json",))
         files["config.resolved.yaml"] = self.resolved.text.encode()
@@ -203,8 +204,8 @@ def _frame(resolution: Resolution, experiment: Experiment, time: str) -> Any:
     """Return what the report says besides its results."""
     from audit.core.provenance import Engagement
     from audit.engine import device
-    from audit.experiment import provenance
-    from audit.experiment import report as summary
+    from audit.experiment.line import provenance
+    from audit.experiment.line import report as summary
 
     config, material = resolution.config, experiment.material
     text, threads = device.describe(experiment.execution.device)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from audit.core.results import AuditReport
-    from audit.experiment.table_risks import TableSettings
+    from audit.experiment.external.table_risks import TableSettings
 
     Table = str | Path | pd.DataFrame
 
@@ -41,9 +41,9 @@ def table_risks(
     """
     from attacks.tables.columns import of_frames
     from audit.data.source import combined_sha256
-    from audit.experiment.settings import Settings
-    from audit.experiment.table_report import TableSource, inspect_table
-    from audit.experiment.table_risks import TableSettings
+    from audit.experiment.external.table_report import TableSource, inspect_table
+    from audit.experiment.external.table_risks import TableSettings
+    from audit.experiment.games.settings import Settings
 
     sides = {"synthetic": synthetic, "training": training, "control": control}
     frames: dict[str, Any] = {}

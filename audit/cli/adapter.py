@@ -33,7 +33,7 @@ def adapter(
     """Attack a language model that any trainer wrote to a folder, with canaries, and compute the epsilon that they prove."""
     from audit.api.adapter_audit import adapter_report
     from audit.cli import deliver
-    from audit.experiment.inspection import Settings
+    from audit.experiment.external.inspection import Settings
 
     if output is not None:
         deliver.demand_new(output)

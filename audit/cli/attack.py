@@ -14,7 +14,7 @@ from audit.core.errors import ConfigError, OutputError
 
 if TYPE_CHECKING:
     from audit.core.evaluation import AttackFigure
-    from audit.experiment.attack_comparison import AttackComparison
+    from audit.experiment.external.attack_comparison import AttackComparison
 
 app = typer.Typer(name="attack", help="Compare attacks, also those of your own.", no_args_is_help=True)
 
@@ -56,7 +56,7 @@ def compare(
 
 def _show(comparison: AttackComparison) -> None:
     """Print the table, strongest first by TPR at 1 % FPR where enough nonmembers resolve it, else by AUC."""
-    from audit.experiment.attack_comparison import LEAST_NONMEMBERS
+    from audit.experiment.external.attack_comparison import LEAST_NONMEMBERS
 
     by_attack: dict[str, dict[str, AttackFigure]] = {}
     for row in comparison.rows:

@@ -19,7 +19,7 @@ from audit.core.rounding import down, up
 
 def origin(device: str) -> dict[str, Any]:
     """The settings that say where a report comes from: command line and device."""
-    from audit.experiment import provenance
+    from audit.experiment.line import provenance
 
     if device == "cpu":
         return {"command": provenance.command_line(), "device": "cpu"}
@@ -49,7 +49,7 @@ def finish(
     import reports
     from audit.cli import output
     from audit.execution import store
-    from audit.experiment import judge as verdict
+    from audit.experiment.line import judge as verdict
 
     run_folder: Path | None = None
     failures: list[str] = []

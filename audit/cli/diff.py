@@ -24,7 +24,7 @@ def diff(
     as_json: AsJson = False,
 ) -> int:
     """Compare two audits: what got worse, is missing or differs. Exit code 1 on a regression, else that of the new audit."""
-    from audit.experiment import judge
+    from audit.experiment.line import judge
     from reports import diff as comparison
 
     before, after = load(old), load(new)

@@ -15,7 +15,7 @@ from audit.core.results import USUAL_FORMATS, AuditReport
 if TYPE_CHECKING:
     from audit.endpoint.canary_files import TextCanary
     from audit.endpoint.scoring import ServedScores
-    from audit.experiment.inspection import Settings
+    from audit.experiment.external.inspection import Settings
 
 
 def endpoint(
@@ -43,7 +43,7 @@ def endpoint(
     from audit.cli.progress import bar
     from audit.endpoint import canary_files, scoring
     from audit.endpoint.client import Client, ServerSettings
-    from audit.experiment.inspection import Settings
+    from audit.experiment.external.inspection import Settings
 
     _check_options(score, reference, coins, claim_epsilon)
     if output is not None:
@@ -84,7 +84,7 @@ def _report(server: ServedScores, texts: Sequence[TextCanary], settings: Setting
 
     from audit.checks.blind_texts import text_features
     from audit.core.views import View
-    from audit.experiment import inspection
+    from audit.experiment.external import inspection
 
     included = np.array([canary.included for canary in texts])
     if coins:

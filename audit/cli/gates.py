@@ -87,6 +87,6 @@ def _gate(text: str) -> tuple[str, Gate]:
 
 def gated(report: AuditReport, gates: Mapping[str, Gate]) -> AuditReport:
     """Return the report with what each gate found; without gates it stays as it is."""
-    from audit.experiment import report as reporting
+    from audit.experiment.line import report as reporting
 
     return replace(report, policy=(*report.policy, *reporting.gates(report.mechanisms, gates))) if gates else report

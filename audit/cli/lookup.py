@@ -28,7 +28,7 @@ def lookup(
     """Find the rows of records that a report names; needs the key. Exit code 2 if a name matches no row."""
     from audit.cli.report_files import load
     from audit.execution import run_folder
-    from audit.experiment import naming
+    from audit.experiment.games import naming
 
     document = load(source)
     folder = source if source.is_dir() else source.parent

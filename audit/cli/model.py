@@ -20,7 +20,7 @@ from audit.core.results import USUAL_FORMATS
 
 if TYPE_CHECKING:
     from audit.core.data import Array
-    from audit.experiment.inspection import Inspection
+    from audit.experiment.external.inspection import Inspection
 
 
 def model(
@@ -60,7 +60,8 @@ def model(
     """Attack a model that is already trained and write the report."""
     from audit.cli import deliver
     from audit.execution import run_folder
-    from audit.experiment import inspection, naming
+    from audit.experiment.external import inspection
+    from audit.experiment.games import naming
 
     limits = gates.read(gate)
     settings = inspection.Settings(

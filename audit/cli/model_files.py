@@ -13,7 +13,7 @@ from audit.core.errors import ConfigError
 from audit.core.files import file_sha256
 
 if TYPE_CHECKING:
-    from audit.experiment.inspection import Inspection, References, ReferenceTraining, Settings
+    from audit.experiment.external.inspection import Inspection, References, ReferenceTraining, Settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +54,8 @@ class ModelFiles:
     def _outputs(self, settings: Settings, references: References | ReferenceTraining | None) -> Inspection:
         import numpy as np
 
-        from audit.experiment import inspection
-        from audit.experiment.units import order_of_units
+        from audit.experiment.external import inspection
+        from audit.experiment.external.units import order_of_units
 
         files = {"path": self.target, "members": self.members, "nonmembers": self.nonmembers}
         paths = {name: str(path) for name, path in files.items() if path is not None}
@@ -75,7 +75,7 @@ class ModelFiles:
         )
 
     def _model(self, settings: Settings, references: References | ReferenceTraining | None) -> Inspection:
-        from audit.experiment import inspection
+        from audit.experiment.external import inspection
 
         if self.members is None or self.nonmembers is None or (self.target is None and not self.trains_target):
             raise ConfigError(

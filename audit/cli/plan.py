@@ -61,8 +61,8 @@ def show(
     call_factory: bool = True,
 ) -> int:
     """The plan of a config on stdout; with `violation` its power, drawn to `plot`. A model's factory may stay uncalled."""
-    from audit.experiment.assemble import assemble
-    from audit.experiment.plan import plan_of
+    from audit.experiment.line.assemble import assemble
+    from audit.experiment.plan.plan import plan_of
 
     with own_code.prints_aside():
         plan = plan_of(assemble(config.config, call_factory=call_factory), measure=measure, violation=violation)

@@ -16,7 +16,7 @@ from audit.cli.targets import FOLDER, ReaderOptions, guess_kind
 from audit.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from audit.experiment.inspection import References, ReferenceTraining
+    from audit.experiment.external.inspection import References, ReferenceTraining
 
 MEMBERSHIP = "membership.npz"
 _FORMS = ("logits", "probabilities", "losses", "errors")
@@ -51,7 +51,7 @@ class ReferenceOptions:
         if self.train is None:
             yield None if self.path is None else read_references(self.path, kind, readers)
             return
-        from audit.experiment.inspection import ReferenceTraining
+        from audit.experiment.external.inspection import ReferenceTraining
 
         with progress.bar("training models", self.runs + self.with_target) as watcher:
             yield ReferenceTraining(
@@ -72,7 +72,7 @@ def read_references(path: Path, kind: str | None, options: ReaderOptions) -> Ref
     Raises:
         DataError: something is missing, or does not fit.
     """
-    from audit.experiment.inspection import References
+    from audit.experiment.external.inspection import References
 
     if path.is_dir():
         included = _arrays(path / MEMBERSHIP, ("included",))["included"]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from audit.api.run import Launch, RunOutcome
     from audit.config import Resolution
     from audit.core.training import Watcher
-    from audit.experiment.spec import Experiment
+    from audit.experiment.games.spec import Experiment
 
 
 def run(
@@ -36,8 +36,8 @@ def run(
     from audit import config as configs
     from audit.api.run import Launch
     from audit.cli.progress import stage_lines
-    from audit.experiment import naming
-    from audit.experiment.ledger_entry import LedgerEntry
+    from audit.experiment.games import naming
+    from audit.experiment.line.ledger_entry import LedgerEntry
 
     resolution = configs.load(config, override or ())
     if dry_run:
@@ -107,7 +107,7 @@ def _silent(experiment: Experiment) -> Iterator[Watcher]:
 def _conclude(outcome: RunOutcome, as_json: bool) -> int:
     """Print what came of a run and return its exit code; `OutputError` where a format could not be rendered."""
     from audit.cli import output as screen
-    from audit.experiment import report as summary
+    from audit.experiment.line import report as summary
 
     code = summary.code(outcome.report)
     if as_json:

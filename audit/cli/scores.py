@@ -48,7 +48,7 @@ def scores(
     """Compute the lower bounds on epsilon that a table of scores proves, their ceilings, and the verdict on a claim."""
     from audit.cli import deliver, scores_delta
     from audit.core.adjacency import Adjacency
-    from audit.experiment import inspection
+    from audit.experiment.external import inspection
 
     limits = gates.read(gate)
     if identifier is not None and coins is None:

@@ -62,8 +62,8 @@ def table(
     from audit.api.table_risks import table_risks
     from audit.cli import deliver
     from audit.execution import store
-    from audit.experiment.provenance import command_line
-    from audit.experiment.table_risks import TableSettings
+    from audit.experiment.external.table_risks import TableSettings
+    from audit.experiment.line.provenance import command_line
 
     if output is not None:
         deliver.demand_new(output)

@@ -13,31 +13,31 @@ from torch import Tensor
 from audit import plugins
 from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
-from audit.engine.adaptive_clipping import AdaptiveNorms, refuse_planted_gradients
-from audit.engine.batch_digests import BatchDigests
-from audit.engine.clip_check import Recomputation
-from audit.engine.clipping import Clip, Clipping, Gradients, Rows, stacked_state
-from audit.engine.compiled_gradients import CompiledGradients, compiled_gradients
-from audit.engine.compiled_noise import compiled_noise
-from audit.engine.counter_batches import CounterSampler, DeviceBlock
-from audit.engine.counter_streams import CounterStreams
-from audit.engine.cyclic_batches import CyclicSampler
-from audit.engine.dispatch import gradients_of
+from audit.engine.compiled.compiled_gradients import CompiledGradients, compiled_gradients
+from audit.engine.compiled.compiled_noise import compiled_noise
+from audit.engine.compiled.graphed_sums import GraphedSums, refuse_capture
 from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
-from audit.engine.dropout_draws import can_repeat
-from audit.engine.dropout_streams import Place
-from audit.engine.frozen_features import TrainingData
-from audit.engine.ghost_clipping import TapeGradients, full_precision
-from audit.engine.gradient_canaries import PlantedGradients
-from audit.engine.graphed_sums import GraphedSums, refuse_capture
+from audit.engine.federated.gradient_canaries import PlantedGradients
+from audit.engine.gradients.adaptive_clipping import AdaptiveNorms, refuse_planted_gradients
+from audit.engine.gradients.clipping import Clip, Clipping, Gradients, Rows, stacked_state
+from audit.engine.gradients.dispatch import gradients_of
+from audit.engine.gradients.dropout_draws import can_repeat
+from audit.engine.gradients.ghost_clipping import TapeGradients, full_precision
+from audit.engine.gradients.step_noise import StepNoise
 from audit.engine.losses import loss_of
 from audit.engine.measurements import Measurements, ThrottledProgress, export
 from audit.engine.microbatches import Passes
-from audit.engine.noise import NoiseSource, noise_of
 from audit.engine.optimizing import start_optimizer
-from audit.engine.sampling import Block, EnsembleSampler, Law
+from audit.engine.random.batch_digests import BatchDigests
+from audit.engine.random.counter_batches import CounterSampler, DeviceBlock
+from audit.engine.random.counter_streams import CounterStreams
+from audit.engine.random.cyclic_batches import CyclicSampler
+from audit.engine.random.dropout_streams import Place
+from audit.engine.random.noise import NoiseSource, noise_of
+from audit.engine.random.sampling import Block, EnsembleSampler, Law
 from audit.engine.schedule import Arrangement
-from audit.engine.step_noise import StepNoise
+from audit.engine.trial.clip_check import Recomputation
+from audit.engine.trial.frozen_features import TrainingData
 from audit.models.build import starting
 
 

@@ -21,7 +21,7 @@ _SECONDS = 60
 
 @functools.cache
 def library(source: str) -> ctypes.CDLL | None:
-    """The functions of `source`, a C file beside this one; None where it cannot be compiled, which is logged once.
+    """Return the functions of `source`, a C file in the folder `compiled`; None if it cannot be compiled, which is logged once.
 
     It is compiled once a process, for its processor, into a folder that is gone when this returns: nothing is kept
     that another program could change. `CC` in the environment names the compiler.
@@ -30,7 +30,7 @@ def library(source: str) -> ctypes.CDLL | None:
     if compiler_command is None:
         log.warning("no C compiler was found (looked for %s); going on with torch's kernels", ", ".join(_COMPILERS))
         return None
-    file = Path(__file__).with_name(source)
+    file = Path(__file__).parent / "compiled" / source
     with tempfile.TemporaryDirectory(prefix="epsilon-audit-") as folder:
         target = Path(folder) / (file.stem + ".so")
         command = [*compiler_command, *_FLAGS, "-o", str(target), "-x", "c", str(file), "-lm"]

@@ -10,9 +10,9 @@ from torch import Tensor
 from audit.core import checks
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
-from audit.engine.adaptive_clipping import Quantile
-from audit.engine.counter_streams import WORDS, CounterStreams
-from audit.engine.own_augmentation import augmentation_of
+from audit.engine.gradients.adaptive_clipping import Quantile
+from audit.engine.random.counter_streams import WORDS, CounterStreams
+from audit.engine.trial.own_augmentation import augmentation_of
 
 CLIPPINGS = ("flat", "per_layer", "adaptive")
 

@@ -18,8 +18,8 @@ from audit.engine.alignment import ALIGNMENT, align_up
 from audit.engine.chunk import Chunk
 from audit.engine.device import find_device, one_precision
 from audit.engine.dp_options import Technique
-from audit.engine.frozen_features import training_data
 from audit.engine.schedule import ScheduleSettings, arrange
+from audit.engine.trial.frozen_features import training_data
 from audit.models.build import is_stream_scoped
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from audit.core.training import Progress
-from audit.engine.clipping import Gradients
+from audit.engine.gradients.clipping import Gradients
 
 _PROGRESS_SECONDS = 0.1
 

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from audit.core.errors import DataError
 from audit.engine.alignment import ALIGNMENT
-from audit.engine.counter_batches import DeviceBlock
-from audit.engine.sampling import Block, Law
+from audit.engine.random.counter_batches import DeviceBlock
+from audit.engine.random.sampling import Block, Law
 
 # what a further pass costs, in rows of the first one; models that share a step, of which any may need it
 _PASS_COST, _SHARING = 32, 12

@@ -21,21 +21,21 @@ from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine.alignment import ALIGNMENT, align_up
-from audit.engine.architecture_key import architecture_key
 from audit.engine.compile_c import library
-from audit.engine.compiled_cnn import Network
-from audit.engine.compiled_gradients import COMPILE, COVERED, compilable, worth_compiling
-from audit.engine.compiled_mlp import Chain
+from audit.engine.compiled.compiled_cnn import Network
+from audit.engine.compiled.compiled_gradients import COMPILE, COVERED, compilable, worth_compiling
+from audit.engine.compiled.compiled_mlp import Chain
 from audit.engine.device import find_device
 from audit.engine.dp_options import Technique
-from audit.engine.examine import Probe
-from audit.engine.frozen_features import Split
 from audit.engine.losses import USUAL, input_tensor, label_tensor, loss_of
 from audit.engine.microbatches import planned_rows
-from audit.engine.model_trial import KeptTrials, Trial, try_out, try_paths
-from audit.engine.own_augmentation import augmentation_of, examine_augmentation
 from audit.engine.parameter_layout import Layout
-from audit.engine.sampling import Law
+from audit.engine.random.sampling import Law
+from audit.engine.trial.architecture_key import architecture_key
+from audit.engine.trial.examine import Probe
+from audit.engine.trial.frozen_features import Split
+from audit.engine.trial.model_trial import KeptTrials, Trial, try_out, try_paths
+from audit.engine.trial.own_augmentation import augmentation_of, examine_augmentation
 from audit.models.build import starting
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ import torch
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.data.source import read_bytes
-from audit.engine.inference import BATCH_SIZE, batched_logits
+from audit.engine.read.inference import BATCH_SIZE, batched_logits
 from audit.subjects._process import MEMORY_GIB, SECONDS, ModelProcess
 
 Model = Callable[[torch.Tensor], torch.Tensor]

@@ -73,7 +73,7 @@ def _answer(model: Callable[[Any], Any], header: Mapping[str, Any], body: bytear
     import torch
 
     from audit.core.errors import DataError
-    from audit.engine.inference import CALL_ERRORS, logits_of
+    from audit.engine.read.inference import CALL_ERRORS, logits_of
 
     piece = torch.frombuffer(body, dtype=getattr(torch, header["dtype"])).reshape(header["shape"])
     try:

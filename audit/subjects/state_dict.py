@@ -19,7 +19,7 @@ from torch import nn
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.data.source import DAMAGE, read_bytes
-from audit.engine.inference import BATCH_SIZE, ModuleTarget
+from audit.engine.read.inference import BATCH_SIZE, ModuleTarget
 from audit.models import build
 from audit.subjects._unpacking import refuse_bomb_in
 

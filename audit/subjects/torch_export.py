@@ -10,7 +10,7 @@ import torch
 
 from audit.core.data import Array
 from audit.data.source import read_bytes
-from audit.engine.inference import BATCH_SIZE, batched_logits
+from audit.engine.read.inference import BATCH_SIZE, batched_logits
 from audit.subjects import _loading, _pt2_archive
 from audit.subjects._process import MEMORY_GIB, SECONDS, ModelProcess
 

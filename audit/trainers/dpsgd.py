@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from audit.core.errors import UnsupportedMechanism
 from audit.core.training import Progress, TrainingJob
-from audit.engine.adaptive_clipping import Quantile
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
+from audit.engine.gradients.adaptive_clipping import Quantile
+from audit.engine.read.subject import Ensemble
 from audit.engine.schedule import ScheduleSettings
-from audit.engine.subject import Ensemble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

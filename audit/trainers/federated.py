@@ -8,9 +8,9 @@ from audit.core import checks
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import unit
 from audit.core.training import Progress, TrainingJob
-from audit.engine.federated import Federations
-from audit.engine.federated_plan import SPLITS, LocalTraining, RecordNoise, RoundPlan
-from audit.engine.subject import Ensemble
+from audit.engine.federated.federated import Federations
+from audit.engine.federated.federated_plan import SPLITS, LocalTraining, RecordNoise, RoundPlan
+from audit.engine.read.subject import Ensemble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

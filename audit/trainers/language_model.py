@@ -17,11 +17,11 @@ from audit.core.event_reading import is_non_private
 from audit.core.models import Subject
 from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainingJob
-from audit.engine.adapters import AdapterModels
 from audit.engine.device import find_device, one_precision
-from audit.engine.text_model import Precision, TextModel
-from audit.engine.text_subject import TextModels
-from audit.engine.text_training import Texts, TextTraining
+from audit.engine.text.adapters import AdapterModels
+from audit.engine.text.text_model import Precision, TextModel
+from audit.engine.text.text_subject import TextModels
+from audit.engine.text.text_training import Texts, TextTraining
 from audit.models.language import Adapter, LanguageModel
 
 PRECISIONS = ("float32", "bfloat16")

@@ -12,11 +12,11 @@ from audit.core.deployed_events import MatrixFactorization
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import dp_sgd
 from audit.core.training import Progress, TrainedModels, TrainingJob
-from audit.engine.cyclic_batches import places
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
+from audit.engine.random.cyclic_batches import places
+from audit.engine.read.subject import Ensemble
 from audit.engine.schedule import ScheduleSettings
-from audit.engine.subject import Ensemble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,13 +16,13 @@ from audit.core.event_reading import NoisySteps
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.device import find_device
 from audit.engine.ensemble import join
-from audit.engine.gradient_canaries import PlantedGradients
+from audit.engine.federated.gradient_canaries import PlantedGradients
 from audit.engine.losses import USUAL
 from audit.engine.optimizing import PlainOptimizer, optimizer_of
 from audit.engine.parameter_layout import Layout
+from audit.engine.random.sampling import EnsembleSampler, Law
+from audit.engine.read.subject import Ensemble
 from audit.engine.record_rows import training_tensors
-from audit.engine.sampling import EnsembleSampler, Law
-from audit.engine.subject import Ensemble
 from audit.models.build import refuse_mixing_layers, starting
 
 

@@ -10,8 +10,8 @@ from audit.core.event_reading import is_non_private
 from audit.core.training import Progress, TrainingJob
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
+from audit.engine.read.subject import Ensemble
 from audit.engine.schedule import ScheduleSettings
-from audit.engine.subject import Ensemble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from audit.core.data import Array
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.device import find_device
+from audit.engine.read.subject import Ensemble
 from audit.engine.record_rows import training_tensors
-from audit.engine.subject import Ensemble
 from audit.models.build import seeded_stream, starting
 
 

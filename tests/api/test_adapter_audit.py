@@ -21,7 +21,7 @@ from audit.cli.app import answer
 from audit.core.data import Vocabulary
 from audit.core.errors import DataError, ExecutionMismatch
 from audit.core.seeds import Seed
-from audit.engine.secret_scores import secret_log_probabilities
+from audit.engine.text.secret_scores import secret_log_probabilities
 from audit.models import trained_language
 from audit.models.language import Adapter, LanguageModel
 

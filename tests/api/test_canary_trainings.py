@@ -17,7 +17,7 @@ import torch
 
 from audit.api.canary_audit import CanaryAudit
 from audit.core.errors import DataError, ExecutionMismatch
-from audit.engine.secret_scores import secret_log_probabilities
+from audit.engine.text.secret_scores import secret_log_probabilities
 from tests.api.test_canary_audit import TEXTS, encode, model, rows, trainer
 
 BLOCK = 96

@@ -10,7 +10,7 @@ import pytest
 from audit.api.extraction import eidetic_extraction
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
-from audit.engine.continuing import continuing
+from audit.engine.text.continuing import continuing
 
 PREFIX, LENGTH = 4, 3
 DRAW = np.random.default_rng(0)

@@ -128,7 +128,7 @@ def test_a_language_model_gives_its_hashes_away() -> None:
     import torch
 
     from audit.core.data import Vocabulary
-    from audit.engine.secret_scores import secret_log_probabilities
+    from audit.engine.text.secret_scores import secret_log_probabilities
     from audit.models.language import LanguageModel
 
     module: Any = LanguageModel(architecture="gpt2", options={"n_layer": 1, "n_embd": 64, "n_head": 2}).build(

@@ -18,7 +18,7 @@ from audit.api.scores import lower_bound
 from audit.core.data import Array, Canaries, Records
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment.attack import canary_scores
+from audit.experiment.games.attack import canary_scores
 from audit.stats.bounds.roc import auc
 from audit.stats.scoring import signals
 from audit.stats.scoring.nearby import near_weights

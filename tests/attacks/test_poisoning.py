@@ -13,7 +13,7 @@ from attacks.canaries.property_group import PropertyGroup
 from audit.core.data import Canaries, Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
-from audit.experiment.job import with_companions, with_copies
+from audit.experiment.games.job import with_companions, with_copies
 from tests.attacks.test_redrawn_attribute import table
 from tests.conformance.test_canaries import small_dataset
 

@@ -22,9 +22,9 @@ from audit.core.models import Reduction
 from audit.core.protocols import Attack, Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.engine.observe import EnsembleReader
-from audit.experiment.attack import canary_scores
-from audit.experiment.reductions import OF_FIGURES, kept_signals
+from audit.engine.read.observe import EnsembleReader
+from audit.experiment.games.attack import canary_scores
+from audit.experiment.games.reductions import OF_FIGURES, kept_signals
 from audit.models.build import initialise_model
 
 RANDOM = np.random.default_rng(3)

@@ -18,7 +18,7 @@ from audit.core.data import Array, Records
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.engine import observe
+from audit.engine.read import observe
 from audit.models.build import initialise_model
 from audit.stats.bounds import roc
 from audit.stats.scoring import reference_fit

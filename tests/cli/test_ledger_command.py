@@ -18,7 +18,7 @@ from audit.cli import report_files
 from audit.cli.app import answer
 from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd
-from audit.experiment.ledger_entry import LedgerEntry
+from audit.experiment.line.ledger_entry import LedgerEntry
 from reports.formats import json as report_json
 from reports.pages import document
 from reports.pages.blocks import Table

@@ -19,7 +19,7 @@ from audit.cli.app import answer
 from audit.cli.model import model
 from audit.cli.targets import guess_kind
 from audit.core.errors import AuditError, ConfigError
-from audit.experiment.inspection import draw_coins
+from audit.experiment.external.inspection import draw_coins
 
 pytestmark = pytest.mark.usefixtures("models_in_this_process")
 FACTORY = """

@@ -14,7 +14,7 @@ from audit.core.errors import DataError
 from audit.core.results import Status
 from audit.core.seeds import Seed
 from audit.data.load import load
-from audit.experiment.inspection import Settings, draw_coins, inspect
+from audit.experiment.external.inspection import Settings, draw_coins, inspect
 
 
 def fitted(x, y, classes: int, epochs: int, hidden: int = 128) -> nn.Module:

@@ -7,7 +7,7 @@ import pytest
 from audit.cli.app import answer
 from audit.core.errors import OutputError
 from audit.core.visible import without_passwords
-from audit.experiment import provenance
+from audit.experiment.line import provenance
 from reports import tracking
 from tests.reports import sample
 

@@ -13,9 +13,9 @@ from audit import config
 from audit.cli import app
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
-from audit.experiment import assemble
-from audit.experiment.insertion import insert
-from audit.experiment.plan_power import PowerStudy
+from audit.experiment.games.insertion import insert
+from audit.experiment.line import assemble
+from audit.experiment.plan.plan_power import PowerStudy
 from tests.tiny import CONFIG
 
 

@@ -11,7 +11,7 @@ import typer
 
 from audit.cli.scores import scores
 from audit.core.errors import AuditError
-from audit.experiment.inspection import draw_coins
+from audit.experiment.external.inspection import draw_coins
 
 COINS = draw_coins(500, 2)
 VALUES = np.random.default_rng(2).normal(size=500) + 5 * COINS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from audit import plugins
-from audit.experiment.report import attack_classes, coverage
+from audit.experiment.line.report import attack_classes, coverage
 from tests.reports import sample
 
 PACKAGE = plugins.FOLDERS["coverage"]

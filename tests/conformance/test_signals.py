@@ -16,7 +16,7 @@ from audit.core.events import dp_sgd, sgd
 from audit.core.models import Signal
 from audit.core.views import View
 from audit.engine.ensemble import train
-from audit.engine.subject import Ensemble
+from audit.engine.read.subject import Ensemble
 from audit.trainers.federated import FederatedTrainer
 from tests.engine import cases
 from tests.engine.texts import trained_texts

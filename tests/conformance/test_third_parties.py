@@ -243,7 +243,7 @@ def test_a_model_is_read_by_a_subject_of_somebody_else(package: Path, capsys: py
     ],
 )
 def test_what_is_wrong_with_a_plug_in_is_said_before_the_training(package: Path, change: str, message: str) -> None:
-    from audit.experiment.assemble import assemble
+    from audit.experiment.line.assemble import assemble
 
     with pytest.raises(ConfigError, match=message):
         assemble(parse(CONFIG, [change]).config)

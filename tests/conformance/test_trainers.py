@@ -23,8 +23,8 @@ from audit.core.events import Event, dp_sgd, sgd
 from audit.core.models import Subject
 from audit.core.protocols import Trainer
 from audit.core.training import Progress, TrainingJob
-from audit.experiment.assemble import assemble
-from audit.experiment.spec import Recipe
+from audit.experiment.games.spec import Recipe
+from audit.experiment.line.assemble import assemble
 from audit.models.build import parameter_count
 from tests.engine import cases
 

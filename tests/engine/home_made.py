@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from audit.core.seeds import Seed
-from audit.engine.text_model import TextModel
+from audit.engine.text.text_model import TextModel
 from audit.models.language import LanguageModel
 from tests.engine.texts import sentences
 

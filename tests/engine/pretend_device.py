@@ -18,7 +18,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
-from audit.engine import clip_check, device
+from audit.engine import device
+from audit.engine.trial import clip_check
 
 PRETENDED = torch.device("meta")
 _aten = torch.ops.aten

@@ -14,14 +14,14 @@ from torch import nn
 
 from audit.core.seeds import Seed
 from audit.engine import compile_c
-from audit.engine.clipping import Clip, Rows, flat_storage, stacked_state
-from audit.engine.compiled_clients import client_steps
-from audit.engine.compiled_gradients import compilable, compiled_gradients
-from audit.engine.compiled_noise import CompiledNoise, compiled_noise
-from audit.engine.ghost_clipping import TapeGradients
+from audit.engine.compiled.compiled_clients import client_steps
+from audit.engine.compiled.compiled_gradients import compilable, compiled_gradients
+from audit.engine.compiled.compiled_noise import CompiledNoise, compiled_noise
+from audit.engine.gradients.clipping import Clip, Rows, flat_storage, stacked_state
+from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.losses import USUAL
-from audit.engine.noise import NoiseStreams
 from audit.engine.parameter_layout import Layout
+from audit.engine.random.noise import NoiseStreams
 from tests.engine.random_networks import random_network
 
 CLIPS = (None, Clip(norm=0.5), Clip(norm=0.5, per_layer=True))

@@ -12,9 +12,9 @@ import torch
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import Event, dp_sgd, sgd
 from audit.core.seeds import Seed
-from audit.engine.adapters import AdapterModels
-from audit.engine.clipping import Clip
-from audit.engine.text_model import Precision, TextModel
+from audit.engine.gradients.clipping import Clip
+from audit.engine.text.adapters import AdapterModels
+from audit.engine.text.text_model import Precision, TextModel
 from audit.models.language import Adapter, LanguageModel
 from audit.trainers.language_model import LanguageModelTrainer
 from tests.engine.texts import GPT2, LLAMA, sentences, text_job, tokens_of

@@ -13,10 +13,10 @@ from audit.checks.execution import check_executed
 from audit.core.data import Canaries
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd
-from audit.engine.adaptive_clipping import AdaptiveNorms, Quantile, noise_on_sum
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
-from audit.engine.sampling import EnsembleSampler, Law
+from audit.engine.gradients.adaptive_clipping import AdaptiveNorms, Quantile, noise_on_sum
+from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.engine.schedule import ScheduleSettings
 from audit.models.build import initialise_model
 from audit.trainers.dpsgd import DpSgdTrainer
@@ -95,7 +95,7 @@ def test_the_sum_and_the_count_are_the_accounted_release() -> None:
 
 def test_too_little_noise_on_the_sum_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the split the count would be released for nothing: what was measured then contradicts the accounting."""
-    monkeypatch.setattr("audit.engine.adaptive_clipping.noise_on_sum", lambda total, count: total)
+    monkeypatch.setattr("audit.engine.gradients.adaptive_clipping.noise_on_sum", lambda total, count: total)
     mechanism = dp_sgd(noise_multiplier=1.2, clip_norm=0.4, sample_rate=0.3, steps=80)
     technique = Technique(clipping="adaptive", quantile=Quantile(count_noise=0.7))
     executed = train(cases.job(mechanism, models=6), cases.silent, None, technique).executed

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from audit.engine.batched_matmul import rowwise, weighted_rows
-from audit.engine.clipping import Clip, Rows
-from audit.engine.ghost_clipping import TapeGradients
+from audit.engine.gradients.clipping import Clip, Rows
+from audit.engine.gradients.ghost_clipping import TapeGradients
+from audit.engine.layers.batched_matmul import rowwise, weighted_rows
 
 STREAM = torch.Generator().manual_seed(3)
 

@@ -20,14 +20,14 @@ from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine import compile_c
-from audit.engine.adaptive_clipping import Quantile
-from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
-from audit.engine.compiled_gradients import CompiledGradients, compiled_gradients, worth_compiling
-from audit.engine.compiled_mlp import SOURCE, chain_of
+from audit.engine.compiled.compiled_gradients import CompiledGradients, compiled_gradients, worth_compiling
+from audit.engine.compiled.compiled_mlp import SOURCE, chain_of
 from audit.engine.device import survey
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
-from audit.engine.ghost_clipping import TapeGradients
+from audit.engine.gradients.adaptive_clipping import Quantile
+from audit.engine.gradients.clipping import Clip, Gradients, Rows, stacked_state
+from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.schedule import ScheduleSettings, arrange
 from audit.models.build import build, initialise_model
 from audit.trainers.dpsgd import DpSgdTrainer

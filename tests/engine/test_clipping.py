@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from audit.core.seeds import Seed
-from audit.engine.batched_matmul import add_outer, rowwise
-from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
-from audit.engine.dispatch import gradients_of
-from audit.engine.ghost_clipping import TapeGradients
-from audit.engine.layers import MatrixLayer
-from audit.engine.per_model_loop import LoopGradients
+from audit.engine.gradients.clipping import Clip, Gradients, Rows, stacked_state
+from audit.engine.gradients.dispatch import gradients_of
+from audit.engine.gradients.ghost_clipping import TapeGradients
+from audit.engine.gradients.per_model_loop import LoopGradients
+from audit.engine.layers.batched_matmul import add_outer, rowwise
+from audit.engine.layers.layers import MatrixLayer
 from audit.models.build import initialise_model
 from tests.engine import cases
 

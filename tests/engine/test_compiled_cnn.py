@@ -16,16 +16,16 @@ from audit.core.errors import DataError, ExecutionMismatch
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.engine import compile_c
-from audit.engine.adaptive_clipping import Quantile
-from audit.engine.clip_check import plain_gradient
-from audit.engine.clipping import Clip, Rows, stacked_state
-from audit.engine.compiled_clients import client_steps
-from audit.engine.compiled_cnn import SOURCE, network_of
-from audit.engine.compiled_gradients import CompiledGradients, compilable, compiled_gradients
+from audit.engine.compiled.compiled_clients import client_steps
+from audit.engine.compiled.compiled_cnn import SOURCE, network_of
+from audit.engine.compiled.compiled_gradients import CompiledGradients, compilable, compiled_gradients
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
-from audit.engine.ghost_clipping import TapeGradients
+from audit.engine.gradients.adaptive_clipping import Quantile
+from audit.engine.gradients.clipping import Clip, Rows, stacked_state
+from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.schedule import ScheduleSettings, arrange
+from audit.engine.trial.clip_check import plain_gradient
 from audit.models.build import build
 from tests.engine import cases
 from tests.engine.compiled_trainings import ON, train_both_ways

@@ -9,10 +9,10 @@ from torch.nn import functional as F
 
 from audit.core.errors import ConfigError
 from audit.engine import compile_c
-from audit.engine.clipping import Clip, Clipping, Rows, stacked_state
-from audit.engine.compiled_clients import client_steps
-from audit.engine.compiled_cnn import SOURCE
-from audit.engine.compiled_gradients import compilable, compiled_gradients
+from audit.engine.compiled.compiled_clients import client_steps
+from audit.engine.compiled.compiled_cnn import SOURCE
+from audit.engine.compiled.compiled_gradients import compilable, compiled_gradients
+from audit.engine.gradients.clipping import Clip, Clipping, Rows, stacked_state
 from audit.engine.parameter_layout import Layout
 
 pytestmark = pytest.mark.skipif(compile_c.library(SOURCE) is None, reason="this machine has no C compiler")

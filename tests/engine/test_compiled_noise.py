@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from audit.core.seeds import Seed
-from audit.engine import compile_c, compiled_noise
-from audit.engine.compiled_noise import SOURCE, CompiledNoise, CompiledNormals
-from audit.engine.noise import NoiseStreams
+from audit.engine import compile_c
+from audit.engine.compiled import compiled_noise
+from audit.engine.compiled.compiled_noise import SOURCE, CompiledNoise, CompiledNormals
 from audit.engine.parameter_layout import Layout
+from audit.engine.random.noise import NoiseStreams
 
 CODE = compile_c.library(SOURCE)
 pytestmark = pytest.mark.skipif(CODE is None, reason="this machine has no C compiler")

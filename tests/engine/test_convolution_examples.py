@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from audit.engine import convolution_direct, convolution_examples
-from audit.engine.clipping import Clip, Rows
-from audit.engine.convolution_patches import geometry_of
-from audit.engine.ghost_clipping import TapeGradients
+from audit.engine.gradients.clipping import Clip, Rows
+from audit.engine.gradients.ghost_clipping import TapeGradients
+from audit.engine.layers import convolution_direct, convolution_examples
+from audit.engine.layers.convolution_patches import geometry_of
 from audit.engine.losses import loss_of
 
 CONVOLUTIONS = {

@@ -10,11 +10,11 @@ import torch
 from scipy import stats
 
 from audit.core.seeds import Seed
-from audit.engine import counter_batches
-from audit.engine.counter_batches import CounterSampler, DeviceBlock
-from audit.engine.counter_streams import CounterStreams
 from audit.engine.microbatches import Passes
-from audit.engine.sampling import Law
+from audit.engine.random import counter_batches
+from audit.engine.random.counter_batches import CounterSampler, DeviceBlock
+from audit.engine.random.counter_streams import CounterStreams
+from audit.engine.random.sampling import Law
 
 CPU = torch.device("cpu")
 SEEDS = tuple(Seed(number).child("batches") for number in range(4))

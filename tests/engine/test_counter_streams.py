@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from audit.core.data import Canaries
 from audit.core.events import dp_sgd
 from audit.core.seeds import Seed
-from audit.engine import noise
-from audit.engine.counter_streams import CounterStreams, _last, multipliers, philox, round_keys
 from audit.engine.dp_options import Augmentation, Technique
-from audit.engine.dropout_streams import CounterDraws, Place
 from audit.engine.ensemble import train
-from audit.engine.noise import CounterNoise, gaps, noise_of
 from audit.engine.parameter_layout import Layout
+from audit.engine.random import noise
+from audit.engine.random.counter_streams import CounterStreams, _last, multipliers, philox, round_keys
+from audit.engine.random.dropout_streams import CounterDraws, Place
+from audit.engine.random.noise import CounterNoise, gaps, noise_of
 from audit.engine.schedule import ScheduleSettings
 from tests.engine import cases
 

@@ -16,12 +16,12 @@ from audit.core.access import Access
 from audit.core.data import Canaries
 from audit.core.events import dp_sgd, sgd
 from audit.core.training import TrainingJob
-from audit.engine import noise, sampling
-from audit.engine.clip_check import Recomputation
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
-from audit.engine.observe import EnsembleReader
+from audit.engine.random import noise, sampling
+from audit.engine.read.observe import EnsembleReader
 from audit.engine.schedule import ScheduleSettings
+from audit.engine.trial.clip_check import Recomputation
 from tests.engine import cases
 from tests.engine.pretend_device import PRETENDED, MixedDevicesError, pretended
 from tests.marks import slow
@@ -253,8 +253,8 @@ def test_a_block_of_steps_is_drawn_by_as_many_launches_for_six_models_as_for_two
 def test_one_call_for_all_models_convolves_as_one_each(monkeypatch: pytest.MonkeyPatch) -> None:
     job = replace(job_of("many_channels", QUIET), device="cpu")
     each = train(job, cases.silent, ScheduleSettings(dtype=torch.float64))
-    monkeypatch.setattr("audit.engine.convolution_direct.in_one_call", lambda _: True)
-    monkeypatch.setattr("audit.engine.convolution_examples.numbers_in_cache", lambda *_: 1 << 28)
+    monkeypatch.setattr("audit.engine.layers.convolution_direct.in_one_call", lambda _: True)
+    monkeypatch.setattr("audit.engine.layers.convolution_examples.numbers_in_cache", lambda *_: 1 << 28)
     together = train(job, cases.silent, ScheduleSettings(dtype=torch.float64))
     for name, value in each.weights.items():
         np.testing.assert_allclose(together.weights[name], value, rtol=1e-9, atol=1e-12, err_msg=name)

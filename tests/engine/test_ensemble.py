@@ -15,12 +15,12 @@ from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainedModels, TrainingJob
-from audit.engine.counter_streams import CounterStreams
-from audit.engine.dropout_streams import CounterDraws, GeneratorDraws, Place
 from audit.engine.ensemble import train
-from audit.engine.layers import Tape
-from audit.engine.layers_elementwise import DropoutLayer
-from audit.engine.sampling import EnsembleSampler, Law
+from audit.engine.layers.layers import Tape
+from audit.engine.layers.layers_elementwise import DropoutLayer
+from audit.engine.random.counter_streams import CounterStreams
+from audit.engine.random.dropout_streams import CounterDraws, GeneratorDraws, Place
+from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.engine.schedule import ScheduleSettings
 from audit.models.build import initialise_model, parameter_count
 from tests.engine import cases

@@ -13,13 +13,13 @@ from audit.core.access import Access
 from audit.core.errors import AuditError, ExecutionMismatch
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.training import TrainingJob
-from audit.engine.clipping import Clip, Rows, stacked_state
 from audit.engine.ensemble import train
-from audit.engine.ghost_clipping import TapeGradients
-from audit.engine.layers import LinearLayer
-from audit.engine.observe import EnsembleReader
+from audit.engine.gradients.clipping import Clip, Rows, stacked_state
+from audit.engine.gradients.ghost_clipping import TapeGradients
+from audit.engine.layers.layers import LinearLayer
+from audit.engine.read.observe import EnsembleReader
+from audit.engine.read.subject import Ensemble
 from audit.engine.schedule import ScheduleSettings
-from audit.engine.subject import Ensemble
 from tests.engine import cases, users
 from tests.engine.twin import slow_training
 
@@ -126,7 +126,7 @@ def test_a_frozen_backbone_keeps_its_statistics() -> None:
 
 def test_an_engine_that_trains_something_else_is_stopped_after_the_first_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = LinearLayer.forward
-    monkeypatch.setattr("audit.engine.model_trial.loop_reason", lambda *_: None)
+    monkeypatch.setattr("audit.engine.trial.model_trial.loop_reason", lambda *_: None)
     monkeypatch.setattr(LinearLayer, "forward", lambda self, inputs: 1.5 * honest(self, inputs))
     steps = []
     for mechanism in (cases.varied(QUIET, steps=50, clip_norm=1e9), replace(PLAIN, count=50)):

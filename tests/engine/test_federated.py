@@ -25,10 +25,10 @@ from audit.core.training import TrainingJob
 from audit.core.views import Scores
 from audit.data import clients
 from audit.engine.compile_c import library
-from audit.engine.compiled_clients import ClientSteps, client_steps
-from audit.engine.compiled_mlp import SOURCE
-from audit.engine.federated import clipped_updates
-from audit.engine.federated_plan import LocalTraining, batches, split
+from audit.engine.compiled.compiled_clients import ClientSteps, client_steps
+from audit.engine.compiled.compiled_mlp import SOURCE
+from audit.engine.federated.federated import clipped_updates
+from audit.engine.federated.federated_plan import LocalTraining, batches, split
 from audit.models.build import parameter_count, starting
 from audit.stats.curves import tradeoff
 from audit.trainers.federated import FederatedTrainer

@@ -17,7 +17,7 @@ from audit.core.data import Canaries
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
-from audit.engine.federated_plan import LocalTraining, RecordNoise, batches, split
+from audit.engine.federated.federated_plan import LocalTraining, RecordNoise, batches, split
 from audit.models.build import starting
 from audit.trainers.federated import FederatedTrainer
 from tests.engine import cases

@@ -13,7 +13,7 @@ from audit.core.errors import ConfigError
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.training import TrainingJob
 from audit.engine.ensemble import train
-from audit.engine.observe import logits
+from audit.engine.read.observe import logits
 from audit.models.build import build
 from audit.trainers.user_function import UserFunction
 from tests.engine import cases

@@ -14,10 +14,10 @@ from audit.checks.execution import check_executed
 from audit.core.errors import ExecutionMismatch
 from audit.core.events import dp_sgd, sgd
 from audit.core.record_arrays import RawArray
-from audit.engine import frozen_features
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.schedule import ScheduleSettings, arrange
+from audit.engine.trial import frozen_features
 from tests.engine import cases
 from tests.engine.twin import slow_training
 

@@ -15,10 +15,12 @@ from torch.utils._pytree import tree_flatten
 
 from audit.core.errors import ConfigError, ExecutionMismatch
 from audit.core.events import dp_sgd, sgd
-from audit.engine import chunk, clipping, graphed_sums
+from audit.engine import chunk
+from audit.engine.compiled import graphed_sums
+from audit.engine.compiled.graphed_sums import GraphedSums
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
-from audit.engine.graphed_sums import GraphedSums
+from audit.engine.gradients import clipping
 from audit.engine.schedule import ScheduleSettings
 from tests.engine import cases
 from tests.marks import slow

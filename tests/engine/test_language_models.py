@@ -19,9 +19,9 @@ from audit.core.errors import ConfigError, DataError, ExecutionMismatch, Unsuppo
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Repeated, sgd
 from audit.core.seeds import Seed
-from audit.engine.clipping import Clip
-from audit.engine.text_model import Precision, TextModel
-from audit.engine.text_subject import TextModels
+from audit.engine.gradients.clipping import Clip
+from audit.engine.text.text_model import Precision, TextModel
+from audit.engine.text.text_subject import TextModels
 from audit.models.language import Adapter, LanguageModel
 from audit.stats.scoring import texts
 from audit.trainers.language_model import LanguageModelTrainer
@@ -250,7 +250,7 @@ def test_members_are_told_apart_by_what_training_made_likelier() -> None:
 def test_nothing_of_the_extra_is_imported_before_it_is_asked_for() -> None:
     program = (
         "import sys, audit.cli.app, audit.trainers.language_model, audit.api.canary_audit, audit.data.readers.text, "
-        "audit.engine.canary_callback, audit.endpoint.scoring; "
+        "audit.engine.text.canary_callback, audit.endpoint.scoring; "
         "sys.exit(bool({'transformers', 'peft', 'tokenizers'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

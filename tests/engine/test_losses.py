@@ -19,14 +19,14 @@ from audit.core.data import Canaries, Dataset, Records
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
 from audit.core.training import TrainingJob
-from audit.engine.clipping import Clip, Rows, stacked_state
-from audit.engine.dispatch import gradients_of
 from audit.engine.ensemble import train
-from audit.engine.loss_trial import examine_loss
+from audit.engine.gradients.clipping import Clip, Rows, stacked_state
+from audit.engine.gradients.dispatch import gradients_of
 from audit.engine.losses import UsualLoss, loss_of
+from audit.engine.read.subject import Ensemble
 from audit.engine.schedule import ScheduleSettings
-from audit.engine.subject import Ensemble
-from audit.experiment.brought import RecordedOutputs
+from audit.engine.trial.loss_trial import examine_loss
+from audit.experiment.external.brought import RecordedOutputs
 from tests.engine import cases
 
 PRIVATE = dp_sgd(noise_multiplier=1e-9, clip_norm=0.3, sample_rate=1.0, steps=2)

@@ -14,11 +14,11 @@ from audit.core.events import dp_sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine.chunk import Chunk
-from audit.engine.clipping import Rows
 from audit.engine.ensemble import train
-from audit.engine.ghost_clipping import TapeGradients
+from audit.engine.gradients.clipping import Rows
+from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.microbatches import Passes, planned_rows
-from audit.engine.sampling import EnsembleSampler, Law
+from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.engine.schedule import ScheduleSettings, arrange
 from tests.engine import cases
 

@@ -18,11 +18,12 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
-from audit.engine import model_trial, schedule
-from audit.engine.architecture_key import architecture_key
-from audit.engine.clipping import Rows, stacked_state
-from audit.engine.per_model_loop import LoopGradients
+from audit.engine import schedule
+from audit.engine.gradients.clipping import Rows, stacked_state
+from audit.engine.gradients.per_model_loop import LoopGradients
 from audit.engine.schedule import ScheduleSettings, arrange
+from audit.engine.trial import model_trial
+from audit.engine.trial.architecture_key import architecture_key
 from audit.models.build import initialise_model
 from tests.engine import cases
 
@@ -285,8 +286,8 @@ assert not {"torch._dynamo", "sympy"} & sys.modules.keys()
 COMPILED = """
 import torch
 from tests.engine import cases
-from audit.engine.examine import _draws
-from audit.engine.mixing import mixes
+from audit.engine.trial.examine import _draws
+from audit.engine.trial.mixing import mixes
 records = torch.randn(8, 5)
 class Drawing(torch.nn.Linear):
     def forward(self, inputs):

@@ -15,9 +15,9 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd
 from audit.core.seeds import Seed
 from audit.engine.ensemble import train
-from audit.engine.examine import Probe, examine
 from audit.engine.losses import USUAL
-from audit.engine.observe import logits
+from audit.engine.read.observe import logits
+from audit.engine.trial.examine import Probe, examine
 from audit.models.build import build, initialise_model, parameter_count, refuse_mixing_layers
 from tests.engine import cases
 from tests.marks import slow

@@ -12,8 +12,8 @@ from audit.core.errors import DataError, ObservationError
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.engine.ensemble import train
-from audit.engine.observe import logits, weight_products
-from audit.engine.subject import Ensemble
+from audit.engine.read.observe import logits, weight_products
+from audit.engine.read.subject import Ensemble
 from audit.models.build import initialise_model
 from tests.engine import cases
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from audit.engine import ghost_clipping
+from audit.engine.gradients import ghost_clipping
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

@@ -13,8 +13,8 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
-from audit.engine.own_augmentation import OwnAugmentation, augmentation_of, examine_augmentation
 from audit.engine.schedule import ScheduleSettings
+from audit.engine.trial.own_augmentation import OwnAugmentation, augmentation_of, examine_augmentation
 from audit.execution.code import foreign_modules
 from audit.trainers.dpsgd import DpSgdTrainer
 from audit.trainers.sgd import SgdTrainer

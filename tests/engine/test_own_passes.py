@@ -13,7 +13,7 @@ from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine.ensemble import train
 from audit.engine.microbatches import Passes
-from audit.engine.sampling import EnsembleSampler, Law
+from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.engine.schedule import ScheduleSettings, arrange
 from tests.engine import cases, fuzz
 

@@ -19,9 +19,9 @@ from audit.core.record_arrays import RawArray
 from audit.core.seeds import Seed
 from audit.data.load import load
 from audit.engine.ensemble import train
-from audit.engine.observe import logits
+from audit.engine.read.observe import logits
 from audit.engine.schedule import ScheduleSettings
-from audit.experiment.job import job_key
+from audit.experiment.games.job import job_key
 from audit.models.build import build
 from audit.models.packed_inputs import refuse_order
 from audit.trainers.user_function import UserFunction

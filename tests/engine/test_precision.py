@@ -13,11 +13,11 @@ from audit.checks.execution import check_executed
 from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
-from audit.engine.clip_check import clipped_alone, plain_gradient
-from audit.engine.clipping import Clip, Gradients, Rows, stacked_state
 from audit.engine.ensemble import train
-from audit.engine.ghost_clipping import TapeGradients, full_precision
+from audit.engine.gradients.clipping import Clip, Gradients, Rows, stacked_state
+from audit.engine.gradients.ghost_clipping import TapeGradients, full_precision
 from audit.engine.schedule import ScheduleSettings
+from audit.engine.trial.clip_check import clipped_alone, plain_gradient
 from audit.models.build import initialise_model
 from audit.trainers.dpsgd import DpSgdTrainer
 from tests.engine import cases

@@ -12,10 +12,10 @@ from torch import Tensor
 from audit.checks.execution import check_executed
 from audit.core.errors import ExecutionMismatch
 from audit.core.events import Repeated, dp_sgd, sgd
-from audit.engine.adaptive_clipping import Quantile
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
-from audit.engine.layers import MatrixLayer, Use
+from audit.engine.gradients.adaptive_clipping import Quantile
+from audit.engine.layers.layers import MatrixLayer, Use
 from audit.engine.schedule import ScheduleSettings
 from tests.engine import cases
 
@@ -45,10 +45,10 @@ def test_norms_measured_too_small_are_caught(monkeypatch: pytest.MonkeyPatch) ->
         return honest(self, use, signal, rows) / 4.0
 
     monkeypatch.setattr(MatrixLayer, "squared_norms", small)
-    monkeypatch.setattr("audit.engine.model_trial.loop_reason", lambda *_: None)
+    monkeypatch.setattr("audit.engine.trial.model_trial.loop_reason", lambda *_: None)
     with pytest.raises(ExecutionMismatch, match=r"step 3, model 0 .*differs from plain autograd's by 1 of its size"):
         train(cases.job(NOISY), cases.silent)
-    monkeypatch.setattr("audit.engine.clip_check._EARLY_STEP", -1)  # whatever the first steps did not show is reported
+    monkeypatch.setattr("audit.engine.trial.clip_check._EARLY_STEP", -1)  # whatever the first steps did not show is reported
     executed = train(cases.job(NOISY), cases.silent).executed
     assert {check.code: check.status for check in check_executed(NOISY, executed)}["clipping"] == "checked"  # its own word
     assert executed.recomputed.max() == pytest.approx(1.0, abs=0.05)
@@ -106,6 +106,6 @@ def test_records_whose_norms_leave_single_precision_are_skipped_and_blame_nobody
 def test_norms_that_are_no_numbers_for_ordinary_records_are_still_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = MatrixLayer.squared_norms
     monkeypatch.setattr(MatrixLayer, "squared_norms", lambda *arguments: honest(*arguments) / 0.0)
-    monkeypatch.setattr("audit.engine.model_trial.loop_reason", lambda *_: None)
+    monkeypatch.setattr("audit.engine.trial.model_trial.loop_reason", lambda *_: None)
     with pytest.raises(ExecutionMismatch, match="differs from plain autograd's by 1 of its size"):
         train(cases.job(NOISY), cases.silent)

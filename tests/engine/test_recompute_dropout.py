@@ -15,11 +15,11 @@ from torch.nn import functional as F
 from audit.core.errors import ExecutionMismatch
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.engine.dp_options import Technique
-from audit.engine.dropout_streams import GeneratorDraws
 from audit.engine.ensemble import train
-from audit.engine.layers import MatrixLayer, Use
-from audit.engine.layers_elementwise import DropoutLayer
-from audit.engine.per_model_loop import LoopGradients
+from audit.engine.gradients.per_model_loop import LoopGradients
+from audit.engine.layers.layers import MatrixLayer, Use
+from audit.engine.layers.layers_elementwise import DropoutLayer
+from audit.engine.random.dropout_streams import GeneratorDraws
 from audit.engine.schedule import ScheduleSettings, arrange
 from tests.engine import cases
 
@@ -86,7 +86,7 @@ def test_copies_have_draws_of_their_own() -> None:
 @pytest.mark.parametrize("way", ["layer", "function"])
 def test_the_recomputation_leaves_the_draws_of_a_training_alone(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     checked = train(job(way, NOISY), cases.silent).weights
-    monkeypatch.setattr("audit.engine.clip_check.Recomputation.due", lambda *_: False)
+    monkeypatch.setattr("audit.engine.trial.clip_check.Recomputation.due", lambda *_: False)
     unchecked = train(job(way, NOISY), cases.silent).weights
     for name, value in checked.items():
         np.testing.assert_array_equal(value, unchecked[name])
@@ -98,7 +98,7 @@ def test_draws_that_cannot_be_held_are_not_recomputed() -> None:
 
 @pytest.mark.parametrize("way", ["layer", "function"])
 def test_wrong_gradients_beside_dropout_end_the_training(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("audit.engine.model_trial.loop_reason", lambda *_: None)
+    monkeypatch.setattr("audit.engine.trial.model_trial.loop_reason", lambda *_: None)
     honest, honest_sums = MatrixLayer.squared_norms, LoopGradients._example_gradients
 
     def small(self: MatrixLayer, use: Use, signal: Tensor, rows: int) -> Tensor:
@@ -120,7 +120,7 @@ def test_dropout_whose_draws_reach_another_record_is_caught(monkeypatch: pytest.
         return honest(self, inputs.roll(1, 0)).roll(-1, 0)
 
     monkeypatch.setattr(DropoutLayer, "forward", rolled)
-    monkeypatch.setattr("audit.engine.model_trial.loop_reason", lambda *_: None)
+    monkeypatch.setattr("audit.engine.trial.model_trial.loop_reason", lambda *_: None)
     with pytest.raises(ExecutionMismatch, match=r"step 3, .*differs from plain autograd's"):
         train(job("layer", NOISY), cases.silent, ScheduleSettings(dtype=torch.float64))
 

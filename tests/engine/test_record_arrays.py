@@ -27,12 +27,12 @@ from audit.data import source
 from audit.data.load import load
 from audit.data.source import PIXELS
 from audit.engine.compile_c import library
-from audit.engine.compiled_mlp import SOURCE
+from audit.engine.compiled.compiled_mlp import SOURCE
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
+from audit.engine.read.subject import Ensemble
 from audit.engine.schedule import ScheduleSettings
-from audit.engine.subject import Ensemble
-from audit.experiment.job import check_files, dataset_digest, with_companions
+from audit.experiment.games.job import check_files, dataset_digest, with_companions
 from audit.trainers.federated import FederatedTrainer
 from audit.trainers.opacus import OpacusTrainer
 from audit.trainers.user_function import UserFunction

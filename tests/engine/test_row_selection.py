@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from audit.engine.clipping import Rows, stacked_state
-from audit.engine.dispatch import unlogged_reason
-from audit.engine.ghost_clipping import TapeGradients
-from audit.engine.layers import UncoveredUse
-from audit.engine.row_selection import RowSelection
+from audit.engine.gradients.clipping import Rows, stacked_state
+from audit.engine.gradients.dispatch import unlogged_reason
+from audit.engine.gradients.ghost_clipping import TapeGradients
+from audit.engine.layers.layers import UncoveredUse
+from audit.engine.layers.row_selection import RowSelection
 
 ROWS = 6
 SEEN: dict[str, Callable[[Tensor], object]] = {

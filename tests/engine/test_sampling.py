@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from audit.core.seeds import Seed
-from audit.engine.sampling import EnsembleSampler, Law, PoissonStream
+from audit.engine.random.sampling import EnsembleSampler, Law, PoissonStream
 
 
 def sizes_and_hits(law: Law, blocks: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -13,10 +13,10 @@ from audit import plugins
 from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
-from audit.engine.clipping import Clip, Rows, stacked_state
-from audit.engine.dispatch import gradients_of
 from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
 from audit.engine.ensemble import train
+from audit.engine.gradients.clipping import Clip, Rows, stacked_state
+from audit.engine.gradients.dispatch import gradients_of
 from audit.engine.schedule import ScheduleSettings
 from audit.models.build import initialise_model
 from audit.optimizers._schedule import rate_factor

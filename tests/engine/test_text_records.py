@@ -20,7 +20,7 @@ from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.events import Event, dp_sgd
 from audit.core.seeds import Seed
 from audit.data.load import load
-from audit.engine.text_model import TextModel
+from audit.engine.text.text_model import TextModel
 from audit.models.language import Adapter, LanguageModel
 from audit.trainers.language_model import LanguageModelTrainer
 from tests.engine.texts import GPT2, LLAMA, PLAIN, PRIVATE, text_job

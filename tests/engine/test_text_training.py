@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from audit.core.events import dp_sgd
-from audit.engine.clipping import Clip, Clipping
+from audit.engine.gradients.clipping import Clip, Clipping
 from audit.engine.parameter_layout import Layout
-from audit.engine.text_training import _Step
+from audit.engine.text.text_training import _Step
 from tests.engine import cases
 from tests.engine.pretend_device import PRETENDED, pretended
 from tests.engine.test_device_path import Launches

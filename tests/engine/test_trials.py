@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from audit.engine.trials import agree
+from audit.engine.gradients.trials import agree
 
 _SHARE = 1e-3
 

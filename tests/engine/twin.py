@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from audit.core.training import TrainingJob
-from audit.engine.sampling import EnsembleSampler, Law
+from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.models.build import initialise_model
 from tests.engine import cases
 

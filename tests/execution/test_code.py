@@ -30,9 +30,13 @@ def sources(place: Path, *names: str, root: Path = ROOT) -> dict[str, str]:
 
 def test_every_source_of_the_project_counts(tmp_path: Path) -> None:
     own = {path.resolve() for name in ("audit", "attacks") for path in code._files(name)}
-    for needed in ("audit/engine/chain_sums.c", "attacks/signals/_hop_skip_jump.py", "attacks/signals/_image_views.py"):
+    for needed in (
+        "audit/engine/compiled/chain_sums.c",
+        "attacks/signals/_hop_skip_jump.py",
+        "attacks/signals/_image_views.py",
+    ):
         assert ROOT / needed in own
-    for needed in ("audit/stats/scoring/signals.py", "audit/experiment/job.py", "audit/experiment/warm_start.py"):
+    for needed in ("audit/stats/scoring/signals.py", "audit/experiment/games/job.py", "audit/experiment/games/warm_start.py"):
         assert ROOT / needed in own
     assert own == {
         path for name in ("audit", "attacks") for path in (ROOT / name).rglob("*") if path.suffix in (".py", ".c", ".h")
@@ -73,7 +77,7 @@ def test_a_project_edited_in_place_is_another_code(tmp_path: Path) -> None:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(path.read_bytes())
     first = sources(tmp_path, root=tmp_path)
-    chain = tmp_path / "audit/engine/chain_sums.c"
+    chain = tmp_path / "audit/engine/compiled/chain_sums.c"
     chain.write_bytes(chain.read_bytes() + b"\n")
     assert sources(tmp_path, root=tmp_path) != first
 

@@ -14,7 +14,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.game import Game, Inclusion
 from audit.core.game_results import GameResult, TriggerResult
-from audit.experiment.allowance import Allowance
+from audit.experiment.games.allowance import Allowance
 from reports.figures._scores import roc
 from reports.formats.json import from_json, to_json
 from reports.pages.document import sections

@@ -10,7 +10,7 @@ from audit.config import parse
 from audit.core.claims import Outcome
 from audit.core.results import MechanismResult, Status
 from audit.execution.store import Store
-from audit.experiment import assemble, run
+from audit.experiment.line import assemble, run
 
 CONFIG = """
 version: 1

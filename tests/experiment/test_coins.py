@@ -19,9 +19,9 @@ from audit.core.coins import Coins
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.execution.store import Store
-from audit.experiment.leave_one_out import leave_one_out
-from audit.experiment.orders import _training_job
-from audit.experiment.resemblance import Resemblance
+from audit.experiment.describe.leave_one_out import leave_one_out
+from audit.experiment.describe.resemblance import Resemblance
+from audit.experiment.games.orders import _training_job
 from tests.experiment.test_reductions import run
 from tests.tiny import CONFIG
 

@@ -37,11 +37,11 @@ from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.core.views import Scores, View
 from audit.execution.store import Store
-from audit.experiment import leave_one_out_summary
-from audit.experiment.assemble import assemble
-from audit.experiment.records import RecordTable
-from audit.experiment.report import model_name
-from audit.experiment.run import run
+from audit.experiment.describe import leave_one_out_summary
+from audit.experiment.games.records import RecordTable
+from audit.experiment.line.assemble import assemble
+from audit.experiment.line.report import model_name
+from audit.experiment.line.run import run
 from audit.models.build import build, initialise_model
 from audit.stats.curves import tradeoff
 from audit.trainers.sgd import SgdTrainer

@@ -7,8 +7,8 @@ from typing import Any
 import yaml
 
 from audit.api.configs import resolve
-from audit.experiment import assemble
-from audit.experiment.disk import bytes_needed
+from audit.experiment.line import assemble
+from audit.experiment.plan.disk import bytes_needed
 from tests.tiny import CONFIG
 
 

@@ -15,8 +15,8 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.evaluation import Fidelity
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment import leave_one_out
-from audit.experiment.resemblance import Resemblance
+from audit.experiment.describe import leave_one_out
+from audit.experiment.describe.resemblance import Resemblance
 from audit.stats.scoring import signals
 
 SEED = Seed(3)
@@ -180,7 +180,7 @@ def test_fidelity_of_many_runs_sorts_the_references_once(monkeypatch: pytest.Mon
         sorted_numbers += values.size
         return honest(values)
 
-    monkeypatch.setattr("audit.experiment.resemblance.np.sort", counting)
+    monkeypatch.setattr("audit.experiment.describe.resemblance.np.sort", counting)
     resemblance = Resemblance(references, target.labels)
     for _ in range(20):
         resemblance.of(target, coins)

@@ -13,9 +13,9 @@ from audit.core.events import dp_sgd
 from audit.core.results import MechanismResult, Status
 from audit.core.rounding import up
 from audit.execution.store import Store
-from audit.experiment import assemble, run
-from audit.experiment.plan import plan_of
-from audit.experiment.report import attack_classes, coverage
+from audit.experiment.line import assemble, run
+from audit.experiment.line.report import attack_classes, coverage
+from audit.experiment.plan.plan import plan_of
 from audit.stats.curves import tradeoff
 from tests.marks import slow_rows
 

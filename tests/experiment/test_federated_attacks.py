@@ -9,8 +9,8 @@ import pytest
 from audit.config import parse
 from audit.core.errors import ConfigError
 from audit.core.game_results import GameResult
-from audit.experiment import assemble
-from audit.experiment.insertion import insertions
+from audit.experiment.games.insertion import insertions
+from audit.experiment.line import assemble
 from tests.experiment.test_federated import CONFIG, audited
 
 ATTACK = (

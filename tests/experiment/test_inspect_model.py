@@ -16,7 +16,7 @@ from audit.core.game import Inclusion
 from audit.core.results import Status
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment.inspection import Settings, draw_coins, inspect, inspect_outputs, inspect_scores, record_name
+from audit.experiment.external.inspection import Settings, draw_coins, inspect, inspect_outputs, inspect_scores, record_name
 
 CLASSES = 4
 

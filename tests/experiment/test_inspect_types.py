@@ -12,7 +12,7 @@ from torch import nn
 
 from audit.cli.app import answer
 from audit.core.errors import DataError
-from audit.experiment.inspection import Settings, inspect
+from audit.experiment.external.inspection import Settings, inspect
 
 QUIET = Settings(certificates=0, scorers=("loss",), proven_by=("loss",))
 

@@ -16,9 +16,10 @@ from audit.core.errors import AssumptionError, DataError
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.experiment import figures, records
-from audit.experiment.allowance import Allowance
-from audit.experiment.naming import new_key
+from audit.experiment.games import records
+from audit.experiment.games.allowance import Allowance
+from audit.experiment.games.naming import new_key
+from audit.experiment.line import figures
 from audit.stats.bounds import roc
 
 

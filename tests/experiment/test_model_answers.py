@@ -17,8 +17,8 @@ import audit
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.core.views import View
-from audit.experiment.inspection import References, Settings, draw_coins, examine, examine_outputs
-from audit.experiment.model_answers import read_outputs
+from audit.experiment.external.inspection import References, Settings, draw_coins, examine, examine_outputs
+from audit.experiment.external.model_answers import read_outputs
 from audit.stats.bounds import roc
 from audit.stats.scoring.regression import error_confidences
 

@@ -11,8 +11,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
-from audit.experiment.inspection import Inspection, References, Settings, draw_coins, examine
-from audit.experiment.nonmember_medians import FOLDS, cross_fitted_medians
+from audit.experiment.external.inspection import Inspection, References, Settings, draw_coins, examine
+from audit.experiment.external.nonmember_medians import FOLDS, cross_fitted_medians
 from audit.stats.bounds import roc
 
 N = 600

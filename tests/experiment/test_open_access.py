@@ -20,9 +20,9 @@ from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.execution.store import Store
-from audit.experiment import report as reporting
-from audit.experiment.assemble import assemble
-from audit.experiment.run import run
+from audit.experiment.line import report as reporting
+from audit.experiment.line.assemble import assemble
+from audit.experiment.line.run import run
 from reports.formats import json as report_json
 from tests.reports import sample
 from tests.tiny import CONFIG

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from audit.core.data import Canaries, Dataset, Records
-from audit.experiment import records
-from audit.experiment.naming import new_key
+from audit.experiment.games import records
+from audit.experiment.games.naming import new_key
 
 
 def dataset(labels: list[int], groups: list[str] | None) -> Dataset:

@@ -18,11 +18,11 @@ from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.execution.store import Store
-from audit.experiment import spec
-from audit.experiment.attack import _rows
-from audit.experiment.leave_one_out import _Rivals, leave_one_out
-from audit.experiment.observed import gather
-from audit.experiment.room import in_memory
+from audit.experiment.describe.leave_one_out import _Rivals, leave_one_out
+from audit.experiment.games import spec
+from audit.experiment.games.attack import _rows
+from audit.experiment.games.observed import gather
+from audit.experiment.games.room import in_memory
 from tests.tiny import CONFIG
 
 GAMES = (

@@ -14,7 +14,7 @@ import audit
 from audit.core.errors import ConfigError, DataError, ObservationError
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment.inspection import ReferenceTraining, Settings, draw_coins, examine, examine_outputs
+from audit.experiment.external.inspection import ReferenceTraining, Settings, draw_coins, examine, examine_outputs
 from tests.cli.test_model import audit as command
 
 N = 120

@@ -18,7 +18,7 @@ from audit.core.game_results import GameResult
 from audit.core.results import AuditReport
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment.inspection import References, Settings, draw_coins, examine_outputs, inspect, inspect_outputs
+from audit.experiment.external.inspection import References, Settings, draw_coins, examine_outputs, inspect, inspect_outputs
 from audit.stats.scoring import membership, signals
 
 N, MODELS, CLASSES = 240, 12, 3
@@ -177,7 +177,7 @@ def test_confidences_are_computed_once_for_all_attacks_and_change_no_score(monke
     view = View.of(labels=labels, logits=logits[0])
     settings = Settings(certificates=0, scorers=("loss", "lira", "offset", "attack_p"), proven_by=("lira",))
     shared = examine_outputs(view, included[0], settings, references=references).scores
-    monkeypatch.setattr("audit.experiment.attack.with_confidences", lambda models: models)
+    monkeypatch.setattr("audit.experiment.games.attack.with_confidences", lambda models: models)
     alone = examine_outputs(view, included[0], settings, references=references).scores
     assert all(np.array_equal(shared[name], alone[name]) for name in settings.scorers or ())
     constant = View.of(labels=labels, logits=np.broadcast_to(np.arange(3.0), logits[0].shape))

@@ -23,13 +23,13 @@ from audit.core.protocols import Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.execution.store import Store
-from audit.experiment import assemble, rehearsal, run, untrained
-from audit.experiment.attack import attempt
-from audit.experiment.insertion import Insertion, insertions
-from audit.experiment.observed import models_of
-from audit.experiment.orders import orders
-from audit.experiment.spec import Experiment
-from audit.experiment.train import Resources, train
+from audit.experiment.games.attack import attempt
+from audit.experiment.games.insertion import Insertion, insertions
+from audit.experiment.games.observed import models_of
+from audit.experiment.games.orders import orders
+from audit.experiment.games.spec import Experiment
+from audit.experiment.line import assemble, rehearsal, run, untrained
+from audit.experiment.line.train import Resources, train
 from tests.marks import sample
 from tests.tiny import CONFIG
 

@@ -14,8 +14,8 @@ from audit.core.game_results import LevelCount, SecretFigures
 from audit.core.secret_units import SecretScorer
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.experiment.figures import attack_result
-from audit.experiment.secret_figures import with_secrets
+from audit.experiment.describe.secret_figures import with_secrets
+from audit.experiment.line.figures import attack_result
 from audit.stats.scoring import texts
 from reports.editions.thresholds import coarse
 from tests.reports import sample

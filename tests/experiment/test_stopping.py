@@ -35,11 +35,12 @@ from audit.core.seeds import Seed
 from audit.core.training import Progress
 from audit.core.views import Scores
 from audit.execution.store import Store
-from audit.experiment import assemble, attack, hypothesis, insertion, run, stopping
-from audit.experiment import game as rounds
-from audit.experiment import report as summary
-from audit.experiment.spec import Experiment, PlannedAttack
-from audit.experiment.train import Resources
+from audit.experiment.games import attack, hypothesis, insertion, stopping
+from audit.experiment.games.spec import Experiment, PlannedAttack
+from audit.experiment.line import assemble, run
+from audit.experiment.line import game as rounds
+from audit.experiment.line import report as summary
+from audit.experiment.line.train import Resources
 from audit.stats.bounds.score_distributions import ScoreLaw
 from reports.figures import _evidence as evidence
 from reports.formats import figures

@@ -20,7 +20,7 @@ from audit.cli.app import answer
 from audit.core.errors import ConfigError, DataError
 from audit.core.table_risks import TableAudit
 from audit.data.frames import read_table, with_exact_numbers
-from audit.experiment.table_risks import TableSettings, table_audit
+from audit.experiment.external.table_risks import TableSettings, table_audit
 from audit.stats.bounds import excess_success
 from audit.stats.shared_values import shared_values_tail
 

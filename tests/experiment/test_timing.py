@@ -10,10 +10,10 @@ import pytest
 from audit.cli.app import answer
 from audit.config import parse
 from audit.core import event_reading
-from audit.experiment import timing
-from audit.experiment.assemble import assemble
-from audit.experiment.job import Order
-from audit.experiment.spec import Experiment
+from audit.experiment.games.job import Order
+from audit.experiment.games.spec import Experiment
+from audit.experiment.line.assemble import assemble
+from audit.experiment.plan import timing
 from tests.tiny import CONFIG
 
 FEDERATED = Path(__file__).resolve().parents[2] / "configs" / "quickstart-federated.yaml"

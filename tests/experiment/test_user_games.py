@@ -17,8 +17,8 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.results import AuditReport
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment.inspection import References, Settings, examine, examine_outputs
-from audit.experiment.units import user_scores, users_of
+from audit.experiment.external.inspection import References, Settings, examine, examine_outputs
+from audit.experiment.external.units import user_scores, users_of
 from audit.stats.curves.tradeoff import epsilon_of_gdp
 
 USERS = 150

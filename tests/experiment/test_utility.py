@@ -8,9 +8,9 @@ from sklearn.metrics import f1_score, roc_auc_score
 
 from audit.core.data import Dataset, Records
 from audit.core.training import Executed
-from audit.experiment.observed import Observations
-from audit.experiment.utility import utility
-from audit.experiment.utility_figures import figures_of
+from audit.experiment.describe.utility import utility
+from audit.experiment.games.observed import Observations
+from audit.experiment.games.utility_figures import figures_of
 
 EXECUTED = Executed(
     steps=0,

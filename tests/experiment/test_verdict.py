@@ -26,7 +26,7 @@ from audit.core.results import Check, Status
 from audit.core.seeds import Seed
 from audit.core.training import Executed
 from audit.core.views import Scores
-from audit.experiment import judge
+from audit.experiment.line import judge
 from audit.stats.curves import tradeoff
 
 CLAIM = Claim(epsilon=2.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="test")

@@ -21,7 +21,7 @@ from audit.core.evaluation import (
 )
 from audit.core.game_results import GameResult
 from audit.core.results import AuditReport, MechanismResult
-from audit.experiment.report import _weak
+from audit.experiment.line.report import _weak
 from reports import headline
 from reports.editions.external import external
 from reports.figures import _bounds as bounds

@@ -19,7 +19,7 @@ from audit.core.game_results import AttackResult, GroupResult, GuessResult, Hist
 from audit.core.results import AuditReport, Check, GateResult, Status
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment.inspection import Settings, inspect, inspect_outputs, record_name
+from audit.experiment.external.inspection import Settings, inspect, inspect_outputs, record_name
 from reports.editions import external as editions
 from reports.editions import thresholds
 from reports.editions.external import SMALLEST_GROUP, external

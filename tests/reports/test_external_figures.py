@@ -16,7 +16,7 @@ from audit.core.claims import Claim, Outcome
 from audit.core.evaluation import Calibrated, Fidelity
 from audit.core.game_results import AttackResult, GroupResult, GuessResult, Histogram
 from audit.core.results import GateResult
-from audit.experiment import accuracy_remarks
+from audit.experiment.external import accuracy_remarks
 from reports.editions import digits, thresholds
 from reports.editions.external import external
 from reports.formats.json import to_json

@@ -24,8 +24,8 @@ from audit.core.errors import ConfigError
 from audit.core.protocols import MechanismSetting
 from audit.core.results import AuditReport
 from audit.core.secret_units import SecretScorer
-from audit.experiment import brought, inspected, model_answers
-from audit.experiment.accuracy_remarks import LIKE_SIDES
+from audit.experiment.external import brought, inspected, model_answers
+from audit.experiment.external.accuracy_remarks import LIKE_SIDES
 from audit.mechanisms import federated
 from reports.formats import _glyphs, html, json, pdf
 from reports.formats import figures as drawings

@@ -19,7 +19,7 @@ from torch import nn
 
 from audit import plugins
 from audit.core.errors import ConfigError, DataError
-from audit.engine.inference import ModuleTarget, batched_logits
+from audit.engine.read.inference import ModuleTarget, batched_logits
 
 pytestmark = pytest.mark.usefixtures("models_in_this_process")
 INPUTS = np.random.default_rng(0).normal(size=(37, 1, 6, 6)).astype(np.float32)

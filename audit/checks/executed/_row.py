@@ -8,7 +8,7 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.results import Check, Status
-from audit.engine.clip_check import RECOMPUTATION_LIMIT
+from audit.engine.trial.clip_check import RECOMPUTATION_LIMIT
 
 Z_LIMIT = 5.0
 """Standard errors beyond which an executed quantity counts as different: false alarm below 1e-6."""

@@ -1,0 +1,170 @@
+"""Small convolutional networks, as compiled code takes them: convolutions and pooling before a chain of linear layers."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from torch import nn
+
+from audit.engine.compiled.compiled_mlp import Chain, ChainStruct, chain_from
+from audit.engine.compiled.image_geometry import Stage, multiplications, stage_of
+from audit.engine.compiled.image_tables import ImageStruct, StageStruct, Tables, workspace_vectors
+from audit.engine.compiled.straight_line import (
+    CONVOLUTION,
+    FLATTENS,
+    LINEAR,
+    RELU,
+    TANH,
+    ForwardStep,
+    names,
+    starts_of,
+    straight_line,
+)
+from audit.engine.parameter_layout import Layout
+
+SOURCE = "conv_sums.c"
+_ACTIVATIONS: Mapping[str, int] = {RELU: 1, TANH: 2}
+# numbers of the images of one record, twice, from which a vector of records no longer fits any cache
+_MOST_NUMBERS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """Convolutions, normalisation and pooling one after another, then linear layers on all that is left of the images.
+
+    Attributes:
+        shape: channels, rows and columns of a record.
+        stages: what stands before the linear layers.
+        weights: where the weights of each convolution and each normalisation that has any start in a model's parameters.
+        biases: the same for biases, -1 for none.
+        tail: the linear layers.
+    """
+
+    shape: tuple[int, int, int]
+    stages: tuple[Stage, ...]
+    weights: tuple[int, ...]
+    biases: tuple[int, ...]
+    tail: Chain
+
+    @property
+    def source(self) -> str:
+        """The C file that has its sums."""
+        return SOURCE
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of the names of its functions."""
+        return "conv"
+
+    def struct(self) -> NetworkStruct:
+        """Return this network as compiled code reads it."""
+        return NetworkStruct.of(self)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of a record, of what the linear layers take, and of what each of them returns."""
+        return math.prod(self.shape), *self.tail.sizes
+
+    @property
+    def operations(self) -> int:
+        """Floating-point operations of one example: forward, signals back, its gradient."""
+        products = multiplications(self.shape[0], self.stages)
+        linear = self.tail.operations + 2 * self.tail.sizes[0] * self.tail.sizes[1]
+        return 2 * (3 * sum(products) - products[0]) + linear
+
+
+def network_of(module: nn.Module, shape: tuple[int, ...]) -> Network | None:
+    """The network that `module` is for records of `shape`, however its `forward` is written, or None for anything else.
+
+    Call it before threads train, as for `straight_line`.
+
+    >>> layers = nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16, 3)
+    >>> [stage.size for stage in network_of(nn.Sequential(*layers), (1, 6, 6)).stages]
+    [(4, 4), (2, 2)]
+    >>> network_of(nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)), (1, 6, 6))
+    """
+    steps = straight_line(module) if len(shape) == 3 and any(type(layer) is nn.Conv2d for layer in module.modules()) else None
+    if steps is None:
+        return None
+    own = [step.path for step in steps if step.kind in (CONVOLUTION, LINEAR) or _has_scale(step)]
+    starts = starts_of(module, own)
+    if starts is None:
+        return None
+    stages = _stages(steps, shape)
+    if stages is None or not any(stage.axes for stage in stages):
+        return None
+    rest = steps[len(stages) + sum(stage.activation > 0 for stage in stages) :]
+    size = stages[-1].channels * math.prod(stages[-1].size)
+    views = 0
+    while views < len(rest) and rest[views].kind == FLATTENS and rest[views].numbers in (0, size):
+        views += 1
+    tail = chain_from(rest[views:], starts, Layout.of(module).width) if views else None
+    if tail is None or tail.sizes[0] != size:
+        return None
+    paths = [stage.path for stage in stages if stage.path]
+    network = Network(
+        shape=(shape[0], shape[1], shape[2]),
+        stages=stages,
+        weights=tuple(starts[name] for name in names(paths, "weight")),
+        biases=tuple(starts.get(name, -1) for name in names(paths, "bias")),
+        tail=tail,
+    )
+    return network if workspace_vectors(network.shape, stages) <= _MOST_NUMBERS else None
+
+
+def _has_scale(step: ForwardStep) -> bool:
+    return isinstance(step.layer, nn.GroupNorm) and step.layer.affine
+
+
+def _stages(steps: list[ForwardStep], shape: tuple[int, ...]) -> tuple[Stage, ...] | None:
+    """Return the stages up to the first step that is neither of images nor an activation; None where one is not covered."""
+    channels, size, stages = shape[0], (shape[1], shape[2]), list[Stage]()
+    for step in steps:
+        if step.kind in _ACTIVATIONS and stages and not stages[-1].activation:
+            stages[-1] = replace(stages[-1], activation=_ACTIVATIONS[step.kind])
+            continue
+        if step.kind in (FLATTENS, LINEAR):
+            break
+        stage = stage_of(step, channels, size)
+        if stage is None:
+            return None
+        stages.append(stage)
+        channels, size = stage.channels, stage.size
+    return tuple(stages) or None
+
+
+class NetworkStruct(ctypes.Structure):
+    """A network as compiled code reads it."""
+
+    _fields_ = (
+        ("stages", ctypes.c_int64),
+        ("layers", ctypes.c_int64),
+        ("vectors", ctypes.c_int64),
+        ("gradients", ctypes.c_int64),
+        ("packing", ctypes.c_int64),
+        ("images", ctypes.POINTER(ImageStruct)),
+        ("list", ctypes.POINTER(StageStruct)),
+        ("tail", ctypes.POINTER(ChainStruct)),
+    )
+    chain: ChainStruct
+    tables: Tables
+
+    @classmethod
+    def of(cls, network: Network) -> NetworkStruct:
+        """Return `network` with tables of all places that it reads and writes."""
+        tables = Tables(network.shape, network.stages, network.weights, network.biases)
+        chain = ChainStruct.of(network.tail)
+        struct = cls(
+            stages=len(network.stages), layers=len(network.weights), vectors=tables.vectors, gradients=tables.gradients,
+            packing=tables.packing, images=tables.images, list=tables.list, tail=ctypes.pointer(chain),
+        )  # fmt: skip
+        struct.chain, struct.tables = chain, tables
+        return struct
+
+    def floats(self, cdll: ctypes.CDLL) -> int:
+        """Return how many floats compiled code needs beside the models."""
+        cdll.conv_workspace.restype = ctypes.c_int64
+        return int(cdll.conv_workspace(ctypes.byref(self)))

@@ -1,0 +1,144 @@
+"""Gradients of models that compiled code covers: the whole sum of a chunk's step is one call."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from audit.core.errors import DataError
+from audit.engine.compile_c import library
+from audit.engine.compiled.compiled_cnn import Network, network_of
+from audit.engine.compiled.compiled_mlp import Chain, chain_of
+from audit.engine.gradients.clipping import Clip, Clipping, Rows, all_finite
+from audit.engine.gradients.ghost_clipping import TapeGradients
+from audit.engine.trial.module_parts import refuse_no_shape
+
+COMPILE = ("off", "auto", "on")
+COVERED = "a chain of linear layers with ReLU or Tanh between, or one behind convolutions, GroupNorm, ReLU, Tanh and pooling"
+# operations of one model that repay compiling (one to three seconds) where some thirty models are trained
+_WORTH_COMPILING = 1e9
+_WHOLE, _MEMORY = ctypes.c_int64, ctypes.c_void_p
+_ARGUMENTS: tuple[Any, ...] = (_MEMORY, _WHOLE, *[_MEMORY] * 6, _WHOLE, _MEMORY, _WHOLE, *[_MEMORY] * 3)
+
+
+class Compilable(Protocol):
+    """An architecture that compiled code covers."""
+
+    @property
+    def source(self) -> str:
+        """The C file."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of a record first, outputs last."""
+
+    @property
+    def operations(self) -> int:
+        """Floating-point operations of one example: forward, signals back, clipped sum."""
+
+
+def compilable(module: nn.Module, shape: tuple[int, ...]) -> Chain | Network | None:
+    """Return what compiled code takes `module` for, with records of `shape`; None where it does not cover it.
+
+    Call it before threads train, as for `straight_line`.
+
+    Raises:
+        ConfigError: a lazy layer has never been called, so its parameters have no shape.
+    """
+    refuse_no_shape(module)
+    return chain_of(module) or network_of(module, shape)
+
+
+def worth_compiling(architecture: Compilable, examples: float) -> bool:
+    """True where a training of each model on `examples` in all repays the time that a compiler takes.
+
+    Models of one job are not counted: how an audit is cut into jobs must not change a bit of it.
+    """
+    return examples * architecture.operations > _WORTH_COMPILING
+
+
+class CompiledGradients(TapeGradients):
+    """N models in float32 on a CPU. Forward passes without gradients are those of `TapeGradients`.
+
+    Rows of padding cost nothing, batches are read where the records lie, and models share no arithmetic.
+    """
+
+    def __init__(
+        self, module: nn.Module, state: Mapping[str, Tensor], architecture: Chain | Network, cdll: ctypes.CDLL
+    ) -> None:
+        super().__init__(module, state)
+        self._sizes = architecture.sizes
+        self._struct = architecture.struct()
+        self._sums = cdll[f"{architecture.prefix}_sums"]
+        self._sums.restype, self._sums.argtypes = None, _ARGUMENTS
+        self._work = torch.zeros(self._struct.floats(cdll))
+        self._valid_labels: Tensor | None = None
+
+    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
+        if rows.copies != 1:
+            return super().add_sum(rows, clip, total)
+        return self.add_rows((rows.inputs, rows.labels), torch.arange(len(rows.labels)), rows.mask, (clip, total))
+
+    def add_rows(
+        self, data: tuple[Tensor, Tensor], indices: Tensor, mask: Tensor, into: tuple[Clip | None, Tensor]
+    ) -> Clipping | None:
+        """`add_sum` for the records of `data` whose numbers are `indices` `(N * rows,)`, read where they lie.
+
+        Args:
+            data: inputs `(records, ...)` and labels.
+            indices: numbers of records, model-major.
+            mask: `(N, rows)` which of them are real.
+            into: how to clip, and the flat `(N, width)` sum.
+
+        Raises:
+            DataError: records of another size or type than the model's, or labels that it has no output for.
+        """
+        (inputs, labels), (clip, total) = data, into
+        if labels is not self._valid_labels:  # once for each tensor of labels
+            check_records(inputs, labels, self._sizes)
+            self._valid_labels = labels
+        inputs, labels, indices, mask = (value.contiguous() for value in (inputs, labels, indices, mask))
+        norms, clipped_norms = torch.empty(2, *mask.shape)
+        bounds = None
+        if clip is not None:
+            bounds = clip.norm.flatten() if isinstance(clip.norm, Tensor) else torch.full((self.models,), float(clip.norm))
+        self._struct.chain.classes = int(labels.dtype == torch.int64)
+        before, after = (self.flat, total, inputs, labels, indices, mask), (norms, clipped_norms, self._work)
+        self._sums(
+            ctypes.addressof(self._struct),
+            self.models,
+            *(tensor.data_ptr() for tensor in before),
+            mask.shape[1],
+            None if bounds is None else bounds.data_ptr(),
+            clip is not None and clip.per_layer,
+            *(tensor.data_ptr() for tensor in after),
+        )
+        return None if clip is None else Clipping(norms=norms, left=clipped_norms, finite=all_finite(norms))
+
+
+def check_records(inputs: Tensor, labels: Tensor, sizes: tuple[int, ...]) -> None:
+    """Raise an error where compiled code would leave its memory.
+
+    Raises:
+        DataError: records of another size or type than the model's, or labels that it has no output for.
+    """
+    size = inputs[:1].numel() if len(inputs) else sizes[0]
+    if inputs.dtype != torch.float32 or size != sizes[0]:
+        raise DataError(f"records of {size} {inputs.dtype} each; expected {sizes[0]} torch.float32 for this model")
+    if labels.dtype == torch.int64 and len(labels) and not 0 <= int(labels.min()) <= int(labels.max()) < sizes[-1]:
+        raise DataError(f"labels up to {int(labels.max())}; expected 0 to {sizes[-1] - 1}, the outputs of the model")
+
+
+def compiled_gradients(
+    architecture: Chain | Network, module: nn.Module, state: Mapping[str, Tensor]
+) -> CompiledGradients | None:
+    """N models with the architecture of `module` by compiled code; None where that cannot be had."""
+    first = next(iter(state.values()))
+    if first.device.type != "cpu" or first.dtype != torch.float32:
+        return None
+    code = library(architecture.source)
+    return None if code is None else CompiledGradients(module, state, architecture, code)

@@ -1,0 +1,178 @@
+"""Canaries of federated trainings: what all of them answer, and clients that send a crafted update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from audit.core.access import ROUNDS
+from audit.core.data import Array, Conduct
+from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
+from audit.engine.federated.federated_clients import Workers
+from audit.engine.federated.gradient_canaries import PlantedGradients
+
+_CANARY_BATCH = 64
+OVERSIZE, OVERWEIGHT = 1e4, 100  # what canary clients send before the clip, over the clip norm; records they claim to hold
+
+Clipping = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""From whole updates and their weights to what enters the sum, and which were finite."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RoundSight:
+    """What there is to see of one round of every federation, for an adversary who knows all honest clients' updates.
+
+    Attributes:
+        models: `(N, width)` models that clients were sent.
+        present: `(N, clients + canary clients)` who takes part.
+        residuals: by source, "sums" and "models": `(N, width)` what was released without what the adversary knows of it.
+        released: `(N, width)` the models after the round.
+        update_noise: noise multiplier of a single update as it arrives.
+    """
+
+    models: Tensor
+    present: Tensor
+    residuals: Mapping[str, Tensor]
+    released: Tensor
+    update_noise: float
+
+
+class PlantedCanaries(Protocol):
+    """What a federation plants and what parties see of it.
+
+    Attributes:
+        slots: canary clients beside the clients.
+        owners: `(m,)` number of the client or canary client that decides in which cohort a canary is.
+    """
+
+    slots: int
+    owners: Array
+
+    def rows(self, client_rows: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the records of each client `(N, clients, longest)`, padded by repeating, and their numbers `(N, clients)`."""
+
+    def send(self, clip: Clipping, weight_of: Callable[[Tensor], Tensor], most_records: int) -> None:
+        """Take the federation's own clipping and weighting for what canary clients send."""
+
+    def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
+        """Add what canary clients send to `total` `(N, width)`; return their largest norm `(N,)`, None without them."""
+
+    def arrive(self, owner: Tensor, client: Tensor, updates: Tensor) -> None:
+        """Note honest clients' updates `(k, width)` as they enter the sum of federations `owner`."""
+
+    def unknown(self) -> Tensor | None:
+        """Return the part `(N, width)` of the honest clients' sum that hangs on canaries: adversaries do not know it."""
+
+    def observe(self, sight: RoundSight) -> dict[str, Tensor]:
+        """Return what parties see of each canary in this round `(N, m)`, by the names under which models keep it."""
+
+
+class CanaryClients:
+    """Gradient canaries as clients with slots of their own: those whose coin says so send their direction, the others zero.
+
+    They do their worst: an update far beyond the clip norm and many records, through the same clipping and weighting as all
+    others, so that what these let through shows.
+    """
+
+    def __init__(self, job: TrainingJob, workers: Workers, like: Tensor, clip_norm: float | None) -> None:
+        self.clip_norm, self.scale = clip_norm, 1.0 if clip_norm is None else clip_norm
+        self.planted = PlantedGradients(job.canaries, workers.layout, like, self.scale)
+        self.slots, self.owners = self.planted.count, np.arange(self.planted.count)
+        self.layout, self.width, self.conduct = workers.layout, workers.width, job.canaries.conduct or Conduct()
+        self.included = torch.from_numpy(np.array(job.included, dtype=bool)).to(like.device)
+        self.sources = ROUNDS & job.access.released
+        self.streams = streams(job.seeds, "canary noise")
+        self.uploads: Tensor | None = None
+
+    def rows(self, client_rows: Sequence[Array]) -> tuple[Array, Array]:
+        """Return the clients' own records, the same in all federations."""
+        return same_rows(client_rows, len(self.included))
+
+    def send(self, clip: Clipping, weight_of: Callable[[Tensor], Tensor], most_records: int) -> None:
+        """Make what each canary client adds to the sum `(m, width)`; canaries of one coordinate each are added as they are."""
+        directions = self.planted.directions
+        if directions is None:
+            return
+        worst = OVERSIZE if self.clip_norm is not None else 1.0
+        raw = torch.zeros(self.slots, self.width, device=directions.device)
+        raw[:, : directions.shape[1]] = directions * (self.scale * worst)
+        if not self.conduct.finite:
+            raw[:, int(self.layout.columns()[0])] = torch.nan  # an update that is to count as zero
+        records = torch.full((self.slots,), float(OVERWEIGHT * most_records), device=directions.device)
+        self.uploads = clip(raw, weight_of(records))[0]
+
+    def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
+        """Add the sum of the canary clients that take part and are in."""
+        mask = present[:, -self.slots :] & self.included
+        if self.uploads is None:
+            norms = self.planted.add_sum(mask, self.clip_norm, total[:, : self.layout.width])
+        else:
+            total.addmm_(mask.to(total.dtype), self.uploads)
+            norms = self.uploads.norm(dim=1) * mask
+        return norms.amax(1)
+
+    def arrive(self, owner: Tensor, client: Tensor, updates: Tensor) -> None:
+        """Note nothing: no honest client's update hangs on a canary."""
+
+    def unknown(self) -> Tensor | None:
+        """Return None: adversaries know every honest update."""
+        return None
+
+    def observe(self, sight: RoundSight) -> dict[str, Tensor]:
+        """Return inner products of what is seen with each direction, over the clip norm: the coin plus the noise along it."""
+        signals = {
+            f"{source}/products": self.planted.products(residual[:, : self.layout.width])
+            for source, residual in sight.residuals.items()
+            if source in self.sources
+        }
+        if "updates" in self.sources:
+            signals["updates/products"] = self._arriving(sight.present[:, -self.slots :], sight.update_noise)
+        return signals
+
+    def _arriving(self, present: Tensor, deviation: float) -> Tensor:
+        """Return inner products of what arrives from each canary's slot with its direction `(N, m)`, over the clip norm."""
+        width, columns = self.layout.width, self.layout.columns()
+        arrivals = (present & self.included).float()
+        if self.uploads is not None:
+            arrivals *= self.planted.own_products(self.uploads[:, :width], 0)
+        if deviation == 0:
+            return arrivals
+        for index, stream in enumerate(self.streams):
+            for start in range(0, self.slots, _CANARY_BATCH):
+                batch = min(_CANARY_BATCH, self.slots - start)
+                noise = torch.zeros(batch, width)
+                noise[:, columns] = torch.randn(batch, len(columns), generator=stream) * deviation * self.scale
+                own = self.planted.own_products(noise.to(arrivals.device), start)
+                arrivals[index, start : start + batch] += own * present[index, start : start + batch]
+        return arrivals
+
+
+def padded_rows(client_rows: Sequence[Array], longest: int | None = None) -> tuple[Array, Array]:
+    """Return rows of each client `(clients, longest)`, padded by repeating, which masks leave out, and their numbers."""
+    sizes = np.array([len(rows) for rows in client_rows])
+    width = int(sizes.max()) if longest is None else longest
+    return np.stack([np.resize(rows, width) for rows in client_rows]), sizes
+
+
+def same_rows(client_rows: Sequence[Array], federations: int) -> tuple[Array, Array]:
+    """Return the same for each federation: `(federations, clients, longest)` and `(federations, clients)`."""
+    rows, sizes = padded_rows(client_rows)
+    return np.broadcast_to(rows, (federations, *rows.shape)), np.broadcast_to(sizes, (federations, *sizes.shape))
+
+
+def streams(seeds: Sequence[Seed], name: str) -> list[torch.Generator]:
+    """Return one generator for each federation, drawn on the host: the same numbers on every device."""
+    return [stream(seed.child(name)) for seed in seeds]
+
+
+def stream(seed: Seed) -> torch.Generator:
+    """Return the generator of a seed."""
+    generator = torch.Generator()
+    generator.manual_seed(seed.integer())
+    return generator

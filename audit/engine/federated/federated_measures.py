@@ -1,0 +1,91 @@
+"""What really happened in federated trainings: who took part, what entered the sums, and the noise, gathered round by round."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from audit.core.data import Array
+from audit.core.training import Executed
+from audit.engine.federated.federated_clients import PrivateSteps
+
+
+class RoundMeasures:
+    """What was done in each round of N federations, for the checks of the execution.
+
+    Args:
+        participants: `(N, steps)` how many took part in each step of the accounting.
+        replies: `(N, rounds)` honest clients whose updates arrive.
+        clip_norm: of a whole update, None without a clip.
+        like: `(N, width)` models.
+    """
+
+    def __init__(self, participants: Array, replies: Array, clip_norm: float | None, like: Tensor) -> None:
+        self.participants, self.replies, self.clip_norm = participants, replies, clip_norm
+        self.noise_squares = torch.zeros(len(like), dtype=torch.float64, device=like.device)
+        self.largest = torch.zeros(len(like), device=like.device)
+        self.skipped = torch.zeros(len(like), dtype=torch.int64, device=like.device)
+        self.inner_squares = torch.zeros_like(self.noise_squares)
+        self.inner_updates, self.inner_largest = torch.zeros_like(self.skipped), torch.zeros_like(self.largest)
+
+    def note_updates(self, owner: Tensor, updates: Tensor, finite: Tensor) -> None:
+        """Note updates `(k, width)` of federations `owner` as they enter the sum, and which were finite before the clip."""
+        self.skipped.index_add_(0, owner, (~finite).long())
+        if self.clip_norm is not None:
+            norms = torch.zeros_like(self.largest)
+            norms.scatter_reduce_(0, owner, updates.norm(dim=1), "amax")
+            self.note_norms(norms)
+
+    def note_inside(self, owner: Tensor, steps: PrivateSteps) -> None:
+        """Note the noise and the largest clipped gradients of the clients' own steps, each of federation `owner` `(k,)`."""
+        self.inner_squares.index_add_(0, owner, steps.squares)
+        self.inner_updates.index_add_(0, owner, torch.ones_like(owner))
+        self.inner_largest.scatter_reduce_(0, owner, steps.largest, "amax")
+
+    def note_norms(self, norms: Tensor | None) -> None:
+        """Note the largest norm of each federation `(N,)` among some that entered the sum; None where there were none."""
+        if norms is not None and self.clip_norm is not None:
+            torch.maximum(self.largest, norms / self.clip_norm, out=self.largest)
+
+    def note_noise(self, noise: Tensor, spread: Tensor) -> None:
+        """Note the noise of a round `(N, width)`, whose deviation is `spread` times the accounted one."""
+        # a round without replies has no local noise: 0 over 1, not over 0
+        self.noise_squares += noise.double().square().sum(1) / spread.clamp(min=1).double().square()
+
+    def executed(self, steps: int, coordinates: int, population: int, *, local: bool, inner: int) -> Executed:
+        """Return all of it; a round without clients has no local noise, and counts as a draw all the same.
+
+        Args:
+            steps: of the accounting.
+            coordinates: that get noise in a round; 0 where there is none.
+            population: clients and canary clients of a federation.
+            local: noise is that of the clients that reply.
+            inner: coordinates x steps that get noise in a client's update; 0 where clients add none.
+        """
+        count, rounds = self.replies.shape
+        draws, multiplier = coordinates * rounds, np.zeros(count)
+        if draws:
+            lonely = (self.replies == 0).sum(1) if local else np.zeros(count)
+            draw_counts = np.maximum(draws - lonely * coordinates, 1)
+            multiplier = np.sqrt(self.noise_squares.cpu().numpy() / draw_counts) / (self.clip_norm or 1.0)
+        inner_noise, inner_draws, inner_norm = self._inside(inner)
+        return Executed(
+            steps=steps,
+            batch_sizes=self.participants,
+            population=np.full(count, population),
+            noise_multiplier=multiplier,
+            noise_draws=draws,
+            largest_norm=self.largest.double().cpu().numpy(),
+            skipped=self.skipped.cpu().numpy(),
+            inner_noise=inner_noise,
+            inner_draws=inner_draws,
+            inner_norm=inner_norm,
+        )
+
+    def _inside(self, inner: int) -> tuple[Array, Array, Array]:
+        """Return noise, draws and norms inside clients, whose updates have so many draws each; empty where there are none."""
+        draws = self.inner_updates.cpu().numpy() * inner
+        noise = np.sqrt(self.inner_squares.cpu().numpy() / np.maximum(draws, 1))
+        entries = slice(None) if inner else slice(0)
+        return noise[entries], draws[entries], self.inner_largest.double().cpu().numpy()[entries]

@@ -1,0 +1,132 @@
+"""How a federation works: its plan, what a client does in a round, and which records are whose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.data import Array, Dataset
+from audit.core.errors import ConfigError
+from audit.core.seeds import Seed
+from audit.data import clients
+from audit.engine.compiled.compiled_gradients import COMPILE
+
+SPLITS = ("uniform", "dirichlet", "column")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordNoise:
+    """DP-SGD on a client's own records: every local step is a noisy sum over a Poisson batch of clipped gradients.
+
+    Attributes:
+        rate: chance of each record to be in a step's batch.
+        clip_norm: l2 bound on one record's gradient.
+        noise_multiplier: noise standard deviation over that.
+        batch: public number by which the noisy sum is divided.
+    """
+
+    rate: float
+    clip_norm: float
+    noise_multiplier: float
+    batch: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalTraining:
+    """What a client does with its records in a round.
+
+    Attributes:
+        steps: gradient steps on the client's own loss.
+        batch: records of a step, drawn afresh without replacement; None for all that the client has.
+        learning_rate: of these steps.
+        private: where these steps are DP-SGD; `batch` says nothing then.
+        compile: "on", "auto" or "off": whether steps without noise are those of compiled code where the model is a chain.
+    """
+
+    steps: int = 5
+    batch: int | None = None
+    learning_rate: float = 0.1
+    private: RecordNoise | None = None
+    compile: str = "off"
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or (self.batch is not None and self.batch < 1) or not self.learning_rate > 0:
+            raise ConfigError(
+                f"local_steps {self.steps}, local_batch {self.batch}, local_learning_rate {self.learning_rate}; expected at "
+                "least 1, at least 1 or null, and more than 0"
+            )
+        checks.choice(self.compile, "compile", COMPILE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundPlan:
+    """How a federation works.
+
+    Attributes:
+        clients: a public constant.
+        noise: "none", "central", "local", "distributed" or "records" (in each client's own steps).
+        dropped: clients whose share of a distributed noise is missing.
+        cohorts: fixed groups of clients that take turns, one a round; each step of the accounting is a turn of all.
+        local: what a client does in a round.
+        split: of the records over the clients: "uniform", "dirichlet", or "column" of the data.
+        concentration: of the Dirichlet law.
+        split_seed: of the split.
+        example_cap: clients are weighted by their records over this public number, at most 1; None weights all by 1.
+        slots: clients trained at once.
+        hosts: clients among whose records canary examples are; None where canaries are clients.
+    """
+
+    clients: int
+    noise: str = "central"
+    dropped: int = 0
+    cohorts: int = 1
+    local: LocalTraining = field(default_factory=LocalTraining)
+    split: str = "dirichlet"
+    concentration: float = 0.3
+    split_seed: int = 0
+    example_cap: int | None = None
+    slots: int = 64
+    hosts: int | None = None
+
+
+def split(dataset: Dataset, count: int, kind: str, concentration: float, seed: Seed) -> tuple[Array, ...]:
+    """Return the rows of the train split that each client holds: the same for all federations of an audit.
+
+    Raises:
+        ConfigError: no split of that name.
+        DataError: too few records.
+    """
+    generator = seed.child("clients").numpy()
+    if kind == "uniform":
+        return clients.uniform(len(dataset.train), count, generator)
+    if kind == "dirichlet":
+        return clients.dirichlet(dataset.train.labels, count, concentration, generator)
+    if kind == "column":
+        return clients.by_owner(dataset.owners, len(dataset.train), count)
+    raise ConfigError(f"split is '{kind}'; expected one of {', '.join(SPLITS)}")
+
+
+def batches(sizes: Array, local: LocalTraining, generator: np.random.Generator) -> tuple[Array, Array]:
+    """Return positions among each client's records `(k, steps, rows)` and which of them are real, bool.
+
+    Args:
+        sizes: `(k,)` records of each client.
+        local: steps and batch.
+        generator: of the draws; unused where a step takes all records.
+    """
+    longest = int(sizes.max())
+    real = np.arange(longest) < sizes[:, None]
+    shape = (len(sizes), local.steps, longest)
+    if local.private is not None:
+        drawn = real[:, None] & (generator.random(shape) < local.private.rate)
+        counts = drawn.sum(axis=2)
+        width = max(1, int(counts.max()))
+        return np.argsort(~drawn, axis=2, kind="stable")[:, :, :width], np.arange(width) < counts[:, :, None]
+    if local.batch is None:
+        return np.broadcast_to(np.arange(longest), shape), np.broadcast_to(real[:, None], shape)
+    width = min(local.batch, longest)
+    order = np.where(real[:, None], generator.random(shape), np.inf)
+    columns = np.argsort(order, axis=2)[:, :, :width]
+    return columns, np.broadcast_to((np.arange(width) < sizes[:, None])[:, None], columns.shape)

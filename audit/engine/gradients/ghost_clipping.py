@@ -1,0 +1,230 @@
+"""Clipped sums for N models in one forward and one backward pass."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from audit.core.seeds import Seed
+from audit.engine.gradients.clipping import Clip, Clipping, Gradients, Rows, accumulate, clip_layers, flat_storage, owner
+from audit.engine.layers.layer_map import dropout_layer, ensemble_layer, has_random_layers
+from audit.engine.layers.layers import EnsembleLayer, Tape, Use
+from audit.engine.layers.modes import Modes
+from audit.engine.parameter_layout import Layout
+from audit.engine.random.counter_streams import CounterStreams
+from audit.engine.random.dropout_streams import CounterDraws, GeneratorDraws, Place
+
+# backward passes of this process, and after how many loading sympy costs less than an extra node in each
+_PASSES, _EXTRA_NODES = itertools.count(), 10_000
+
+
+class _OutputSlopes(torch.autograd.Function):
+    """A scalar whose derivative by a model's outputs is `slopes`, to the bit."""
+
+    @staticmethod
+    def forward(ctx: Any, outputs: Tensor, slopes: Tensor) -> Tensor:
+        ctx.slopes = slopes
+        return outputs.new_zeros(())
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> tuple[Tensor, None]:
+        return ctx.slopes, None
+
+
+def pull_back(outputs: Tensor, slopes: Tensor, edges: Sequence[Any]) -> tuple[Tensor | None, ...]:
+    """Return the derivatives at `edges` of the sum of `outputs` times `slopes`; None where an edge has no part in them.
+
+    `grad_outputs` is the usual way, but torch loads its symbolic shapes, and with them sympy, to compare the two shapes: half a
+    second of CPU. An extra node gives the same bits without, some 0.05 ms later; long trainings end up with the usual way.
+    """
+    if next(_PASSES) < _EXTRA_NODES:
+        return torch.autograd.grad(_OutputSlopes.apply(outputs, slopes), edges, allow_unused=True)  # type: ignore[no-untyped-call]
+    return torch.autograd.grad(outputs, edges, grad_outputs=slopes, allow_unused=True)
+
+
+class TapeGradients:
+    """All models in one pass: ghost norms where they are cheaper, whole gradients where a parameter is used twice.
+
+    With `products` shorter than the parameters (mixed precision) only the products of the forward and the backward pass
+    are computed in it. An example's gradient is then, by definition, what its rounded activations and signals make, and
+    norm, factor and clipped sum are computed from these same rounded values in the type of the parameters: one example
+    moves the sum by no more than the clip norm, whatever the rounding did.
+    """
+
+    def __init__(self, module: nn.Module, state: Mapping[str, Tensor], products: torch.dtype | None = None) -> None:
+        self.layout = Layout.of(module)
+        any_value = next(iter(state.values()))
+        self.models = any_value.shape[0]
+        self.tape = Tape(models=self.models, products=products)
+        self.random = has_random_layers(module)
+        self.layers = {owner(slot.name) for slot in self.layout.slots}
+        self._state = dict(state)
+        trainable = {slot.name: slot for slot in self.layout.slots}
+        self.flat = flat_storage(self.layout, state)
+        for name, slot in trainable.items():
+            self._state[name] = slot.view(self.flat)
+        names = {id(parameter): name for name, parameter in module.named_parameters()}
+        self.module = self._module_copies(module, names)
+        self._modes = Modes(self.module)
+
+    def _module_copies(self, module: nn.Module, names: Mapping[int, str]) -> nn.Module:
+        trainable = {slot.name: slot for slot in self.layout.slots}
+        memo: dict[int, nn.Module] = {}
+        for layer in module.modules():
+            dropout = dropout_layer(layer, self.tape)
+            if dropout is not None:
+                memo[id(layer)] = dropout
+            whole = type(layer) is nn.MultiheadAttention  # replaced together with the linear layer inside it
+            own = {role: names[id(parameter)] for role, parameter in layer.named_parameters(recurse=whole)}
+            if own:
+                values = {role: self._state[name] for role, name in own.items()}
+                slots = {role: trainable[name] for role, name in own.items() if name in trainable}
+                memo[id(layer)] = ensemble_layer(layer, self.tape, values, slots)
+        # deep copy with a memo: wherever the module refers to a replaced layer, the copy refers to its replacement
+        model_copy = copy.deepcopy(module, dict(memo))
+        reference = next(iter(self._state.values()))
+        for buffer in model_copy.buffers():
+            if buffer.is_floating_point():
+                buffer.data = buffer.data.to(reference.device, self.flat.dtype)
+            else:
+                buffer.data = buffer.data.to(reference.device)
+        for layer in model_copy.modules():
+            # the tape keeps what layers saw by reference (`Tape.record`): in place, an activation would overwrite it
+            if not isinstance(layer, EnsembleLayer) and getattr(layer, "inplace", False) is True:
+                setattr(layer, "inplace", False)  # noqa: B010
+        return model_copy
+
+    def begin(self, seeds: Sequence[Seed]) -> None:
+        """Starts the models' streams for the random layers of one step."""
+        self.tape.draws = GeneratorDraws(seeds, self.flat.device)
+
+    def begin_counted(self, streams: CounterStreams, place: Place) -> None:
+        """Starts the same for one pass from counters, whose keys all steps share."""
+        self.tape.draws = CounterDraws(streams, place)
+
+    def state(self) -> dict[str, Tensor]:
+        """Name to `(N, ...)`, as it stands."""
+        return dict(self._state)
+
+    def forward(self, inputs: Tensor, *, training: bool = False) -> Tensor:
+        """`(N * rows, outputs)` for folded inputs, in evaluation mode unless `training`, and without gradients."""
+        if training:
+            self._modes.train()
+        else:
+            self._modes.evaluate()
+        self.tape.batch = len(inputs)
+        with torch.no_grad():
+            out: Tensor = self.module(inputs)
+        return out
+
+    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
+        """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
+        # with clipping the factor of padding is 0; without, its signals have to be
+        uses, signals = self._signals(rows, use_mask=clip is None)
+        count = rows.mask.shape[1]
+        if clip is None:
+            for use, signal in zip(uses, signals, strict=True):
+                use.layer.add_weighted(use, signal, None, total)
+            return None
+        multiple_uses = self._shared_uses(uses)
+        whole: dict[str, Tensor] = {}
+        squares: dict[str, Tensor] = {}
+        for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):
+            if number in multiple_uses:
+                for role, gradient in use.layer.example_gradients(use, signal, count).items():
+                    name = use.layer.slots[role].name
+                    whole[name] = whole[name] + gradient if name in whole else gradient
+            else:
+                accumulate(squares, layer_of(use), use.layer.squared_norms(use, signal, count))
+        for name, gradient in whole.items():
+            accumulate(squares, owner(name), gradient.flatten(2).square().sum(-1))
+        clipping, factors = clip_layers(squares, clip, rows.mask, layers=len(self.layers))
+        if not clipping.finite:
+            # a factor of 0 does not take out what is infinite: their product is NaN, and would be the whole sum's
+            signals = _without(uses, signals, whole, clipping.norms.isfinite())
+        for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):
+            if number not in multiple_uses:
+                use.layer.add_weighted(use, signal, factors[layer_of(use)], total)
+        for slot in self.layout.slots:
+            if slot.name in whole:
+                weights = factors[owner(slot.name)]
+                slot.view(total).add_(torch.einsum("nr,nr...->n...", weights, whole[slot.name]))
+        return clipping
+
+    def _signals(self, rows: Rows, *, use_mask: bool) -> tuple[list[Use], list[Tensor]]:
+        """Uses of the layers and the derivatives of the rows' losses by their outputs; those of padding are 0 if `use_mask`."""
+        self._modes.train()
+        self.tape.active, self.tape.uses, self.tape.batch = True, [], len(rows.inputs)
+        try:
+            outputs = self.module(rows.inputs)
+        finally:
+            self.tape.active = False
+        uses, self.tape.uses = self.tape.uses, []
+        if not outputs.requires_grad:  # nothing that is trained takes part
+            return [], []
+        slopes = rows.loss.slopes(outputs.detach().to(self.flat.dtype), rows.labels)
+        if use_mask:
+            weight = rows.mask.flatten() if rows.copies == 1 else rows.mask.flatten().repeat_interleave(rows.copies)
+            slopes *= weight.view(-1, *(1,) * (slopes.dim() - 1))
+        if rows.copies > 1:
+            slopes /= rows.copies
+        slopes = slopes.to(outputs.dtype)
+        gradients = pull_back(outputs, slopes, [use.edge for use in uses])
+        used_signals = [
+            (use, signal.to(self.flat.dtype)) for use, signal in zip(uses, gradients, strict=True) if signal is not None
+        ]
+        for use, _ in used_signals:
+            if use.inputs.is_floating_point():
+                use.inputs = use.inputs.to(
+                    self.flat.dtype
+                )  # norms and sums are of what the products saw, but not in their type
+        return [use for use, _ in used_signals], [signal for _, signal in used_signals]
+
+    def _shared_uses(self, uses: list[Use]) -> set[int]:
+        """Numbers of the uses whose parameters take part more than once: norms of parts are not those of their sum."""
+        times: dict[str, int] = {}
+        for use in uses:
+            for slot in use.layer.slots.values():
+                times[slot.name] = times.get(slot.name, 0) + 1
+        return {number for number, use in enumerate(uses) if any(times[slot.name] > 1 for slot in use.layer.slots.values())}
+
+
+@contextmanager
+def full_precision(models: Gradients) -> Iterator[None]:
+    """A scope in which `models` multiply in the type of their parameters."""
+    if not isinstance(models, TapeGradients):
+        yield
+        return
+    products, models.tape.products = models.tape.products, None
+    try:
+        yield
+    finally:
+        models.tape.products = products
+
+
+def _without(uses: list[Use], signals: list[Tensor], whole: dict[str, Tensor], finite: Tensor) -> list[Tensor]:
+    """Signals with the rows that are not `finite` `(N, rows)` set to zero, as is all that is multiplied with them."""
+
+    def zero(values: Tensor) -> Tensor:
+        shape = values.shape
+        split = values.reshape(*finite.shape, -1)
+        # a number, not a tensor of the host: torch would copy that to the device and wait for it, for every use of a layer
+        return torch.where(finite.unsqueeze(-1), split, 0.0).reshape(shape)
+
+    for use in uses:
+        if use.inputs.is_floating_point():
+            use.inputs = zero(use.inputs)
+        use.gradients = {role: zero(gradient) for role, gradient in use.gradients.items()}
+    for name, gradient in whole.items():
+        whole[name] = zero(gradient)
+    return [zero(signal) for signal in signals]
+
+
+def layer_of(use: Use) -> str:
+    return owner(next(iter(use.layer.slots.values())).name)

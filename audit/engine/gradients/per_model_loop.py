@@ -1,0 +1,202 @@
+"""Clipped sums for any module that `torch.func` can differentiate, one model after another."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from audit.core.errors import UnsupportedMechanism
+from audit.core.seeds import Seed
+from audit.engine.gradients.clipping import Clip, Clipping, Rows, accumulate, clip_layers, flat_storage, owner
+from audit.engine.gradients.trials import model_name
+from audit.engine.layers.layer_map import has_random_layers
+from audit.engine.layers.modes import Modes
+from audit.engine.layers.reparametrization import with_values
+from audit.engine.parameter_layout import Layout
+from audit.models.build import seeded_stream
+
+log = logging.getLogger(__name__)
+
+_RecordLoss = Callable[[dict[str, Tensor], Tensor, Tensor], Tensor]
+
+
+class LoopGradients:
+    """One model after another: per-example gradients by `vmap(grad)`, for modules the tape does not cover.
+
+    Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another. `draws`
+    says that the forward pass draws random numbers by other means than layers; in evaluation every model then draws the same.
+    """
+
+    def __init__(self, module: nn.Module, state: Mapping[str, Tensor], *, draws: bool = False) -> None:
+        self.layout = Layout.of(module)
+        self.flat = flat_storage(self.layout, state)
+        self.models = self.flat.shape[0]
+        self.random = draws or has_random_layers(module)
+        self._draws = draws
+        self._seeds: Sequence[Seed] = ()
+        self._pass = 0
+        self.vectorises = True
+        self._state = dict(state)
+        for slot in self.layout.slots:
+            self._state[slot.name] = slot.view(self.flat)
+        self.module = copy.deepcopy(module).to(self.flat.device, self.flat.dtype)
+        self._modes = Modes(self.module)
+        self._buffers = [name for name, _ in self.module.named_buffers()]
+
+    def begin(self, seeds: Sequence[Seed]) -> None:
+        """Sets the models' streams for the random layers of one step."""
+        self._seeds, self._pass = seeds, 0
+
+    def _stream(self, model: int) -> AbstractContextManager[None]:
+        return seeded_stream(self._seeds[model].child("pass", self._pass)) if self.random else nullcontext()
+
+    def state(self) -> dict[str, Tensor]:
+        """Name to `(N, ...)`, as it stands."""
+        return dict(self._state)
+
+    def _model(self, model: int) -> dict[str, Tensor]:
+        return {name: value[model] for name, value in self._state.items()}
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """`(N * rows, outputs)` for folded inputs, in evaluation mode and without gradients."""
+        self._modes.evaluate()
+        with torch.no_grad():
+            parts = inputs.unflatten(0, (self.models, -1))
+            return torch.cat([self._evaluate(n, parts[n]) for n in range(self.models)])
+
+    def _evaluate(self, model: int, inputs: Tensor) -> Tensor:
+        """Outputs of one model, whose draws are the same in every call."""
+        with seeded_stream(Seed(0).child("evaluation")) if self._draws else nullcontext():
+            outputs: Tensor = torch.func.functional_call(self.module, self._model(model), (inputs,))
+            return outputs
+
+    def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
+        """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
+        self._modes.train()
+        inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
+        labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
+        results = []
+        self._pass += 1
+        for model in range(self.models):
+            with self._stream(model):
+                if clip is None:
+                    real = rows.mask[model].nonzero().flatten()
+                    self._add_plain(model, _part(rows, inputs[model, real], labels[model, real], rows.mask[model, real]), total)
+                else:
+                    model_rows = _part(rows, inputs[model], labels[model], rows.mask[model])
+                    results.append(self._add_clipped(model, model_rows, clip.of_model(model), total))
+        if clip is None:
+            return None
+        norms, clipped_norms = (torch.stack([getattr(result, name) for result in results]) for name in ("norms", "left"))
+        return Clipping(norms=norms, left=clipped_norms, finite=all(result.finite for result in results))
+
+    def example_gradients(self, rows: Rows, *, plain: bool = False) -> list[dict[str, Tensor]]:
+        """For each model, name to `(rows, ...)`: the gradient of each example.
+
+        Args:
+            rows: of all models.
+            plain: by autograd of one example after another; `torch.func.grad` loads torch's compiler, over a second of CPU.
+        """
+        self._modes.train()
+        inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
+        labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
+        parts = [_part(rows, inputs[n], labels[n], rows.mask[n]) for n in range(self.models)]
+        gradients = self._plain_gradients if plain else self._example_gradients
+        return [gradients(*self._split(n), part) for n, part in enumerate(parts)]
+
+    def _split(self, model: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        trainable = {slot.name for slot in self.layout.slots}
+        values = self._model(model)
+        return {k: v for k, v in values.items() if k in trainable}, {k: v for k, v in values.items() if k not in trainable}
+
+    def _add_plain(self, model: int, rows: Rows, total: Tensor) -> None:
+        if len(rows.inputs) == 0:
+            return
+        parameters, constants = self._split(model)
+        leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
+
+        def work(module: nn.Module) -> tuple[Tensor | None, ...]:
+            outputs = module(rows.inputs.flatten(0, 1))
+            losses = rows.loss.values(outputs, rows.labels.flatten(0, 1)).view(rows.inputs.shape[:2]).mean(1)
+            loss = (losses * rows.mask.to(losses.dtype)).sum()
+            return torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+
+        gradients = with_values(self.module, {**leaves, **constants}, work)
+        for slot in self.layout.slots:
+            gradient = gradients[list(leaves).index(slot.name)]
+            if gradient is not None:
+                slot.view(total)[model].add_(gradient)
+
+    def _add_clipped(self, model: int, rows: Rows, clip: Clip, total: Tensor) -> Clipping:
+        parameters, constants = self._split(model)
+        copies = {**constants, **{name: constants[name].clone() for name in self._buffers}}
+        gradients = self._example_gradients(parameters, copies, rows)
+        for name in self._buffers:  # a trial sees most of those that change, but not one that waits for a certain record
+            if not _equal(copies[name], constants[name]):
+                raise UnsupportedMechanism(
+                    f"{model_name(self.module)} changed its buffer '{name}' in a step of training, which would be released "
+                    "without clipping and noise; make it a constant, or leave it out"
+                )
+        squares: dict[str, Tensor] = {}
+        for slot in self.layout.slots:
+            accumulate(squares, owner(slot.name), gradients[slot.name].reshape(len(rows.mask), -1).square().sum(-1))
+        clipping, factors = clip_layers(squares, clip, rows.mask, layers=len(squares))
+        for slot in self.layout.slots:
+            flat = gradients[slot.name].reshape(len(rows.mask), -1)
+            flat = torch.where(clipping.norms.isfinite().unsqueeze(-1), flat, torch.zeros_like(flat))
+            slot.view(total)[model].add_((factors[owner(slot.name)] @ flat).view(slot.shape))
+        return clipping
+
+    def _example_gradients(self, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows) -> dict[str, Tensor]:
+        """Name to `(rows, ...)`; by plain autograd where `vmap` does not know an operation."""
+        if self.vectorises:
+            try:
+                loss = self._record_loss(constants, rows)
+                record_gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
+                gradients: dict[str, Tensor] = record_gradients(parameters, rows.inputs, rows.labels)
+                return gradients
+            except (RuntimeError, IndexError) as error:  # what vmap raises where it has no rule, depending on the operation
+                if isinstance(error, torch.OutOfMemoryError):
+                    raise
+                self.vectorises = False
+                log.warning("examples are taken one after another, which is slower still; vmap says: %s", error)
+        return self._plain_gradients(parameters, constants, rows)
+
+    def _plain_gradients(self, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows) -> dict[str, Tensor]:
+        stacked_gradients = {name: value.new_zeros(len(rows.mask), *value.shape) for name, value in parameters.items()}
+        for row in rows.mask.nonzero().flatten().tolist():
+            leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
+
+            def work(module: nn.Module, row: int = row, leaves: Mapping[str, Tensor] = leaves) -> tuple[Tensor | None, ...]:
+                loss = rows.loss.values(module(rows.inputs[row]), rows.labels[row]).mean()
+                return torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+
+            parts = with_values(self.module, {**leaves, **constants}, work)
+            for name, part in zip(leaves, parts, strict=True):
+                if part is not None:
+                    stacked_gradients[name][row] = part
+        return stacked_gradients
+
+    def _record_loss(self, constants: dict[str, Tensor], rows: Rows) -> _RecordLoss:
+        """Return the loss of one record, averaged over its copies, by parameters, inputs and label."""
+
+        def loss(values: dict[str, Tensor], record: Tensor, label: Tensor) -> Tensor:
+            outputs = torch.func.functional_call(self.module, {**values, **constants}, (record,))
+            return rows.loss.values(outputs, label).mean()
+
+        return loss
+
+
+def _equal(left: Tensor, right: Tensor) -> bool:
+    return torch.equal(left, right) or bool(((left == right) | (left.isnan() & right.isnan())).all())
+
+
+def _part(rows: Rows, inputs: Tensor, labels: Tensor, mask: Tensor) -> Rows:
+    """Some of `rows`, of one model, with an axis of copies behind that of rows."""
+    return replace(rows, inputs=inputs, labels=labels, mask=mask)

@@ -1,0 +1,99 @@
+"""A user's module on trial: its errors as sentences, copies that can be compared, and outputs that differ by rounding alone."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from audit.core.errors import ConfigError
+from audit.core.seeds import Seed
+from audit.engine.layers.layer_map import is_dropout
+from audit.models.build import seeded_stream
+
+# what the code of a user's forward() may raise
+CODE_ERRORS = (RuntimeError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, AssertionError)
+_STEP = 0.1
+
+
+def step_off(value: Tensor, stream: torch.Generator) -> Tensor:
+    """A random direction of a tenth of the size of `value`, elementwise; 0.1 where it is all zero."""
+    size = float(value.detach().double().square().mean().sqrt()) if value.numel() else 0.0
+    noise = torch.randn(value.shape, generator=stream, dtype=torch.float64).to(value.device, value.dtype)
+    return noise * (_STEP * size if size > 0 else _STEP)
+
+
+def without_dropout(module: nn.Module) -> nn.Module:
+    """The module itself, or a copy in which its dropout layers pass everything, so that two computations can be compared."""
+    if not any(is_dropout(layer) for layer in module.modules()):
+        return module
+    return copy.deepcopy(module, {id(layer): nn.Identity() for layer in module.modules() if is_dropout(layer)})
+
+
+def try_forward(module: nn.Module, records: Tensor) -> Tensor:
+    """Outputs for `records`.
+
+    Raises:
+        ConfigError: the module's code fails; the message names the layer and the line.
+    """
+    try:
+        with torch.no_grad(), seeded_stream(Seed(0)):
+            outputs: Tensor = module(records)
+    except CODE_ERRORS as error:
+        raise ConfigError(failure(module, records, error)) from error
+    return outputs
+
+
+def failure(module: nn.Module, records: Tensor, error: Exception) -> str:
+    """A sentence on where the code of `module` failed with `error`."""
+    paths = {id(layer): path for path, layer in module.named_modules()}
+    layer_name, line, trace = model_name(module), "its own code", error.__traceback__
+    while trace is not None:
+        layer, code = trace.tb_frame.f_locals.get("self"), trace.tb_frame.f_code
+        if id(layer) in paths and code.co_name not in ("_call_impl", "_wrapped_call_impl"):
+            layer_name = layer_title(paths[id(layer)], layer)
+            line = f"{Path(code.co_filename).name} line {trace.tb_lineno}"
+        trace = trace.tb_next
+    reason = str(error).strip().partition("\n")[0] or "no reason given"
+    several = isinstance(error, TypeError) and "required positional argument" in reason
+    hint = (
+        "; model.inputs names what a model of several inputs takes, and data.arrays the arrays that hold it" if several else ""
+    )
+    return f"{layer_name} fails on a batch of shape {tuple(records.shape)}: {type(error).__name__}: {reason} (in {line}){hint}"
+
+
+def location_of(error: Exception) -> str:
+    """File and line in which `error` was raised."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "its own code" if trace is None else f"{Path(trace.tb_frame.f_code.co_filename).name} line {trace.tb_lineno}"
+
+
+def model_name(module: nn.Module) -> str:
+    """Words for the model as a whole, for messages."""
+    return f"the model ({type(module).__name__})"
+
+
+def layer_title(path: str, layer: object) -> str:
+    """Words for the layer at `path`, for messages."""
+    return f"layer '{path or '(the model itself)'}' ({type(layer).__name__})"
+
+
+def agree(left: Tensor, right: Tensor, share: float, rounding: Tensor | float = 0.0) -> bool:
+    """True where two values of the same shape `(n, ...)` differ by rounding alone.
+
+    Each number may differ by `share` of itself and of the root mean square of its part (parts lie along the first axis), and by
+    `rounding`, one number or `(n,)`: that of larger values in the same computation. NaN and infinities agree with themselves.
+    """
+    if left.shape != right.shape:
+        return False
+    left, right = left.to(right.dtype).reshape(len(right), -1), right.reshape(len(right), -1)
+    finite = right.isfinite()
+    squares = torch.where(finite, right, 0.0).square().sum(1)
+    limit = share * (squares / finite.sum(1).clamp(min=1)).sqrt() + rounding
+    apart = (left - right).abs()
+    close = (apart <= limit.unsqueeze(1) + share * right.abs()) & apart.isfinite()
+    return bool(close.all()) or bool((close | (left == right) | (left.isnan() & right.isnan())).all())

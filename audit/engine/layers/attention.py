@@ -1,0 +1,92 @@
+"""`nn.MultiheadAttention` of N models: two linear layers that the tape records, and what stands between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from audit.engine.layers.layers import LinearLayer, Tape, UncoveredUse
+from audit.engine.parameter_layout import Slot
+
+
+def covers(plain: nn.MultiheadAttention) -> bool:
+    """True where `AttentionLayer` does what `plain` does, as far as the layer itself tells.
+
+    Records have to come first, as they do everywhere in an ensemble.
+    """
+    extra = plain.bias_k is not None or plain.bias_v is not None or plain.add_zero_attn
+    return plain.batch_first and plain._qkv_same_embed_dim and not extra and plain.dropout == 0.0
+
+
+class AttentionLayer(nn.Module):
+    """Self-attention of N models. One sequence asked about another is refused as `UncoveredUse`.
+
+    Args:
+        plain: the layer of one model, which must be `covers`-ed.
+        tape: of the ensemble.
+        values: name of a parameter within `plain` to `(N, ...)`.
+        slots: the same for the trainable ones.
+    """
+
+    in_proj_bias = None  # tells torch's encoder layers to call this layer in place of a fused kernel of their own
+
+    def __init__(
+        self, plain: nn.MultiheadAttention, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]
+    ) -> None:
+        super().__init__()
+        self.num_heads, self.batch_first = plain.num_heads, True
+        self._qkv_same_embed_dim = True
+        self.project = LinearLayer(3 * plain.embed_dim, tape, *_part(values, slots, "in_proj_"))
+        self.out_proj = LinearLayer(plain.embed_dim, tape, *_part(values, slots, "out_proj."))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            raise UncoveredUse(f"'{name}' of a MultiheadAttention is used outside the layer") from error
+
+    def forward(  # noqa: PLR0917 (torch's own)
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = True,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The signature of `nn.MultiheadAttention`; `is_causal` is a hint about `attn_mask` that is not needed."""
+        if query is not key or key is not value or query.dim() != 3:
+            raise UncoveredUse("attention of one sequence to another, or without a batch axis")
+        parts = self.project(query).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+        scores = parts[0] @ parts[1].transpose(2, 3) / math.sqrt(parts.shape[-1])
+        if attn_mask is not None:
+            wide = attn_mask if attn_mask.dim() == 2 else attn_mask.unflatten(0, (-1, self.num_heads))
+            scores = scores + _additive_mask(wide, scores.dtype)
+        if key_padding_mask is not None:
+            scores = scores + _additive_mask(key_padding_mask, scores.dtype)[:, None, None]
+        weights = torch.softmax(scores, dim=-1)
+        context = self.out_proj((weights @ parts[2]).transpose(1, 2).flatten(2))
+        attention = None
+        if need_weights:
+            attention = weights.mean(1) if average_attn_weights else weights
+        return context, attention
+
+
+def _additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return what is added to the scores: a mask of numbers as it is, one of truths as -inf where nothing may be seen."""
+    if mask.dtype != torch.bool:
+        return mask.to(dtype)
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask, -math.inf)
+
+
+def _part(values: Mapping[str, Tensor], slots: Mapping[str, Slot], prefix: str) -> tuple[dict[str, Tensor], dict[str, Slot]]:
+    """Return the entries whose name starts with `prefix`, by the rest of the name."""
+    length = len(prefix)
+    own = {name[length:]: value for name, value in values.items() if name.startswith(prefix)}
+    return own, {name[length:]: slot for name, slot in slots.items() if name.startswith(prefix)}

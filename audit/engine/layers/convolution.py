@@ -1,0 +1,123 @@
+"""Convolutions of N models: as matrix products over patches, or directly where there are many channels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from audit.engine.layers.convolution_direct import DirectConvLayer
+from audit.engine.layers.convolution_patches import ImageProducts, PatchRows, geometry_of
+from audit.engine.layers.layers import EnsembleLayer, MatrixLayer, Tape, Use
+from audit.engine.parameter_layout import Slot
+
+_MANY_CHANNELS = 16  # in and out, from which the library is faster (measured: docs/performance.md)
+_FEW_POSITIONS = 16
+
+
+class _PatchProduct(torch.autograd.Function):
+    """`ImageProducts.product`, differentiable in the images before their padding."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, padded_images: Tensor, bias: Tensor | None, layer: ImageProducts) -> Tensor:  # type: ignore[override]
+        ctx.layer = layer
+        return layer.product(padded_images, bias)
+
+    @staticmethod
+    def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+        return ctx.layer.back(signal), None, None, None
+
+
+class ConvLayer(MatrixLayer):
+    """`nn.Conv2d` of N models, as matrix products over patches.
+
+    Where an image has many positions there is one product an image, with the channels first as the module has them;
+    the use keeps the padded images, `(N, n, c, h, w)`, and makes their patches anew for the norms. Where it has few,
+    there is one product a model, with all positions of all images as rows; weights would be read too often otherwise.
+    """
+
+    def __init__(self, plain: nn.Conv2d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__(tape, values, slots)
+        self.outputs = plain.out_channels
+        self.groups = plain.groups
+        self.inner = (plain.in_channels // plain.groups, *plain.kernel_size)
+        self.geometry = geometry_of(plain)
+
+    def weight_rows(self) -> Tensor:
+        return self.values["weight"].flatten(2)
+
+    def to_weight(self, gradient: Tensor) -> Tensor:
+        weight_gradient: Tensor = gradient.unflatten(-1, self.inner)
+        return weight_gradient
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        inputs = self.tape.factor(inputs)
+        padded_images = self.geometry.pad(inputs.detach())
+        out_h, out_w = self.geometry.out(*padded_images.shape[2:])
+        if self.groups == 1 and out_h * out_w < _FEW_POSITIONS:
+            patches = PatchRows.apply(inputs, self.geometry)
+            rows = self.product(patches.view(self.tape.models, -1, patches.shape[2]))
+            return rows.view(-1, out_h, out_w, self.outputs).permute(0, 3, 1, 2)
+        arithmetic = self._arithmetic(inputs.shape[1:], out_h * out_w, inputs.dtype)
+        product: Tensor = _PatchProduct.apply(inputs, padded_images, self.bias(), arithmetic).unflatten(
+            0, (self.tape.models, -1)
+        )
+        if self.slots:
+            product = self.tape.record(self, padded_images.unflatten(0, (self.tape.models, -1)), product)
+        return product.view(-1, self.outputs, out_h, out_w)
+
+    def _arithmetic(self, shape: torch.Size, positions: int, dtype: torch.dtype) -> ImageProducts:
+        weight = self.weight_rows().to(dtype).unflatten(1, (self.groups, -1))
+        return ImageProducts(geometry=self.geometry, weight=weight, shape=shape, positions=positions)
+
+    def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
+        if use.inputs.dim() == 3:
+            return super().squared_norms(use, signal, rows)
+        single_image = use.inputs.shape[1] == rows and self.groups == 1 and "weight" in self.slots
+        if not single_image or not self.takes_ghost(signal.shape[3], math.prod(self.inner), rows):
+            return self._whole_norms(use, signal, rows)
+        arithmetic = self._arithmetic(use.inputs.shape[2:], signal.shape[3], signal.dtype)
+        bias = 1.0 if "bias" in self.slots else 0.0
+        squares, cancellation = arithmetic.ghost_norms(use.inputs.flatten(0, 1), signal.flatten(0, 1), bias)
+        squares = squares.view(-1, rows)
+        return squares if cancellation is None else self._without_cancellation(use, signal, squares, cancellation)
+
+    def _positions(self, use: Use, signal: Tensor, examples: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+        if use.inputs.dim() == 3:
+            return super()._positions(use, signal, examples, rows)
+        patches = self.geometry.patches(use.inputs.flatten(0, 1)[examples], positions_first=True)
+        return patches, signal.flatten(0, 1)[examples].transpose(1, 2)
+
+    def _raw_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        if use.inputs.dim() == 3:
+            return super()._raw_gradients(use, signal, rows)
+        models, gradients = self.tape.models, {}
+        if "weight" in self.slots:
+            arithmetic = self._arithmetic(use.inputs.shape[2:], signal.shape[3], signal.dtype)
+            products = arithmetic.gradients(use.inputs.flatten(0, 1), signal.flatten(0, 1))
+            copies = products.view(models, rows, -1, *products.shape[1:])
+            gradients["weight"] = copies[:, :, 0] if copies.shape[2] == 1 else copies.sum(2)
+        if "bias" in self.slots:
+            gradients["bias"] = signal.reshape(models, rows, -1, self.outputs, signal.shape[3]).sum((2, 4))
+        return gradients
+
+    def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
+        if use.inputs.dim() == 5 and use.cancellation is not None:
+            signal, use.cancellation = use.add_cancellation(signal, factors, total), None
+        if use.inputs.dim() == 5 and not use.gradients:
+            use.gradients = self._raw_gradients(use, signal, signal.shape[1] if factors is None else factors.shape[1])
+        if factors is None and use.gradients:
+            for role, gradient in use.gradients.items():
+                total_gradient = gradient.sum(1)
+                self.slots[role].view(total).add_(self.to_weight(total_gradient) if role == "weight" else total_gradient)
+            return
+        super().add_weighted(use, signal, factors, total)
+
+
+def convolution_layer(plain: nn.Conv2d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> EnsembleLayer:
+    """The faster of the two ways for the channels of `plain`."""
+    wide = min(plain.in_channels, plain.out_channels) >= _MANY_CHANNELS and plain.groups == 1
+    return (DirectConvLayer if wide else ConvLayer)(plain, tape, values, slots)

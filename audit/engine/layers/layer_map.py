@@ -1,0 +1,97 @@
+"""Which layers the ensemble covers, and what takes their place."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from audit.engine.layers import attention
+from audit.engine.layers.convolution import convolution_layer
+from audit.engine.layers.layers import LinearLayer, Tape
+from audit.engine.layers.layers_elementwise import DropoutLayer, LookupLayer, ScaleLayer
+from audit.engine.parameter_layout import Slot
+
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
+
+
+def has_rule(module: nn.Module) -> bool:
+    """True where `ensemble_layer` has an exact replacement for this one layer (its type, not a subclass of it)."""
+    if type(module) is nn.Conv2d:
+        even_same_padding = module.padding == "same" and any(size % 2 == 0 for size in module.kernel_size)
+        return module.padding_mode == "zeros" and not even_same_padding
+    if type(module) is nn.Embedding:
+        return module.max_norm is None and not module.scale_grad_by_freq and not module.sparse
+    if type(module) is nn.MultiheadAttention:
+        return attention.covers(module)
+    if type(module) in BATCH_NORMS:
+        return not module.training and module.running_mean is not None
+    return type(module) in (nn.Linear, nn.modules.linear.NonDynamicallyQuantizableLinear, nn.GroupNorm, nn.LayerNorm)
+
+
+def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> nn.Module:
+    """The layer that does for N models what `plain`, which must be `has_rule`, does for one."""
+    match plain:
+        case nn.Linear():
+            return LinearLayer(plain.out_features, tape, values, slots)
+        case nn.MultiheadAttention():
+            return attention.AttentionLayer(plain, tape, values, slots)
+        case nn.Conv2d():
+            return convolution_layer(plain, tape, values, slots)
+        case nn.Embedding():
+            return LookupLayer(plain, tape, values, slots)
+        case nn.GroupNorm() | nn.LayerNorm() | nn.BatchNorm1d() | nn.BatchNorm2d():
+            return ScaleLayer(_normalisation(plain, values), type(plain) is not nn.LayerNorm, tape, values, slots)
+    raise TypeError(f"no ensemble layer for {type(plain).__name__}; ask covered() first")
+
+
+def _normalisation(plain: nn.Module, values: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
+    """Return what `plain` does before its scale and shift."""
+    match plain:
+        case nn.GroupNorm():
+            return functools.partial(F.group_norm, num_groups=plain.num_groups, eps=plain.eps)
+        case nn.LayerNorm():
+            return functools.partial(F.layer_norm, normalized_shape=list(plain.normalized_shape), eps=plain.eps)
+        case nn.BatchNorm1d(running_mean=Tensor() as mean, running_var=Tensor() as variance):  # in evaluation mode
+            pass
+        case nn.BatchNorm2d(running_mean=Tensor() as mean, running_var=Tensor() as variance):
+            pass
+        case _:
+            raise TypeError(f"no normalisation in {type(plain).__name__}; ask covered() first")
+    like = next(iter(values.values()))
+    return functools.partial(F.batch_norm, running_mean=mean.to(like), running_var=variance.to(like), eps=plain.eps)
+
+
+def has_hooks(layer: nn.Module) -> bool:
+    """True where functions are attached to this one layer that may change what it computes."""
+    return bool(layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks)
+
+
+DROPOUTS: Mapping[type[nn.Module], int] = {nn.Dropout: 0, nn.Dropout1d: 1, nn.Dropout2d: 2, nn.Dropout3d: 3}
+
+
+def is_dropout(module: nn.Module) -> bool:
+    """True for a layer that drops activations at random."""
+    return isinstance(module, nn.modules.dropout._DropoutNd)
+
+
+def has_random_layers(module: nn.Module) -> bool:
+    """True where layers of `module` draw random numbers in its modes of training."""
+    own = (nn.MultiheadAttention, nn.RNNBase)
+    return any(
+        (is_dropout(layer) and getattr(layer, "p") > 0.0) or (isinstance(layer, own) and layer.dropout > 0.0)  # noqa: B009
+        for layer in module.modules()
+        if layer.training
+    )
+
+
+def dropout_layer(plain: nn.Module, tape: Tape) -> DropoutLayer | None:
+    """The dropout of N models that does what `plain` does for one, or None where there is none for its kind."""
+    axes = DROPOUTS.get(type(plain))
+    if axes is None:
+        return None
+    layer = DropoutLayer(float(getattr(plain, "p")), axes, tape)  # noqa: B009
+    layer.training = plain.training
+    return layer

@@ -1,0 +1,153 @@
+"""Models of one training job as a subject: what signals and later steps read of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from audit.core.data import Array, Canaries, Records
+from audit.core.errors import ObservationError
+from audit.core.models import Reduction, Representations, Signal
+from audit.core.training import Executed, TrainedModels, TrainingJob
+from audit.engine.losses import loss_of
+from audit.engine.read import observe
+
+
+class Ensemble:
+    """N models that a job trained, with their weights at hand.
+
+    Args:
+        job: that trained them.
+        models: weights, and what was recorded on the way.
+    """
+
+    def __init__(self, job: TrainingJob, models: TrainedModels) -> None:
+        self._job, self.models = job, models
+        probe = job.dataset.test.inputs[:2]
+        self._reader = observe.EnsembleReader(
+            job.model, models.weights, probe, job.dataset.outputs, device=job.device, loss=loss_of(job.loss)
+        )
+        self._inside: tuple[Records, Representations | None] | None = None
+        self._shown: tuple[Array, Array | None] | None = None  # canaries and outputs for them, while signals are read
+
+    @property
+    def released(self) -> frozenset[str]:
+        """All that the job's access releases."""
+        return self._job.access.released
+
+    @property
+    def weights(self) -> Mapping[str, Array]:
+        """The last weights, parameter name to `(N, ...)`."""
+        return self.models.weights
+
+    @property
+    def executed(self) -> Executed:
+        """Return what the trainer measured of itself."""
+        return self.models.executed
+
+    def __len__(self) -> int:
+        return len(next(iter(self.models.weights.values())))
+
+    @property
+    def classes(self) -> int:
+        """Of the data, 0 where labels are no classes."""
+        return self._job.dataset.classes
+
+    def own_losses(self, records: Records) -> Array | None:
+        """`(N, n)` losses by the job's own loss; None where it names none."""
+        return self._reader.losses(records) if self._job.loss else None
+
+    def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
+        """Signals of the canaries, by their keys, each with a leading axis of models; without those that the models lack."""
+        records = canaries.records
+        reductions = [signal for signal in signals if isinstance(signal, Reduction)]
+        if self._job.loss or records is None or not records.are_classified:
+            reductions = []
+        self._shown = None if records is None else (records.inputs, None)
+        values: dict[str, Array | None] = {
+            signal.key: signal.read(self, canaries) for signal in signals if signal not in reductions
+        }
+        self._shown = None
+        if reductions and records is not None:  # all of them in one pass
+            values |= self._reader.reductions_of(reductions, records)
+        return {key: value for key, value in values.items() if value is not None}
+
+    def outputs(self, inputs: Array) -> Array:
+        """`(N, n, classes)` outputs in evaluation mode; those for canaries once for all signals that are read together."""
+        if self._shown is None or self._shown[0] is not inputs:
+            return self._reader.outputs(inputs)
+        outputs = self._reader.outputs(inputs) if self._shown[1] is None else self._shown[1]
+        self._shown = (inputs, outputs)
+        return outputs
+
+    def changed(self, **changes: Any) -> Ensemble:
+        """The same with other fields of `models`, for trainers that wrap another."""
+        return Ensemble(self._job, replace(self.models, **changes))
+
+    def alone(self, model: int) -> Ensemble:
+        """One of the models."""
+        weights = {name: value[model : model + 1] for name, value in self.models.weights.items()}
+        return Ensemble(self._job, TrainedModels(weights=weights, executed=self.models.executed))
+
+    def checkpoints(self) -> Sequence[Ensemble]:
+        """The models as they were after each of the job's checkpoints."""
+        execution = self.models.executed
+        checkpoints = self.models.checkpoints
+        return [Ensemble(self._job, TrainedModels(weights=weights, executed=execution)) for weights in checkpoints]
+
+    def gradient_norms(self, records: Records) -> Array:
+        """`(N, n)` l2 norms of each record's loss gradient in all parameters."""
+        return self._reader.gradient_norms(records)
+
+    def representations(self, records: Records) -> Representations | None:
+        """Return what enters and leaves the last linear layer, computed once for all signals that read it; None without one."""
+        if self._inside is None or self._inside[0] is not records:
+            self._inside = (records, self._reader.representations(records))
+        return self._inside[1]
+
+    def step_products(self) -> Array:
+        """`(N, m, steps)` inner products of the noisy sums with gradient canaries.
+
+        Raises:
+            ObservationError: the trainer recorded none.
+        """
+        if self.models.products is None:
+            raise ObservationError("the trainer recorded no gradient products; this game needs all steps")
+        return self.models.products
+
+    def round_products(self, source: str) -> Array:
+        """`(N, m, rounds)`: how much of each canary is in what a party of a federated training saw in each round.
+
+        Args:
+            source: "updates", "sums" or "models".
+
+        Raises:
+            ObservationError: the trainer recorded none.
+        """
+        return self._of_rounds(source, "products")
+
+    def round_loss_drops(self, source: str) -> Array:
+        """`(N, m, rounds)`: how far the loss of each canary example fell in a round; arguments and errors as before.
+
+        Args:
+            source: "updates" or "models".
+        """
+        return self._of_rounds(source, "loss_drops")
+
+    def _of_rounds(self, source: str, kind: str) -> Array:
+        values = self.models.extra.get(f"{source}/{kind}")
+        if values is None:
+            raise ObservationError(
+                f"the trainer recorded nothing of canaries in the {source} of each round; only trainer 'federated' does so, "
+                "and the falls of losses only of canaries that are records"
+            )
+        return values
+
+    def weight_products(self, canaries: Canaries) -> Array | None:
+        """`(N, m)` inner products of first minus last weights with gradient canaries; None without the first ones."""
+        if self.models.initial is None:
+            return None
+        return np.asarray(observe.weight_products(self.models.initial, self.models.weights, canaries))

@@ -1,0 +1,183 @@
+"""A callback for Hugging Face's Trainer: checks before training that canaries are there, and scores them as it goes."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import logging
+import math
+import os
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import nn
+
+from audit.core import files
+from audit.core.data import Array
+from audit.core.errors import DataError, ExecutionMismatch
+from audit.engine.text.secret_scores import Collate, Encode, places_of, secret_log_probabilities, secret_start
+
+log = logging.getLogger(__name__)
+MOST_NAMED = 5
+LAUNCHERS = ("ACCELERATE_USE_FSDP", "ACCELERATE_USE_DEEPSPEED")
+
+
+class CanaryCallback:
+    """Answers every event of a Trainer, so that transformers need not be imported here.
+
+    Args:
+        texts: pairs of prefix and whole text, of all canaries.
+        included: which of them were planted.
+        encode: text to token numbers, as the training data were made.
+        command: how to score the saved model where this process does not hold all of it.
+        store: file for the scores before training, which a training that is resumed from a checkpoint reads; None keeps none.
+    """
+
+    def __init__(
+        self, texts: Sequence[tuple[str, str]], included: Array, encode: Encode, command: str, store: Path | None = None
+    ) -> None:
+        self._texts, self._included, self._encode, self._command, self._store = texts, included, encode, command, store
+        self._digest, self._first_step = "", 0
+        self._model: weakref.ref[nn.Module] | None = None
+        self.before: Array | None = None
+        self.scores: dict[int, Array] = {}
+        self.deferred = False
+        self.remarks: list[str] = []
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name.startswith("on_"):
+            return lambda *arguments, **values: None
+        raise AttributeError(name)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **values: Any) -> None:
+        """Refuse a training whose prepared data do not hold the canaries as planned.
+
+        Raises:
+            ExecutionMismatch: names what is wrong and where.
+        """
+        model: nn.Module = values["model"]
+        self.deferred = _is_sharded(args, model)
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            raise ExecutionMismatch("the model has no trainable parameter, so no canary can be learnt; nothing was trained")
+        loader = values["train_dataloader"]
+        self._check_data(_rows_of_training(args, loader.dataset), getattr(loader, "collate_fn", None))
+        if self.deferred:
+            log.warning("the model is sharded: canaries are not scored here. Save it, serve it, then: %s", self._command)
+            return
+        self._digest = _digest(model)
+        self._first_step = int(getattr(state, "global_step", 0) or 0)
+        self.scores = {step: scores for step, scores in self.scores.items() if step <= self._first_step}
+        if self._model is None or self._model() is not model:  # a Trainer may begin again with a smaller batch
+            self._model, self.remarks, self.scores = weakref.ref(model), [], {}
+            self.before = self._scores_before(model)
+
+    def on_save(self, args: Any, state: Any, control: Any, **values: Any) -> None:
+        """Score the canaries at a checkpoint."""
+        if not self.deferred:
+            self.scores[int(state.global_step)] = secret_log_probabilities(values["model"], self._encode, self._texts)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **values: Any) -> None:
+        """Score the canaries under the trained model.
+
+        Raises:
+            ExecutionMismatch: training left every parameter as it was.
+        """
+        if self.deferred:
+            return
+        last = secret_log_probabilities(values["model"], self._encode, self._texts)
+        is_fresh = self._first_step == 0
+        still = _digest(values["model"]) == self._digest
+        if still and (is_fresh or (self.before is not None and np.array_equal(last, self.before))):
+            self.scores = {}
+            raise ExecutionMismatch(
+                "training moved no parameter: an adapter that is not connected, or a learning rate of 0; the audit is invalid"
+            )
+        self.scores[int(state.global_step)] = last
+        epochs = getattr(state, "epoch", None)
+        if isinstance(epochs, float) and 0 < epochs < 1:
+            self._remark(f"The training ended after {epochs:.2f} of an epoch: canaries that it did not reach show no leak.")
+
+    def _scores_before(self, model: nn.Module) -> Array:
+        """Scores of the model that training began from; after a resumption those that were kept then."""
+        if self._first_step == 0 or self._store is None or not self._store.is_file():
+            if self._first_step > 0:
+                self._remark(
+                    f"Training was resumed at step {self._first_step}, and scores before it were not kept: what was learnt "
+                    "until then is not counted. CanaryAudit(folder=...) keeps them."
+                )
+            scores = secret_log_probabilities(model, self._encode, self._texts)
+            if self._first_step == 0 and self._store is not None:
+                files.write_whole(self._store, json.dumps(scores.tolist()).encode())
+            return scores
+        try:
+            kept = np.asarray(json.loads(self._store.read_text(encoding="utf-8")), dtype=np.float64)
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{self._store} holds no scores of canaries: {error}; remove it") from error
+        if kept.shape != (len(self._texts),):
+            raise DataError(f"{self._store} holds scores {kept.shape} of {len(self._texts)} canaries; remove it")
+        return kept
+
+    def _remark(self, text: str) -> None:
+        log.warning("%s", text)
+        self.remarks.append(text)
+
+    def _check_data(self, rows: Iterable[Any], collate: Collate | None) -> None:
+        secrets = []
+        for prefix, text in self._texts:
+            tokens, start = secret_start(self._encode, prefix, text)
+            secrets.append(tokens[start:])
+        losses, silent, stray, copies = [], [], [], []
+        for number, (count, targets) in enumerate(places_of(rows, secrets, collate)):
+            if self._included[number]:
+                losses += [number] * (count == 0)
+                silent += [number] * (count > 0 and targets == 0)
+                copies += [number] * (count > 1)
+            else:
+                stray += [number] * (count > 0)
+        reasons = [
+            f"{len(numbers)} {words} (canaries {', '.join(map(str, numbers[:MOST_NAMED]))})"
+            for numbers, words in (
+                (
+                    losses,
+                    "of the included ones are nowhere: truncation, packing, a filter or another tokenizer took them",
+                ),
+                (silent, "are there without a label: no token of their secret is learnt"),
+                (copies, "are there more than once, which is a claim about groups"),
+                (stray, "that coins left out are there"),
+            )
+            if numbers
+        ]
+        if reasons:
+            raise ExecutionMismatch(
+                f"the prepared training data do not hold the canaries as planned: {'; '.join(reasons)}. Plant them in the raw "
+                "data, before it is tokenised, keep texts whole, and give callback() the tokenizer of the data"
+            )
+
+
+def _is_sharded(args: Any, model: nn.Module) -> bool:
+    """True if no process holds the whole model, whoever said so: arguments, the launcher's environment, or the parameters."""
+    launched = any(os.environ.get(name, "").lower() in ("1", "true") for name in LAUNCHERS)
+    split = any(hasattr(parameter, "ds_id") or hasattr(parameter, "placements") for parameter in model.parameters())
+    return launched or split or bool(getattr(args, "deepspeed", None) or getattr(args, "fsdp", None))
+
+
+def _rows_of_training(args: Any, rows: Any) -> Iterable[Any]:
+    """The rows; of a stream as many as training takes, since it may have no end."""
+    if hasattr(rows, "__len__"):
+        return cast(Iterable[Any], rows)
+    names = ("max_steps", "train_batch_size", "gradient_accumulation_steps", "world_size")
+    limit = math.prod(max(int(getattr(args, name, 1) or 1), 1) for name in names)
+    return itertools.islice(rows, limit)
+
+
+def _digest(model: nn.Module) -> str:
+    digest = hashlib.sha256()
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            digest.update(parameter.detach().float().cpu().contiguous().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,212 @@
+"""Language models of one training job as a subject: what signals read of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from audit.core.data import Array, Canaries, Records
+from audit.core.errors import ObservationError, UnsupportedMechanism
+from audit.core.models import Reduction, Representations, Signal
+from audit.core.training import Executed
+from audit.engine.read.observe import reduce_parts
+from audit.engine.text.text_model import TextModel, weights_of
+
+ROWS = 64
+
+
+class TextModels:
+    """N language models that differ in their trainable parameters.
+
+    Args:
+        text_model: whose parameters are exchanged.
+        flat: `(N, width)` trainable parameters.
+        initial: the same before the first step.
+        released: what they show.
+        executed: what their trainer measured of itself; None where nothing was trained.
+        classes: of texts that a classifier tells apart; 0 for causal models.
+    """
+
+    def __init__(
+        self,
+        text_model: TextModel,
+        flat: Tensor,
+        initial: Tensor,
+        released: frozenset[str],
+        executed: Executed | None = None,
+        *,
+        classes: int = 0,
+    ) -> None:
+        self._model, self._flat, self._initial, self._classes = text_model, flat, initial, classes
+        self._released, self._executed = released, executed
+
+    @property
+    def released(self) -> frozenset[str]:
+        """All that the job's access releases."""
+        return self._released
+
+    @property
+    def weights(self) -> Mapping[str, Array]:
+        """The trained parameters, name to `(N, ...)`: of an adapter these are the adapter alone."""
+        return {name: value.cpu().numpy() for name, value in weights_of(self._model.layout, self._flat).items()}
+
+    @property
+    def executed(self) -> Executed | None:
+        """Return what the trainer measured of itself."""
+        return self._executed
+
+    @property
+    def classes(self) -> int:
+        """Return the number of classes, 0 where tokens are predicted."""
+        return self._classes
+
+    def __len__(self) -> int:
+        return len(self._flat)
+
+    def own_losses(self, records: Records) -> Array | None:
+        """None: language models are trained by cross-entropy of tokens."""
+        return None
+
+    def outputs(self, inputs: Array) -> Array:
+        """Return the log-probability of each token given those before it, `(N, n, T)`; 0 for the first and for padding.
+
+        Of a classifier the logits, `(N, n, classes)`.
+        """
+        call = self._model.class_logits if self._classes else self._model.token_log_probabilities
+        return self._of_each_model(call, inputs)
+
+    def token_moments(self, inputs: Array) -> Array:
+        """Return mean and standard deviation of the log-probability over each token's distribution, `(N, n, T, 2)`."""
+
+        def moments(tokens: Tensor) -> Tensor:
+            logs = torch.log_softmax(self._model.logits(self._model.texts(tokens)), dim=-1)
+            shares = logs.exp()
+            mean = (shares * logs).sum(-1)
+            spread = (shares * (logs - mean.unsqueeze(-1)).square()).sum(-1).clamp(min=0).sqrt()
+            return torch.nn.functional.pad(torch.stack([mean, spread], dim=-1), (0, 0, 1, 0)).view(*tokens.shape, 2)
+
+        return self._of_each_model(moments, inputs)
+
+    def continuations(self, inputs: Array, starts: Array) -> Array:
+        """Return the texts with the tokens from `starts` `(n,)` on in place of what the model writes greedily, `(N, n, T)`.
+
+        Raises:
+            UnsupportedMechanism: a record holds several texts.
+        """
+        self._demand_one_text(inputs)
+        return self._of_each_model(self._continue, inputs, starts)
+
+    def beams(self, inputs: Array, starts: Array, width: int) -> Array:
+        """Return the texts as beam search continues them from `starts` `(n,)` on, the likeliest first, `(N, n, width, T)`.
+
+        Raises:
+            UnsupportedMechanism: a record holds several texts.
+        """
+        self._demand_one_text(inputs)
+        return self._of_each_model(functools.partial(self._search, width=width), inputs, starts)
+
+    def initial(self) -> TextModels:
+        """Return the models as they were before the first step."""
+        return TextModels(self._model, self._initial, self._initial, self._released, classes=self._classes)
+
+    def alone(self, model: int) -> TextModels:
+        """Return one of the models."""
+        part = slice(model, model + 1)
+        return TextModels(
+            self._model, self._flat[part], self._initial[part], self._released, self._executed, classes=self._classes
+        )
+
+    def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
+        """Return signals of the canaries by their keys; without those that the models lack."""
+        records = canaries.records
+        has_classes = records is not None and records.are_classified
+        reductions = [signal for signal in signals if has_classes and isinstance(signal, Reduction)]
+        values = {signal.key: signal.read(self, canaries) for signal in signals if signal not in reductions}
+        if reductions and records is not None:  # all of them in one pass
+            values |= reduce_parts(reductions, [(slice(None), self.outputs(records.inputs))], records)
+        return {key: value for key, value in values.items() if value is not None}
+
+    def gradient_norms(self, records: Records) -> Array:
+        """Return `(N, n)` l2 norms of each record's loss gradient in the trainable parameters."""
+        norms = np.empty((len(self), len(records)), dtype=np.float32)
+        tokens, labels = self._tensor(records.inputs), self._tensor(records.labels)
+        for model in range(len(self)):
+            self._model.load(self._flat[model])
+            for start in range(0, len(records), ROWS):
+                part = slice(start, start + ROWS)
+                gradients = self._model.record_gradients(tokens[part], labels[part])
+                squares = torch.stack([value.flatten(1).square().sum(1) for value in gradients.values()]).sum(0)
+                norms[model, part] = squares.sqrt().cpu().numpy()
+        return norms
+
+    def checkpoints(self) -> Sequence[TextModels]:
+        """Return no models: this trainer keeps no checkpoints."""
+        return ()
+
+    def representations(self, records: Records) -> Representations | None:
+        """Return None: texts have no classes."""
+        return None
+
+    def step_products(self) -> Array | None:
+        """Return None: this trainer plants no gradients."""
+        return None
+
+    def weight_products(self, canaries: Canaries) -> Array | None:
+        """Return None: this trainer plants no gradients."""
+        return None
+
+    def round_products(self, source: str) -> Array:
+        """Raise `ObservationError`: there are no rounds."""
+        raise ObservationError(f"language models recorded no canary clients in the {source} of each round")
+
+    def _demand_one_text(self, inputs: Array) -> None:
+        if self._model.texts_of(self._tensor(inputs[:1])) > 1:
+            raise UnsupportedMechanism("a record holds all texts of a user, and models continue one; use scorers of losses")
+
+    def _search(self, tokens: Tensor, begin: Tensor, width: int) -> Tensor:
+        text, length = tokens.unsqueeze(1).repeat(1, width, 1), tokens.shape[1]
+        scores = torch.full(text.shape[:2], -torch.inf, device=text.device)
+        scores[:, 0] = 0.0  # all beams are the same text before the first token
+        for place in range(1, length):
+            own = (begin <= place) & (tokens[:, place] >= 0)
+            if not bool(own.any()):
+                continue
+            rows = text[own]
+            logs = torch.log_softmax(self._model.logits(rows[:, :, : place + 1].flatten(0, 1))[:, -1], dim=-1)
+            totals = scores[own].unsqueeze(-1) + logs.unflatten(0, rows.shape[:2])
+            scores[own], best = totals.flatten(1).topk(width)
+            rows = rows.gather(1, (best // logs.shape[-1]).unsqueeze(-1).expand(-1, -1, length))
+            rows[:, :, place] = best % logs.shape[-1]
+            text[own] = rows
+        return text
+
+    def _continue(self, tokens: Tensor, begin: Tensor) -> Tensor:
+        text = tokens.clone()
+        places = torch.arange(text.shape[1], device=text.device)
+        for place in range(1, text.shape[1]):
+            own = (begin <= place) & (tokens[:, place] >= 0)
+            if bool(own.any()):
+                best = self._model.logits(text[:, : place + 1])[:, -1].argmax(-1)
+                text[:, place] = torch.where(own, best, text[:, place])
+        return torch.where(places >= begin.unsqueeze(1), text, tokens)
+
+    def _of_each_model(self, call: Any, *columns: Array) -> Array:
+        """Return `call` of all rows of the columns under every model, `(N, n, ...)`."""
+        tensors, results = [self._tensor(column) for column in columns], []
+        for model in range(len(self)):
+            self._model.load(self._flat[model])
+            with torch.no_grad():
+                parts = [
+                    call(*(tensor[start : start + ROWS] for tensor in tensors)).cpu()
+                    for start in range(0, max(len(tensors[0]), 1), ROWS)
+                ]
+            results.append(torch.cat(parts).numpy())
+        return np.stack(results)
+
+    def _tensor(self, values: Array) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values, dtype=np.int64)).to(self._model.device)

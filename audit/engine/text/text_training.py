@@ -1,0 +1,175 @@
+"""Training of language models: Poisson batches of records, micro-batches, clipping before summing, noise on the sum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from audit.core.data import Array
+from audit.core.record_arrays import Concatenation
+from audit.core.seeds import Seed
+from audit.core.training import Executed, Progress, TrainingJob
+from audit.engine.gradients.clipping import Clip, Clipping
+from audit.engine.optimizing import start_optimizer
+from audit.engine.parameter_layout import Layout
+from audit.engine.random.noise import noise_of
+from audit.engine.random.sampling import EnsembleSampler, Law
+from audit.engine.record_rows import RecordRows
+from audit.engine.text.text_model import TESTED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Texts:
+    """All that a model of a job may sample: shared records, then canaries; `(n, T)` each, read where they lie on a CPU."""
+
+    tokens: Tensor | RecordRows
+    labels: Tensor | RecordRows
+
+    @classmethod
+    def of(cls, job: TrainingJob, device: torch.device) -> Texts:
+        """Return the records of a job on a device."""
+        parts = [job.dataset.train] + ([] if job.canaries.records is None else [job.canaries.records])
+        tokens, labels = (
+            RecordRows(Concatenation([getattr(part, name) for part in parts]), torch.int64, device)
+            for name in ("inputs", "labels")
+        )
+        return cls(tokens=tokens, labels=labels) if device.type == "cpu" else cls(tokens=tokens[:], labels=labels[:])
+
+    def take(self, rows: Array) -> tuple[Tensor, Tensor]:
+        """Return tokens and labels of some records."""
+        index = torch.from_numpy(np.ascontiguousarray(rows)).to(self.tokens.device)
+        return self.tokens[index], self.labels[index]
+
+
+class Learners(Protocol):
+    """Models of one architecture whose trainable parameters are the rows of `flat` `(N, width)`."""
+
+    flat: Tensor
+    layout: Layout
+
+    def add(self, tokens: Tensor, labels: Tensor, owner: Tensor, clip: Clip | None, total: Tensor) -> Clipping | None: ...
+
+    def test_gradients(self, tokens: Tensor, labels: Tensor) -> float: ...
+
+    def frozen_digest(self) -> str: ...
+
+    def refuse_inert(self, initial: Tensor, digest: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TextTraining:
+    """Some trainings, step by step beside each other.
+
+    Attributes:
+        job: what to execute.
+        models: numbers of the models in the job.
+        texts: of the job.
+        micro_batch: records in one pass, of any of the models; every record's gradient is clipped before passes are summed.
+    """
+
+    job: TrainingJob
+    models: tuple[int, ...]
+    texts: Texts
+    micro_batch: int
+
+    @property
+    def law(self) -> Law:
+        """The law of a batch: over all canaries, whatever the coins, so that the rate is one of public numbers."""
+        return Law(population=len(self.texts.tokens), rate=self.job.sample_rate)
+
+    def run(self, learners: Learners, progress: Progress) -> Executed:
+        """Train the models in place and return what was really done.
+
+        Raises:
+            UnsupportedMechanism: the self-test of per-record gradients fails.
+            ExecutionMismatch: nothing moved, or frozen parameters did.
+        """
+        job, steps, law = self.job, self.job.steps, self.law
+        recomputed = self._test(learners)
+        initial, digest = learners.flat.clone(), learners.frozen_digest()
+        included, numbers = np.asarray(job.included[list(self.models)], dtype=bool), np.arange(len(self.models))
+        seeds = tuple(job.seeds[model] for model in self.models)
+        sampler = EnsembleSampler(law, tuple(seed.child("batches") for seed in seeds), included, as_gradients=False)
+        step = _Step(learners, job, seeds)
+        sizes, within = np.zeros((len(numbers), steps), dtype=np.int64), law.block_steps
+        for number in range(steps):
+            if within == law.block_steps:
+                block, within = sampler.block(), 0
+            counts = sizes[:, number] = block.counts[within]
+            rows = np.concatenate([block.index[within, model, : counts[model]] for model in numbers])
+            owners = np.repeat(numbers, counts)
+            for start in range(0, len(rows), self.micro_batch):
+                part = slice(start, start + self.micro_batch)
+                step.add(*self.texts.take(rows[part]), torch.from_numpy(owners[part]).to(learners.flat.device))
+            step.finish(law.mean)
+            within += 1
+            progress(len(numbers))
+        if bool(learners.flat.isfinite().all()):
+            learners.refuse_inert(initial, digest)
+        return step.executed(sizes, len(job.dataset.train) + included.sum(1), recomputed)
+
+    def _test(self, learners: Learners) -> float:
+        """Return the difference that the self-test of per-record gradients finds; -1 where nothing is clipped."""
+        if self.job.noisy is None:
+            return -1.0
+        return learners.test_gradients(*self.texts.take(np.arange(min(TESTED, len(self.texts.tokens)))))
+
+
+class _Step:
+    """Sums, noise and updates of N models, with what is measured of each on the way."""
+
+    def __init__(self, learners: Learners, job: TrainingJob, seeds: Sequence[Seed]) -> None:
+        self._learners = learners
+        self._private = job.noisy
+        self._optimizer = start_optimizer(job, job.steps, learners.layout)
+        self._total = torch.zeros_like(learners.flat)
+        self._clip = None if self._private is None else Clip(norm=self._private.clip_norm)
+        self._noise = None
+        if self._private is not None:
+            noise_seeds = tuple(seed.child("noise") for seed in seeds)
+            counters = learners.flat.device.type != "cpu"
+            self._noise = noise_of(learners.layout, noise_seeds, learners.flat, counters=counters)
+        # where the models are, and read at the end: no pass waits for a device's answer
+        self._squares, self._largest = torch.zeros(2, len(seeds), dtype=torch.float64, device=learners.flat.device)
+        self._skips, self._steps = torch.zeros(len(seeds), dtype=torch.int64, device=learners.flat.device), 0
+
+    def add(self, tokens: Tensor, labels: Tensor, owner: Tensor) -> None:
+        """Add the (clipped) gradients of some records to their models' sums."""
+        clipping = self._learners.add(tokens, labels, owner, self._clip, self._total)
+        if clipping is not None and self._private is not None:
+            self._largest.scatter_reduce_(0, owner, (clipping.left[0] / self._private.clip_norm).double(), "amax")
+            self._skips.index_add_(0, owner, (~clipping.norms[0].isfinite()).long())
+
+    def finish(self, expected: float) -> None:
+        """Add noise to the sum, divide by the expected batch size and move the parameters."""
+        noisy = self._total
+        if self._private is not None and self._noise is not None:
+            scale = self._private.noise_multiplier * self._private.clip_norm
+            noisy = torch.add(self._total, self._noise.step(), alpha=scale)
+            self._squares += (noisy - self._total).double().square().sum(1)
+        # the realised batch size is no function of the noisy sum: dividing by it would release what is not accounted for
+        self._optimizer.step(self._learners.flat, noisy / max(expected, 1e-300))
+        self._total.zero_()
+        self._steps += 1
+
+    def executed(self, sizes: Array, population: Array, recomputed: float) -> Executed:
+        """Return the measurements."""
+        draws = 0 if self._private is None else self._learners.layout.parameters * self._steps
+        noise = np.zeros(len(sizes))
+        if self._private is not None and draws:
+            noise = np.sqrt(self._squares.cpu().numpy() / draws) / self._private.clip_norm
+        return Executed(
+            steps=self._steps,
+            batch_sizes=sizes,
+            population=population,
+            noise_multiplier=noise,
+            noise_draws=draws,
+            largest_norm=self._largest.cpu().numpy(),
+            skipped=self._skips.cpu().numpy(),
+            recomputed=np.full(len(sizes), recomputed),
+        )

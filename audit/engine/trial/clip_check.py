@@ -1,0 +1,237 @@
+"""A second opinion on gradients: single examples and sums by plain autograd, sharing no arithmetic with the engine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from audit.core.errors import ExecutionMismatch
+from audit.core.seeds import Seed
+from audit.engine.gradients.clipping import Clip, Gradients, Rows
+from audit.engine.gradients.dropout_draws import kept_factors, of_rows, still, with_factors
+from audit.engine.layers.reparametrization import with_values
+
+RECOMPUTATION_LIMIT = 1e-3  # rounding of single precision stays far below, a wrong norm or gradient far above
+_MODELS = 8  # of a job, about, of which something is recomputed
+_EARLY_STEP = 2
+_NO_CLIP = 1e30  # a norm that no gradient has: the arithmetic of clipping, with every factor 1
+_FLOOR = 1e-2
+_LARGE = 2.0**30  # the square of a product of two such numbers is near the end of single precision
+
+
+def plain_gradient(
+    module: nn.Module, values: Mapping[str, Tensor], example: Rows, *, reduction: str = "mean"
+) -> tuple[dict[str, Tensor], float]:
+    """The gradient of a loss by plain autograd, name to value, and the norm below which its rounding is not known.
+
+    Args:
+        module: the plain module, in its modes of training.
+        values: its parameters and buffers, which are left alone.
+        example: inputs, labels and their loss; nothing of them is padding.
+        reduction: of the losses of the rows, "mean" or "sum".
+
+    A derivative by the outputs is a difference (of a probability and 1) whose rounding error does not shrink with it, so an
+    error is measured against a hundredth of what derivatives of size one would give, where the gradient is smaller.
+    """
+    names = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
+    own = {name: value.detach().clone() for name, value in values.items()}
+    leaves = {name: own[name].requires_grad_() for name in names}
+
+    def work(plain: nn.Module) -> tuple[dict[str, Tensor], float]:
+        outputs = plain(example.inputs)
+        losses = example.loss.values(outputs, example.labels)
+        loss = losses.mean() if reduction == "mean" else losses.sum()
+        shifts = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(0)).to(outputs)
+        unit = (outputs * shifts).sum() / math.sqrt(outputs.numel())
+        gradients = _derivatives(loss, leaves)
+        return gradients, _FLOOR * norm_of(_derivatives(unit, leaves))
+
+    return with_values(module, own, work)
+
+
+def _derivatives(loss: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    if not loss.requires_grad:
+        return {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
+    parts = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True, retain_graph=True)
+    return {name: torch.zeros_like(leaf) if g is None else g for (name, leaf), g in zip(leaves.items(), parts, strict=True)}
+
+
+def norm_of(gradients: Mapping[str, Tensor]) -> float:
+    """l2 norm over all values, in double precision."""
+    return math.sqrt(sum(float(value.double().square().sum()) for value in gradients.values()))
+
+
+def clipped_alone(gradients: Mapping[str, Tensor], clip: Clip) -> dict[str, Tensor]:
+    """One example's gradient, name to value, clipped as `clip` says (`norm` is one number); zero where it is not finite."""
+    groups: dict[str, list[str]] = {}
+    for name in gradients:
+        groups.setdefault(name.rpartition(".")[0] if clip.per_layer else "", []).append(name)
+    bound = float(clip.norm) / math.sqrt(len(groups))
+    clipped_gradients = {}
+    for group in groups.values():
+        length = norm_of({name: gradients[name] for name in group})
+        for name in group:
+            clipped_gradients[name] = gradients[name] * min(1.0, bound / length) if length else gradients[name]
+    if not all(bool(gradient.isfinite().all()) for gradient in clipped_gradients.values()):
+        return {name: torch.zeros_like(gradient) for name, gradient in clipped_gradients.items()}
+    return clipped_gradients
+
+
+class Recomputation:
+    """Gradients of some models at an early step and at a random one, held against the engine's.
+
+    Dropout draws the same for both: factors of a pass of all models are kept, draws of models run one after another held still.
+    Of a private training single examples, drawn from the models' own streams, clipped and not clipped; of any other the sum
+    over the rows of a pass. `errors` `(N,)`: the largest distance, of clipped gradients over the clip norm, of others over
+    their own norm; -1 where nothing was recomputed.
+    """
+
+    def __init__(self, module: nn.Module, seeds: Sequence[Seed], models: int, steps: int) -> None:
+        self._module = module
+        self._draws = [seed.child("recomputation").numpy().random(2) for seed in seeds]
+        self._share = _MODELS / max(models, 1)
+        self._early = min(_EARLY_STEP, steps - 1)
+        # from the number of steps alone: the same in every chunk of a job
+        self._steps = {self._early, int(np.random.default_rng(steps).integers(steps))} if steps else set()
+        self.errors = np.full(len(seeds), -1.0)
+
+    def due(self, step: int) -> bool:
+        """True at the steps at which something is recomputed."""
+        return step in self._steps
+
+    def _rows_to_check(self, rows: Rows) -> dict[int, int]:
+        """Model to the row that is recomputed of it."""
+        rows_by_model: dict[int, int] = {}
+        for model, (coin, place) in enumerate(self._draws):
+            real = rows.mask[model].nonzero().flatten().tolist()
+            if coin < self._share and real:
+                rows_by_model[model] = real[int(place * len(real))]
+        return rows_by_model
+
+    def sum_gradients(
+        self, engine: Gradients, rows: Rows, factors: Sequence[Tensor] = ()
+    ) -> dict[int, tuple[dict[str, Tensor], float]]:
+        """By model the sum of the gradients of all its `rows`, whose dropout multiplies with `factors`."""
+        module = self._module.to(engine.flat.device, engine.flat.dtype)
+        sums_by_model = {}
+        for model in self._rows_to_check(rows):
+            mask = rows.mask[model].repeat_interleave(rows.copies)
+            section, real = slice(model * len(mask), (model + 1) * len(mask)), mask.nonzero().flatten()
+            values = {name: value[model] for name, value in engine.state().items()}
+            sample = rows.whole(section.start + real)
+            cuts = of_rows(factors, section, len(rows.inputs))
+            own = [factor.unflatten(0, (len(mask), -1))[real].flatten(0, 1) for factor in cuts]
+            gradients, floor = plain_gradient(with_factors(module, own) if own else module, values, sample, reduction="sum")
+            sums_by_model[model] = ({name: value / rows.copies for name, value in gradients.items()}, floor)
+        return sums_by_model
+
+    def compare_sums(self, step: int, engine: Gradients, rows: Rows) -> None:
+        """Holds the engine's sums over a pass against plain autograd's; leaves parameters, buffers and `rows` alone.
+
+        Raises:
+            ExecutionMismatch: they differ by more than rounding at an early step.
+        """
+        state = {name: value.clone() for name, value in engine.state().items()}
+
+        def errors() -> dict[int, float]:
+            total = torch.zeros_like(engine.flat)
+            with kept_factors(engine) as factors:
+                engine.add_sum(rows, None, total)
+            for name, value in engine.state().items():
+                value.copy_(state[name])  # a layer with a state of its own (BatchNorm) has moved it
+            sums = self.sum_gradients(engine, rows, factors)
+            return {
+                model: _apart(engine, total, model, plain) / max(norm_of(plain), floor, 1e-30)
+                for model, (plain, floor) in sums.items()
+            }
+
+        for model, error in still(engine, errors).items():
+            self._note(step, model, error)
+
+    def compare(self, step: int, engine: Gradients, rows: Rows, clip: Clip) -> None:
+        """Recomputes one real row of each chosen model; leaves the engine's parameters and `rows` alone.
+
+        Raises:
+            ExecutionMismatch: the engine's differs by more than rounding at an early step.
+        """
+        rows_by_model = self._rows_to_check(rows)
+        if not rows_by_model:
+            return
+        for model, error in still(engine, lambda: self._example_errors(engine, rows, rows_by_model, clip)).items():
+            self._note(step, model, error)
+
+    def _example_errors(self, engine: Gradients, rows: Rows, rows_by_model: Mapping[int, int], clip: Clip) -> dict[int, float]:
+        """By model the distance of one example's gradient, clipped and not clipped, to plain autograd's."""
+        mask = torch.zeros_like(rows.mask)
+        for model, row in rows_by_model.items():
+            mask[model, row] = True
+        single = _single_rows(rows, rows_by_model)
+        own_total, whole = torch.zeros_like(engine.flat), torch.zeros_like(engine.flat)
+        with kept_factors(engine) as factors:
+            clipping = engine.add_sum(replace(rows, mask=mask), clip, own_total)
+        with kept_factors(engine) as single_factors:
+            engine.add_sum(single, Clip(norm=_NO_CLIP), whole)
+        errors = {}
+        for model, row in rows_by_model.items():
+            place = model * rows.mask.shape[1] + row
+            plain, floor = self._gradient(engine, rows, model, place, factors)
+            own = clip.of_model(model)
+            views = rows.inputs[place * rows.copies : (place + 1) * rows.copies]
+            norms = (norm_of(plain), 0.0 if clipping is None else float(clipping.norms[model, row]))
+            if not all(map(math.isfinite, norms)) and _leaves_range([views, engine.flat[model], *plain.values()]):
+                errors[model] = max(0.0, float(own_total[model].double().norm()) / float(own.norm) - 1.0)  # the bound holds
+                continue
+            errors[model] = _apart(engine, own_total, model, clipped_alone(plain, own)) / float(own.norm)
+            if single_factors:  # other draws
+                plain, floor = self._gradient(engine, single, model, model, single_factors)
+            finite = clipped_alone(plain, Clip(norm=_NO_CLIP))
+            if math.isfinite(floor):
+                errors[model] = max(errors[model], _apart(engine, whole, model, finite) / max(norm_of(finite), floor, 1e-30))
+        return errors
+
+    def _gradient(
+        self, engine: Gradients, rows: Rows, model: int, place: int, factors: Sequence[Tensor]
+    ) -> tuple[dict[str, Tensor], float]:
+        """Plain gradient of the example at `place` among those of all models, whose dropout multiplies with `factors`."""
+        module = self._module.to(engine.flat.device, engine.flat.dtype)
+        section = slice(place * rows.copies, (place + 1) * rows.copies)
+        own = of_rows(factors, section, len(rows.inputs))
+        example = rows.whole(section)
+        values = {name: value[model] for name, value in engine.state().items()}
+        return plain_gradient(with_factors(module, own) if own else module, values, example)
+
+    def _note(self, step: int, model: int, error: float) -> None:
+        error = error if math.isfinite(error) else math.inf
+        self.errors[model] = max(self.errors[model], error)
+        if step == self._early and RECOMPUTATION_LIMIT < error < math.inf:  # a model that diverged is set apart, not blamed
+            raise ExecutionMismatch(
+                f"step {step + 1}, model {model} of its chunk ({type(self._module).__name__}): the engine's gradient differs "
+                f"from plain autograd's by {error:.2g} of its size, where rounding stays below {RECOMPUTATION_LIMIT:g}: it "
+                "would train other models than the module. Look in forward() for what depends on the size of the batch"
+            )
+
+
+def _leaves_range(values: Iterable[Tensor]) -> bool:
+    """True where numbers of single precision are so large, or none, that a squared norm of their products may be infinite."""
+    return any(bool((~(value.abs() <= _LARGE)).any()) for value in values if value.is_floating_point())
+
+
+def _single_rows(rows: Rows, rows_by_model: Mapping[int, int]) -> Rows:
+    """One row of each model: the chosen one, or the first, which does not count."""
+    models, row_count = rows.mask.shape
+    places = torch.tensor([model * row_count + rows_by_model.get(model, 0) for model in range(models)], device=rows.mask.device)
+    real = torch.tensor([[model in rows_by_model] for model in range(models)], device=rows.mask.device)
+    views = (places.unsqueeze(1) * rows.copies + torch.arange(rows.copies, device=rows.mask.device)).flatten()
+    records = None if rows.records is None else rows.records[views]
+    return replace(rows, inputs=rows.inputs[views], labels=rows.labels[views], mask=real, records=records)
+
+
+def _apart(engine: Gradients, total: Tensor, model: int, plain: Mapping[str, Tensor]) -> float:
+    """Distance between one model's part of `total` and the gradient `plain`."""
+    apart = [(slot.view(total)[model] - plain[slot.name]).double().square().sum() for slot in engine.layout.slots]
+    return math.sqrt(float(torch.stack(apart).sum()))

@@ -1,0 +1,118 @@
+"""A user's loss on trial before training: one number a record, which the other records of the batch leave alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.seeds import Seed
+from audit.engine.gradients.trials import CODE_ERRORS, location_of
+from audit.engine.losses import OwnLoss, RecordLoss
+from audit.engine.trial.mixing import alike
+from audit.models.build import seeded_stream
+
+_ALONE = 4
+_MOVES, _INTERVAL = 40, 5  # of outputs towards small losses and towards large ones, and after how many the loss is tried again
+_FIRST_MOVE, _GROWTH = 0.1, 1.25
+
+
+def examine_loss(loss: RecordLoss, outputs: Tensor, labels: Tensor) -> None:
+    """Try a loss out on `outputs` `(n, ...)` of a model and the labels of the same records.
+
+    Raises:
+        ConfigError: it fails, gives no number a record, draws random numbers or cannot be differentiated.
+        UnsupportedMechanism: a record's loss was seen to change with the other records of the batch: at these outputs, or at
+            others on the way to those of a model that fits the labels, or misses them.
+    """
+    if not isinstance(loss, OwnLoss):
+        if labels.dtype == torch.bool and outputs.shape != labels.shape:
+            raise ConfigError(
+                f"the model returns {tuple(outputs.shape)} for labels of shape {tuple(labels.shape)}; expected a logit for "
+                "each label"
+            )
+        return
+    leaf = outputs.detach().double().requires_grad_() if outputs.is_floating_point() else outputs
+    whole = _values_of(loss, leaf, labels)
+    rows = len(outputs)
+    if not isinstance(whole, Tensor) or whole.shape != (rows,) or not whole.is_floating_point():
+        shape = f"{whole.dtype} of shape {tuple(whole.shape)}" if isinstance(whole, Tensor) else type(whole).__name__
+        raise ConfigError(
+            f"loss '{loss.name}' returns {shape} for {rows} records; expected one real number a record, ({rows},): leave out "
+            "any mean over the batch (reduction='none'), and add up what belongs to one record"
+        )
+    if not whole.requires_grad:
+        raise ConfigError(f"loss '{loss.name}' does not depend on the model's outputs in a way that torch can differentiate")
+    if not alike(_values_of(loss, leaf, labels), whole):
+        raise ConfigError(f"loss '{loss.name}' gives other numbers when it is called again; results could not be repeated")
+    _refuse_coupling(loss, leaf.detach(), labels, whole.detach())
+    for sign in (1.0, -1.0):
+        for candidate in _trial_outputs(loss, outputs.detach(), labels, sign):
+            _refuse_coupling(loss, candidate, labels, _values_of(loss, candidate, labels).detach())
+
+
+def _trial_outputs(loss: OwnLoss, outputs: Tensor, labels: Tensor, sign: float) -> Iterator[Tensor]:
+    """Yield outputs on the way to smaller losses of all records (`sign` 1) or larger ones (-1): moves by the sign of the slope.
+
+    A record whose loss does not follow, or is not finite, takes its move back and tries a shorter one. Slopes are taken in the
+    precision of the training, because backward passes may refuse labels of another, losses in double precision.
+    """
+    precision, outputs = outputs.dtype, outputs.double()
+    lengths = torch.full((len(outputs),) + (1,) * (outputs.dim() - 1), _FIRST_MOVE, dtype=outputs.dtype)
+    values = _values_of(loss, outputs, labels).detach()
+    for move in range(1, _MOVES + 1):
+        with seeded_stream(Seed(0)):
+            slopes = loss.slopes(outputs.to(precision), labels)
+        candidates = outputs - sign * lengths * slopes.sign()
+        trial = _trial_values(loss, candidates, labels)
+        better = (
+            torch.zeros_like(values, dtype=torch.bool) if trial is None else (sign * (values - trial) > 0) & trial.isfinite()
+        )
+        rows = better.view_as(lengths)
+        outputs = torch.where(rows, candidates, outputs)
+        values = values if trial is None else torch.where(better, trial, values)
+        lengths = torch.where(rows, lengths * _GROWTH, lengths / 2)
+        if move % _INTERVAL == 0:
+            yield outputs
+
+
+def _trial_values(loss: OwnLoss, outputs: Tensor, labels: Tensor) -> Tensor | None:
+    """Return a loss at outputs that no model gave; None where it refuses them (a chance above 1, say), as it may."""
+    try:
+        with seeded_stream(Seed(0)):
+            return loss.function(outputs, labels).detach()
+    except CODE_ERRORS:
+        return None
+
+
+def _refuse_coupling(loss: OwnLoss, outputs: Tensor, labels: Tensor, whole: Tensor) -> None:
+    order = torch.randperm(len(outputs), generator=torch.Generator().manual_seed(0))
+    half = len(outputs) // 2
+    trials: dict[str, tuple[list[Tensor], Tensor]] = {
+        "the batch in another order": ([order], whole[order]),
+        "half the batch": ([torch.arange(half), torch.arange(half, len(outputs))], whole),
+        "a record alone": ([torch.tensor([row]) for row in range(min(_ALONE, len(outputs)))], whole[:_ALONE]),
+    }
+    for words, (parts, reference) in trials.items():
+        values = torch.cat([_values_of(loss, outputs[part], labels[part]).reshape(-1) for part in parts])
+        if not alike(values, reference):
+            raise UnsupportedMechanism(
+                f"loss '{loss.name}': a record's loss changes with the other records of the batch ({words} gives other "
+                "numbers), as in contrastive losses and those that are averaged over a batch. No record has a gradient of its "
+                "own then, so nothing bounds what one record adds; train such models by trainer user_function, with the "
+                "claim declared"
+            )
+
+
+def _values_of(loss: OwnLoss, outputs: Tensor, labels: Tensor) -> Tensor:
+    try:
+        with seeded_stream(Seed(0)):
+            return loss.function(outputs, labels)
+    except CODE_ERRORS as error:
+        reason = str(error).strip().partition("\n")[0] or "no reason given"
+        raise ConfigError(
+            f"loss '{loss.name}' fails on outputs of shape {tuple(outputs.shape)} and labels of shape {tuple(labels.shape)}, "
+            f"{str(labels.dtype).removeprefix('torch.')}: {type(error).__name__}: {reason} (in {location_of(error)})"
+        ) from error

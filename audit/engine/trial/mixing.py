@@ -1,0 +1,80 @@
+"""Whether a model's output for a record depends on the other records of its batch, found by trying it out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from audit.core.seeds import Seed
+from audit.engine.gradients.trials import CODE_ERRORS, agree
+from audit.engine.layers.modes import Modes
+from audit.engine.random.held_draws import HeldDraws
+from audit.models.build import seeded_stream
+
+# rounding of one precision between batches of several sizes, whose products may be summed in other orders
+ROUNDING = {torch.float64: 1e-6, torch.float32: 1e-3}
+COARSE_ROUNDING = 3e-2  # of half precision
+_ALONE = 2
+
+
+def alike(left: Tensor, right: Tensor) -> bool:
+    """True where two outputs of a model differ by rounding alone, measured by the numbers themselves and by the size of all."""
+    return agree(left.unsqueeze(0), right.unsqueeze(0), ROUNDING.get(left.dtype, COARSE_ROUNDING))
+
+
+def mixes(module: nn.Module, records: Tensor) -> str | None:
+    """Return how the output of a record depends on the others, in training or evaluation mode; None where it does not.
+
+    Draws are held still. In double precision where the module's code allows it, so that only rounding is forgiven.
+    """
+    if len(records) < 2:
+        return None
+    precise, batch = _double(module, records)
+    modes, buffers = Modes(precise), dict(precise.named_buffers())
+
+    def run(part: Tensor) -> Tensor:
+        torch.default_generator.manual_seed(0)
+        fresh_buffers = {name: value.clone() for name, value in buffers.items()}
+        outputs: Tensor = torch.func.functional_call(precise, fresh_buffers, (part,)) if buffers else precise(part)
+        return outputs
+
+    with torch.no_grad(), seeded_stream(Seed(0)), HeldDraws():
+        for mode in ("training", "evaluation"):
+            dependence = _dependence(run, batch)
+            if dependence is not None:
+                return f"{dependence}, in {mode} mode"
+            modes.evaluate()
+    return None
+
+
+def _dependence(run: Callable[[Tensor], Tensor], batch: Tensor) -> str | None:
+    whole, half = run(batch), len(batch) // 2
+    order = torch.randperm(len(batch), generator=torch.Generator().manual_seed(0))
+    trials: Sequence[tuple[str, Callable[[], Tensor], Tensor]] = (
+        ("in another order", lambda: run(batch[order]), whole[order]),
+        ("half the batch", lambda: torch.cat([run(batch[:half]), run(batch[half:])]), whole),
+        ("a record alone", lambda: torch.cat([run(row.unsqueeze(0)) for row in batch[:_ALONE]]), whole[:_ALONE]),
+    )
+    for words, trial, reference in trials:
+        try:
+            outputs = trial()
+        except CODE_ERRORS as error:
+            return f"{words}: {str(error).partition(chr(10))[0]}"
+        if not alike(outputs, reference):
+            return f"{words} gives other outputs"
+    return None
+
+
+def _double(module: nn.Module, records: Tensor) -> tuple[nn.Module, Tensor]:
+    """Module and records in double precision, or as they are where the module's code insists on its own."""
+    precise = copy.deepcopy(module).double()
+    batch = records.double() if records.is_floating_point() else records
+    try:
+        with torch.no_grad(), seeded_stream(Seed(0)):
+            wide = precise(batch).dtype == torch.float64
+    except CODE_ERRORS:
+        return module, records
+    return (precise, batch) if wide else (module, records)

@@ -1,0 +1,43 @@
+"""Proven epsilon over the steps, for attacks that see every step."""
+
+from __future__ import annotations
+
+from attacks.signals.step_products import StepProducts
+from audit.bounds import budget as bounding
+from audit.bounds.budget import Budget
+from audit.core import event_reading
+from audit.core.results import BoundTrajectory
+from audit.experiment.games.attack import score
+from audit.experiment.games.observed import GameModels
+from audit.experiment.games.orders import spread_over
+
+
+def trajectories(models: GameModels, budget: Budget) -> tuple[tuple[str | None, BoundTrajectory], ...]:
+    """Return a curve per attack that sees the steps and estimator, with the family inside which it holds.
+
+    Each point holds at its level on its own. Seeds are those of the attacks' bounds, so that the last point is the bound
+    which the tables state. Bounds of a fixed size say nothing of a sample that was chosen by what it showed.
+    """
+    play, mechanism = models.insertion.play, models.insertion.mechanism
+    if mechanism is None or play.stops:
+        return ()
+    checkpoints = spread_over(event_reading.steps(mechanism))
+    curves = []
+    for index, attack in enumerate(play.attacks):
+        if StepProducts() in attack.attack.needs.signals:
+            seed = models.insertion.seed.child("bounds", index)
+            rows = [
+                bounding.bounds(
+                    score(models, attack, steps),
+                    attack.estimators,
+                    delta=budget.delta,
+                    confidence=budget.level,
+                    seed=seed,
+                )
+                for steps in checkpoints
+            ]
+            for curve in zip(*rows, strict=True):
+                bound, epsilon = curve[-1], tuple(point.epsilon for point in curve)
+                label = f"{attack.name}, {bound.estimator}{f' (inside {bound.family})' if bound.family else ''}"
+                curves.append((bound.family, BoundTrajectory(label=label, steps=checkpoints, epsilon=epsilon)))
+    return tuple(curves)

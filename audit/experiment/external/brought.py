@@ -1,0 +1,229 @@
+"""Models that somebody else trained, asked or recorded: what signals read of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.data import Array, Canaries, Records
+from audit.core.errors import ConfigError, DataError
+from audit.core.models import Signal, Subject
+from audit.core.training import Executed
+from audit.experiment.external.model_answers import Answers, read_outputs
+from audit.stats.scoring.regression import error_confidences
+
+_CHANGING = (
+    "The target answers the same records differently when asked again: is it in training mode (dropout, batch statistics)?"
+)
+
+
+_AXES = {"logits": "(k, n, classes)", "losses": "(k, n)", "errors": "(k, n, d)"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class References:
+    """Models of the same kind as the target, trained on records that coins of their own chose.
+
+    Their coins must have been drawn independently of the target's: a bound holds whatever the references are, as long as
+    they know nothing of the target's coins. Where each record is in a fixed number of models, target included, they give the
+    target's coins away, and no epsilon is stated.
+
+    Attributes:
+        included: `(k, n)` bool, which of the `n` audited records each model was trained on; columns in the order of the
+            coins where records carry an index, else members first, then nonmembers.
+        models: `k` models, each a module, a function of arrays or a `Target`; or else
+        logits: `(k, n, classes)`, their outputs; or
+        losses: `(k, n)`; or
+        errors: `(k, n, d)`, predictions less truth of regressions.
+    """
+
+    included: Array
+    models: Sequence[Any] = ()
+    logits: Array | None = None
+    losses: Array | None = None
+    errors: Array | None = None
+
+    def __post_init__(self) -> None:
+        forms = [bool(len(self.models)), *(getattr(self, name) is not None for name in _AXES)]
+        if sum(forms) != 1:
+            raise ConfigError(f"references are given in {sum(forms)} forms; expected one of models, {', '.join(_AXES)}")
+        included = np.asarray(self.included)
+        if included.ndim != 2 or included.dtype.kind not in "biu" or not np.isin(included, (0, 1)).all():
+            raise DataError(
+                f"references.included has shape {included.shape} and type {included.dtype}; expected true or false, (k, n): "
+                "whether each model was trained on each record"
+            )
+        object.__setattr__(self, "included", checks.frozen(included, bool))
+        for name, axes in _AXES.items():
+            array = getattr(self, name)
+            if array is not None and (np.ndim(array) != axes.count(",") + 1 or np.shape(array)[:2] != included.shape):
+                raise DataError(
+                    f"references.{name} has shape {np.shape(array)} beside memberships of shape {included.shape}; expected "
+                    f"{axes} with the same k and n"
+                )
+        if self.models and len(self.models) != len(included):
+            raise DataError(f"{len(self.models)} reference models but memberships of {len(included)}; expected as many of each")
+
+    def __len__(self) -> int:
+        return len(self.included)
+
+    def of(self, records: Array) -> References:
+        """The same models on some of the records, by their columns."""
+        arrays = {name: getattr(self, name)[:, records] for name in _AXES if getattr(self, name) is not None}
+        return References(included=self.included[:, records], models=self.models, **arrays)
+
+    def answers(self, inputs: Array, labels: Array | None) -> tuple[str, Array]:
+        """The form of what they answer for these records, and the values `(k, n, ...)`.
+
+        Raises:
+            DataError: models without records to ask about, or that answer in different forms.
+        """
+        if not self.models:
+            name = next(name for name in _AXES if getattr(self, name) is not None)
+            return name, np.asarray(getattr(self, name))
+        if labels is None or not inputs.size:
+            raise DataError("reference models need the records, inputs and labels; give recorded outputs of them instead")
+        answers = [query_model(model, inputs, labels) for model in self.models]
+        kinds = sorted({f"{answer.form} of shape {answer.values.shape}" for answer in answers})
+        if len(kinds) > 1:
+            raise DataError(f"reference models answer with {' and '.join(kinds)}; expected the same of all")
+        return answers[0].form, np.stack([answer.values for answer in answers])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RecordedOutputs:
+    """N models of which the outputs, or the losses, for `m` records are known: a subject that answers for those alone.
+
+    Attributes:
+        logits: `(N, m, classes)`, or None where only losses are known.
+        losses: `(N, m)`, or None.
+        nonmember_medians: `(N, m)`, which confidence nonmembers like each record have, or None where it is not known.
+    """
+
+    logits: Array | None = None
+    losses: Array | None = None
+    nonmember_medians: Array | None = None
+
+    @property
+    def released(self) -> frozenset[str]:
+        """Return what they show."""
+        return frozenset({"losses"}) if self.logits is None else frozenset({"labels", "losses", "outputs"})
+
+    @property
+    def weights(self) -> Mapping[str, Array]:
+        """Nobody knows them."""
+        return {}
+
+    @property
+    def executed(self) -> Executed | None:
+        """Nobody here trained them."""
+        return None
+
+    def __len__(self) -> int:
+        return len(self.logits) if self.logits is not None else len(np.asarray(self.losses))
+
+    def outputs(self, inputs: Array) -> Array:
+        """The recorded outputs, whatever the inputs are."""
+        if self.logits is None:
+            raise DataError("only losses of these models were recorded; their outputs are not known")
+        return self.logits
+
+    def own_losses(self, records: Records) -> Array | None:
+        """None: nobody knows what they were trained by."""
+        return None
+
+    def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
+        """Signals of the canaries, by their keys, each with a leading axis of models."""
+        if self.logits is None:
+            return {signal.key: np.asarray(self.losses) for signal in signals if signal.key == "losses"}
+        values = {signal.key: signal.read(self, canaries) for signal in signals}
+        return {key: value for key, value in values.items() if value is not None}
+
+
+def join(target: Answers, references: References | None, inputs: Array, labels: Array | None) -> RecordedOutputs:
+    """The target and its references as one subject, the target first.
+
+    Raises:
+        DataError: they do not show the same of the same records.
+    """
+    form, values = target.form, target.values[None]
+    if references is not None:
+        reference_form, reference_values = references.answers(inputs, labels)
+        if reference_form != form or reference_values.shape[1:] != values.shape[1:]:
+            raise DataError(
+                f"the target shows {form} of shape {values.shape[1:]}, its references {reference_form} of shape "
+                f"{reference_values.shape[1:]}; expected the same of both"
+            )
+        values = np.concatenate([values, reference_values.astype(values.dtype)])
+    if form == "errors":
+        return RecordedOutputs(losses=np.logaddexp(0.0, -error_confidences(values)))
+    return RecordedOutputs(**{form: values})
+
+
+def query_model(target: Any, inputs: Array, labels: Array) -> Answers:
+    """Return what a module, a function of arrays or a `Target` answers for these records.
+
+    Raises:
+        ConfigError: the target is none of these.
+        DataError: its outputs do not fit the labels.
+    """
+    query = _query(target)
+    answers = read_outputs(query(inputs), labels)
+    sample_size = min(len(inputs), 32)
+    again = read_outputs(query(inputs[:sample_size]), labels[:sample_size])
+    is_same = again.form == answers.form and np.allclose(
+        again.values, answers.values[:sample_size], rtol=1e-3, atol=1e-3, equal_nan=True
+    )
+    return answers if is_same else replace(answers, remarks=(*answers.remarks, _CHANGING))
+
+
+def _query(target: Any) -> Callable[[Array], Array]:
+    if hasattr(target, "logits"):
+        return lambda inputs: np.asarray(target.logits(inputs))
+    if hasattr(target, "outputs") and hasattr(target, "released"):
+        return _alone(target)
+    if hasattr(target, "parameters") and hasattr(target, "modules"):
+        from audit.engine.read.inference import ModuleTarget
+
+        return ModuleTarget(module=target).logits
+    for method in ("predict_proba", "decision_function", "predict"):  # of estimators with scikit-learn's interface
+        if hasattr(target, method):
+            return functools.partial(_estimate if method != "predict" else _predict, getattr(target, method))
+    if callable(target):
+        return lambda inputs: np.asarray(target(inputs))
+    raise ConfigError(
+        f"the target is a {type(target).__name__}; expected a torch module, a function of arrays, an estimator with "
+        "predict_proba, decision_function or predict, a Target or a Subject"
+    )
+
+
+def _estimate(method: Callable[[Array], Any], inputs: Array) -> Array:
+    """Return `(n, classes)`; a decision between two classes is one number a record, the logit of the second."""
+    outputs = method(inputs)
+    if isinstance(outputs, list):  # `predict_proba` of several yes or no labels: a pair of columns for each
+        return np.stack([np.asarray(label)[:, -1] for label in outputs], axis=1)
+    outputs = np.asarray(outputs)
+    return np.stack([np.zeros_like(outputs), outputs], axis=1) if outputs.ndim == 1 else outputs
+
+
+def _predict(method: Callable[[Array], Any], inputs: Array) -> Array:
+    """Return the numbers that a regressor predicts, `(n,)` or `(n, d)`."""
+    outputs = np.asarray(method(inputs))
+    if outputs.dtype.kind != "f":
+        raise DataError(
+            f"the target's predict gives {outputs.dtype}, that is, classes; expected predict_proba or decision_function of a "
+            "classifier, or the real numbers of a regressor"
+        )
+    return outputs
+
+
+def _alone(subject: Subject) -> Callable[[Array], Array]:
+    """The outputs of a subject of one model, such as a trainer of this project gives."""
+    if len(subject) != 1:
+        raise ConfigError(f"the target holds {len(subject)} models; expected one (`alone(0)` of what a trainer gives is one)")
+    return lambda inputs: np.asarray(subject.outputs(inputs))[0]

@@ -1,0 +1,302 @@
+"""A model that somebody brought, as a game of one run: the line of a run from its attacks on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from attacks.signals._nonmember_medians import NonmemberMedians
+from attacks.signals.logits import Logits
+from attacks.signals.losses import Losses
+from audit.bounds.budget import Budget
+from audit.checks import blind
+from audit.checks.membership import IMPLAUSIBLE, dependence_tail
+from audit.core.data import Array, Planting, Records
+from audit.core.errors import ConfigError
+from audit.core.provenance import DataSummary
+from audit.core.results import AuditReport, Check, Status
+from audit.core.views import Scores
+from audit.data.members import MemberEvidence
+from audit.experiment.describe import utility
+from audit.experiment.external.accuracy_remarks import like_sides, low_accuracy
+from audit.experiment.external.brought import RecordedOutputs
+from audit.experiment.external.brought_play import brought_play, brought_scorers, unserved_reason
+from audit.experiment.external.nonmember_medians import cross_fitted_medians
+from audit.experiment.external.units import of_users, remarks_on, user_records, users_of
+from audit.experiment.games import attack, stopping
+from audit.experiment.games.hypothesis import StatedClaims
+from audit.experiment.games.insertion import BroughtRecords, Insertion
+from audit.experiment.games.observed import GameModels, Observations
+from audit.experiment.games.records import RecordTable
+from audit.experiment.games.settings import Settings
+from audit.experiment.games.spec import Play
+from audit.experiment.line import game, judge
+from audit.experiment.line import report as reporting
+from audit.experiment.line.provenance import of_settings
+from audit.stats.scoring.signals import scaled_confidence
+
+SPLIT_NOTE = (
+    "Membership was decided by a data split, not by recorded coins: there is no randomness to reason from, so no epsilon "
+    "follows. The figures below describe this attack on these records."
+)
+BIASED_NOTE = (
+    "Members can be told from nonmembers without the model: the split is biased, and the attack figures below are not leakage. "
+    "Take members and nonmembers from the same source at random."
+)
+BIAS_CHECK = "members can be told from nonmembers without the model, so scores show the split's bias"
+DEPENDENT_NOTE = (
+    "The references were trained on records that follow the target's coins, as where every record is in exactly half of all "
+    "models: attacks that compare could tell the coins from the references alone, so no epsilon follows. Train references on "
+    "independent coins, or leave them out for an epsilon from the target alone."
+)
+DEPENDENT_CHECK = "the references' memberships follow the target's coins, so comparisons tell coins without the target"
+UNKNOWN = Check(code="membership", item="Membership decided by", value="nobody says", status=Status.GAP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inspection:
+    """A report and what it was made from.
+
+    Attributes:
+        names: `(n,)` keyed names of the audited records, or of users where coins decided on those; `included` `(n,)` bool;
+            `labels` `(n,)` or None.
+        scores: attack to `(n,)` scores.
+        not_run: attack to the reason why it was skipped: what it needs was not given, or it ranks the records as another does.
+        repeats: attack that ranks the records exactly as another does, and the name of that, whose figures are its own as well.
+    """
+
+    report: AuditReport
+    names: tuple[str, ...]
+    included: Array
+    labels: Array | None
+    scores: Mapping[str, Array]
+    not_run: Mapping[str, str] = field(default_factory=dict)
+    repeats: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class InspectedCase:
+    """Models that somebody brought, the target first, and the records they are asked about.
+
+    Attributes:
+        included: `(models, n)` which record each model was trained on.
+        labels: `(n,)`, None where nobody gave them.
+        membership: how it was decided, as a row of the assumptions table; `by_coins` whether by recorded coins.
+        remarks: of those who read the input.
+        trainer: the function that trained the references here; "" where somebody brought them.
+    """
+
+    models: RecordedOutputs
+    included: Array
+    evidence: MemberEvidence
+    labels: Array | None
+    membership: Check = UNKNOWN
+    by_coins: bool = False
+    remarks: tuple[str, ...] = ()
+    trainer: str = ""
+
+
+def concluded(case: InspectedCase, settings: Settings) -> Inspection:
+    """The report on the case: every attack that the models can serve, and what follows from its scores."""
+    references = len(case.included) - 1
+    by_coins, is_dependent = case.by_coins, _follow_coins(case)
+    case = replace(case, by_coins=by_coins and not is_dependent)
+    users = users_of(case.evidence.units)
+    if users is None and settings.claim_unit == "user":
+        raise ConfigError("claim_unit is 'user', but no 'unit' says whose each record is; give 'unit' with x and y")
+    if users is not None and settings.claim_unit is None:
+        settings = replace(settings, claim_unit="user")
+    if settings.proven_by is None:
+        settings = replace(settings, proven_by=("auto",) if references and settings.scorers is None else ("loss",))
+    brought_records = user_records(_records(case), users, settings.claim_unit)
+    play = brought_play(settings, brought_records, len(case.included), case.models.released, by_coins=case.by_coins)
+    record_models = _record_models(case, settings, play)
+    models = record_models if users is None else of_users(record_models, users, brought_records.canaries)
+    models, scores, repeats = _attack_models(models, settings)
+    play = models.insertion.play
+    budget = Budget(
+        delta=settings.delta, confidence=settings.confidence, comparisons=play.bounds, certificates=settings.certificates
+    )
+    stated_claims = StatedClaims(claims=settings.claims)
+    outcome = game.conclude(models, scores, stated_claims, budget, stopping.watch_of(play, stated_claims.claims, budget))
+    guard = _guard(case, settings)
+    training = judge.Training(
+        name=settings.title or case.evidence.name,
+        mechanism=None,
+        stated_claims=stated_claims,
+        utility=utility.of_sides(record_models),
+        checks=(case.membership, guard.check, *_of_references(case, by_coins=by_coins, dependent=is_dependent)),
+        doubt=BIAS_CHECK if guard.has_bias else DEPENDENT_CHECK if is_dependent else "",
+    )
+    result = judge.conclude(training, [outcome])
+    without_epsilon = DEPENDENT_NOTE if is_dependent else SPLIT_NOTE
+    notes = [BIASED_NOTE] * guard.has_bias + [without_epsilon] * (not case.by_coins) + [*case.remarks]
+    notes += [
+        *low_accuracy(record_models),
+        *([] if case.by_coins else like_sides(record_models)),
+        *remarks_on(users, settings.claim_unit),
+    ]
+    return Inspection(
+        report=reporting.report([result], _frame(case, settings, budget, notes)),
+        names=models.insertion.records.names,
+        included=np.asarray(models.insertion.planting.included[0]),
+        labels=case.labels if users is None else None,
+        scores={score.attack: score.values for score in scores},
+        not_run=_not_run(case, settings, play, repeats),
+        repeats=repeats,
+    )
+
+
+def _not_run(case: InspectedCase, settings: Settings, play: Play, repeats: Mapping[str, str]) -> dict[str, str]:
+    """The attacks that were skipped, and why."""
+    names = {attack.name for attack in play.attacks}
+    omissions = {name: scorer for name, scorer in brought_scorers(settings).items() if name not in names}
+    reasons = {name: unserved_reason(scorer, len(case.included), case.models.released) for name, scorer in omissions.items()}
+    asks = "asks for more than records and outputs"
+    orders = {name: f"ranks the records as {repeats[name]} does" if name in repeats else asks for name in omissions}
+    return {name: reason or orders[name] for name, reason in reasons.items()}
+
+
+def _records(case: InspectedCase) -> Records:
+    return Records(inputs=case.evidence.inputs, labels=case.evidence.labels)
+
+
+def _record_models(case: InspectedCase, settings: Settings, play: Play) -> GameModels:
+    """The models with what attacks read of every record."""
+    canaries = BroughtRecords.of(_records(case)).canaries
+    besides = {Logits() if "outputs" in case.models.released else Losses()}
+    planting = Planting(canaries=canaries, included=case.included, runs=1, by_coins=case.by_coins)
+    signals = _with_medians(case, settings, play).read(play.signals(case.models.released, besides), canaries)
+    models = GameModels(
+        insertion=Insertion(recipe=None, play=play, seed=settings.stream, planting=planting, records=_table(case, settings)),
+        observed=Observations(signals=signals, diverged=np.zeros(len(case.included), bool)),
+        labels=case.labels,
+    )
+    return attack.with_confidences(models)
+
+
+def _attack_models(models: GameModels, settings: Settings) -> tuple[GameModels, list[Scores], dict[str, str]]:
+    """The models with the attacks that are kept, their scores, and attacks that rank as one of these does, with its name.
+
+    Of attacks that nobody asked for by name, those that rank the canaries in a new way are kept.
+    """
+    signals, play = models.observed.signals, models.insertion.play
+    attacks, scores, repeats, orders = [], [], {}, dict[bytes, str]()
+    for attack_plan in play.attacks:
+        if settings.scorers is None and not attack_plan.attack.needs.are_met_by(signals.keys()):
+            continue  # the records have none of what it asks about
+        scores_of_attack = attack.score(models, attack_plan)
+        order = np.unique(scores_of_attack.values, return_inverse=True)[1].tobytes()
+        if order not in orders or settings.scorers is not None or attack_plan.name in (settings.proven_by or ()):
+            attacks.append(attack_plan)
+            scores.append(scores_of_attack)
+        else:
+            repeats[attack_plan.name] = orders[order]
+        orders.setdefault(order, attack_plan.name)
+    insertion = replace(models.insertion, play=replace(play, attacks=tuple(attacks)))
+    return replace(models, insertion=insertion), scores, repeats
+
+
+def _with_medians(case: InspectedCase, settings: Settings, play: Play) -> RecordedOutputs:
+    """The models with what `quantile_regression` reads, where it is to be run on a target alone."""
+    logits, labels, inputs = case.models.logits, case.labels, case.evidence.inputs
+    is_read = any(NonmemberMedians.key in plan.attack.needs.keys for plan in play.attacks)
+    if not is_read or len(case.included) > 1 or logits is None or labels is None or not inputs.size:
+        return case.models
+    if not np.isfinite(logits).all():
+        return case.models  # the attacks that read them say so
+    confidences = scaled_confidence(logits[0], labels)
+    seed = settings.stream.child("nonmember medians")
+    medians = cross_fitted_medians(inputs, np.asarray(labels), case.included[0], confidences, seed)
+    return case.models if medians is None else replace(case.models, nonmember_medians=medians[None])
+
+
+def _table(case: InspectedCase, settings: Settings) -> RecordTable:
+    """The audited records under keyed names, with their class and group where they are known."""
+    evidence = case.evidence
+    names = tuple(settings.names.names(evidence.rows.tolist()))
+    labels = ("",) * len(names) if case.labels is None else tuple(str(label) for label in case.labels)
+    columns = {} if case.labels is None else {"class": np.array(labels)}
+    if evidence.groups is not None:
+        columns["group"] = np.asarray(evidence.groups).astype(str)
+    return RecordTable(names=names, labels=labels, columns=columns)
+
+
+def _guard(case: InspectedCase, settings: Settings) -> blind.Guard:
+    if not case.evidence.inputs.size:
+        return blind.NOT_RUN
+    inputs, truths, labels, included = case.evidence.inputs, case.evidence.labels, case.labels, case.evidence.included
+    users = users_of(case.evidence.units)
+    if users is not None:  # records of one user are alike, so that one of each is compared
+        rows = users.draw_records(settings.stream.child("one record of each user").numpy())
+        inputs, truths, included = inputs[rows], truths[rows], included[rows]
+        labels = None if labels is None else labels[rows]
+    if labels is None and truths.any():  # numbers, several labels or tokens: further columns
+        columns = [np.asarray(array).reshape(len(truths), -1) for array in (inputs, truths)]
+        inputs = np.concatenate(columns, axis=1).astype(np.float64)
+    return blind.guard(inputs, labels, included, settings.stream)
+
+
+def _follow_coins(case: InspectedCase) -> bool:
+    """True where references were trained on records that the target's coins decided, as no coins of their own would have it."""
+    users = users_of(case.evidence.units)
+    included = case.included if users is None else users.coins(case.included, "references")
+    return case.by_coins and dependence_tail(included[0], included[1:]) < IMPLAUSIBLE
+
+
+def _of_references(case: InspectedCase, *, by_coins: bool, dependent: bool) -> tuple[Check, ...]:
+    """The row on models for comparison: who trained them, and whether they were seen to follow the target's coins."""
+    count = len(case.included) - 1
+    if not count:
+        return ()
+    if case.trainer:
+        value = f"{count} models trained here by the function that was given, each on the records that coins of its own chose"
+        return (Check(code="references", item="Reference models", value=value, status=Status.CHECKED),)
+    value, status = "that their records were drawn without regard to the target's is taken on trust", Status.DECLARED
+    if dependent:
+        chance = f"by chance in fewer than {IMPLAUSIBLE:g} of audits"
+        value, status = f"their records follow the target's coins ({chance})", Status.FAILED
+    elif by_coins:
+        value = "their records do not follow the target's coins; that they know nothing else of them is taken on trust"
+    return (Check(code="references", item="Reference models", value=f"{count} models brought; {value}", status=status),)
+
+
+def _frame(case: InspectedCase, settings: Settings, budget: Budget, notes: Sequence[str]) -> reporting.Frame:
+    evidence, logits = case.evidence, case.models.logits
+    classes = 0 if logits is None else int(logits.shape[2])
+    config = settings.text(
+        model=settings.model,
+        audited=evidence.name,
+        sha256=evidence.sha256,
+        records=len(evidence.included),
+        **({"references": len(case.included) - 1} if len(case.included) > 1 else {}),
+        **({"trained_by": case.trainer} if case.trainer else {}),
+    )
+    return reporting.Frame(
+        kind="model",
+        title=settings.title or evidence.name,
+        created=settings.timestamp(),
+        budget=budget,
+        data=_data(evidence, classes),
+        model=f"{settings.model}, {f'{classes} outputs' if classes else 'losses only'}",
+        config=config,
+        provenance=of_settings(settings, config),
+        remarks=tuple(notes),
+    )
+
+
+def _data(evidence: MemberEvidence, classes: int) -> DataSummary:
+    members = int(evidence.included.sum())
+    shape = evidence.inputs.shape[1:]
+    return DataSummary(
+        name=evidence.name,
+        source="members (train) and nonmembers (pool) as given",
+        sha256=evidence.sha256,
+        train=members,
+        pool=len(evidence.included) - members,
+        test=0,
+        classes=classes,
+        features=" x ".join(str(size) for size in shape) if evidence.inputs.size else "not given",
+    )

@@ -1,0 +1,99 @@
+"""A table of scores that any tool made: the line of a run from its bounds on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from audit.bounds import plausibility
+from audit.bounds.budget import Budget
+from audit.bounds.granted import granted_estimators
+from audit.core.data import Array
+from audit.core.game import Assumption, Game
+from audit.core.results import AuditReport, Check, Status
+from audit.core.views import Scores
+from audit.experiment.games import stopping
+from audit.experiment.games.hypothesis import StatedClaims
+from audit.experiment.games.settings import Settings
+from audit.experiment.line import findings, judge
+from audit.experiment.line import report as reporting
+from audit.experiment.line.game import GameOutcome
+from audit.experiment.line.provenance import of_settings
+
+DECLARATION = "scores given"
+
+
+def inspect_scores(
+    values: Array | Mapping[str, Array],
+    included: Array,
+    settings: Settings,
+    *,
+    game: str = "one_run",
+    name: str = "scores",
+    remarks: Sequence[str] = (),
+) -> AuditReport:
+    """Lower bounds of the game's default estimator or of those named, and the verdict on `settings.claim_epsilon`.
+
+    Args:
+        values: `(n,)`, higher for records taken for members; or several such columns by name, which share the error rate.
+        included: `(n,)` bool, the coins.
+        game: "one_run" (memberships are independent fair coins, scores may depend on each other) or "independent_trials"
+            (besides, each score comes from a training of its own, or trainings that do not touch each other).
+        name: of the table.
+        remarks: on how the scores came about, in words.
+
+    Raises:
+        AssumptionError: the scores cannot come from that game.
+        ConfigError: an unknown game, estimator or setting.
+        DataError: NaN, unequal lengths, or one side only.
+    """
+    columns = values if isinstance(values, Mapping) else {"scores": values}
+    scored_game = Game.of_scores(game, len(included), settings.adjacency, DECLARATION)
+    tables = [Scores(values=column, included=included, game=scored_game, attack=key) for key, column in columns.items()]
+    estimators = granted_estimators(scored_game, settings.estimators)
+    odd = _odd(tables, frozenset().union(*(estimator.assumes for estimator in estimators)))
+    budget = Budget(
+        delta=settings.delta,
+        confidence=settings.confidence,
+        comparisons=len(tables) * len(estimators),
+        certificates=settings.certificates,
+    )
+    terms = findings.BoundTerms(
+        name="scores",
+        game=scored_game,
+        planned=scored_game.runs,
+        estimators=(estimators,) * len(tables),
+        seed=settings.stream,
+        watch=stopping.never(budget, scored_game.runs),
+    )
+    stated_claims = StatedClaims(claims=settings.claims)
+    outcome = GameOutcome(result=findings.bound_game(tables, terms, stated_claims, budget), scores=tuple(tables))
+    training = judge.Training(name=name, mechanism=None, stated_claims=stated_claims, checks=(_declaration(game), *odd))
+    config = settings.text(scores=name, records=len(included), game=game, columns=list(columns))
+    frame = reporting.Frame(
+        kind="scores",
+        title=settings.title or name,
+        created=settings.timestamp(),
+        budget=budget,
+        data=None,
+        model="not given",
+        config=config,
+        provenance=of_settings(settings, config),
+        remarks=(*remarks, *(f"Column {check.item}: {check.value}." for check in odd)),
+    )
+    return reporting.report([judge.conclude(training, [outcome])], frame)
+
+
+def _odd(tables: Sequence[Scores], assumes: frozenset[Assumption]) -> tuple[Check, ...]:
+    """A row for each thing in the scores that does not look like the game they are said to come from."""
+    return tuple(
+        Check(code="scores", item=table.attack, value=remark, status=Status.GAP)
+        for table in tables
+        for remark in plausibility.remarks(table, assumes)
+    )
+
+
+def _declaration(game: str) -> Check:
+    assumptions = [Assumption.INDEPENDENT_COINS.value.replace("_", " ")]
+    if game == "independent_trials":
+        assumptions.append(Assumption.INDEPENDENT_TRIALS.value.replace("_", " "))
+    return Check(code="game", item="How the scores came about", value=" and ".join(assumptions), status=Status.DECLARED)

@@ -1,0 +1,217 @@
+"""Users in the place of records: one coin a user decides on all of their records, whose scores an attack on a user adds up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from audit.core.data import Array, Canaries, Records
+from audit.core.errors import DataError
+from audit.core.protocols import Attack, Chooser, Needs
+from audit.core.seeds import Seed
+from audit.core.views import View
+from audit.experiment.games.insertion import BroughtRecords
+from audit.experiment.games.observed import GameModels
+from audit.experiment.games.records import RecordTable
+from audit.experiment.games.spec import PlannedAttack
+
+LEAST_USERS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Users:
+    """Whose each record is.
+
+    Attributes:
+        codes: `(n,)` number of the user of each record, every number below `count` in use.
+        count: users; `largest` the most records that one of them has.
+        first: `(count,)` a record of each.
+    """
+
+    codes: Array
+    count: int
+    largest: int
+    first: Array
+
+    def coins(self, included: Array, purpose: str) -> Array:
+        """Memberships of users `(k, count)` from those of records `(k, n)`.
+
+        Raises:
+            DataError: a model was trained on some but not all records of a user.
+        """
+        by_user = included[:, self.first]
+        models, places = np.nonzero(by_user[:, self.codes] != included)
+        if len(models):
+            place = f"record {places[0]}" + (f", model {models[0]} with the target as 0" if len(included) > 1 else "")
+            users = len(set(self.codes[places].tolist()))
+            raise DataError(
+                f"{purpose}: some records of a user are trained on and some are not ({place}; {users} such users); "
+                "one coin decides on all records of a user: draw coins by user, or leave 'unit' out for a game of records"
+            )
+        return np.asarray(by_user)
+
+    def draw_records(self, random: np.random.Generator) -> Array:
+        """A record of each user, drawn at random, `(count,)`."""
+        order = random.permutation(len(self.codes))
+        return np.asarray(order[np.unique(self.codes[order], return_index=True)[1]])
+
+    def of_index(self, index: Array | None) -> Array | None:
+        """Position of each user among the coins, `(count,)`, from that given with every record; None without.
+
+        Raises:
+            DataError: records of one user have different positions.
+        """
+        if index is None:
+            return None
+        by_user = np.asarray(index)[self.first]
+        wrong = np.flatnonzero(by_user[self.codes] != index)
+        if len(wrong):
+            raise DataError(
+                f"'index' of record {wrong[0]} is {index[wrong[0]]}, of another record of its user "
+                f"{by_user[self.codes[wrong[0]]]}; expected the position of the user's coin, the same for all records of a user"
+            )
+        return by_user
+
+    def canaries(self, records: Records, *, copies: int) -> Canaries:
+        """The users as canaries; `copies` above 1 converts what is proved to one record."""
+        return Canaries(
+            kind="given",
+            description="users given as members and nonmembers, all records of each in or out together",
+            records=records.take(self.first),
+            copies=copies,
+            unit="user",
+        )
+
+    def draw(self, random: np.random.Generator, rate: float) -> Array:
+        """Memberships of records `(n,)` from one coin a user."""
+        return np.asarray((random.random(self.count) < rate)[self.codes])
+
+
+def users_of(units: Array | None) -> Users | None:
+    """The users that `units` `(n,)` names; None where nobody named them.
+
+    Raises:
+        DataError: fewer than two users.
+    """
+    if units is None:
+        return None
+    _, first, codes, counts = np.unique(
+        np.asarray(units).astype(str), return_index=True, return_inverse=True, return_counts=True
+    )
+    if len(first) < LEAST_USERS:
+        raise DataError(f"'unit' names {len(first)} user for {len(codes)} records; expected at least {LEAST_USERS}")
+    return Users(codes=codes, count=len(first), largest=int(counts.max()), first=first)
+
+
+def order_of_units(units: Array) -> Array:
+    """The place of each record's user in the order in which users first occur, `(n,)`: that of their coins in one file.
+
+    >>> order_of_units(np.array(["b", "a", "b"])).tolist()
+    [0, 1, 0]
+    """
+    _, first, codes = np.unique(units, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[codes])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UserAttack:
+    """An attack on records that judges users: the sum over a user's records of the score less the median of all records.
+
+    For scores that members' records have shifted by as much as nonmembers', that is the log likelihood ratio of a user up to
+    a factor. Infinite scores count as the largest finite ones. No coin of the target is looked at.
+    """
+
+    attack: Attack
+    users: Users
+    labels: Array | None
+
+    @property
+    def needs(self) -> Needs:
+        """Return what the attack on records needs."""
+        return self.attack.needs
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """Scores `(users,)`, from signals of records and the references' coins of users."""
+        values = self.attack.score(replace(target, labels=self.labels), self.by_record(reference), seed)
+        return user_scores(np.asarray(values, dtype=np.float64), self.users)
+
+    def by_record(self, reference: View) -> View:
+        """The references with a coin for each record."""
+        coins = reference.included
+        return reference if coins is None else replace(reference, included=np.asarray(coins)[:, self.users.codes])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UserChooser(UserAttack):
+    """The same of an attack that takes one of several."""
+
+    def choose(self, reference: View, labels: Array | None) -> tuple[str, str]:
+        """Return what the attack on records takes."""
+        chooser = self.attack
+        if not isinstance(chooser, Chooser):
+            raise TypeError(f"{type(chooser).__name__} chooses nothing")
+        return chooser.choose(self.by_record(reference), self.labels)
+
+
+def user_scores(values: Array, users: Users) -> Array:
+    """Sum over each user's records of the score less the median of all, `(users,)`.
+
+    >>> users = users_of(np.array(["a", "a", "b"]))
+    >>> user_scores(np.array([3.0, np.inf, 1.0]), users).tolist()
+    [0.0, -2.0]
+    """
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        finite = np.zeros(1)
+    finite_scores = np.clip(values, finite.min(), finite.max())
+    return np.bincount(users.codes, finite_scores - np.median(finite_scores), minlength=users.count)
+
+
+def user_records(records: Records, users: Users | None, claim_unit: str | None) -> BroughtRecords:
+    """The canaries of a game: records, or users with all of theirs."""
+    if users is None:
+        return BroughtRecords.of(records)
+    return BroughtRecords(canaries=users.canaries(records, copies=users.largest if claim_unit == "record" else 1))
+
+
+def of_users(models: GameModels, users: Users, canaries: Canaries) -> GameModels:
+    """The same models with users in the place of records, and attacks that judge users.
+
+    Raises:
+        DataError: a model was trained on some but not all records of a user.
+    """
+    insertion = models.insertion
+    planting, play = insertion.planting, insertion.play
+    names = tuple(insertion.records.names[row] for row in users.first.tolist())
+    attacks = tuple(replace(plan, attack=_user_attack(plan, users, models.labels)) for plan in play.attacks)
+    return replace(
+        models,
+        insertion=replace(
+            insertion,
+            play=replace(play, attacks=attacks),
+            planting=replace(planting, canaries=canaries, included=users.coins(planting.included, "references")),
+            records=RecordTable(names=names, labels=("",) * users.count, columns={}),
+        ),
+        labels=None,
+    )
+
+
+def remarks_on(users: Users | None, claim_unit: str | None) -> list[str]:
+    """A remark on a game of users; none on one of records."""
+    if users is None:
+        return []
+    about = (
+        f"bounds are converted from a group of {users.largest} records to one record"
+        if claim_unit == "record" and users.largest > 1
+        else "bounds are about adding or removing a user with all records"
+    )
+    return [
+        f"One coin decided on all records of each of {users.count} users (at most {users.largest} of one); scores of a user's "
+        f"records are added, and {about}."
+    ]
+
+
+def _user_attack(plan: PlannedAttack, users: Users, labels: Array | None) -> UserAttack:
+    kind = UserChooser if isinstance(plan.attack, Chooser) else UserAttack
+    return kind(attack=plan.attack, users=users, labels=labels)

@@ -1,0 +1,124 @@
+"""From models to scores: what each adversary sees of a game's models, and what its attack makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from attacks.signals.step_products import StepProducts
+from audit.core.coins import some_models
+from audit.core.data import Array
+from audit.core.errors import DataError, ObservationError
+from audit.core.event_reading import first_steps
+from audit.core.protocols import Attack
+from audit.core.seeds import Seed
+from audit.core.views import Scores, View
+from audit.experiment.games.observed import GameModels, read_only, slice_of
+from audit.experiment.games.spec import PlannedAttack
+
+ADVICE = "lower the learning rate or the noise"
+
+
+def attempt(models: GameModels) -> tuple[list[Scores], dict[str, str]]:
+    """The scores of every attack that can score these models, and why each other cannot, by name.
+
+    A bound less never makes another one wrong, and the share of the error that it would have had stays unspent.
+    """
+    models, scores, left_out = with_confidences(models), [], {}
+    for attack in models.insertion.play.attacks:
+        try:
+            _refuse_lost_references(models, attack)
+            scores.append(score(models, attack))
+        except ObservationError as error:
+            left_out[attack.name] = str(error)
+    return scores, left_out
+
+
+def with_confidences(models: GameModels) -> GameModels:
+    """The models with the logit-scaled confidence of each in each record, once for all attacks that read it off logits."""
+    signals, labels = models.observed.signals, models.labels
+    if Logits.key not in signals or labels is None or labels.ndim != 1:
+        return models
+    view = reading.with_confidences(View(signals={Logits.key: signals[Logits.key]}), labels)
+    shared = {**signals, **{key: array for key, array in view.signals.items() if key != Logits.key}}
+    return replace(models, observed=replace(models.observed, signals=shared))
+
+
+def attempt_whole_game(models: GameModels) -> tuple[list[Scores], dict[str, str]]:
+    """The same for all models of a game that is over: no attack is left where no target stayed finite.
+
+    A single target that diverged stays in: leaving runs out by their outcome would bias the bounds.
+    """
+    runs = models.insertion.planting.runs
+    if not models.observed.diverged[:runs].all():
+        return attempt(models)
+    reason = f"all {runs} target runs diverged; {ADVICE}"
+    return [], {attack.name: reason for attack in models.insertion.play.attacks}
+
+
+def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None = None) -> Scores:
+    """The scores of all target runs, pooled; each run is attacked alone, with the dedicated references.
+
+    Runs never serve as each other's reference: a guess that used another target's coins would break
+    the independence that the one-run theorem rests on. `steps` cuts what was observed to the first steps.
+    """
+    insertion, attack = models.insertion, planned_attack.attack
+    mechanism, planting = insertion.mechanism, insertion.planting
+    if steps is not None and mechanism is not None:
+        mechanism = first_steps(mechanism, steps)
+    keys = reading.keys_of(attack.needs)
+    signals = {key: value for key, value in models.observed.signals.items() if key in keys}
+    if not signals:  # an attack of one's own need not look
+        raise ObservationError(f"it reads {' or '.join(sorted(keys))}, and these models show nothing of that")
+    if steps is not None:
+        signals = {key: value[..., :steps] if key == StepProducts.key else value for key, value in signals.items()}
+    own, included = slice_of(models.references), planting.included
+    reference = View(signals=_rows(signals, own), included=read_only(some_models(included, own)))
+    secrets = planting.canaries.secrets
+    values = []
+    for run in range(planting.runs):
+        view = View(signals=_rows(signals, run), labels=models.labels, mechanism=mechanism)
+        seed = insertion.seed.child(f"attack:{planned_attack.name}", models.first + run)
+        values.append(
+            attack.score(view, reference, seed) if secrets is not None else canary_scores(attack, view, reference, seed)
+        )
+    return Scores(
+        values=np.concatenate(values),
+        included=included[: planting.runs].ravel(),
+        game=insertion.game.at(planned_attack.access),
+        attack=planned_attack.name,
+        mechanism=mechanism,
+        prior=None if secrets is None else np.tile(secrets.prior.ravel(), planting.runs),
+    )
+
+
+def canary_scores(attack: Attack, target: View, reference: View, seed: Seed) -> Array:
+    """Scores `(m,)` of canaries that are in or out; all zero of a target that shows the same of every one of them.
+
+    What an attack makes of such a target tells apart only its references' coins, or roundings.
+    """
+    values = np.asarray(attack.score(target, reference, seed))
+    if values.dtype.kind not in "biuf":
+        raise DataError(f"{type(attack).__name__} gives scores of type {values.dtype}; expected one number for each record")
+    values = values.astype(np.float64)
+    is_silent = reading.without_reductions(target).is_silent
+    return np.zeros_like(values) if is_silent else values
+
+
+def _rows(signals: Mapping[str, Array], models: Array | slice | int) -> dict[str, Array]:
+    """The signals of some models."""
+    return {key: read_only(value[models]) for key, value in signals.items()}
+
+
+def _refuse_lost_references(models: GameModels, planned_attack: PlannedAttack) -> None:
+    """Raise `ObservationError` if fewer references remained finite than the attack needs."""
+    reference_count, references_needed = len(models.references), planned_attack.attack.needs.references
+    if reference_count < references_needed:
+        raise ObservationError(
+            f"{reference_count} of {models.insertion.play.references} reference models stayed finite and it needs "
+            f"{references_needed}; {ADVICE}"
+        )

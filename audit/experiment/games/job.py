@@ -1,0 +1,211 @@
+"""One job: some models of a game trained together, all that later steps read of them, and the key of that result."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.errors import ConfigError, ObservationError
+from audit.core.models import Reduction, Signal
+from audit.core.protocols import Trainer
+from audit.core.record_arrays import RecordArray, concatenate
+from audit.core.training import Progress, TrainingJob
+from audit.core.version import __version__
+from audit.execution import code
+from audit.experiment.games.utility_figures import figures_of
+
+SIGNAL = "signal/"  # in front of a signal's key, among the arrays of a stored job
+TEST_FIGURE = "test/"  # in front of the name of a figure of the outputs for test records
+_ROWS = 4096  # records at once
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Order:
+    """One job, small enough to be sent anywhere: what all jobs of a game share travels apart.
+
+    Attributes:
+        key: of its result in the store.
+        trainer: that does it.
+        job: makes the training job from `dataset` and `canaries`.
+        rows: numbers of the models that it trains together, among all of the game.
+        steps: of each.
+        code: digest of the code that the key stands for; another machine's must be the same.
+        foreign: modules of others that it covers besides.
+        signals: read off the models, in this order.
+    """
+
+    key: str
+    trainer: Trainer
+    job: functools.partial[TrainingJob]
+    rows: range
+    steps: int
+    code: str
+    foreign: tuple[str, ...] = ()
+    signals: tuple[Signal, ...] = ()
+
+    @property
+    def models(self) -> int:
+        """Return how many models it trains."""
+        return len(self.rows)
+
+
+def fit_and_observe(
+    context: tuple[Any, ...], order: Order, progress: Progress, device: str | None = None
+) -> Mapping[str, Array]:
+    """Trains the models of one job and reads off them all that later steps need; runs wherever the executor says.
+
+    A model whose weights or outputs are not finite has diverged. All its signals become zero, the same for every
+    record: a function of what was released, so bounds stay valid, and one that tells an attack nothing.
+
+    Args:
+        context: the data set and the canaries.
+        order: what to train.
+        progress: hears of model-steps done.
+        device: in place of the job's.
+
+    Raises:
+        ConfigError: this machine's code is not the code that the order was made with.
+        DataError: a file that records are read from was changed meanwhile.
+    """
+    own = code.digest(order.foreign)
+    if order.code != own:
+        modules = ", ".join(("epsilon-audit", *order.foreign))
+        raise ConfigError(
+            f"a worker's code (digest {own[:12]}) is not the driver's ({order.code[:12]}); "
+            f"install the same version of {modules} on every machine"
+        )
+    dataset, canaries = context
+    check_files(dataset, canaries)
+    job = order.job(dataset=with_companions(dataset, canaries), canaries=with_copies(canaries))
+    if device is not None:
+        job = replace(job, device=device)
+    subject = order.trainer.fit(job, progress)
+    if subject.executed is None:
+        raise ObservationError(f"trainer {type(order.trainer).__name__} measured nothing of what it did; give Subject.executed")
+    value: dict[str, Array] = {f"weights/{name}": array for name, array in subject.weights.items()}
+    test_outputs = subject.outputs(dataset.test.inputs)
+    value |= {f"{SIGNAL}{key}": array for key, array in subject.read(order.signals, canaries).items()}
+    for name, value_of in asdict(subject.executed).items():
+        value[f"executed/{name}"] = np.asarray(value_of)
+    check_files(dataset, canaries)  # before what was made of changed records is kept
+    reductions = [signal for signal in order.signals if isinstance(signal, Reduction)]
+    value = _isolate(value, reductions, canaries, test_outputs)
+    figures = figures_of(dataset, test_outputs, value["diverged"])
+    return {**value, **{f"{TEST_FIGURE}{name}": figure for name, figure in figures.items()}}
+
+
+def check_files(dataset: Dataset, canaries: Canaries) -> None:
+    """Raise `DataError` where records are read from a file that was changed."""
+    parts = (dataset.train, dataset.test, canaries.records, canaries.planted, canaries.companions, canaries.queries)
+    for records in parts:
+        if records is not None and isinstance(records.inputs, RecordArray):
+            records.inputs.check_files()
+
+
+def with_copies(canaries: Canaries) -> Canaries:
+    """The canaries as they are trained on: the records planted for each, or its copies, those of one canary together."""
+    if canaries.planted is not None:
+        return replace(canaries, records=canaries.planted, identifiers=None, planted=None, queries=None, secrets=None, copies=1)
+    if canaries.copies == 1 or canaries.records is None:
+        return canaries
+    index = np.repeat(np.arange(len(canaries)), canaries.copies)
+    identifiers = None if canaries.identifiers is None else canaries.identifiers[index]
+    return replace(canaries, records=canaries.records.take(index), identifiers=identifiers)
+
+
+def with_companions(dataset: Dataset, canaries: Canaries) -> Dataset:
+    """Return the data set whose training records are joined by those that come with the canaries."""
+    extra = canaries.companions
+    if extra is None:
+        return dataset
+    inputs = concatenate([dataset.train.inputs, extra.inputs])
+    return replace(dataset, train=Records(inputs=inputs, labels=np.concatenate([dataset.train.labels, extra.labels])))
+
+
+def _isolate(
+    value: dict[str, Array], reductions: Sequence[Reduction], canaries: Canaries, test_outputs: Array
+) -> dict[str, Array]:
+    """The same with `diverged` `(N,)`, and zero signals where it is true; of reductions, what they make of zero outputs."""
+    names = [name for name in value if name.startswith(SIGNAL)]
+    arrays = [test_outputs, *(value[name] for name in value if name.startswith((SIGNAL, "weights/")))]
+    non_finite = np.zeros(len(test_outputs), dtype=bool)
+    for array in arrays:
+        non_finite |= ~np.isfinite(array).reshape(len(non_finite), -1).all(axis=1)
+    if non_finite.any():
+        classes = test_outputs.shape[-1]
+        of_zeros = {f"{SIGNAL}{signal.key}": _of_zeros(signal, value, canaries, classes) for signal in reductions}
+        for name in names:
+            keep = ~non_finite.reshape(-1, *[1] * (value[name].ndim - 1))
+            value[name] = np.where(keep, value[name], of_zeros.get(name, np.zeros_like(value[name][:1])))
+    return {**value, "diverged": non_finite}
+
+
+def _of_zeros(reduction: Reduction, value: Mapping[str, Array], canaries: Canaries, classes: int) -> Array:
+    """Return what a reduction makes of outputs that are all zero, `(1, m)`."""
+    name = f"{SIGNAL}{reduction.key}"
+    if name not in value or canaries.records is None:
+        return np.zeros((1, 0))
+    labels, zeros = canaries.records.labels, np.zeros((1, _ROWS, classes), dtype=np.float32)
+    parts = [labels[start : start + _ROWS] for start in range(0, len(labels), _ROWS)]
+    values = [reduction.of(zeros[:, : len(part)], zeros[:, 0], part) for part in parts]
+    return np.concatenate(values, axis=1)
+
+
+def job_key(job: TrainingJob, trainer: Trainer, content: str, signals: Sequence[Signal], code_digest: str) -> str:
+    """The hash of everything that decides a job's result."""
+    identity = {
+        "version": __version__,
+        "code": code_digest,
+        "content": content,
+        "included": hashlib.sha256(np.packbits(job.included).tobytes()).hexdigest(),
+        "seeds": [(seed.root, seed.path) for seed in job.seeds],
+        "mechanism": repr(job.mechanism),
+        "trainer": repr(trainer),
+        "model": dict(job.model),
+        "optimizer": dict(job.optimizer),
+        "loss": job.loss,
+        "access": job.access.name,
+        "checkpoints": job.checkpoints,
+        "signals": [repr(signal) for signal in signals],
+        "device": job.device.split(":", maxsplit=1)[0],
+    }
+    if isinstance(inputs := job.model.get("inputs"), Mapping):
+        identity["order of inputs"] = list(inputs)  # decides how records are cut
+    return hashlib.sha256(json.dumps(identity, sort_keys=True, default=repr).encode()).hexdigest()[:32]
+
+
+def dataset_digest(dataset: Dataset) -> str:
+    """The hash of the records that models are trained and measured on."""
+    digest = hashlib.sha256()
+    for records in (dataset.train, dataset.test):
+        _add(digest, records.inputs)
+        _add(digest, records.labels)
+    return digest.hexdigest()
+
+
+def _add(digest: Any, values: Any) -> None:
+    """Adds the numbers of an array: the same wherever and in whatever type they lie until they are asked for."""
+    for part in values.parts() if isinstance(values, RecordArray) else [values]:
+        digest.update(np.ascontiguousarray(part).data)
+
+
+def canaries_digest(canaries: Canaries) -> str:
+    """The hash of what is planted."""
+    digest = hashlib.sha256(f"{canaries.kind}:{canaries.copies}:{canaries.fitted_start}".encode())
+    if canaries.conduct is not None:
+        digest.update(repr(canaries.conduct).encode())
+    forms = [canaries.coordinates, canaries.directions]
+    for records in (canaries.records, canaries.planted, canaries.companions, canaries.queries):
+        if records is not None:
+            forms += [records.inputs, records.labels]
+    for form in forms:
+        if form is not None:
+            _add(digest, form)
+    return digest.hexdigest()

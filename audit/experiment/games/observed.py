@@ -1,0 +1,159 @@
+"""The models of a game, with what was seen of them, gathered from the jobs that trained them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from audit.core.coins import Coins, of_models
+from audit.core.data import Array
+from audit.core.errors import ObservationError
+from audit.core.training import Executed
+from audit.execution.store import Store
+from audit.experiment.games.insertion import Insertion
+from audit.experiment.games.job import SIGNAL, TEST_FIGURE, Order
+from audit.experiment.games.room import Room, in_memory
+
+_LARGE = 1 << 24  # bytes of an array that is computed of all models, from which on it lies on disk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Observations:
+    """What was seen of all models of a game, targets first. Signals lie on disk and are read where they are used.
+
+    Attributes:
+        signals: `(models, m, ...)` by key: of the canaries, as far as attacks read them.
+        diverged: `(models,)` true where a model did not stay finite; its signals are zero.
+        test_figures: `(models,)` by name, of outputs for test records; not a number of models that diverged, and none of models
+            that somebody brought.
+        executed: what the trainer did; None likewise.
+        room: for what is computed of all models at once.
+    """
+
+    signals: Mapping[str, Array]
+    diverged: Array
+    test_figures: Mapping[str, Array] = field(default_factory=dict)
+    executed: Executed | None = None
+    room: Room = in_memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GameModels:
+    """The models of a game, trained here or brought by somebody: everything that attacks read.
+
+    Attributes:
+        insertion: with the coins of these models alone, targets first: fewer than planned where the game stopped early.
+        labels: `(m,)` true labels of the canaries, None where there are none or nobody gave them.
+        first: number of the first target among all of the game.
+    """
+
+    insertion: Insertion
+    observed: Observations
+    labels: Array | None
+    first: int = 0
+
+    @property
+    def references(self) -> Array:
+        """Numbers of the reference models that stayed finite."""
+        runs = self.insertion.planting.runs
+        return runs + np.flatnonzero(~self.observed.diverged[runs:])
+
+    @property
+    def are_classified(self) -> bool:
+        """True if canaries are records of classes, or of losses alone."""
+        if self.insertion.planting.canaries.records is None:
+            return False
+        return self.labels is None or self.labels.dtype.kind in "iu"
+
+
+def slice_of(models: Array) -> Array | slice:
+    """Return rising numbers that follow each other as a slice, so that what lies on disk is not copied."""
+    is_range = len(models) > 0 and int(models[-1]) - int(models[0]) == len(models) - 1
+    return slice(int(models[0]), int(models[-1]) + 1) if is_range else models
+
+
+def read_only(array: Any) -> Any:
+    """The same numbers, not to be written to: an attack that did would change what others read."""
+    if isinstance(array, Coins):
+        return array
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def models_of(insertion: Insertion, jobs: Sequence[Order], store: Store) -> GameModels:
+    """The game as far as these jobs, with the models that each trained, show it."""
+    by_start = sorted(jobs, key=lambda job: job.rows.start)
+    rows = np.concatenate([np.arange(job.rows.start, job.rows.stop) for job in by_start])
+    planting = insertion.planting
+    runs = int(np.sum(rows < insertion.play.runs))
+    records = planting.canaries.records
+    return GameModels(
+        insertion=replace(
+            insertion, planting=replace(planting, included=of_models(planting.included, slice_of(rows)), runs=runs)
+        ),
+        observed=gather([job.key for job in by_start], store),
+        labels=None if records is None or insertion.play.by_losses else records.labels,
+        first=int(rows[0]),
+    )
+
+
+def gather(keys: Sequence[str], store: Store) -> Observations:
+    """The jobs' results as one, models in order; memory holds one job at a time."""
+    is_small = ("diverged", "executed/", TEST_FIGURE)
+    small = [store.get(key, lambda name: name.startswith(is_small)) for key in keys]
+
+    def join(name: str) -> Array:
+        missing = [key for key, part in zip(keys, small, strict=True) if name not in part]
+        if missing:
+            raise ObservationError(f"stored job {missing[0]} lacks '{name}'; another version wrote it, start a new run")
+        return np.concatenate([part[name] for part in small])
+
+    whole_run = {"steps": int, "noise_draws": int, "measured": bool}  # the same in every job of a game
+    fields: dict[str, Any] = {
+        field.name: whole_run[field.name](small[0][f"executed/{field.name}"])
+        if field.name in whole_run
+        else join(f"executed/{field.name}")
+        for field in dataclasses.fields(Executed)
+    }
+    execution = Executed(**fields)
+    non_finite = join("diverged")
+    names = store.names(keys[0])
+    signals = {
+        name.removeprefix(SIGNAL): _whole(name, keys, len(non_finite), store) for name in names if name.startswith(SIGNAL)
+    }
+    figures = {name.removeprefix(TEST_FIGURE): join(name) for name in names if name.startswith(TEST_FIGURE)}
+    return Observations(signals=signals, test_figures=figures, diverged=non_finite, executed=execution, room=_room(store))
+
+
+def _room(store: Store) -> Room:
+    """Files of the run's folder, for what is larger than memory should hold."""
+
+    def room(name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        return in_memory(name, shape, dtype) if size < _LARGE else store.scratch(name.replace("/", "-"), shape, dtype)
+
+    return room
+
+
+def _whole(name: str, keys: Sequence[str], models: int, store: Store) -> Array:
+    """`(models, ...)` on disk, filled job by job."""
+    whole: Array | None = None
+    start = 0
+    for key in keys:
+        part = store.get(key, name.__eq__).get(name)
+        if part is None:
+            raise ObservationError(f"stored job {key} lacks '{name}'; another version wrote it, start a new run")
+        if whole is None:
+            place = f"{key}-{name.removeprefix(SIGNAL).replace('/', '-')}"
+            whole = store.scratch(place, (models, *part.shape[1:]), part.dtype)
+        whole[start : start + len(part)] = part
+        start += len(part)
+    if whole is None:
+        raise ObservationError("no job has been stored; start a new run")
+    return whole

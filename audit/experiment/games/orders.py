@@ -1,0 +1,84 @@
+"""The jobs of one game, each with the key of its result, and the steps at which records are looked at.
+
+A job trains some models of one game together and keeps only what later steps read. Its key is the hash of everything that
+decides its result.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from attacks.signals.logits import Logits
+from audit.core import coins, event_reading
+from audit.core.data import Canaries, Dataset
+from audit.core.seeds import of_models
+from audit.core.training import TrainingJob
+from audit.execution import code
+from audit.experiment.games.insertion import Insertion
+from audit.experiment.games.job import Order, canaries_digest, dataset_digest, job_key, with_companions, with_copies
+from audit.experiment.games.spec import Execution, Play
+from audit.experiment.games.warm_start import fitted_start
+
+CHECKPOINTS = 8
+
+
+def orders(insertion: Insertion, dataset: Dataset, execution: Execution) -> list[Order]:
+    """The jobs of one game, at most `models_per_job` models each, in the order of `Play.portions`."""
+    recipe, play, planting, seed = insertion.training, insertion.play, insertion.planting, insertion.seed.child("models")
+    canaries = planting.canaries
+    content = dataset_digest(dataset) + canaries_digest(canaries)
+    initial = fitted_start(recipe.model, dataset, canaries, seed, execution.device)
+    signals = play.signals(play.trained_for.released, set() if canaries.are_gradients else {Logits()})
+    steps, running = event_reading.steps(recipe.run_event), code.digest(execution.foreign)
+    copies, looks, jobs = with_copies(canaries), checkpoints(play, canaries, steps), []
+    complete = with_companions(dataset, canaries)
+    seeds = of_models(seed.child("model", row) for row in range(play.models))
+    for rows in play.portions(execution.models_per_job):
+        make = functools.partial(
+            _training_job,
+            included=coins.of_models(planting.included, slice(rows.start, rows.stop)),
+            copies=canaries.copies,
+            seeds=seeds[rows.start : rows.stop],
+            mechanism=recipe.run_event,
+            model=recipe.model,
+            optimizer=recipe.optimizer,
+            loss=recipe.loss,
+            access=play.trained_for,
+            device=execution.device,
+            start=initial,
+            checkpoints=looks,
+        )
+        job = make(dataset=complete, canaries=copies)
+        order = Order(
+            key=job_key(job, recipe.trainer, content, signals, running),
+            trainer=recipe.trainer,
+            job=make,
+            rows=rows,
+            steps=steps,
+            code=running,
+            foreign=execution.foreign,
+            signals=signals,
+        )
+        jobs.append(order)
+    return jobs
+
+
+def _training_job(*, included: Any, copies: int, **fields: Any) -> TrainingJob:
+    """A training job with the coins of each copy of a canary, which become an array where the job is done."""
+    own = np.asarray(included, dtype=bool)
+    return TrainingJob(included=own if copies == 1 else np.repeat(own, copies, axis=1), **fields)
+
+
+def checkpoints(play: Play, canaries: Canaries, steps: int) -> tuple[int, ...]:
+    """The steps after which records are looked at: evenly spread, the last included; none where nobody sees them."""
+    if "steps" not in play.trained_for.released or canaries.are_gradients:
+        return ()
+    return spread_over(steps)
+
+
+def spread_over(steps: int) -> tuple[int, ...]:
+    """At most `CHECKPOINTS` numbers of steps, evenly spread, the last included."""
+    return tuple(sorted({max(1, round(steps * (i + 1) / CHECKPOINTS)) for i in range(CHECKPOINTS)}))

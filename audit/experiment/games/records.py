@@ -1,0 +1,130 @@
+"""The audited records in a report: their keyed names, the columns they are grouped by, and who of them stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from audit.core.data import Array, Canaries, Dataset
+from audit.core.game_results import GroupResult, RecordExposure
+from audit.core.views import Scores
+from audit.experiment.games.naming import RecordKey
+from audit.stats.bounds import roc
+
+MOST_NAMED = 10  # groups without a canary that a note names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RecordTable:
+    """What a report says of each canary that is a record.
+
+    Attributes:
+        names: keyed names.
+        labels: true labels as text, "" where they are not known.
+        columns: name of a column to its value for each canary, `(m,)` text; "class" is the label's.
+        absent: name of a column to the values that records of the pool have and no canary has.
+    """
+
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    columns: Mapping[str, Array]
+    absent: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def table_of(canaries: Canaries, dataset: Dataset, key: RecordKey) -> RecordTable:
+    """The canaries under names that only the holder of the key can trace back, their class and the user's column."""
+    rows = canaries.identifiers
+    has_rows = rows is not None and len(np.unique(rows)) == len(canaries)
+    names = tuple(key.names(rows.tolist() if has_rows and rows is not None else range(len(canaries))))
+    if canaries.records is None:
+        return RecordTable(names=names, labels=("",) * len(canaries), columns={})
+    has_column = canaries.records.labels.ndim == 1
+    labels = tuple(f"{label:g}" for label in canaries.records.labels.tolist()) if has_column else ("",) * len(canaries)
+    columns = {"class": np.array(labels)} if has_column else {}
+    everywhere = (
+        {} if not has_column or not dataset.classes else {"class": [f"{label:g}" for label in np.unique(dataset.pool.labels)]}
+    )
+    if dataset.groups is not None and rows is not None and np.isin(rows, dataset.pool_index).all():
+        order = np.argsort(dataset.pool_index)
+        place = order[np.searchsorted(dataset.pool_index, rows, sorter=order)]
+        columns["group"] = np.asarray(dataset.groups)[place].astype(str)
+        everywhere["group"] = np.unique(np.asarray(dataset.groups).astype(str)).tolist()
+    absent = {column: sorted(set(values) - set(columns[column].tolist())) for column, values in everywhere.items()}
+    return RecordTable(names=names, labels=labels, columns=columns, absent=absent)
+
+
+def absences(table: RecordTable) -> list[str]:
+    """Return what the tables of groups cannot show, in words: a sentence for each column with values that no canary has."""
+    sentences = []
+    for column, values in table.absent.items():
+        if values:
+            rest = f" and {len(values) - MOST_NAMED} more" if len(values) > MOST_NAMED else ""
+            sentences.append(
+                f"no canary is of {column} {', '.join(values[:MOST_NAMED])}{rest}, so nothing is said of such records"
+            )
+    return sentences
+
+
+def most_exposed(scores: Scores, table: RecordTable) -> tuple[RecordExposure, ...]:
+    """The canaries of the first target run whose scores stand out most, under keyed names."""
+    count = len(table.names)
+    first = replace(scores, values=scores.values[:count], included=scores.included[:count])
+    return exposures(first, table.names, table.labels)
+
+
+def by_column(scores: Scores, table: RecordTable, confidence: float, correct: Array | None) -> tuple[GroupResult, ...]:
+    """Attack AUC and model accuracy on the canaries of each class and each of the user's groups, over all target runs."""
+    runs, results = len(scores.values) // max(len(table.names), 1), list[GroupResult]()
+    for column, values in table.columns.items():
+        group_names = values.tolist() if column == "class" else [f"{column} {value}" for value in values]
+        results += group_results(scores, group_names * runs, confidence, correct)
+    return tuple(results)
+
+
+def exposures(
+    scores: Scores, identifiers: Sequence[str], labels: Sequence[str], *, count: int = 30
+) -> tuple[RecordExposure, ...]:
+    """The `count` records with the highest scores; `fpr` is the share of nonmembers scored at least as high."""
+    nonmembers = np.sort(scores.nonmembers)
+    order = np.argsort(-scores.values, kind="stable")[:count]
+    above = len(nonmembers) - np.searchsorted(nonmembers, scores.values[order], side="left")
+    return tuple(
+        RecordExposure(
+            record=identifiers[i],
+            label=labels[i],
+            score=float(scores.values[i]),
+            rank=rank + 1,
+            fpr=float(above[rank] / max(len(nonmembers), 1)),
+            member=bool(scores.included[i]),
+        )
+        for rank, i in enumerate(order.tolist())
+    )
+
+
+def group_results(
+    scores: Scores, groups: Sequence[str], confidence: float, correct: Array | None = None
+) -> tuple[GroupResult, ...]:
+    """AUC and accuracy in each slice; None where a slice has one side only. All intervals hold at once (Bonferroni)."""
+    column = np.asarray(groups)
+    names = sorted(set(groups))
+    level = 1 - (1 - confidence) / len(names)
+    results = []
+    for name in names:
+        in_group = column == name
+        members, nonmembers = scores.values[in_group & scores.included], scores.values[in_group & ~scores.included]
+        two_sides = len(members) > 0 and len(nonmembers) > 0
+        low, high = roc.auc_interval(members, nonmembers, level) if two_sides else (None, None)
+        results.append(
+            GroupResult(
+                group=str(name),
+                members=len(members),
+                nonmembers=len(nonmembers),
+                auc=roc.auc(members, nonmembers) if two_sides else None,
+                accuracy=None if correct is None else float(np.mean(correct[in_group])),
+                auc_lower=low,
+                auc_upper=high,
+            )
+        )
+    return tuple(results)

@@ -1,0 +1,246 @@
+"""An audit as objects: what is compared, which games are played, and with what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field
+
+from audit.bounds.budget import Budget
+from audit.core import event_reading
+from audit.core.access import Access
+from audit.core.adjacency import Adjacency
+from audit.core.claims import Claim
+from audit.core.data import Dataset
+from audit.core.events import Event
+from audit.core.models import Signal
+from audit.core.protocols import Accountant, Attack, AttackClass, CanaryMaker, Estimator, ExecutionCheck, Executor, Trainer
+from audit.core.seeds import Seed
+from audit.experiment.games.naming import RecordKey, new_key
+from audit.experiment.games.reductions import kept_signals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Recipe:
+    """One way to train, as one party sees it, and who states what about it.
+
+    Attributes:
+        mechanism: what accountants have to account for before that party.
+        adjacency: of all games that are played on it.
+        executed: what the trainer executes, where that is not the same; several recipes may be one training.
+        training: name of that training, "" where it is the recipe's own.
+        remark: who is protected from whom, where parties differ.
+        loss: "package.module:function", "" for the usual one of the labels.
+    """
+
+    name: str
+    mechanism: Event
+    adjacency: Adjacency
+    trainer: Trainer
+    model: Mapping[str, object]
+    optimizer: Mapping[str, object]
+    accountants: tuple[Accountant, ...]
+    declared: tuple[Claim, ...] = ()
+    executed: Event | None = None
+    training: str = ""
+    remark: str = ""
+    loss: str = ""
+
+    @property
+    def trained_as(self) -> str:
+        """Name of the training, which decides all its random streams."""
+        return self.training or self.name
+
+    @property
+    def run_event(self) -> Event:
+        """Return what the trainer executes."""
+        return self.mechanism if self.executed is None else self.executed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PlannedAttack:
+    """An attack of a game, with the adversary that it stands for.
+
+    Attributes:
+        access: as much as it needs, which may be less than the game shows.
+        estimators: whose assumptions hold for that adversary, of the game's.
+    """
+
+    name: str
+    attack: Attack
+    access: Access
+    estimators: tuple[Estimator, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Play:
+    """One game: what is planted, what adversaries see, with what they attack, and how it is bounded.
+
+    Attributes:
+        estimators: of the game; where it stops, they bound all attacks together.
+        recipes: names of those it is played on.
+        prior: share of members among an adversary's candidates, for the precision of thresholds.
+        stops: at the first proof: `runs` is a maximum.
+        recorded: the most that any party sees of the same training; None where there is one party.
+        party_signals: what the attacks of other parties read off it.
+        by_losses: records have no class, so attacks read losses in the place of outputs wherever they can.
+        classes: of the data, where outputs need not be kept beyond what is read of them; 0 keeps them.
+    """
+
+    name: str
+    access: Access
+    adjacency: Adjacency
+    runs: int
+    references: int
+    count: int
+    maker: CanaryMaker
+    attacks: tuple[PlannedAttack, ...]
+    estimators: tuple[Estimator, ...]
+    recipes: frozenset[str] = frozenset()
+    inclusion_probability: float = 0.5
+    prior: float = 0.01
+    stops: bool = False
+    recorded: Access | None = None
+    party_signals: frozenset[Signal] = frozenset()
+    by_losses: bool = False
+    classes: int = 0
+
+    @property
+    def trained_for(self) -> Access:
+        """The access that decides what a training records."""
+        return self.access if self.recorded is None else self.recorded
+
+    def signals(self, source_names: Set[str], besides: Set[Signal]) -> tuple[Signal, ...]:
+        """Return the signals to read of models of which so much is released: those of attacks and of other figures."""
+        first = source_names - {"outputs"} if self.by_losses else source_names
+        needs = [attack.attack.needs for attack in self.attacks]
+        read = {signal for own in needs for signal in own.of(first) or own.of(source_names) or ()}
+        signals = read | self.party_signals | besides
+        stored_signals = kept_signals(signals, needs, 0 if self.party_signals else self.classes)
+        return tuple(sorted(stored_signals, key=lambda signal: signal.key))
+
+    @property
+    def bounds(self) -> int:
+        """Return how many bounds the game has for one recipe."""
+        return len(self.estimators) if self.stops else sum(len(attack.estimators) for attack in self.attacks)
+
+    @property
+    def models(self) -> int:
+        """Trainings that this game needs for one recipe, at most."""
+        return self.runs + self.references
+
+    def portions(self, size: int) -> list[range]:
+        """The models trained together, targets being the first ones; in order of training.
+
+        Where targets may stop, references come first and in jobs of their own, since every look at targets needs them.
+        """
+        targets, references = range(self.runs), range(self.runs, self.models)
+        parts = [references, targets] if self.stops else [range(self.models)]
+        return [part[start : start + size] for part in parts for start in range(0, len(part), size)]
+
+    def looks(self, size: int) -> int:
+        """Return how often the game can end: once, or after each job of targets."""
+        return -(-self.runs // size) if self.stops else 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AuditDesign:
+    """What is trained, and which games are played on it.
+
+    Attributes:
+        name: of the audit.
+    """
+
+    name: str
+    recipes: tuple[Recipe, ...]
+    plays: tuple[Play, ...]
+
+    @property
+    def pairs(self) -> list[tuple[Recipe, Play]]:
+        """Every recipe with every game that is played on it."""
+        return [(recipe, play) for recipe in self.recipes for play in self.plays if recipe.name in play.recipes]
+
+    @property
+    def trainings(self) -> list[tuple[Recipe, Play]]:
+        """The pairs whose models are trained; of the parties that look at the same training only the first."""
+        first: dict[tuple[str, str], tuple[Recipe, Play]] = {}
+        for recipe, play in self.pairs:
+            first.setdefault((recipe.trained_as, play.name), (recipe, play))
+        return list(first.values())
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Return what the cover says of trainings that are not the same to all parties."""
+        return tuple(dict.fromkeys(f"{recipe.trained_as}: {recipe.remark}." for recipe in self.recipes if recipe.remark))
+
+    @property
+    def stops(self) -> bool:
+        """True if training may end early, so that all numbers are the most there can be."""
+        return any(play.stops for play in self.plays)
+
+    @property
+    def bounds(self) -> int:
+        """Return how many bounds share the error."""
+        return sum(play.bounds for _, play in self.pairs)
+
+    @property
+    def models(self) -> int:
+        """Models that are trained, at most."""
+        return sum(play.models for _, play in self.trainings)
+
+    @property
+    def model_steps(self) -> int:
+        """Steps of all models together, at most."""
+        return sum(play.models * event_reading.steps(recipe.run_event) for recipe, play in self.trainings)
+
+    @property
+    def reported_steps(self) -> int:
+        """Model-steps that a run reports as done, at most: a training that is there already counts for each party again."""
+        return sum(play.models * event_reading.steps(recipe.run_event) for recipe, play in self.pairs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Material:
+    """From what canaries are made, coins drawn and records named.
+
+    Attributes:
+        parameters: of the model; 0 where it is left unmade.
+        seed: of the audit.
+        key: of the records' names.
+    """
+
+    dataset: Dataset
+    parameters: int
+    seed: Seed
+    key: RecordKey = field(default_factory=new_key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Execution:
+    """Where and in what portions models are trained, and what is checked of it.
+
+    Attributes:
+        foreign: top-level modules of others, whose source decides what is trained as this project's does.
+        checks: of what was run, by third parties, after our own.
+    """
+
+    device: str
+    models_per_job: int
+    executor: Executor
+    foreign: tuple[str, ...] = ()
+    checks: tuple[ExecutionCheck, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Experiment:
+    """An audit as objects, no names left to look up; each step of the line takes the part that it reads.
+
+    Attributes:
+        budget: the error that all bounds share.
+        classes: of attack, by third parties, that the report lists besides.
+    """
+
+    design: AuditDesign
+    material: Material
+    budget: Budget
+    execution: Execution
+    classes: tuple[AttackClass, ...] = ()

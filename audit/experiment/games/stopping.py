@@ -1,0 +1,167 @@
+"""Games whose training may stop at the first proof: what is asked after each job, and what may be said afterwards.
+
+A sample whose size was chosen by what it showed supports only bounds that hold at every time at once. So such a game is judged
+by estimators that say so of themselves, all its attacks bet from one fortune, and intervals pay for every look.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from audit.bounds import claim_test, control
+from audit.bounds.budget import Budget
+from audit.core.claims import Claim, LowerBound, NegativeControl
+from audit.core.errors import ConfigError
+from audit.core.events import Event
+from audit.core.evidence import Evidence, Watched
+from audit.core.game import Game
+from audit.core.game_results import AttackResult
+from audit.core.protocols import AnytimeEstimator, Estimator
+from audit.core.seeds import Seed
+from audit.core.views import Scores
+from audit.experiment.games.spec import Play
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """What a game is asked while its target runs finish, fixed before the first of them.
+
+    Attributes:
+        estimators: each has a bound of all attacks together.
+        claims: any of them, once refuted, ends the game.
+        confidence: of each bound.
+        planned: target runs at most.
+        attacks: planned, those included that turn out to be unable to score the models.
+        looks: jobs that train them, so times at which the game could end.
+    """
+
+    estimators: tuple[AnytimeEstimator, ...]
+    claims: tuple[Claim, ...]
+    delta: float
+    confidence: float
+    planned: int
+    attacks: int
+    looks: int
+
+    @property
+    def ends(self) -> bool:
+        """True if the game can end before all of its runs are trained."""
+        return bool(self.estimators)
+
+    def proves(self, scores: Sequence[Scores]) -> bool:
+        """True if the attacks' scores of the runs so far refute a claim; always False where there is no claim to refute."""
+        _, evidence = self._process(scores)
+        return any(row.proved is not None for row in evidence)
+
+    def result(self, scores: Sequence[Scores], seed: Seed) -> Watched:
+        """Bounds, evidence and negative control at the end of the game."""
+        bounds, evidence = self._process(scores)
+        return Watched(
+            planned=self.planned,
+            used=scores[0].game.runs,
+            looks=self.looks,
+            bounds=bounds,
+            evidence=evidence,
+            control=self._control(scores, seed),
+        )
+
+    def _process(self, scores: Sequence[Scores]) -> tuple[tuple[LowerBound, ...], tuple[Evidence, ...]]:
+        claims = [claim for claim in self.claims if math.isfinite(claim.epsilon)]
+        watches = [
+            estimator.watch(scores, claims, delta=self.delta, confidence=self.confidence, attacks=self.attacks)
+            for estimator in self.estimators
+        ]
+        return tuple(bound for bound, _ in watches), tuple(item for _, evidence in watches for item in evidence)
+
+    def _control(self, scores: Sequence[Scores], seed: Seed) -> NegativeControl:
+        """Return how often the same bets prove leakage on fresh coins, shared by all attacks; see `measure.negative_control`.
+
+        Trials are shuffled as well, so that pairs are exchangeable whatever ended the sample.
+        """
+        alarms = 0
+        for repetition in range(control.REPETITIONS):
+            stream = seed.child("control", repetition)
+            coins = control.fresh_coins(scores[0], stream)
+            order = stream.child("order").numpy().permutation(len(coins))
+            bounds, _ = self._process([replace(score, values=score.values[order], included=coins) for score in scores])
+            alarms += any(bound.epsilon > 0 for bound in bounds)
+        return control.control_of(alarms, len(self.estimators) * (1 - self.confidence))
+
+
+def watch_of(play: Play, claims: tuple[Claim, ...], budget: Budget, looks: int = 1) -> Watch:
+    """Return what a game is asked while its target runs finish: nothing where it does not stop."""
+    return Watch(
+        estimators=anytime(play.estimators) if play.stops else (),
+        claims=claims,
+        delta=budget.delta,
+        confidence=budget.level,
+        planned=play.runs,
+        attacks=len(play.attacks),
+        looks=looks,
+    )
+
+
+def never(budget: Budget, runs: int) -> Watch:
+    """A watch that asks for nothing: the game is over before anybody looks."""
+    return Watch(estimators=(), claims=(), delta=budget.delta, confidence=budget.level, planned=runs, attacks=0, looks=1)
+
+
+def join(looks: Sequence[Sequence[Scores]]) -> list[Scores]:
+    """The scores over the looks so far, as those of one game with as many runs, of the attacks that the last look has."""
+    scores_list, names = [], {score.attack for score in looks[-1]}
+    for parts in zip(*([score for score in look if score.attack in names] for look in looks), strict=True):
+        game = replace(parts[0].game, runs=sum(part.game.runs for part in parts))
+        values, included = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "included"))
+        scores_list.append(replace(parts[0], values=values, included=included, game=game))
+    return scores_list
+
+
+def refuse(location: str, estimators: Sequence[tuple[str, Estimator]], runs: int, together: int) -> None:
+    """Raise `ConfigError` where a game cannot stop early: fixed-size estimators, or all runs in one job."""
+    fixed_estimators = [name for name, estimator in estimators if not isinstance(estimator, AnytimeEstimator)]
+    if fixed_estimators:
+        raise ConfigError(
+            f"{location}: stopping is 'first_proof', but {', '.join(fixed_estimators)} holds only for a number of runs that "
+            "was fixed in advance; use the estimator sequential (family any, gdp or dp_sgd), or set stopping: never"
+        )
+    if runs <= together:
+        raise ConfigError(
+            f"{location}: stopping is 'first_proof', but all {runs} target runs are trained in one job of up to {together} "
+            f"models, so none could be spared; set execution.models_per_job to about {max(1, runs // 8)}, or stopping: never"
+        )
+
+
+def refuse_unfit(play: Play, game: Game, mechanism: Event | None, delta: float) -> None:
+    """Raise an error before anything is trained where no evidence could be had.
+
+    Raises:
+        ConfigError: canaries come in copies, whose bounds are converted after the game.
+        UnsupportedMechanism: an estimator's family is not that of the mechanism.
+    """
+    if game.copies > 1:
+        raise ConfigError(
+            f"games.{play.name}: stopping is 'first_proof', but canaries are planted in {game.copies} copies, whose bounds "
+            "are converted only when the game is over; use canaries without copies, or set stopping: never"
+        )
+    for estimator in play.estimators:
+        claim_test.probe(estimator, game, mechanism, delta)
+
+
+def anytime(estimators: Sequence[Estimator]) -> tuple[AnytimeEstimator, ...]:
+    """The estimators of a game that stops, which `refuse` has let through."""
+    return tuple(cast(AnytimeEstimator, estimator) for estimator in estimators)
+
+
+def pay_looks(attack_result: AttackResult, confidence: float, looks: int) -> AttackResult:
+    """An attack's figures whose intervals were computed at a share of the error, as what they are: valid at every look."""
+    if looks == 1:
+        return attack_result
+    return replace(
+        attack_result,
+        roc=replace(attack_result.roc, confidence=confidence, band=f"{attack_result.roc.band}, at any of {looks} looks"),
+    )

@@ -1,0 +1,231 @@
+"""Names in the config become objects, here and in `assemble_games` alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from audit import plugins
+from audit.accounting.resolve import side_of
+from audit.bounds.budget import Budget
+from audit.config import Config
+from audit.config.model import MechanismSpec
+from audit.config.training import TrainingSection
+from audit.core.adjacency import Adjacency
+from audit.core.claims import DECLARED, Claim
+from audit.core.data import Dataset
+from audit.core.errors import ConfigError
+from audit.core.event_forms import encode
+from audit.core.event_reading import unit
+from audit.core.events import Event
+from audit.core.observers import Observer
+from audit.core.protocols import (
+    Accountant,
+    LossTaker,
+    Mechanism,
+    MechanismSetting,
+    ModelMaker,
+    ObservedMechanism,
+    Trainer,
+)
+from audit.core.seeds import Seed
+from audit.event_curves import curves_of
+from audit.execution.code import foreign_modules
+from audit.experiment.games.naming import RecordKey, new_key
+from audit.experiment.games.spec import AuditDesign, Execution, Experiment, Material, Recipe
+from audit.experiment.line import sizes
+from audit.experiment.line.assemble_games import check_counts, named_plugins, play_of
+from audit.experiment.line.parties import by_party
+
+
+def assemble(config: Config, *, key: RecordKey | None = None, call_factory: bool = True) -> Experiment:
+    """The experiment that a config describes, its data read and its noise calibrated.
+
+    Args:
+        key: of the records' names; None draws one.
+        call_factory: False leaves a model of the user's own unmade and its `parameters` at 0: to look at a config.
+
+    Raises:
+        ConfigError: a name, key or combination that cannot be used.
+        DataError: the data cannot be read or are too few.
+    """
+    from audit.data import load
+    from audit.engine import device
+    from audit.models import packed_inputs
+
+    device.find_device(config.device)
+    packed_inputs.refuse_order(config.model, config.data)
+    for name in config.output.formats:
+        if ":" in name:  # one that is not there is better named before the training than after it
+            plugins.find(plugins.FOLDERS["formats"], name, "formats")
+    seed = Seed(config.seed)
+    dataset = load.load(config.data, seed.child("data"))
+    accountants = tuple(named_plugins("accountants", "audit.accounting.accountants", config.accountants))
+    for name, accountant in accountants:
+        if side_of(accountant) == "lower":
+            raise ConfigError(f"accountants: '{name}' states a lower bound on epsilon; a claim has to be an upper bound")
+    if len(dataset.train) == 0:
+        raise ConfigError("the train split is empty, so there is nothing to train on; lower data.pool or data.test")
+    trainings = [_recipe(config, spec, dataset, [accountant for _, accountant in accountants]) for spec in config.mechanisms]
+    by_losses = _by_losses(dataset, [recipe for recipe, _ in trainings])
+    classes = 0 if by_losses or any(recipe.loss for recipe, _ in trainings) else dataset.classes
+    plays = tuple(replace(play_of(config, spec), by_losses=by_losses, classes=classes) for spec in config.games)
+    check_counts(plays)
+    recipes, plays = by_party(trainings, plays)
+    design = AuditDesign(name=config.name, recipes=recipes, plays=plays)
+    material = Material(
+        dataset=dataset,
+        parameters=_parameters(config, dataset, recipes[0].trainer) if call_factory or not _is_foreign(config.model) else 0,
+        seed=seed,
+        key=key or new_key(),
+    )
+    sizes.refuse(design, material, config.execution.models_per_job)
+    return Experiment(
+        design=design,
+        material=material,
+        budget=Budget(
+            delta=config.delta, confidence=config.confidence, comparisons=design.bounds, certificates=config.certificates
+        ),
+        execution=_execution(config),
+        classes=tuple(own for _, own in named_plugins("coverage", plugins.FOLDERS["coverage"], config.coverage)),
+    )
+
+
+def _by_losses(dataset: Dataset, recipes: Sequence[Recipe]) -> bool:
+    """True where records have no class and no single number that models predict: losses alone can be compared."""
+    records = dataset.train
+    numbers = records.labels.dtype.kind == "f"
+    return not records.are_texts and (records.labels.ndim > 1 or (numbers and any(recipe.loss for recipe in recipes)))
+
+
+def _execution(config: Config) -> Execution:
+    return Execution(
+        device=config.device,
+        models_per_job=config.execution.models_per_job,
+        executor=plugins.build("audit.execution.executors", config.execution.executor),
+        foreign=foreign_modules(config.model_dump(mode="json")),
+        checks=tuple(check for _, check in named_plugins("checks", plugins.FOLDERS["checks"], config.checks)),
+    )
+
+
+def _parameters(config: Config, dataset: Dataset, trainer: Trainer) -> int:
+    from audit.models import build
+
+    if isinstance(trainer, ModelMaker):
+        return trainer.parameters(config.model, dataset)
+    return build.parameter_count(config.model, dataset.train.inputs.shape[1:], dataset.outputs)
+
+
+def _is_foreign(model: Mapping[str, Any]) -> bool:
+    return "factory" in model or ":" in str(model.get("kind", ""))
+
+
+def _mechanism(spec: MechanismSpec, setting: MechanismSetting) -> tuple[Event, Trainer, ObservedMechanism | None]:
+    """Return what a training does to the data, who executes it, and its mechanism where that is not the same to all."""
+    maker: Mechanism = plugins.build(plugins.FOLDERS["mechanisms"], spec.mechanism, "mechanisms")
+    try:
+        event = maker.event(setting)
+        encode(event)  # a report has to hold it
+    except ConfigError as error:
+        raise ConfigError(f"mechanism '{spec.name}': {error}") from error
+    if spec.trainer is None and not maker.trainer:
+        raise ConfigError(f"mechanism '{spec.name}' of kind '{spec.kind}' has no default trainer; name a trainer in 'trainer'")
+    keys: dict[str, Any] = spec.trainer or {"kind": maker.trainer}
+    observed = maker if isinstance(maker, ObservedMechanism) else None
+    trainer: Trainer = plugins.build("audit.trainers", keys if observed is None else {**keys, **observed.passes})
+    return event, trainer, observed
+
+
+def _refuse_loss(loss: str, spec: MechanismSpec, trainer: Trainer) -> NoReturn:
+    """Raise `ConfigError` for a loss that the trainer would leave aside."""
+    package = plugins.FOLDERS["trainers"]
+    takers = [name for name in plugins.names(package) if getattr(plugins.find(package, name), "takes_losses", False)]
+    raise ConfigError(
+        f"training.loss is '{loss}', but the trainer of mechanism '{spec.name}' ({type(trainer).__name__}) does not declare "
+        "that it takes one (takes_losses = True), and would train by a loss of its own; drop the key, or use trainer "
+        f"{', '.join(takers)}"
+    )
+
+
+def _recipe(
+    config: Config, spec: MechanismSpec, dataset: Dataset, accountants: Sequence[Accountant]
+) -> tuple[Recipe, tuple[Observer, ...]]:
+    """Return a training, and what it is to each party where it is not the same to all."""
+    training = config.training_of(spec)
+    rate = _sample_rate(training, len(dataset.train), spec.name)
+    steps = _steps(training, rate, spec.name)
+    adjacency = _adjacency(config, spec.name)
+    setting = MechanismSetting(
+        sample_rate=rate,
+        steps=steps,
+        delta=config.delta,
+        adjacency=adjacency,
+        accountants=tuple(accountants),
+        unit=dataset.unit,
+    )
+    mechanism, trainer, observed = _mechanism(spec, setting)
+    if training.loss and not (isinstance(trainer, LossTaker) and trainer.takes_losses):
+        _refuse_loss(training.loss, spec, trainer)
+    if unit(mechanism) != dataset.unit and training.batch_size is not None:
+        raise ConfigError(
+            f"training of '{spec.name}': batch_size counts records, and its mechanism is about one {unit(mechanism)}; give "
+            "sample_rate, the chance of each to take part in a step"
+        )
+    declarations = _declarations(config, spec, adjacency, mechanism)
+    recipe = Recipe(
+        name=spec.name,
+        mechanism=mechanism,
+        adjacency=adjacency,
+        trainer=trainer,
+        model=trainer.identified(config.model) if isinstance(trainer, ModelMaker) else config.model,
+        optimizer=training.optimizer,
+        loss=training.loss or "",
+        accountants=tuple(accountants),
+        declared=declarations,
+        remark="" if observed is None else observed.remark(setting),
+    )
+    return recipe, () if observed is None else observed.observers(mechanism)
+
+
+def _declarations(config: Config, spec: MechanismSpec, adjacency: Adjacency, mechanism: Event) -> tuple[Claim, ...]:
+    """Return the claim that a config declares for a training, in the family that the mechanism's curves are of."""
+    if spec.claim is None:
+        return ()
+    delta = config.delta if spec.claim.delta is None else spec.claim.delta
+    if delta != config.delta:
+        raise ConfigError(
+            f"mechanism '{spec.name}' claims at delta {delta:g}, the audit works at delta {config.delta:g}; make them equal"
+        )
+    family: str | None = spec.claim.family
+    curves = curves_of(mechanism)
+    if family == "dp_sgd" and curves is not None:
+        family = curves.family
+    source = spec.claim.source if spec.claim.source == DECLARED else f"{DECLARED} ({spec.claim.source})"
+    return (Claim(epsilon=spec.claim.epsilon, delta=delta, adjacency=adjacency, source=source, family=family),)
+
+
+def _sample_rate(training: TrainingSection, records: int, name: str) -> float:
+    if (training.batch_size is None) == (training.sample_rate is None):
+        raise ConfigError(f"training of '{name}': give exactly one of batch_size and sample_rate")
+    if training.sample_rate is not None:
+        return training.sample_rate
+    size = training.batch_size or 0
+    if size > records:
+        raise ConfigError(f"training of '{name}': batch_size is {size} but there are {records} training records")
+    return size / records
+
+
+def _steps(training: TrainingSection, rate: float, name: str) -> int:
+    if (training.steps is None) == (training.epochs is None):
+        raise ConfigError(f"training of '{name}': give exactly one of steps and epochs")
+    return training.steps if training.steps is not None else max(1, round((training.epochs or 0) / rate))
+
+
+def _adjacency(config: Config, name: str) -> Adjacency:
+    adjacencies = {game.adjacency for game in config.games if game.mechanisms is None or name in game.mechanisms}
+    if not adjacencies:
+        raise ConfigError(f"no game is played on mechanism '{name}'; name it in a game or remove it")
+    if len(adjacencies) > 1:
+        raise ConfigError(f"the games of mechanism '{name}' differ in adjacency: {sorted(adjacencies)}; use one")
+    return adjacencies.pop()

@@ -1,0 +1,108 @@
+"""The games of a config as objects: canaries, attacks at the access that they need, estimators that hold there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from audit import plugins
+from audit.config import Config
+from audit.config.model import GameSpec
+from audit.core.access import ACCESS_BY_NAME, Access, smallest_access
+from audit.core.errors import ConfigError
+from audit.core.game import Assumption
+from audit.core.protocols import Attack, Estimator
+from audit.experiment.games import stopping
+from audit.experiment.games.own_attacks import check_attack
+from audit.experiment.games.spec import PlannedAttack, Play
+
+
+def named_plugins(location: str, package: str, specs: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """Plug-ins with a name each: the kind, numbered where it occurs twice."""
+    pairs: list[tuple[str, Any]] = []
+    for index, spec in enumerate(specs):
+        try:
+            plugin = plugins.build(package, spec)
+        except ConfigError as error:
+            raise ConfigError(f"{location}[{index}]: {error}") from error
+        kind = str(spec["kind"]).rsplit(":", maxsplit=1)[-1]
+        duplicates = sum(name == kind or name.startswith(f"{kind} ") for name, _ in pairs)
+        pairs.append((f"{kind} {duplicates + 1}" if duplicates else kind, plugin))
+    return pairs
+
+
+def play_of(config: Config, spec: GameSpec) -> Play:
+    """Return a game of a config with its attacks, each at the access that it needs.
+
+    Raises:
+        ConfigError: a plug-in that does not exist, or an attack or estimator that the game cannot serve.
+    """
+    location = f"games.{spec.name}"
+    access = Access.by_name(spec.access) if ":" not in spec.access else plugins.load(spec.access, Access)
+    estimators_by_name = named_plugins(f"{location}.estimators", "audit.bounds.estimators", spec.estimators)
+    if spec.stopping != "never":
+        stopping.refuse(location, estimators_by_name, spec.runs, config.execution.models_per_job)
+    estimators = tuple(plugin for _, plugin in estimators_by_name)
+    attacks = []
+    for name, attack in named_plugins(f"{location}.scorers", "attacks.scorers", spec.scorers):
+        check_attack(attack, name)
+        if spec.references < attack.needs.references:
+            raise ConfigError(
+                f"{location}: scorer '{name}' needs {attack.needs.references} reference models, "
+                f"the game trains {spec.references}; raise references or choose another scorer"
+            )
+        attacks.append(_planned_attack(location, (name, attack), access, estimators, alone=spec.count == 1))
+    recipes = spec.mechanisms if spec.mechanisms is not None else [mechanism.name for mechanism in config.mechanisms]
+    ((_, maker),) = named_plugins(f"{location}.canaries", "attacks.canaries", [spec.canaries])
+    return Play(
+        name=spec.name,
+        access=access,
+        adjacency=spec.adjacency,
+        runs=spec.runs,
+        references=spec.references,
+        inclusion_probability=spec.inclusion_probability,
+        prior=spec.prior,
+        count=spec.count,
+        maker=maker,
+        attacks=tuple(attacks),
+        estimators=estimators,
+        recipes=frozenset(recipes),
+        stops=spec.stopping != "never",
+    )
+
+
+def _planned_attack(
+    location: str, named_attack: tuple[str, Attack], access: Access, estimators: tuple[Estimator, ...], *, alone: bool
+) -> PlannedAttack:
+    """An attack at the smallest access that it needs, with the estimators whose assumptions hold there.
+
+    Canaries of one run meet independent noise where single steps are seen; in what was made of all steps together they do not.
+    """
+    name, attack = named_attack
+    signals = attack.needs.of(access.released)
+    sources = attack.needs.sources if signals is None else frozenset(signal.source for signal in signals)
+    own = smallest_access(sources, access)
+    if own is None:
+        access_needed = next((access for access in ACCESS_BY_NAME.values() if attack.needs.sources <= access.released), None)
+        raise ConfigError(
+            f"{location}: scorer '{name}' reads {', '.join(sorted(attack.needs.sources - access.released))}, which the game's "
+            f"access '{access.name}' does not release{f'; {access_needed.name} does' if access_needed else ''}: raise access "
+            "or choose another scorer"
+        )
+    if access.each_release and not own.each_release and not alone:
+        estimators = tuple(estimator for estimator in estimators if Assumption.INDEPENDENT_TRIALS not in estimator.assumes)
+    if not estimators:
+        raise ConfigError(
+            f"{location}: scorer '{name}' sees no single step, where canaries of one run are not "
+            "independent trials, and every estimator of the game assumes that; add one_run"
+        )
+    return PlannedAttack(name=name, attack=attack, access=own, estimators=estimators)
+
+
+def check_counts(plays: Sequence[Play]) -> None:
+    """Raise `ConfigError` where a game gives one score, which no statistic compares."""
+    for play in plays:
+        if play.runs * play.count < 2:
+            raise ConfigError(
+                f"games.{play.name}: {play.runs} run(s) of {play.count} canary give one score; raise runs or count"
+            )

@@ -1,0 +1,155 @@
+"""From scores to an attack's figures: AUC, ROC with its band, TPR at low FPR, histogram."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.core import checks
+from audit.core.claims import LowerBound, NegativeControl
+from audit.core.data import Array
+from audit.core.game_results import AttackResult, GuessResult, Histogram, RocCurve, TprAtFpr
+from audit.core.seeds import Seed
+from audit.core.views import Scores
+from audit.experiment.games.allowance import Allowance
+from audit.stats.bounds import binomial, roc, secret_guesses
+from audit.stats.scoring import texts
+
+UNCLAIMED = Allowance()
+TARGET_FPRS = (0.1, 0.01, 0.001)
+CURVE_POINTS = 400
+EQUAL = 1e-12  # difference of priors
+HISTOGRAM_RANGE = (0.005, 0.995)
+LARGE, SHRUNK = 1e300, 2.0**-8  # larger scores are binned after such shrinking, exact in floating point: no width overflows
+
+
+def attack_result(
+    scores: Scores,
+    *,
+    confidence: float,
+    seed: Seed,
+    bounds: tuple[LowerBound, ...] = (),
+    control: NegativeControl | None = None,
+    allowance: Allowance = UNCLAIMED,
+) -> AttackResult:
+    """Every figure of one attack: AUC, ROC with simultaneous band, TPR at low FPR, histogram, and the given bounds.
+
+    Raises:
+        DataError: one side is empty.
+    """
+    checks.both_sides(scores.included, f"attack '{scores.attack}'")
+    allowance = allowance.of_group(scores.game.copies)
+    guesses = guess_result(scores, confidence, allowance) if scores.game.choices > 1 else None
+    if guesses is not None:  # rates over pairs of a true and a wrong value are no test of one record
+        allowance = UNCLAIMED
+    members, nonmembers = _without_ties(scores, seed.child("ties"))
+    low, high = roc.auc_interval(scores.members, scores.nonmembers, confidence)
+    return AttackResult(
+        scorer=scores.attack,
+        auc=roc.auc(scores.members, scores.nonmembers),
+        auc_lower=low,
+        auc_upper=high,
+        roc=_curve(members, nonmembers, confidence),
+        tpr_at=tuple(
+            _tpr_at(members, nonmembers, target, confidence, limit)
+            for target, limit in zip(TARGET_FPRS, _limits(allowance), strict=True)
+        ),
+        histogram=_histogram(scores),
+        bounds=bounds,
+        control=control,
+        guesses=guesses,
+    )
+
+
+def guess_result(scores: Scores, confidence: float, allowance: Allowance) -> GuessResult:
+    """Return how often the value with the highest score was the true one, beside what its prior alone gives."""
+    values, drawn, prior = scores.secrets
+    right = int(secret_guesses.guesses_of(values, drawn, prior).right.sum())
+    level, choices = (1 - confidence) / 2, prior.shape[1]
+    equal = bool(np.ptp(prior) < EQUAL)
+    return GuessResult(
+        secrets=len(drawn),
+        right=right,
+        lower=float(binomial.rate_lower(right, len(drawn), level)),
+        upper=float(binomial.rate_upper(right, len(drawn), level)),
+        baseline=float(prior.max(axis=1).mean()),
+        imputed=int((prior.argmax(axis=1) == drawn).sum()),
+        allowed=allowance.right_guesses(prior),
+        exposure=float(texts.exposure(secret_guesses.ranks_of(values, drawn), choices).mean()) if equal else None,
+        null_exposure=texts.mean_null_exposure(choices) if equal else None,
+    )
+
+
+def _without_ties(scores: Scores, seed: Seed) -> tuple[Array, Array]:
+    """Both sides as distinct ranks, ties broken at random; evenly where all scores are equal, so that every rate is chance."""
+    draws = seed.numpy().random(len(scores.values))
+    if (scores.values == scores.values[0]).all():
+        for side in (scores.included, ~scores.included):
+            draws[side] = (np.arange(side.sum()) + 0.5) / side.sum()
+    order = np.lexsort((draws, scores.values))
+    ranks = np.empty(len(order))
+    ranks[order] = np.arange(len(order))
+    return ranks[scores.included], ranks[~scores.included]
+
+
+def _curve(members: Array, nonmembers: Array, confidence: float) -> RocCurve:
+    band = roc.band(members, nonmembers, confidence)
+    keep = _thin(band.fpr, 1 / len(nonmembers))
+    return RocCurve(
+        fpr=tuple(band.fpr[keep].tolist()),
+        tpr=tuple(band.tpr[keep].tolist()),
+        lower=tuple(band.lower[keep].tolist()),
+        upper=tuple(band.upper[keep].tolist()),
+        confidence=confidence,
+        band=band.method,
+        members=len(members),
+        nonmembers=len(nonmembers),
+    )
+
+
+def _thin(fpr: Array, resolution: float) -> Array:
+    """At most `CURVE_POINTS` indices, spread evenly on a logarithmic axis, the last point of each FPR, ends kept."""
+    last = np.flatnonzero(np.append(np.diff(fpr) > 0, True))
+    if len(last) <= CURVE_POINTS:
+        return last
+    grid = np.geomspace(resolution, 1, CURVE_POINTS - 1)
+    indices = np.searchsorted(fpr[last], grid, side="right") - 1
+    points: Array = last[np.unique(np.concatenate([[0], np.maximum(indices, 0), [len(last) - 1]]))]
+    return points
+
+
+def _limits(allowance: Allowance) -> list[float | None]:
+    """The most true positives at each of the target rates; None where nothing is excluded."""
+    if allowance.is_vacuous:
+        return [None] * len(TARGET_FPRS)
+    return list(allowance.tpr(np.array(TARGET_FPRS)).tolist())
+
+
+def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float, limit: float | None) -> TprAtFpr:
+    point = roc.tpr_at_fpr(members, nonmembers, target, confidence)
+    if point is None:
+        return TprAtFpr.blank(target, limit)
+    return TprAtFpr(
+        target_fpr=target,
+        tpr=point.tpr,
+        realised_fpr=point.realised_fpr,
+        lower=point.lower,
+        upper=point.upper,
+        false_positives=point.false_positives,
+        true_positives=point.true_positives,
+        allowed=limit,
+    )
+
+
+def _histogram(scores: Scores) -> Histogram:
+    """Counts in bins over all but the outermost scores, which the end bins take in."""
+    finite = scores.values[np.isfinite(scores.values)]
+    shrunk = SHRUNK if np.any(np.abs(finite) > LARGE) else 1.0
+    members, nonmembers, finite = scores.members * shrunk, scores.nonmembers * shrunk, finite * shrunk
+    ends = np.quantile(finite, HISTOGRAM_RANGE) if len(finite) else np.array([0.0, 1.0])
+    low, high = float(ends[0]), float(ends[1])
+    if low == high:
+        half = max(0.5, abs(low) * 1e-9)
+        low, high = low - half, high + half
+    edges = np.linspace(low, high, 41)
+    counts = [tuple(np.histogram(np.clip(side, low, high), edges)[0].tolist()) for side in (members, nonmembers)]
+    return Histogram(edges=tuple((edges / shrunk).tolist()), members=counts[0], nonmembers=counts[1])

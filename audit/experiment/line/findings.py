@@ -1,0 +1,126 @@
+"""What follows from the scores of one game alone: figures, bounds, negative controls, simulations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from audit.bounds import budget as bounding
+from audit.bounds import control, simulation
+from audit.bounds.budget import Budget
+from audit.core.adjacency import Adjacency
+from audit.core.claims import Certificate, Detectable, Estimate
+from audit.core.events import Event
+from audit.core.game import Game, Inclusion
+from audit.core.game_results import AttackResult, GameResult
+from audit.core.protocols import Estimator
+from audit.core.seeds import Seed
+from audit.core.views import Scores
+from audit.experiment.games import stopping
+from audit.experiment.games.hypothesis import StatedClaims
+from audit.experiment.games.insertion import Insertion
+from audit.experiment.line import figures
+from audit.stats.bounds import gaussian_fit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BoundTerms:
+    """On what terms scores are bounded.
+
+    Attributes:
+        game: as an adversary with all its access played it.
+        planned: target runs at most.
+        estimators: of each attack, in the order of the scores.
+        mechanism: what is claimed to have been run; None where nobody says.
+        watch: of a game that stops at the first proof, whose estimators bound all attacks together.
+    """
+
+    name: str
+    game: Game
+    planned: int
+    estimators: tuple[tuple[Estimator, ...], ...]
+    seed: Seed
+    watch: stopping.Watch
+    mechanism: Event | None = None
+
+
+def terms_of(insertion: Insertion, watch: stopping.Watch) -> BoundTerms:
+    """Return the terms of a game with its coins drawn."""
+    play = insertion.play
+    return BoundTerms(
+        name=play.name,
+        game=insertion.game,
+        planned=play.runs,
+        estimators=tuple(attack.estimators for attack in play.attacks),
+        seed=insertion.seed,
+        watch=watch,
+        mechanism=insertion.mechanism,
+    )
+
+
+def bound_game(scores: Sequence[Scores], terms: BoundTerms, stated_claims: StatedClaims, budget: Budget) -> GameResult:
+    """All that follows from the scores alone: figures, bounds and negative controls, and simulations of this very game."""
+    watch = terms.watch
+    attacks = [
+        _attack(
+            score, () if watch.ends else estimators, stated_claims, budget, (terms.seed.child("bounds", index), watch.looks)
+        )
+        for index, (score, estimators) in enumerate(zip(scores, terms.estimators, strict=True))
+    ]
+    certificates, detectable = _simulate(terms, stated_claims, budget)
+    return GameResult(
+        name=terms.name,
+        game=terms.game,
+        attacks=tuple(attacks),
+        certificates=certificates,
+        detectable=detectable,
+        watched=watch.result(scores, terms.seed.child("watched")) if watch.ends and scores else None,
+    )
+
+
+def _attack(
+    scores: Scores, estimators: Sequence[Estimator], stated_claims: StatedClaims, budget: Budget, look: tuple[Seed, int]
+) -> AttackResult:
+    """Bounds, negative control and figures of one attack."""
+    seed, looks = look
+    by_coins = scores.game.inclusion is Inclusion.COINS
+    result = figures.attack_result(
+        scores,
+        confidence=bounding.share(budget.confidence, looks),
+        seed=seed,
+        bounds=bounding.bounds(scores, estimators, delta=budget.delta, confidence=budget.level, seed=seed),
+        control=control.negative_control(scores, estimators, delta=budget.delta, confidence=budget.level, seed=seed)
+        if estimators
+        else None,
+        allowance=stated_claims.allowance if by_coins else figures.UNCLAIMED,
+    )
+    corrected = stopping.pay_looks(result, budget.confidence, looks)
+    return replace(corrected, access=scores.game.access, estimates=_estimates(scores, budget.delta))
+
+
+def _estimates(scores: Scores, delta: float) -> tuple[Estimate, ...]:
+    """Return the one-shot estimate of canary clients, as the literature on federated learning prints it; () for other games."""
+    game = scores.game
+    if game.inclusion is not Inclusion.COINS or game.adjacency is not Adjacency.ZERO_OUT or game.choices > 1:
+        return ()
+    value = gaussian_fit.epsilon(scores.values[scores.included], scores.values[~scores.included], delta)
+    warning = "two normal laws fitted to the scores; no confidence, and biased upward where epsilon is small"
+    return () if value is None else (Estimate(epsilon=value, delta=delta, estimator="two_gaussians", warning=warning),)
+
+
+def _simulate(
+    terms: BoundTerms, stated_claims: StatedClaims, budget: Budget
+) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
+    """Return how often the bounds of this game are wrong, and what they would have caught, by simulating it."""
+    bounding_attacks = tuple(estimators for estimators in terms.estimators if estimators)
+    if not budget.certificates or not bounding_attacks:
+        return (), ()
+    path = simulation.Path(
+        attacks=bounding_attacks,
+        game=replace(terms.game, runs=terms.planned),
+        mechanism=terms.mechanism,
+        delta=budget.delta,
+        level=budget.level,
+        together=terms.watch.ends,
+    )
+    return simulation.certify(path, budget.certificates), simulation.detectable(path, stated_claims.claims)

@@ -1,0 +1,138 @@
+"""One game, from coins to what it showed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from audit.bounds.budget import Budget, share
+from audit.checks.execution import check_executed, check_finite
+from audit.core import stages
+from audit.core.claims import LowerBound
+from audit.core.coins import Coins
+from audit.core.data import Array
+from audit.core.game_results import GameResult
+from audit.core.protocols import ExecutionCheck
+from audit.core.results import BoundTrajectory, Check, Status
+from audit.core.views import Scores
+from audit.execution.store import Store
+from audit.experiment.describe import bound_trajectories, description, triggers
+from audit.experiment.games import attack, stopping
+from audit.experiment.games.hypothesis import StatedClaims
+from audit.experiment.games.insertion import Insertion
+from audit.experiment.games.job import Order
+from audit.experiment.games.observed import GameModels, Observations, models_of
+from audit.experiment.games.orders import orders
+from audit.experiment.line import findings
+from audit.experiment.line.train import Resources, train
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GameOutcome:
+    """What came of one game."""
+
+    result: GameResult
+    scores: tuple[Scores, ...]
+    trajectories: tuple[tuple[str | None, BoundTrajectory], ...] = ()  # with the family inside which each holds
+    checks: tuple[Check, ...] = ()
+    observed: Observations | None = None
+
+    @property
+    def bounds(self) -> tuple[LowerBound, ...]:
+        """All bounds of the game."""
+        return self.result.bounds
+
+
+def play(insertion: Insertion, stated_claims: StatedClaims, budget: Budget, resources: Resources) -> GameOutcome:
+    """Train the models of a game, as many as it takes, and conclude from them.
+
+    An attack that what was trained cannot serve, since references diverged, is left out with the reason.
+
+    Args:
+        insertion: the game, its canaries and coins.
+        stated: the claims it may refute.
+        budget: its share of the error.
+        resources: where to train.
+    """
+    recipe, game, store, execution = insertion.training, insertion.play, resources.store, resources.execution
+    # each time: a folder that is resumed may hold coins of another run under this name
+    store.private.put(f"coins-{recipe.name}-{game.name}", _stored_coins(insertion.planting.included))
+    jobs = orders(insertion, resources.dataset, execution)
+    watch = stopping.watch_of(game, stated_claims.claims, budget, game.looks(execution.models_per_job))
+    looks = _Looks(insertion=insertion, jobs=jobs, watch=watch, store=store)
+    count = train(jobs, insertion.planting.canaries, resources, looks.prove)
+    if count < len(jobs):
+        spared = sum(job.models for job in jobs[count:])
+        stages.LOG.info("%s, game %s: stopped early, a claim is refuted; %d runs spared", recipe.name, game.name, spared)
+    stages.LOG.info("%s, game %s: attacks and statistics", recipe.name, game.name)
+    models = models_of(looks.insertion, jobs[:count], store)
+    scores, left_out = attack.attempt_whole_game(models)
+    models = replace(models, insertion=models.insertion.without(left_out))
+    outcome = conclude(models, scores, stated_claims, budget, watch)
+    trigger = triggers.trigger_result(models, resources.dataset, stated_claims.allowance)
+    outcome = replace(outcome, result=replace(outcome.result, trigger=trigger))
+    return replace(outcome, checks=(*_execution_checks(models, execution.checks), *outcome.checks))
+
+
+def _stored_coins(included: Any) -> dict[str, Array]:
+    """Coins of a game as its run keeps them: a bit for each model and canary, and the number of canaries."""
+    bits = included.bits if isinstance(included, Coins) else np.packbits(included, axis=1)
+    return {"bits": np.asarray(bits), "canaries": np.asarray(included.shape[1])}
+
+
+def conclude(
+    models: GameModels, scores: Sequence[Scores], stated_claims: StatedClaims, budget: Budget, watch: stopping.Watch
+) -> GameOutcome:
+    """All that statistics find in the models of a game, trained here or brought by somebody, and in the attacks' scores."""
+    insertion = models.insertion
+    checks: tuple[Check, ...] = ()
+    if insertion.notes:
+        name, notes = insertion.play.name, "; ".join(insertion.notes)
+        checks = (Check(code=f"left-out-{name}", item="Attacks left out", value=f"game {name}: {notes}", status=Status.GAP),)
+    result = findings.bound_game(scores, findings.terms_of(insertion, watch), stated_claims, budget)
+    return GameOutcome(
+        result=description.describe(result, models, scores, share(budget.confidence, watch.looks)),
+        scores=tuple(scores),
+        trajectories=bound_trajectories.trajectories(models, budget),
+        checks=checks,
+        observed=models.observed,
+    )
+
+
+def _execution_checks(models: GameModels, foreign: Sequence[ExecutionCheck]) -> tuple[Check, ...]:
+    """Return what the trainer measured of itself, held against what the recipe executes."""
+    observed = models.observed
+    if observed.executed is None:
+        return ()
+    return (*check_executed(models.insertion.training.run_event, observed.executed, foreign), check_finite(observed.diverged))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Looks:
+    """The looks at a game whose training may stop: after each job of targets, with the references that all looks share.
+
+    Attributes:
+        insertion: the game, without attacks that failed at some look.
+        scores: of each look so far.
+    """
+
+    insertion: Insertion
+    jobs: Sequence[Order]
+    watch: stopping.Watch
+    store: Store
+    scores: list[list[Scores]] = field(default_factory=list)
+
+    def prove(self, count: int) -> bool:
+        """True if the first `count` jobs, all of them stored, refute a claim."""
+        last, runs = self.jobs[count - 1], self.insertion.play.runs
+        if not self.watch.ends or last.rows.start >= runs:
+            return False
+        references = [job for job in self.jobs if job.rows.start >= runs]
+        models = models_of(self.insertion, [*references, last], self.store)
+        scores, left_out = attack.attempt(models)
+        self.insertion = self.insertion.without(left_out)  # for good: what it won at earlier looks is lost
+        self.scores.append(scores)
+        return bool(scores) and self.watch.proves(stopping.join(self.scores))

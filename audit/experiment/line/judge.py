@@ -1,0 +1,200 @@
+"""From bounds and checks to a verdict. Pure functions; nothing here can say "safe"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from audit.core.claims import Claim, LowerBound, Outcome, Verdict
+from audit.core.events import Event
+from audit.core.game import Inclusion
+from audit.core.results import Check, MechanismResult, Metric, Status, Trajectory
+from audit.experiment.games.hypothesis import StatedClaims
+from audit.experiment.line.game import GameOutcome
+
+SPLIT_REASON = "membership was decided by a data split, not by recorded coins, so no epsilon can be proven or refuted"
+SEVERITY = (Outcome.CONSISTENT, Outcome.OUT_OF_REACH, Outcome.INVALID, Outcome.VIOLATED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Training:
+    """What is known of one training besides its games.
+
+    Attributes:
+        mechanism: what is claimed to have been run; None where nobody says.
+        trajectories: what accountants charge over the steps.
+        checks: rows of the assumptions table that no game decides.
+        doubt: why no figure of its games can be believed, "" where they can.
+        counted: whether its models are its own; those that another party's row counts are not counted again.
+        shared: name of the training that several parties look at; "" where there is one.
+    """
+
+    name: str
+    mechanism: Event | None
+    stated_claims: StatedClaims
+    trajectories: tuple[Trajectory, ...] = ()
+    utility: tuple[Metric, ...] = ()
+    checks: tuple[Check, ...] = ()
+    doubt: str = ""
+    counted: bool = True
+    shared: str = ""
+
+
+def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResult:
+    """Bounds of all games held against each claim, with everything else that is known of the training."""
+    bounds = [bound for game in games for bound in game.bounds]
+    evidence_valid = not training.doubt and all(control.passed for game in games for control in game.result.controls)
+    checks = _merge([*(check for game in games for check in game.checks), *training.checks])
+    execution_valid = all(check.status is not Status.FAILED for check in checks)
+    inside = not outside_families(checks)
+    verdicts = tuple(
+        judge(claim, bounds, evidence_valid=evidence_valid, execution_valid=execution_valid, inside=inside)
+        for claim in training.stated_claims.claims
+    )
+    by_coins = any(game.result.game.inclusion is Inclusion.COINS for game in games)
+    reason = training.doubt or ("" if by_coins else SPLIT_REASON)
+    verdicts = tuple(replace(verdict, reason=reason) for verdict in verdicts) if reason else verdicts
+    return MechanismResult(
+        name=training.name,
+        mechanism=training.mechanism,
+        claims=training.stated_claims.claims,
+        trajectories=training.trajectories,
+        bound_trajectories=tuple(curve for game in games for family, curve in game.trajectories if inside or family is None),
+        games=tuple(game.result if inside else game.result.for_any_mechanism() for game in games),
+        verdicts=verdicts,
+        outcome=_outcome(training, games, verdicts),
+        utility=training.utility,
+        checks=checks,
+        models=sum(game.result.models for game in games) if training.counted else 0,
+        limit=training.stated_claims.limit,
+        training=training.shared,
+    )
+
+
+def _outcome(training: Training, games: Sequence[GameOutcome], verdicts: Sequence[Verdict]) -> Outcome | None:
+    """Return the outcome of the verdicts, unless nothing can be believed or, without a claim, no attack could be played."""
+    if training.doubt:
+        return Outcome.INVALID
+    if not any(game.result.attacks for game in games):
+        return Outcome.OUT_OF_REACH
+    return of_mechanism(verdicts)
+
+
+def _merge(checks: Sequence[Check]) -> tuple[Check, ...]:
+    """One row per check over all games: the first failed one, else the first."""
+    rows: dict[str, Check] = {}
+    for check in checks:
+        if check.code not in rows or (check.status is Status.FAILED and rows[check.code].status is not Status.FAILED):
+            rows[check.code] = check
+    return tuple(rows.values())
+
+
+def judge(
+    claim: Claim, bounds: Sequence[LowerBound], *, evidence_valid: bool, execution_valid: bool = True, inside: bool = True
+) -> Verdict:
+    """The verdict on one claim.
+
+    Args:
+        claim: with the same delta and adjacency as the bounds.
+        bounds: all bounds of the games that were played on this mechanism.
+        evidence_valid: every negative control passed.
+        execution_valid: no check of what was run against what was accounted for has failed.
+        inside: nor has one that shows the run to lie outside of the families of trade-off curves (`outside_families`). Where it
+            does, bounds inside a family decide nothing and their epsilon is not stated: it would not be the run's.
+
+    Returns:
+        VIOLATED where an admissible bound lies above the claim; INVALID where the control failed, or where
+        nothing was refuted but the run was not the accounted one; OUT_OF_REACH where no admissible bound
+        could have exceeded the claim; else CONSISTENT.
+    """
+    able = [bound for bound in bounds if claim.can_be_refuted_by(bound)]
+    admissible = [bound for bound in able if inside or bound.family is None]
+    best = _deciding(claim, admissible)
+    reach = max((bound.ceiling for bound in admissible), default=0.0)
+    if not evidence_valid:
+        return Verdict(
+            claim=claim, outcome=Outcome.INVALID, bound=best, reason="the negative control found more than chance allows"
+        )
+    if best is not None and best.epsilon > claim.epsilon:
+        return Verdict(claim=claim, outcome=Outcome.VIOLATED, bound=best, reason=_above(claim, best))
+    if not execution_valid:
+        reason = "what was run is not what was accounted for"
+        curves = sorted({_curve(bound.family) for bound in able if bound.family and bound.epsilon > claim.epsilon})
+        if curves:
+            reason += f"; its scores do not fit {' or '.join(curves)} either, which says nothing of the claimed epsilon"
+        return Verdict(claim=claim, outcome=Outcome.INVALID, bound=best, reason=reason)
+    if reach <= claim.epsilon:
+        reason = f"even perfect scores would have proved at most {_down(reach)}, so this audit could not have refuted the claim"
+        return Verdict(claim=claim, outcome=Outcome.OUT_OF_REACH, bound=best, reason=reason)
+    reason = f"no bound lies above the claim; perfect scores would have proved up to {_down(reach)}"
+    return Verdict(claim=claim, outcome=Outcome.CONSISTENT, bound=best, reason=reason)
+
+
+def outside_families(checks: Sequence[Check]) -> bool:
+    """True if a failed check shows that no member of a family is what was run; noise of another size is another member's."""
+    return any(check.status is Status.FAILED and check.code != "noise" for check in checks)
+
+
+def _deciding(claim: Claim, bounds: Sequence[LowerBound]) -> LowerBound | None:
+    """The bound to judge by: one for any mechanism where it refutes the claim, else the largest."""
+    free = [bound for bound in bounds if bound.family is None and bound.epsilon > claim.epsilon]
+    return max(free or bounds, key=lambda bound: bound.epsilon, default=None)
+
+
+def of_mechanism(verdicts: Sequence[Verdict]) -> Outcome | None:
+    """The outcome for a mechanism: any refuted or invalid claim decides, else the tightest claim; None without claims."""
+    outcomes = {verdict.outcome for verdict in verdicts}
+    for decisive in (Outcome.VIOLATED, Outcome.INVALID):
+        if decisive in outcomes:
+            return decisive
+    tightest = min(verdicts, key=lambda verdict: verdict.claim.epsilon, default=None)
+    return None if tightest is None else tightest.outcome
+
+
+def worst(outcomes: Sequence[Outcome | None]) -> Outcome | None:
+    """The outcome of a whole report: the gravest of its mechanisms'; None where nothing was claimed.
+
+    >>> worst([Outcome.CONSISTENT, None, Outcome.OUT_OF_REACH])
+    <Outcome.OUT_OF_REACH: 'out_of_reach'>
+    """
+    outcomes_stated = [outcome for outcome in outcomes if outcome is not None]
+    return max(outcomes_stated, key=SEVERITY.index, default=None)
+
+
+def exit_code(outcome: Outcome | None, policy_holds: bool) -> int:
+    """Return what the command answers: 1 for a finding, 3 where nothing could be tested, else 0."""
+    if not policy_holds:
+        return 1
+    return 0 if outcome is None else outcome.exit_code
+
+
+def _above(claim: Claim, bound: LowerBound) -> str:
+    """Return what a bound above the claim shows; inside a family that is the claimed curve refuted, not an epsilon proved."""
+    if bound.family is None:
+        return (
+            f"{bound.estimator} proves epsilon of at least {_down(bound.epsilon)} at confidence {bound.confidence:.6g}, "
+            f"above the claimed {claim.epsilon:.4g}"
+        )
+    return (
+        f"{bound.estimator} refutes {_curve(bound.family)} at confidence {bound.confidence:.6g}{_parameter(bound)}; inside the "
+        f"family '{bound.family}', and only there, that is an epsilon of at least {_down(bound.epsilon)}, above the claimed "
+        f"{claim.epsilon:.4g}"
+    )
+
+
+def _curve(family: str) -> str:
+    names = {"gdp": "the claimed curve of Gaussian DP", "dp_sgd": "the claimed curve of DP-SGD"}
+    return names.get(family, f"the claimed curve of the family '{family}'")
+
+
+def _parameter(bound: LowerBound) -> str:
+    if bound.parameter is None:
+        return ""
+    if bound.family == "gdp":
+        return f": mu at least {_down(bound.parameter)}"
+    return f": effective noise multiplier at most {math.ceil(bound.parameter * 1000) / 1000:.3f}"
+
+
+def _down(value: float) -> str:
+    return "unbounded" if math.isinf(value) else f"{math.floor(value * 100) / 100:.2f}"

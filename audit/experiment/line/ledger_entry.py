@@ -1,0 +1,52 @@
+"""What an audit has to do with a budget ledger: refused before the training what could not be recorded after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from audit.accounting import ledger, ledger_database
+from audit.accounting.ledger import Release
+from audit.accounting.ledger_database import Place
+from audit.core.errors import ConfigError
+from audit.core.results import AuditReport
+from audit.experiment.games.spec import AuditDesign
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """What an audit has to do with a ledger: shown where there is a `file`, recorded in it where `training` is named too."""
+
+    file: Place | None = None
+    training: str | None = None
+
+    def check(self, design: AuditDesign) -> None:
+        """Refuses, before anything is trained, what could not be recorded afterwards.
+
+        Raises:
+            ConfigError: a training without a ledger, or one that the audit does not have.
+            BudgetExceeded: its release would cost more than what is left.
+        """
+        if self.training is not None and self.file is None:
+            raise ConfigError("--record names a training but there is no --ledger to record it in")
+        if self.file is None:
+            return
+        book = ledger_database.load(self.file)
+        if self.training is not None:
+            book.record(book.ask(), self._release(design, ""))
+
+    def settled(self, report: AuditReport, design: AuditDesign) -> AuditReport:
+        """The report with the ledger in it, after the release was recorded where that was asked for."""
+        if self.file is None:
+            return report
+        if self.training is None:
+            book = ledger_database.load(self.file)
+        else:
+            release = self._release(design, f"recorded by the audit {report.id}", report.created)
+            book = ledger_database.record(self.file, release, unless_present=True)
+        return replace(report, ledger=ledger.summary(book))
+
+    def _release(self, design: AuditDesign, note: str, date: str = "") -> Release:
+        events = {recipe.name: recipe.mechanism for recipe in design.recipes}
+        if self.training not in events:
+            raise ConfigError(f"--record is '{self.training}'; the trainings of this audit are {', '.join(events)}")
+        return Release(name=self.training, event=events[self.training], when=date, note=note)

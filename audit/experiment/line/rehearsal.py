@@ -1,0 +1,157 @@
+"""A game played once on untrained models, so that an attack that could not score it is known before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from audit.core import event_reading
+from audit.core.access import ROUNDS
+from audit.core.coins import of_models
+from audit.core.data import Array, Canaries, Dataset
+from audit.core.errors import ConfigError, ObservationError
+from audit.experiment.games.attack import score
+from audit.experiment.games.insertion import Insertion
+from audit.experiment.games.observed import GameModels, Observations
+from audit.experiment.games.orders import checkpoints
+from audit.experiment.games.spec import PlannedAttack
+from audit.experiment.line.untrained import MODELS, RECORDS, SEED, RepeatingModels, untrained_models
+
+SCORE_RECORDS, QUERY_RECORDS = 2000, 32  # canaries that are scored at most; fewer where each takes many queries
+REFERENCES = 256  # at most, unless an attack needs more: the coins of so many leave none out
+NUMBERS = 1 << 26  # of all signals together, about
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rehearsal:
+    """What an adversary would see of untrained models.
+
+    Attributes:
+        insertion: of the game that is rehearsed.
+        signals: by key, `(1 + references, m, ...)`, the target first.
+        canaries: the `m` of them that are scored: all of the game, or some of very many.
+        rows: their numbers among all of the game.
+        references: how many of the game's take part, the first ones.
+    """
+
+    insertion: Insertion
+    signals: Mapping[str, Array]
+    canaries: Canaries
+    rows: Array
+    references: int
+
+    def failure(self, planned_attack: PlannedAttack, included: Array) -> str:
+        """Return why an attack cannot score the canaries with these coins of references `(references, m)`; "" where it can."""
+        coins = np.concatenate([np.zeros((1, included.shape[1]), dtype=bool), included])
+        planting = replace(self.insertion.planting, canaries=self.canaries, included=coins, runs=1)
+        play = replace(self.insertion.play, runs=1)
+        records = self.canaries.records
+        models = GameModels(
+            insertion=replace(self.insertion, play=play, planting=planting, seed=SEED),
+            observed=Observations(signals=self.signals, diverged=np.zeros(len(coins), dtype=bool)),
+            labels=None if records is None or self.insertion.play.by_losses else records.labels,
+        )
+        try:
+            score(models, planned_attack)
+        except ObservationError as error:
+            return str(error)
+        return ""
+
+
+def playable(insertions: Sequence[Insertion], dataset: Dataset, device: str) -> list[Insertion]:
+    """The games with the attacks that can score them; one that cannot be played is refused before any is trained for."""
+    games, recipe, models = [], None, None
+    for insertion in insertions:
+        if models is None or insertion.recipe is not recipe:  # the games of a recipe lie side by side and share its models
+            recipe, models = insertion.training, untrained_models(insertion.training, dataset, device)
+        games.append(_playable(insertion, models))
+    return games
+
+
+def _playable(insertion: Insertion, models: Any) -> Insertion:
+    """The game with the attacks that can score it, and why each other was left out, decided by the references' coins alone.
+
+    Args:
+        insertion: the game.
+        models: made by `untrained_models`.
+
+    Raises:
+        ConfigError: an attack could not score the game with balanced coins either, or none can with those that were drawn.
+    """
+    play, planting = insertion.play, insertion.planting
+    rehearsal = rehearse(insertion, event_reading.steps(insertion.training.run_event), models)
+    coins = planting.included[play.runs : play.runs + rehearsal.references, rehearsal.rows]
+    balance = np.add.outer(np.arange(coins.shape[0]), np.arange(coins.shape[1])) % 2 == 1
+    left_out = {}
+    for attack in play.attacks:
+        failure = rehearsal.failure(attack, coins)
+        if failure and rehearsal.failure(attack, balance):
+            raise ConfigError(
+                f"games.{play.name}: scorer '{attack.name}' cannot score canaries '{planting.canaries.kind}' with access "
+                f"'{play.access.name}': {failure}"
+            )
+        if failure:
+            left_out[attack.name] = failure
+    if len(left_out) == len(play.attacks):
+        reasons = "; ".join(f"'{name}': {failure}" for name, failure in left_out.items())
+        raise ConfigError(f"games.{play.name}: with the coins of this seed none of its scorers can be played: {reasons}")
+    return insertion.without(left_out)
+
+
+def rehearse(insertion: Insertion, steps: int, models: Any) -> Rehearsal:
+    """Return what the signals of a few untrained models look like, for as many models as the game trains.
+
+    Raises:
+        ConfigError: the model does not fit the data.
+    """
+    play, planting = insertion.play, insertion.planting
+    signals = play.signals(play.trained_for.released, set())
+    references = min(play.references, max(REFERENCES, *(attack.attack.needs.references for attack in play.attacks)))
+    numbers = sum(signal.size(models.classes, steps) for signal in signals) * (1 + references)
+    limit = min(SCORE_RECORDS, max(RECORDS, NUMBERS // max(numbers, 1)))
+    limit = QUERY_RECORDS if any(signal.source == "label_queries" for signal in signals) else limit
+    rows = _decisive(of_models(planting.included, slice(play.runs, None)), len(planting.canaries), limit)
+    canaries = _rows_of(planting.canaries, rows)
+    sources = {"steps", *ROUNDS} if canaries.are_gradients else ROUNDS if insertion.training.training else set()
+    sources = sources & play.trained_for.released
+    silent = np.zeros((MODELS, len(canaries), steps if sources else 0), dtype=np.float32)
+    try:
+        values_by_signal = RepeatingModels(
+            ensemble=models,
+            products=dict.fromkeys(sources, silent),
+            looks=len(checkpoints(play, canaries, steps)),
+        ).read(signals, canaries)
+    except ObservationError as error:
+        raise ConfigError(f"games.{play.name}: {error}") from error
+    rows_of = np.concatenate([[0], 1 + np.arange(references) % (MODELS - 1)])
+    return Rehearsal(
+        insertion=insertion,
+        signals={name: value[rows_of] for name, value in values_by_signal.items()},
+        canaries=canaries,
+        rows=rows,
+        references=references,
+    )
+
+
+def _decisive(included: Any, count: int, limit: int) -> Array:
+    """Numbers of at most `limit` canaries: those that most and fewest references trained on, and the first ones."""
+    members = included.sum(axis=0) if len(included) else np.zeros(count)
+    order = [int(members.argmax()), int(members.argmin()), *range(count)]
+    return np.array(sorted(list(dict.fromkeys(order))[:limit]))
+
+
+def _rows_of(canaries: Canaries, rows: Array) -> Canaries:
+    forms: dict[str, Any] = {
+        name: None if form is None else form[rows]
+        for name in ("coordinates", "directions", "identifiers")
+        for form in [getattr(canaries, name)]
+    }
+    records = None if canaries.records is None else canaries.records.take(rows)
+    queries = canaries.queries
+    if queries is not None:
+        queries = queries.take(np.arange(len(queries)).reshape(len(canaries), -1)[rows].ravel())
+    bare: dict[str, Any] = {"copies": 1, "secrets": None, "planted": None, "companions": None}
+    return replace(canaries, records=records, queries=queries, **bare, **forms)

@@ -1,0 +1,270 @@
+"""From results to the report: coverage, policy gates, notes, data and provenance."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from audit import plugins
+from audit.bounds.budget import Budget
+from audit.core.access import Access
+from audit.core.data import Dataset
+from audit.core.event_reading import noisy_steps
+from audit.core.game_results import GameResult
+from audit.core.protocols import AttackClass, Gate
+from audit.core.provenance import DataSummary, Engagement, Provenance
+from audit.core.results import SCHEMA, AuditReport, Check, Coverage, GateResult, MechanismResult, Status
+from audit.experiment.line import judge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """What a report says besides its results.
+
+    Attributes:
+        kind: "run", "model" or "scores".
+        budget: the error that its bounds share.
+        config: canonical text of the resolved config.
+        gates: policy gates by name.
+        classes: of attack, by third parties, listed after our own.
+        unaccounted: what touched the data outside the claim, in the owner's words.
+        remarks: of those who looked at the input, for the cover.
+        settings: the settings that somebody gave, by path; `config_lines`: where the file gives each path.
+        engagement: what the owner declares of the audit itself.
+    """
+
+    kind: str
+    title: str
+    created: str
+    budget: Budget
+    data: DataSummary | None
+    model: str
+    config: str
+    provenance: Provenance
+    origins: tuple[tuple[str, str], ...] = ()
+    gates: Mapping[str, Gate] = field(default_factory=dict)
+    unaccounted: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    classes: tuple[AttackClass, ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+    config_lines: tuple[tuple[str, int], ...] = ()
+    engagement: Engagement | None = None
+
+
+def report(results: Sequence[MechanismResult], frame: Frame) -> AuditReport:
+    """The finished report."""
+    complete = tuple(replace(result, checks=(*result.checks, *declarations(result, frame))) for result in results)
+    return AuditReport(
+        schema=SCHEMA,
+        id=f"PA-{frame.provenance.config_sha256[:8].upper()}",
+        kind=frame.kind,
+        title=frame.title,
+        created=frame.created,
+        delta=frame.budget.delta,
+        confidence=frame.budget.confidence,
+        comparisons=max(frame.budget.comparisons, 1),
+        data=frame.data,
+        model=frame.model,
+        mechanisms=complete,
+        outcome=judge.worst([result.outcome for result in complete]),
+        notes=(*frame.remarks, *notes(complete, frame)),
+        coverage=coverage(complete, (*attack_classes(), *frame.classes)),
+        policy=gates(complete, frame.gates),
+        config=frame.config,
+        origins=frame.origins,
+        provenance=frame.provenance,
+        engagement=frame.engagement,
+        settings=frame.settings,
+        config_lines=frame.config_lines,
+    )
+
+
+def data_summary(dataset: Dataset) -> DataSummary:
+    """Return what was read, in one row."""
+    shape = dataset.train.inputs.shape[1:]
+    return DataSummary(
+        name=dataset.name,
+        source=dataset.source,
+        sha256=dataset.sha256,
+        train=len(dataset.train),
+        pool=len(dataset.pool),
+        test=len(dataset.test),
+        classes=dataset.classes,
+        features=" x ".join(str(size) for size in shape),
+    )
+
+
+def model_name(model: Mapping[str, object], parameters: int) -> str:
+    """The model in words, with its number of parameters."""
+    spec = dict(model)
+    name = str(spec.pop("kind", spec.pop("factory", "model")))
+    rest = ", ".join(f"{key} {_in_words(value)}" for key, value in sorted(spec.items()))
+    return f"{name}{f' ({rest})' if rest else ''}, {parameters:,} parameters"
+
+
+def _in_words(value: object) -> str:
+    """A value of the configuration; options of a model by name, without the brackets of Python."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    return ", ".join(f"{key} {_in_words(option)}" for key, option in sorted(value.items())) or "none"
+
+
+def declarations(result: MechanismResult, frame: Frame) -> tuple[Check, ...]:
+    """Rows of the assumptions table that no measurement of this run decides."""
+    if not result.claims or result.mechanism is None:
+        return ()
+    claim = min(result.claims, key=lambda claim: claim.epsilon)
+    adjacencies = {game.game.adjacency for game in result.games}
+    agrees = adjacencies == {claim.adjacency}
+    rows = [
+        Check(code="unit", item="Unit of privacy", value=f"one training {claim.unit}", status=Status.DECLARED),
+        Check(
+            code="adjacency",
+            item="Neighbouring data sets",
+            value=f"{claim.adjacency.value.replace('_', ' or ' if claim.adjacency.value == 'add_remove' else ' ')} one "
+            f"{'record' if claim.unit == 'example' else claim.unit}",
+            status=Status.CHECKED if agrees else Status.FAILED,
+        ),
+        _compare_accountants(result),
+        Check(code="release", item="What is released", value=_release_text(result), status=Status.DECLARED),
+        Check(code="floating-point", item="Floating-point noise", value="attacks on it are not covered", status=Status.GAP),
+    ]
+    if frame.unaccounted:
+        rows += [
+            Check(code=f"unaccounted-{index}", item="Outside the claim", value=text, status=Status.GAP)
+            for index, text in enumerate(frame.unaccounted, start=1)
+        ]
+    else:
+        value = "none was declared in the config"
+        rows.append(Check(code="unaccounted", item="Use of the data outside the claim", value=value, status=Status.DECLARED))
+    return tuple(rows)
+
+
+def _compare_accountants(result: MechanismResult) -> Check:
+    computed_claims = [claim for claim in result.claims if not claim.is_declared]
+    if len(computed_claims) < 2:
+        return Check(
+            code="accountants", item="Second accountant", value="none; the claim stands on one figure", status=Status.GAP
+        )
+    low, high = min(c.epsilon for c in computed_claims), max(c.epsilon for c in computed_claims)
+    value = f"{len(computed_claims)} accountants state {low:.3g} to {high:.3g}"
+    return Check(code="accountants", item="Accountants compared", value=value, status=Status.CHECKED)
+
+
+def _release_text(result: MechanismResult) -> str:
+    accesses = {game.game.access for game in result.games}
+    if not accesses:
+        return "nothing that a game of this report is about"
+    largest = max(accesses, key=lambda access: (len(access.released), access.name))
+    strongest = " (the strongest release that the claim covers)" if largest == Access.ALL_STEPS else ""
+    return largest.sees.removeprefix("the ") + strongest
+
+
+def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
+    """Remarks for the cover that a reader of the verdict must not miss."""
+    lines = [f"Outside the claim: {text}." for text in frame.unaccounted]
+    for result in results:
+        lines += _inversions(result)
+        for check in result.checks:
+            if check.status is Status.FAILED and result.mechanism is not None:
+                lines.append(f"{result.name}: {check.item.lower()} failed the check ({check.value}).")
+            if check.code.startswith("left-out-"):
+                lines.append(f"{result.name}, {check.value}.")
+        lines += [note for game in result.games for note in (*_stopping_note(result.name, game), *_weak(result.name, game))]
+        family_bound = _family_above(result)
+        if family_bound is not None:
+            lines.append(family_bound)
+        noisy = None if result.mechanism is None else noisy_steps(result.mechanism)
+        if noisy is not None and noisy.noise_multiplier == 0:
+            lines.append(f"{result.name} adds no noise: it has no guarantee at any epsilon.")
+    return tuple(lines)
+
+
+def _inversions(result: MechanismResult) -> list[str]:
+    """A remark where scores that somebody brought point the wrong way."""
+    if result.mechanism is not None:
+        return []
+    first = [game.attacks[0] for game in result.games if game.attacks and game.attacks[0].auc_upper < 0.5]
+    return [
+        f"Members score lower than nonmembers (AUC {attack.auc:.3f}): higher must mean more likely a member. "
+        "If these are losses or p-values, give their negatives."
+        for attack in first
+    ]
+
+
+def _stopping_note(mechanism: str, game: GameResult) -> list[str]:
+    """A remark where training ended at a proof, before all planned runs."""
+    stopping = game.watched
+    if stopping is None or stopping.proved is None:
+        return []
+    return [
+        f"{mechanism}, game {game.name}: a claim was refuted after {stopping.proved} runs; {stopping.used} of at most "
+        f"{stopping.planned} were trained."
+    ]
+
+
+def _weak(mechanism: str, game: GameResult) -> list[str]:
+    """A remark where references do not resemble the target, so that weak scores are no comfort."""
+    fidelity = None if game.evaluation is None else game.evaluation.fidelity
+    if fidelity is None or fidelity.matches:
+        return []
+    return [f"{mechanism}, game {game.name}: the attack is weak, because {fidelity.sentence.split(';')[0]}."]
+
+
+def _family_above(result: MechanismResult) -> str | None:
+    """A remark where a bound inside a family that the claim does not assert lies above the claim."""
+    claim = min(result.claims, key=lambda claim: claim.epsilon, default=None)
+    if claim is None or math.isinf(claim.epsilon):
+        return None
+    over = [bound for bound in result.bounds if not claim.can_be_refuted_by(bound) and bound.epsilon > claim.epsilon]
+    if not over:
+        return None
+    bound = max(over, key=lambda bound: bound.epsilon)
+    return (
+        f"{result.name}: inside the family '{bound.family}' the scores prove {bound.epsilon:.2f}, above the claimed "
+        f"{claim.epsilon:.2f}; the claim does not assert that family, so this alone refutes nothing."
+    )
+
+
+def coverage(results: Sequence[MechanismResult], classes: Sequence[AttackClass]) -> tuple[Coverage, ...]:
+    """Return which classes of attack were run. What was not run is listed, not left out."""
+    games = [(result.training or result.name, game) for result in results for game in result.games]
+    rows = []
+    for attack_class in classes:
+        own = [(training, game) for training, game in games if attack_class.covers(game)]
+        text, status = (_runs_of(own), "run") if own else attack_class.absent
+        rows.append(Coverage(attack_class=attack_class.attack_class, done=text, status=status))
+    return tuple(rows)
+
+
+@functools.lru_cache(maxsize=1)
+def attack_classes() -> tuple[AttackClass, ...]:
+    """Return the classes of attack of `audit/experiment/coverage`, in the order of the report."""
+    return tuple(own() for own in plugins.in_order(plugins.FOLDERS["coverage"]).values())
+
+
+def _runs_of(games: Sequence[tuple[str, GameResult]]) -> str:
+    """Return what games were played on; parties that look at one training have its canaries and runs in common."""
+    names = sorted({attack.scorer for _, game in games for attack in game.attacks})
+    trainings = {(training, game.name): game.game for training, game in games}.values()
+    canaries = sum(game.canaries * game.runs for game in trainings)
+    runs = sum(game.runs for game in trainings)
+    noun = "canaries" if all(game.choices == 1 for game in trainings) else "secrets"
+    return f"{canaries:,} {noun} over {runs} training {'run' if runs == 1 else 'runs'}, scorers {', '.join(names)}"
+
+
+def gates(results: Sequence[MechanismResult], gates_by_name: Mapping[str, Gate]) -> tuple[GateResult, ...]:
+    """Return each policy gate with what was found; over the mechanisms that claim something, else over all."""
+    judged_results = [result for result in results if result.claims] or list(results)
+    figures = {name: gate.found(judged_results) for name, gate in gates_by_name.items()}
+    return tuple(
+        GateResult(gate=name, limit=gate.limit, found=figures[name], met=gate.met(figures[name]))
+        for name, gate in gates_by_name.items()
+    )
+
+
+def code(audit_report: AuditReport) -> int:
+    """The exit code of a report."""
+    return judge.exit_code(audit_report.outcome, all(gate.met for gate in audit_report.policy))

@@ -1,0 +1,98 @@
+"""Running the jobs of a game, in any order and on any executor, until they are enough; a finished job is never run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from audit.core import stages
+from audit.core.data import Canaries, Dataset
+from audit.core.training import Watcher
+from audit.execution.store import Store
+from audit.experiment.games.job import Order, fit_and_observe
+from audit.experiment.games.spec import Execution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Resources:
+    """What every training of an audit shares: the data, where jobs run and are kept, and who hears of progress."""
+
+    dataset: Dataset
+    execution: Execution
+    store: Store
+    watcher: Watcher = field(default_factory=Watcher)
+
+
+def train(orders: Sequence[Order], canaries: Canaries, resources: Resources, is_enough: Callable[[int], bool]) -> int:
+    """Return how many of the jobs count, from the first: all, or as many as were enough.
+
+    Jobs that the store holds are not run again, others are stored as they finish. `is_enough` is asked in the order of jobs,
+    so where it ends does not depend on which finished first, or in which process: a job that finished ahead of its turn
+    waits, and one behind the end does not count even if it was trained.
+
+    Args:
+        orders: the jobs in their order.
+        canaries: that all of them are about.
+        is_enough: whether the first so many jobs, all of them stored, are enough.
+    """
+    store, executor = resources.store, resources.execution.executor
+    lacking = {order.key for order in orders if not store.intact(order.key)}
+    missing = [order for order in orders if order.key in lacking]
+    stored_orders = [order for order in orders if order.key not in lacking]
+    if stored_orders:
+        models = sum(order.models for order in orders)
+        stages.LOG.info("%d of %d models are there already", sum(order.models for order in stored_orders), models)
+        resources.watcher.skip(_model_steps(stored_orders))
+    ledger = _Steps(total=_model_steps(missing), watcher=resources.watcher)
+    queue = _InOrder(keys=[order.key for order in orders], lacking=lacking, is_enough=is_enough)
+    if queue.advance():
+        ledger.close()
+        return queue.count
+    with closing(executor.map(fit_and_observe, (resources.dataset, canaries), missing, ledger)) as results:
+        for index, value in results:
+            store.put(missing[index].key, value)
+            lacking.discard(missing[index].key)
+            if queue.advance():
+                break
+    ledger.close()
+    return queue.count
+
+
+def _model_steps(orders: Sequence[Order]) -> int:
+    return sum(order.models * order.steps for order in orders)
+
+
+@dataclass(slots=True, kw_only=True)
+class _InOrder:
+    """Asks for each job in its turn, as soon as it and all before it are there, whether that is enough."""
+
+    keys: Sequence[str]
+    lacking: set[str]
+    is_enough: Callable[[int], bool]
+    count: int = 0
+
+    def advance(self) -> bool:
+        """True if the jobs that count are known."""
+        while self.count < len(self.keys) and self.keys[self.count] not in self.lacking:
+            self.count += 1
+            if self.is_enough(self.count):
+                return True
+        return self.count == len(self.keys)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Steps:
+    """Passes progress on and says at the end what was not needed."""
+
+    total: int
+    watcher: Watcher
+    reported_steps: int = 0
+
+    def __call__(self, steps: int) -> None:
+        self.reported_steps += steps
+        self.watcher.advance(steps)
+
+    def close(self) -> None:
+        if self.reported_steps < self.total:
+            self.watcher.skip(self.total - self.reported_steps)

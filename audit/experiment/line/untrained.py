@@ -1,0 +1,176 @@
+"""A few models before any training, which answer for the many that a game will train."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from audit.core.access import Access
+from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.errors import ObservationError
+from audit.core.models import Representations, Signal
+from audit.core.protocols import ModelMaker
+from audit.core.seeds import Seed
+from audit.core.training import Executed, TrainedModels, TrainingJob
+from audit.experiment.games.spec import Recipe
+
+MODELS = 3  # a target and two references that differ; further references repeat these two
+RECORDS = 32  # that the models are really asked about; what they say of these is repeated for all others
+SEED = Seed(0).child("rehearsal")
+_TEST_RECORDS = 4
+
+
+def untrained_models(recipe: Recipe, dataset: Dataset, device: str) -> Any:
+    """`MODELS` models as they are initialised, for all games of a recipe: an `Ensemble`, or what a `ModelMaker` makes."""
+    from audit.engine.read.subject import Ensemble
+    from audit.models.build import initialise_model
+
+    seeds = tuple(SEED.child("model", number) for number in range(MODELS))
+    empty = np.zeros(0, dtype=np.int64)
+    job = TrainingJob(
+        dataset=replace(dataset, test=dataset.test.take(np.arange(min(len(dataset.test), _TEST_RECORDS)))),
+        canaries=Canaries(kind="none", description="none", coordinates=empty),
+        included=np.zeros((MODELS, 0), dtype=bool),
+        seeds=seeds,
+        mechanism=recipe.run_event,
+        model=recipe.model,
+        optimizer=recipe.optimizer,
+        loss=recipe.loss,
+        access=Access.FINAL_WEIGHTS,
+        device=device,
+    )
+    if isinstance(recipe.trainer, ModelMaker):
+        return recipe.trainer.untrained(job)
+    states = [
+        initialise_model(recipe.model, dataset.train.inputs.shape[1:], dataset.outputs, seed).state_dict() for seed in seeds
+    ]
+    weights = {name: np.stack([state[name].detach().cpu().numpy() for state in states]) for name in states[0]}
+    return Ensemble(job, TrainedModels(weights=weights, initial=weights, executed=_executed()))
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatingModels:
+    """Models that look at `RECORDS` records at most, however many they are asked about, and repeat what these show.
+
+    Attributes:
+        products: `(N, m, steps)` of what is recorded of canaries in each step or round, by what releases it.
+        looks: checkpoints that a trainer would have kept.
+    """
+
+    ensemble: Any
+    products: Mapping[str, Array]
+    looks: int
+
+    def __len__(self) -> int:
+        return len(self.ensemble)
+
+    def read(self, signals: Collection[Signal], canaries: Canaries) -> dict[str, Array]:
+        """Signals of the canaries by their keys, without those that the models lack."""
+        values = {signal.key: signal.read(self, canaries) for signal in signals}
+        return {key: value for key, value in values.items() if value is not None}
+
+    def outputs(self, inputs: Array) -> Array:
+        """`(N, n, classes)`."""
+        return _repeated(self.ensemble.outputs(inputs[:RECORDS]), inputs)
+
+    def own_losses(self, records: Records) -> Array | None:
+        """`(N, n)`."""
+        values = self.ensemble.own_losses(_first(records))
+        return None if values is None else _repeated(values, records.inputs)
+
+    def token_moments(self, inputs: Array) -> Array:
+        """`(N, n, T, 2)`."""
+        return _repeated(self.ensemble.token_moments(inputs[:RECORDS]), inputs)
+
+    def continuations(self, inputs: Array, starts: Array) -> Array:
+        """`(N, n, T)`."""
+        return _repeated(self.ensemble.continuations(inputs[:RECORDS], starts[:RECORDS]), inputs)
+
+    def beams(self, inputs: Array, starts: Array, width: int) -> Array:
+        """`(N, n, width, T)`."""
+        return _repeated(self.ensemble.beams(inputs[:RECORDS], starts[:RECORDS], width), inputs)
+
+    def initial(self) -> RepeatingModels:
+        """The models that a training begins from."""
+        return replace(self, ensemble=self.ensemble.initial())
+
+    def alone(self, model: int) -> RepeatingModels:
+        """One of them."""
+        return replace(self, ensemble=self.ensemble.alone(model))
+
+    def checkpoints(self) -> list[RepeatingModels]:
+        """The same at every checkpoint."""
+        return [self] * self.looks
+
+    def gradient_norms(self, records: Records) -> Array:
+        """`(N, n)`."""
+        return _repeated(self.ensemble.gradient_norms(_first(records)), records.inputs)
+
+    def representations(self, records: Records) -> Representations | None:
+        """Return what the last linear layer makes of the records."""
+        inside = self.ensemble.representations(_first(records))
+        if inside is None:
+            return None
+        rows = _repeat(len(records))
+        return Representations(
+            hidden=inside.hidden[:, rows],
+            class_distances=inside.class_distances[:, rows],
+            last_gradient_norms=inside.last_gradient_norms[:, rows],
+        )
+
+    def step_products(self) -> Array | None:
+        """`(N, m, steps)`, all zero."""
+        return self.products.get("steps")
+
+    def round_products(self, source: str) -> Array:
+        """`(N, m, rounds)`, all zero.
+
+        Raises:
+            ObservationError: the training has no rounds that parties see.
+        """
+        if source not in self.products:
+            raise ObservationError(
+                f"the {source} of each round are recorded by trainer 'federated' alone, of canary clients or, with unit: "
+                "example in its mechanism, of records"
+            )
+        return self.products[source]
+
+    def round_loss_drops(self, source: str) -> Array:
+        """`(N, m, rounds)`, all zero."""
+        return self.round_products(source)
+
+    def weight_products(self, canaries: Canaries) -> Array | None:
+        """`(N, m)`, all zero."""
+        products: Array | None = self.ensemble.weight_products(canaries)
+        return products
+
+
+def _first(records: Records) -> Records:
+    return records.take(np.arange(min(len(records), RECORDS)))
+
+
+def _repeated(values: Array, records: Array) -> Array:
+    """Values of the first records, repeated for all of them."""
+    return values[:, _repeat(len(records))]
+
+
+def _repeat(count: int) -> Array:
+    return np.arange(count) % RECORDS
+
+
+def _executed() -> Executed:
+    """Return the record of a training in which nothing was executed and nothing measured."""
+    unknown = np.full(MODELS, np.nan)
+    return Executed(
+        steps=0,
+        batch_sizes=np.zeros((MODELS, 0), dtype=np.int64),
+        population=np.zeros(MODELS, dtype=np.int64),
+        noise_multiplier=unknown,
+        noise_draws=0,
+        largest_norm=unknown,
+        skipped=np.zeros(MODELS, dtype=np.int64),
+        measured=False,
+    )

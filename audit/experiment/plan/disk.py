@@ -1,0 +1,25 @@
+"""How much a run folder will hold, before anything is trained."""
+
+from __future__ import annotations
+
+from attacks.signals.logits import Logits
+from audit.core import event_reading
+from audit.experiment.games.spec import AuditDesign, Material
+
+# bytes of each model and record, beside the signals of all models but one
+_SCRATCH = 8 + 1  # a loss and a coin
+_CONFIDENCE = 8  # made once of outputs that are kept whole, and copied like a signal for all models but one
+
+
+def bytes_needed(design: AuditDesign, material: Material) -> int:
+    """Return an upper estimate of what the folder of a run takes, in bytes."""
+    classes = material.dataset.outputs
+    total = 0
+    for recipe, play in design.trainings:
+        steps = event_reading.steps(recipe.run_event)
+        signals = play.signals(play.trained_for.released, {Logits()})
+        signal_bytes = play.count * 4 * sum(signal.size(classes, steps) for signal in signals)
+        model = 2 * (material.parameters * 4 + signal_bytes + steps * 8)
+        scratch = _SCRATCH + (_CONFIDENCE if classes and Logits() in signals else 0)
+        total += play.models * (model + signal_bytes + play.count * scratch)
+    return total
