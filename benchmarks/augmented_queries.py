@@ -35,10 +35,10 @@ def main() -> None:
     options = parser.parse_args()
     problem, seed = real_problems.PROBLEMS[options.data], Seed(options.seed)
     dataset = real_problems.read(options.data, options.root, options.out, problem, seed.child("data"))
-    recipe = real_problems.recipes(problem, [])[0]
-    job = real_problems.planned(dataset, problem, recipe, options.models, seed.child("recipe", 0))
+    training_design = real_problems.training_designs(problem, [])[0]
+    job = real_problems.planned(dataset, problem, training_design, options.models, seed.child("recipe", 0))
     began = time.process_time()
-    weights = recipe.trainer.fit(job, lambda steps: None).weights
+    weights = training_design.trainer.fit(job, lambda steps: None).weights
     trained = observe.EnsembleReader(problem.model, weights, dataset.pool.inputs[:2], dataset.classes)
     seen = np.stack([trained.outputs(view) for view in views_of(dataset.pool.inputs, max(options.views))], axis=1)
     print(f"{options.data}: {options.models} models, trained and observed in {time.process_time() - began:.0f} CPU s")

@@ -31,7 +31,7 @@ import real_figures
 import real_problems
 import real_scores
 import torch
-from real_problems import Recipe
+from real_problems import TrainingDesign
 
 from audit.core.access import Access
 from audit.core.data import Array
@@ -75,34 +75,36 @@ def kept_values(path: Path, compute: Callable[[], Mapping[str, Any]]) -> dict[st
     return found
 
 
-def one(name: str, recipe: Recipe, number: int, options: argparse.Namespace) -> dict[str, Any]:
+def one(name: str, training_design: TrainingDesign, number: int, options: argparse.Namespace) -> dict[str, Any]:
     """Trains and scores one recipe, or reads what an earlier call did."""
-    stem = options.out / f"{name}-{recipe.name}-{options.models}-{options.seed}"
+    stem = options.out / f"{name}-{training_design.name}-{options.models}-{options.seed}"
     problem, seed = real_problems.PROBLEMS[name], Seed(options.seed)
 
     def train() -> Mapping[str, Array]:
         if options.only == "report":
             raise SystemExit(f"{stem}.npz is missing and --only report trains nothing")
         dataset = real_problems.read(name, options.root, options.out, problem, seed.child("data"))
-        found = real_problems.observed(dataset, problem, recipe, options.models, seed.child("recipe", number))
+        found = real_problems.observed(dataset, problem, training_design, options.models, seed.child("recipe", number))
         return {**found, "code": np.asarray(code.digest()[:12])}
 
     def train_inside() -> Mapping[str, Array]:
         dataset = real_problems.read(name, options.root, options.out, problem, seed.child("data"))
-        return real_problems.white_box(dataset, problem, recipe, seed.child(f"inside {name}", number))
+        return real_problems.white_box(dataset, problem, training_design, seed.child(f"inside {name}", number))
 
     found = kept_arrays(stem.with_suffix(".npz"), train)
     print(f"{stem.name}: trained in {float(found['seconds']):.0f} CPU s", flush=True)
     if options.only == "train":
         return {}
     result = kept_values(stem.with_suffix(".json"), lambda: real_scores.scored(found))
-    if recipe.epsilon is None:
+    if training_design.epsilon is None:
         return {**result, "claim": None, "bounds": []}
     inside = kept_arrays(stem.with_name(f"{stem.name}-inside.npz"), train_inside)
-    return result | kept_values(stem.with_name(f"{stem.name}-bounds.json"), lambda: real_scores.bounds(found, inside, recipe))
+    return result | kept_values(
+        stem.with_name(f"{stem.name}-bounds.json"), lambda: real_scores.bounds(found, inside, training_design)
+    )
 
 
-def page(name: str, recipes: list[Recipe], results: list[dict[str, Any]], options: argparse.Namespace) -> str:
+def page(name: str, training_designs: list[TrainingDesign], results: list[dict[str, Any]], options: argparse.Namespace) -> str:
     """The part of results.md about one data set."""
     problem = real_problems.PROBLEMS[name]
     model = ", ".join(f"{key} {value}" for key, value in problem.model.items())
@@ -114,21 +116,21 @@ def page(name: str, recipes: list[Recipe], results: list[dict[str, Any]], option
         f"![ROC of attacks on {name}, both axes logarithmic](images/results-{name}.png)",
         "| training | steps | sample rate | accuracy: members | others | test |\n|---|---|---|---|---|---|\n"
         + "\n".join(
-            f"| {title(recipe)} | {steps(recipe.mechanism)} | {sample_rate(recipe.mechanism):.4f} | "
+            f"| {title(training_design)} | {steps(training_design.mechanism)} | {sample_rate(training_design.mechanism):.4f} | "
             + " | ".join(f"{result['accuracy'][side]:.3f}" for side in ("members", "others", "test"))
             + " |"
-            for recipe, result in zip(recipes, results, strict=True)
+            for training_design, result in zip(training_designs, results, strict=True)
         ),
         "Proven epsilon at 95 %: median over five runs (or targets), and median and range of its share of the claim.",
-        access_table(recipes, results),
+        access_table(training_designs, results),
     ]
-    for recipe, result in zip(recipes, results, strict=True):
-        lines += [f"### {TITLES[name].split(' (')[0]}, {title(recipe)}", attack_table(result)]
+    for training_design, result in zip(training_designs, results, strict=True):
+        lines += [f"### {TITLES[name].split(' (')[0]}, {title(training_design)}", attack_table(result)]
     return "\n\n".join(lines)
 
 
-def title(recipe: Recipe) -> str:
-    return "without DP" if recipe.epsilon is None else f"DP-SGD, epsilon {recipe.epsilon:g}"
+def title(training_design: TrainingDesign) -> str:
+    return "without DP" if training_design.epsilon is None else f"DP-SGD, epsilon {training_design.epsilon:g}"
 
 
 def attack_table(result: dict[str, Any]) -> str:
@@ -146,9 +148,11 @@ def attack_table(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def access_table(recipes: list[Recipe], results: list[dict[str, Any]]) -> str:
+def access_table(training_designs: list[TrainingDesign], results: list[dict[str, Any]]) -> str:
     """Proven against claimed epsilon for each access level: median, and median and range of the share, over runs."""
-    private = [(recipe, result) for recipe, result in zip(recipes, results, strict=True) if result["claim"]]
+    private = [
+        (training_design, result) for training_design, result in zip(training_designs, results, strict=True) if result["claim"]
+    ]
     header = ["the adversary sees", "attack, estimator", *(f"claim {result['claim']:.2f}" for _, result in private)]
     lines = ["| " + " | ".join(header) + " |", "|---|---|" + "---|" * len(private)]
     for index, row in enumerate(private[0][1]["bounds"] if private else []):
@@ -176,12 +180,14 @@ def main() -> None:
     versions = f"Python {platform.python_version()}, torch {torch.__version__}, NumPy {np.__version__}"
     pages, everything = [], {}
     for name in options.data:
-        recipes = real_problems.recipes(real_problems.PROBLEMS[name], options.epsilons)
-        results = [one(name, recipe, number, options) for number, recipe in enumerate(recipes)]
+        training_designs = real_problems.training_designs(real_problems.PROBLEMS[name], options.epsilons)
+        results = [one(name, training_design, number, options) for number, training_design in enumerate(training_designs)]
         if options.only == "train":
             continue
-        pages.append(page(name, recipes, results, options))
-        everything[name] = [(title(recipe), result) for recipe, result in zip(recipes, results, strict=True)]
+        pages.append(page(name, training_designs, results, options))
+        everything[name] = [
+            (title(training_design), result) for training_design, result in zip(training_designs, results, strict=True)
+        ]
         (options.out / "images" / f"results-{name}.png").write_bytes(real_figures.curves(everything[name]))
     if pages:
         shown = {name: TITLES[name].split(" (")[0] for name in everything}

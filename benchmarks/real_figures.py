@@ -18,15 +18,17 @@ LEVELS = {
 }
 
 
-def curves(recipes: list[tuple[str, dict[str, Any]]]) -> bytes:
+def curves(training_designs: list[tuple[str, dict[str, Any]]]) -> bytes:
     """One panel a recipe: mean TPR over targets at each FPR, both axes logarithmic."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, panels = pyplot.subplots(1, len(recipes), figsize=(2.9 * len(recipes), 3.1), sharey=True, squeeze=False)
-    for axes, (title, result) in zip(panels[0], recipes, strict=True):
+    figure, panels = pyplot.subplots(
+        1, len(training_designs), figsize=(2.9 * len(training_designs), 3.1), sharey=True, squeeze=False
+    )
+    for axes, (title, result) in zip(panels[0], training_designs, strict=True):
         axes.plot(CURVE, CURVE, color="#d9dee3", linewidth=0.8)
         for name, colour in zip(DRAWN, SHADES, strict=True):
             axes.plot(CURVE, result["curves"][name], color=colour, linewidth=1.4, label=name)

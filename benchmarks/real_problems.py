@@ -98,7 +98,7 @@ PROBLEMS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class TrainingDesign:
     """One way to train: `epsilon` of the claim, None without privacy."""
 
     name: str
@@ -148,28 +148,30 @@ def _location30(root: Path, problem: Problem, seed: Seed) -> Dataset:
     )
 
 
-def recipes(problem: Problem, epsilons: list[float]) -> list[Recipe]:
+def training_designs(problem: Problem, epsilons: list[float]) -> list[TrainingDesign]:
     """Training without privacy, then DP-SGD with the noise that the PLD accountant asks for at each epsilon."""
     rate = problem.batch / (problem.pool / 2)
     plain = sgd(sample_rate=rate, steps=round(problem.epochs / rate))
-    found = [Recipe(name="without-dp", epsilon=None, mechanism=plain, optimizer=problem.plain)]
+    found = [TrainingDesign(name="without-dp", epsilon=None, mechanism=plain, optimizer=problem.plain)]
     rate = problem.private_batch / (problem.pool / 2)
     accountant = plugins.build("audit.accounting.accountants", {"kind": "pld"})
     for epsilon in epsilons:
         mechanism = calibration.calibrate_noise(
             accountant, target_epsilon=epsilon, delta=DELTA, sample_rate=rate, steps=round(problem.private_epochs / rate)
         )
-        found.append(Recipe(name=f"epsilon-{epsilon:g}", epsilon=epsilon, mechanism=mechanism, optimizer=problem.private))
+        found.append(
+            TrainingDesign(name=f"epsilon-{epsilon:g}", epsilon=epsilon, mechanism=mechanism, optimizer=problem.private)
+        )
     return found
 
 
-def claim(recipe: Recipe) -> float:
+def claim(training_design: TrainingDesign) -> float:
     """The epsilon that the PLD accountant states of a private recipe."""
     accountant = plugins.build("audit.accounting.accountants", {"kind": "pld"})
-    return float(accountant.claim(recipe.mechanism, delta=DELTA, adjacency=Adjacency.ADD_REMOVE).epsilon)
+    return float(accountant.claim(training_design.mechanism, delta=DELTA, adjacency=Adjacency.ADD_REMOVE).epsilon)
 
 
-def planned(dataset: Dataset, problem: Problem, recipe: Recipe, count: int, seed: Seed) -> TrainingJob:
+def planned(dataset: Dataset, problem: Problem, training_design: TrainingDesign, count: int, seed: Seed) -> TrainingJob:
     """`count` models on the pool, each record in each by a coin."""
     included = seed.child("coins").numpy().random((count, len(dataset.pool))) < 0.5
     canaries = Canaries(
@@ -180,18 +182,18 @@ def planned(dataset: Dataset, problem: Problem, recipe: Recipe, count: int, seed
         canaries=canaries,
         included=included,
         seeds=tuple(seed.child("model", one) for one in range(count)),
-        mechanism=recipe.mechanism,
+        mechanism=training_design.mechanism,
         model=problem.model,
-        optimizer=recipe.optimizer,
+        optimizer=training_design.optimizer,
         access=Access.FINAL_WEIGHTS,
     )
 
 
-def observed(dataset: Dataset, problem: Problem, recipe: Recipe, count: int, seed: Seed) -> dict[str, Array]:
+def observed(dataset: Dataset, problem: Problem, training_design: TrainingDesign, count: int, seed: Seed) -> dict[str, Array]:
     """Coins, outputs and white-box signals of all models for the whole pool, and outputs for the test records."""
     began = time.process_time()
-    job = planned(dataset, problem, recipe, count, seed)
-    weights = recipe.trainer.fit(job, lambda steps: None).weights
+    job = planned(dataset, problem, training_design, count, seed)
+    weights = training_design.trainer.fit(job, lambda steps: None).weights
     trained = observe.EnsembleReader(problem.model, weights, dataset.pool.inputs[:2], dataset.classes)
     inside = trained.representations(dataset.pool)
     if inside is None:
@@ -209,7 +211,7 @@ def observed(dataset: Dataset, problem: Problem, recipe: Recipe, count: int, see
     }
 
 
-def white_box(dataset: Dataset, problem: Problem, recipe: Recipe, seed: Seed) -> dict[str, Array]:
+def white_box(dataset: Dataset, problem: Problem, training_design: TrainingDesign, seed: Seed) -> dict[str, Array]:
     """Some trainings of the same mechanism with crafted gradients, seen at all steps and as a difference of weights."""
     began = time.process_time()
     half = Dataset(
@@ -230,20 +232,20 @@ def white_box(dataset: Dataset, problem: Problem, recipe: Recipe, seed: Seed) ->
         canaries=canaries,
         included=included,
         seeds=tuple(seed.child("run", run) for run in range(INSIDE_RUNS)),
-        mechanism=recipe.mechanism,
+        mechanism=training_design.mechanism,
         model=problem.model,
-        optimizer=recipe.optimizer,
+        optimizer=training_design.optimizer,
         access=Access.ALL_STEPS,
     )
-    trained = recipe.trainer.fit(job, lambda steps: None)
+    trained = training_design.trainer.fit(job, lambda steps: None)
     if trained.products is None or trained.initial is None:
         raise SystemExit("the trainer recorded no products")
     final = {name: value for name, value in trained.weights.items() if name in trained.initial}
-    law = Law(population=len(half.train) + GRADIENTS, rate=event_reading.sample_rate(recipe.mechanism))
+    law = Law(population=len(half.train) + GRADIENTS, rate=event_reading.sample_rate(training_design.mechanism))
     batches = tuple(one.child("batches") for one in job.seeds)
     return {
         "included": included,
-        "took": taken_part(law, event_reading.steps(recipe.mechanism), batches, included),
+        "took": taken_part(law, event_reading.steps(training_design.mechanism), batches, included),
         "products": trained.products,
         "weight_products": observe.weight_products(trained.initial, final, canaries),
         "seconds": np.asarray(time.process_time() - began),

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import numpy as np
-from real_problems import DELTA, Recipe, claim
+from real_problems import DELTA, TrainingDesign, claim
 
 import audit
 from audit import plugins
@@ -99,25 +99,29 @@ def _band(one: leave_one_out.LeaveOneOut, fpr: float) -> list[float] | None:
     return None if point is None else [point.lower, point.upper]
 
 
-def bounds(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe) -> dict[str, Any]:
+def bounds(found: dict[str, Array], inside: dict[str, Array], training_design: TrainingDesign) -> dict[str, Any]:
     """Proven epsilon for each access level: from each white-box run, and from as many models as targets in turn.
 
     A target of the pool is attacked with all other models as its references. Each bound is one target's own, so
     nothing is pooled.
     """
-    runs = [_of_run(found, inside, recipe, run) for run in range(len(inside["included"]))]
+    runs = [_of_run(found, inside, training_design, run) for run in range(len(inside["included"]))]
     rows = [{**row, "epsilon": [one[index]["epsilon"] for one in runs]} for index, row in enumerate(runs[0])]
-    return {"claim": claim(recipe), "bounds": rows}
+    return {"claim": claim(training_design), "bounds": rows}
 
 
-def _of_run(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe, run: int) -> list[dict[str, Any]]:
+def _of_run(
+    found: dict[str, Array], inside: dict[str, Array], training_design: TrainingDesign, run: int
+) -> list[dict[str, Any]]:
     """The bounds of one target and one white-box run."""
     outside, gradients = found["included"], inside["included"][run]
     rest = np.delete(np.arange(len(outside)), run)
     references = View.of(included=outside[rest], logits=found["logits"][rest])
-    target = View.of(labels=found["labels"], logits=found["logits"][run], mechanism=recipe.mechanism)
+    target = View.of(labels=found["labels"], logits=found["logits"][run], mechanism=training_design.mechanism)
     seen = View.of(
-        step_products=inside["products"][run], weight_products=inside["weight_products"][run], mechanism=recipe.mechanism
+        step_products=inside["products"][run],
+        weight_products=inside["weight_products"][run],
+        mechanism=training_design.mechanism,
     )
     nothing = View.of(included=np.empty((0, len(gradients)), dtype=bool))
     tried = [
@@ -137,15 +141,17 @@ def _of_run(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe, r
             independent_noise=access == Access.ALL_STEPS,
         )
         values = plugins.build("attacks.scorers", spec).score(view, others, Seed(0))
-        scores = Scores(values=values, included=included, game=game, attack=str(spec["kind"]), mechanism=recipe.mechanism)
+        scores = Scores(
+            values=values, included=included, game=game, attack=str(spec["kind"]), mechanism=training_design.mechanism
+        )
         for name in ("one_run", "one_run_fdp", *(["fdp_rank"] if access == Access.ALL_STEPS else [])):
             estimator = plugins.build("audit.bounds.estimators", {"kind": name})
             (bound,) = budget.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=Seed(0))
             rows.append(_row(access, str(spec["kind"]), bound))
     products, took = inside["products"][run], inside["took"][run]
     held = np.repeat(gradients, products.shape[1])
-    blind = step_bound(StepProducts(values=products.ravel(), held=held), recipe)
-    seeing = step_bound(StepProducts(values=products.ravel(), held=held, took_part=took.ravel()), recipe)
+    blind = step_bound(StepProducts(values=products.ravel(), held=held), training_design)
+    seeing = step_bound(StepProducts(values=products.ravel(), held=held, took_part=took.ravel()), training_design)
     return [
         *rows,
         _row(Access.ALL_STEPS, "single steps", blind),
@@ -153,11 +159,11 @@ def _of_run(found: dict[str, Array], inside: dict[str, Array], recipe: Recipe, r
     ]
 
 
-def step_bound(steps: StepProducts, recipe: Recipe) -> Any:
+def step_bound(steps: StepProducts, training_design: TrainingDesign) -> Any:
     """The bound from single steps of the run, each step of each canary a trial."""
-    if noisy_steps(recipe.mechanism) is None:
+    if noisy_steps(training_design.mechanism) is None:
         raise SystemExit("single steps are those of DP-SGD")
-    return audit.step_bound(steps, mechanism=recipe.mechanism, delta=DELTA, confidence=CONFIDENCE)
+    return audit.step_bound(steps, mechanism=training_design.mechanism, delta=DELTA, confidence=CONFIDENCE)
 
 
 def _row(access: Access, attack: str, bound: Any) -> dict[str, Any]:

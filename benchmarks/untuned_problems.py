@@ -32,7 +32,7 @@ from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.core.views import View
 from audit.engine.read import observe
-from audit.experiment.external.brought import RecordedOutputs
+from audit.experiment.external.external_models import RecordedOutputs
 from audit.trainers.sgd import SgdTrainer
 
 WORDS = 2000  # columns of a bag of words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.canaries import _pool
-from audit.core.data import Canaries, Conduct, Dataset
+from audit.core.data import Canaries, ClientBehaviour, Dataset
 from audit.core.seeds import Seed
 
 
@@ -26,7 +26,7 @@ class FreeRiders:
     boost: float = 1.0
 
     def __post_init__(self) -> None:
-        Conduct(boost=self.boost)
+        ClientBehaviour(boost=self.boost)
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """Return `count` records that nobody trains on, one a client.
@@ -40,7 +40,7 @@ class FreeRiders:
             description=f"clients that send the last released step back, whatever record of {dataset.name} they hold",
             records=dataset.pool.take(rows),
             identifiers=dataset.pool_index[rows],
-            conduct=Conduct(boost=self.boost, trains=False),
+            behaviour=ClientBehaviour(boost=self.boost, trains=False),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.canaries import _pool
-from audit.core.data import Canaries, Conduct, Dataset, Records
+from audit.core.data import Canaries, ClientBehaviour, Dataset, Records
 from audit.core.seeds import Seed
 
 
@@ -25,7 +25,7 @@ class LabelFlippers:
     boost: float = 1.0
 
     def __post_init__(self) -> None:
-        Conduct(boost=self.boost)
+        ClientBehaviour(boost=self.boost)
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` records with wrong labels, one a client.
@@ -41,7 +41,7 @@ class LabelFlippers:
             description=f"clients with one record held out of {dataset.name} and a wrong label, updates times {self.boost:g}",
             records=Records(inputs=originals.inputs, labels=labels),
             identifiers=dataset.pool_index[rows],
-            conduct=Conduct(boost=self.boost),
+            behaviour=ClientBehaviour(boost=self.boost),
         )
 
 

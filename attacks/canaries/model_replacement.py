@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from attacks.canaries import _pool, _triggers
-from audit.core.data import Canaries, Conduct, Dataset
+from audit.core.data import Canaries, ClientBehaviour, Dataset
 from audit.core.seeds import Seed
 
 
@@ -35,7 +35,7 @@ class ModelReplacement:
     def __post_init__(self) -> None:
         _pool.require_positive(self.clients, "model_replacement.clients")
         _pool.require_positive(self.features, "model_replacement.features")
-        Conduct(boost=self.boost)
+        ClientBehaviour(boost=self.boost)
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` triggered records that are asked about, and the poisoned one of each client.
@@ -50,7 +50,7 @@ class ModelReplacement:
             f"triggers of {self.features} features, each planted by {self.clients} clients that hold a poisoned record of "
             f"{dataset.name} and multiply their updates by {self.boost:g}"
         )
-        return replace(canaries, description=description, conduct=Conduct(boost=self.boost))
+        return replace(canaries, description=description, behaviour=ClientBehaviour(boost=self.boost))
 
 
 PLUGIN = ModelReplacement

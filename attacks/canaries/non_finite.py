@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.canaries import _cosines
-from audit.core.data import Canaries, Conduct, Dataset
+from audit.core.data import Canaries, ClientBehaviour, Dataset
 from audit.core.seeds import Seed
 
 
@@ -28,7 +28,7 @@ class NonFinite:
             description="canary clients that send a signed cosine far beyond the clip norm, and NaN in one coordinate",
             directions=_cosines.directions(count, parameters, seed.child("signs").integer(), "non_finite"),
             orthogonal=True,
-            conduct=Conduct(finite=False),
+            behaviour=ClientBehaviour(finite=False),
         )
 
 

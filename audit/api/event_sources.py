@@ -141,8 +141,8 @@ def _of_config(name: str, mechanism: str) -> Event:
     from audit.core.event_reading import is_non_private
     from audit.experiment.line.assemble import assemble
 
-    recipes = assemble(load(name).config, call_factory=False).design.recipes
-    candidates = {recipe.name: recipe.mechanism for recipe in recipes if mechanism or not is_non_private(recipe.mechanism)}
+    designs = assemble(load(name).config, call_factory=False).design.training_designs
+    candidates = {design.name: design.mechanism for design in designs if mechanism or not is_non_private(design.mechanism)}
     try:
         return _only_training(candidates, mechanism)
     except ConfigError as error:

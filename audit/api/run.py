@@ -168,7 +168,7 @@ class Launch:
         LOG.info("code %s", ", ".join(f"{name} {digest}" for name, digest in running.items()))
         manifest.bind_code(store.folder, running)
         self.entry.check(design)
-        store.ensure_space(bytes_needed(design, experiment.material))
+        store.ensure_space(bytes_needed(design, experiment.audit_inputs))
         LOG.info("%d models at most, %d model-steps", design.models, design.model_steps)
         with self.watching(experiment) as watcher:
             results, outcomes = line.run(experiment, store, watcher)
@@ -207,19 +207,19 @@ def _frame(resolution: Resolution, experiment: Experiment, time: str) -> Any:
     from audit.experiment.line import provenance
     from audit.experiment.line import report as summary
 
-    config, material = resolution.config, experiment.material
+    config, audit_inputs = resolution.config, experiment.audit_inputs
     text, threads = device.describe(experiment.execution.device)
     return summary.Frame(
         kind="run",
         title=config.title or config.name,
         created=time,
         budget=experiment.budget,
-        data=summary.data_summary(material.dataset),
-        model=summary.model_name(config.model, material.parameters),
+        data=summary.data_summary(audit_inputs.dataset),
+        model=summary.model_name(config.model, audit_inputs.parameters),
         gates=config.policy.gates,
         classes=experiment.classes,
         remarks=experiment.design.remarks,
-        unaccounted=(*config.unaccounted, *material.dataset.unaccounted),
+        unaccounted=(*config.unaccounted, *audit_inputs.dataset.unaccounted),
         config=resolution.text,
         origins=resolution.origins,
         settings=resolution.settings,

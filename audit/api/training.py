@@ -152,7 +152,7 @@ def _checked_length(values: Array, count: int) -> Array:
 
 def minus_loss(model: Any, inputs: Array, labels: Array) -> Array:
     """Minus the cross entropy of each record, `(n,)`, from logits or probabilities; of numbers minus the squared error."""
-    from audit.experiment.external.brought import query_model
+    from audit.experiment.external.external_models import query_model
     from audit.stats.scoring.signals import cross_entropy
 
     answers = query_model(model, inputs, labels)

@@ -164,7 +164,7 @@ class Secrets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conduct:
+class ClientBehaviour:
     """What a client of a federated training that is a canary sends in place of an honest update.
 
     Attributes:
@@ -223,7 +223,7 @@ class Canaries:
     planted: Records | None = None
     companions: Records | None = None
     queries: Records | None = None
-    conduct: Conduct | None = None
+    behaviour: ClientBehaviour | None = None
     aim: str = "membership"
     unit: str = ""
 
@@ -273,7 +273,7 @@ class Canaries:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Planting:
+class Assignment:
     """The secret: which canaries are in which model.
 
     Attributes:

@@ -8,7 +8,7 @@ from audit.core.claims import Claim, LowerBound, NegativeControl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stake:
+class BetWeight:
     """What one attack's bets alone would have come to, at the same times as the evidence that they are a part of."""
 
     attack: str
@@ -36,7 +36,7 @@ class Evidence:
     log_evidence: tuple[float, ...]
     threshold: float
     proved: int | None
-    stakes: tuple[Stake, ...]
+    stakes: tuple[BetWeight, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

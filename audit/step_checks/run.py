@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from audit.step_checks.batches import check_batch
-from audit.step_checks.bench import Bench
 from audit.step_checks.findings import StepReport, all_findings
+from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import PARAMETERS, FunctionStep, RescaledStep, Setting, Step
 
 PROBES = "audit.step_checks.probes"
@@ -130,6 +130,6 @@ def check_trainer(
 def run_probes(step: Step, sample: Sequence[Any], setting: Setting, *, name: str, seed: int = 0) -> StepReport:
     """Return the findings of every plug-in in `audit.step_checks.probes` on a step."""
     arrays = [np.asarray(array.detach().cpu().numpy() if hasattr(array, "detach") else array) for array in sample]
-    bench = Bench(step=step, sample=check_batch(arrays, LEAST_RECORDS), claimed=setting, seed=seed)
+    bench = StepUnderTest(step=step, sample=check_batch(arrays, LEAST_RECORDS), claimed=setting, seed=seed)
     findings, seconds = all_findings(PROBES, bench)
     return StepReport(name=name, setting=setting, findings=findings, seconds=seconds)

@@ -117,7 +117,7 @@ class FederatedTrainer:
             raise UnsupportedMechanism(
                 f"trainer 'federated' with noise '{self.noise}' does not execute {job.mechanism}; use mechanism 'federated'"
             )
-        if self.unit == "example" and (job.canaries.are_gradients or job.canaries.conduct is not None):
+        if self.unit == "example" and (job.canaries.are_gradients or job.canaries.behaviour is not None):
             raise UnsupportedMechanism(
                 f"trainer 'federated' about one example plants records, and canaries '{job.canaries.kind}' are clients; use "
                 "held_out, or change 'unit' of the mechanism"

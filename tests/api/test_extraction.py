@@ -10,7 +10,7 @@ import pytest
 from audit.api.extraction import eidetic_extraction
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
-from audit.engine.text.continuing import continuing
+from audit.engine.text.text_generator import text_generator
 
 PREFIX, LENGTH = 4, 3
 DRAW = np.random.default_rng(0)
@@ -69,5 +69,5 @@ def test_a_model_of_transformers_writes_what_it_learnt(beams: int) -> None:
         model(input_ids=tokens, labels=tokens).loss.backward()
         optimizer.step()
     model.eval()
-    result = eidetic_extraction(continuing(model, beams=beams), TEXTS[10:24], prefix=PREFIX, length=LENGTH, levels=(1,))
+    result = eidetic_extraction(text_generator(model, beams=beams), TEXTS[10:24], prefix=PREFIX, length=LENGTH, levels=(1,))
     assert [(count.continuations, count.successes) for count in result.counts] == [(14, 4)]

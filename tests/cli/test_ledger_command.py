@@ -157,7 +157,7 @@ def test_the_trajectory_is_drawn(book: Path, tmp_path: Path) -> None:
 def experiment() -> Any:
     """What `LedgerEntry` reads of an experiment."""
     mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=300)
-    return SimpleNamespace(recipes=(SimpleNamespace(name="dp-sgd", mechanism=mechanism),))
+    return SimpleNamespace(training_designs=(SimpleNamespace(name="dp-sgd", mechanism=mechanism),))
 
 
 def test_an_audit_records_only_what_it_was_told_to(book: Path) -> None:
@@ -177,7 +177,7 @@ def test_an_audit_records_only_what_it_was_told_to(book: Path) -> None:
 
 def test_an_audit_that_would_not_fit_is_refused_before_it_trains(book: Path) -> None:
     steep = experiment()
-    steep.recipes[0].mechanism = replace(steep.recipes[0].mechanism, count=100_000)
+    steep.training_designs[0].mechanism = replace(steep.training_designs[0].mechanism, count=100_000)
     with pytest.raises(BudgetExceeded):
         LedgerEntry(file=book, training="dp-sgd").check(steep)
     with pytest.raises(ConfigError, match="trainings of this audit are dp-sgd"):

@@ -13,7 +13,7 @@ from audit import config
 from audit.cli import app
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
-from audit.experiment.games.insertion import insert
+from audit.experiment.games.prepared_game import insert
 from audit.experiment.line import assemble
 from audit.experiment.plan.plan_power import PowerStudy
 from tests.tiny import CONFIG
@@ -47,9 +47,13 @@ def test_the_plan_tells_what_it_would_catch_and_draws_it(tiny: Path, capsys: pyt
 
 def test_scores_and_hours_needed_follow_from_the_violation(tiny: Path) -> None:
     experiment = assemble.assemble(config.load(str(tiny), ["games.outside.count=100"]).config)
-    material = experiment.material
-    recipe, play = next((recipe, play) for recipe, play in experiment.design.pairs if recipe.name == "dp")
-    game = insert(recipe, play, material, material.seed.child("plan"))
+    audit_inputs = experiment.audit_inputs
+    training_design, game_design = next(
+        (training_design, game_design)
+        for training_design, game_design in experiment.design.pairs
+        if training_design.name == "dp"
+    )
+    game = insert(training_design, game_design, audit_inputs, audit_inputs.seed.child("plan"))
     study = PowerStudy(
         budget=experiment.budget,
         claims={"dp": (Claim(epsilon=0.3, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="declared"),)},

@@ -12,7 +12,7 @@ from audit import plugins
 from audit.core.data import Canaries, Records
 from audit.core.events import dp_sgd, sgd
 from audit.core.models import Subject
-from audit.experiment.external.brought import RecordedOutputs
+from audit.experiment.external.external_models import RecordedOutputs
 from tests.engine import cases
 
 PLAIN = sgd(sample_rate=0.2, steps=3)

@@ -23,7 +23,7 @@ from audit.core.events import Event, dp_sgd, sgd
 from audit.core.models import Subject
 from audit.core.protocols import Trainer
 from audit.core.training import Progress, TrainingJob
-from audit.experiment.games.spec import Recipe
+from audit.experiment.games.spec import TrainingDesign
 from audit.experiment.line.assemble import assemble
 from audit.models.build import parameter_count
 from tests.engine import cases
@@ -185,7 +185,7 @@ class Silent:
         raise AssertionError("nothing is trained before the refusal")
 
 
-def recipe_of(kind: str) -> Recipe:
+def make_training_design(kind: str) -> TrainingDesign:
     """Return the training that a config describes for a trainer, with a loss of the user's own."""
     config = {
         "version": 1,
@@ -209,16 +209,18 @@ def recipe_of(kind: str) -> Recipe:
         "games": [{"name": "g", "canaries": "held_out", "count": 12, "scorers": ["loss"], "estimators": ["one_run"]}],
         "accountants": ["rdp"],
     }
-    return assemble(parse(yaml.safe_dump(config)).config).design.recipes[0]
+    return assemble(parse(yaml.safe_dump(config)).config).design.training_designs[0]
 
 
 @pytest.mark.parametrize("kind", [*plugins.names(PACKAGE), "tests.conformance.test_trainers:Silent"])
 def test_a_trainer_trains_by_the_loss_of_the_config_or_the_config_is_refused(kind: str) -> None:
     if not getattr(plugins.find(PACKAGE, kind), "takes_losses", False):
         with pytest.raises(ConfigError, match=r"does not declare that it takes one .*use trainer dpsgd, matrix_fact.*, sgd"):
-            recipe_of(kind)
+            make_training_design(kind)
         return
-    recipe = recipe_of(kind)
-    job = cases.job(recipe.mechanism, models=2)
-    own, usual = (recipe.trainer.fit(replace(job, loss=loss), cases.silent).models.weights for loss in (recipe.loss, ""))
-    assert recipe.loss and any((own[name] != usual[name]).any() for name in own)
+    training_design = make_training_design(kind)
+    job = cases.job(training_design.mechanism, models=2)
+    own, usual = (
+        training_design.trainer.fit(replace(job, loss=loss), cases.silent).models.weights for loss in (training_design.loss, "")
+    )
+    assert training_design.loss and any((own[name] != usual[name]).any() for name in own)

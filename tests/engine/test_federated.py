@@ -16,7 +16,7 @@ from attacks.canaries.signed_cosine import SignedCosine
 from audit.bounds.estimators.gaussian import Gaussian
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Canaries, Conduct, Dataset
+from audit.core.data import Canaries, ClientBehaviour, Dataset
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
 from audit.core.game import Game, Inclusion
@@ -328,7 +328,7 @@ def test_splits_hold_every_record_once() -> None:
 def test_what_it_cannot_train_is_refused() -> None:
     records = cases.job(dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=1.0, steps=1, unit="client"))
     about_examples = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=1.0, steps=1)
-    riders = replace(records, canaries=replace(records.canaries, conduct=Conduct()))
+    riders = replace(records, canaries=replace(records.canaries, behaviour=ClientBehaviour()))
     with pytest.raises(UnsupportedMechanism, match="about one example plants records"):
         trainer(unit="example").fit(riders, cases.silent)
     with pytest.raises(UnsupportedMechanism, match="about one example plants records"):

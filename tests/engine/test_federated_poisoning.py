@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from audit.core.access import Access
-from audit.core.data import Canaries, Conduct
+from audit.core.data import Canaries, ClientBehaviour
 from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd, sgd
 from audit.core.training import TrainingJob
@@ -23,11 +23,13 @@ MLP = {"kind": "mlp", "hidden": [8]}
 CLIENTS, CLIP = 10, 0.3
 
 
-def job(conduct: Conduct, included: list[bool], *, clipped: bool = True, rounds: int = 1, **changes: Any) -> TrainingJob:
+def job(
+    behaviour: ClientBehaviour, included: list[bool], *, clipped: bool = True, rounds: int = 1, **changes: Any
+) -> TrainingJob:
     """One federation without noise; each canary is a client with one record."""
     data = cases.dataset((5,))
     records = data.pool.take(np.arange(len(included)))
-    canaries = Canaries(kind="clients", description="", records=records, conduct=conduct)
+    canaries = Canaries(kind="clients", description="", records=records, behaviour=behaviour)
     event = sgd(sample_rate=1.0, steps=rounds, unit="client")
     if clipped:
         event = dp_sgd(noise_multiplier=0.0, clip_norm=CLIP, sample_rate=1.0, steps=rounds, unit="client")
@@ -71,7 +73,7 @@ def update_of(given: TrainingJob, record: int) -> np.ndarray:
 
 
 def test_a_client_of_one_record_multiplies_what_it_learned() -> None:
-    given = job(Conduct(boost=3.0), [True, False, True, True], clipped=False)
+    given = job(ClientBehaviour(boost=3.0), [True, False, True, True], clipped=False)
     expected = 3 * sum(update_of(given, record) for record in (0, 2, 3)) / CLIENTS
     np.testing.assert_allclose(moved(given, trainer(noise="none")), expected, rtol=0, atol=1e-6)
 
@@ -79,30 +81,30 @@ def test_a_client_of_one_record_multiplies_what_it_learned() -> None:
 @pytest.mark.parametrize("boost", [1.0, 50.0, 1e6])
 def test_g_clients_move_the_mean_by_g_clip_norms_over_n_at_most(boost: float) -> None:
     """The invariant, whatever they send; with a boost it is met, because clients that share a label push alike."""
-    given = job(Conduct(boost=boost), [True, True, False, True])
+    given = job(ClientBehaviour(boost=boost), [True, True, False, True])
     shift, limit = float(np.linalg.norm(moved(given, trainer()))), 3 * CLIP / CLIENTS
     assert shift <= limit * (1 + 1e-5)
-    alone = job(Conduct(boost=boost), [True, False, False, False])
+    alone = job(ClientBehaviour(boost=boost), [True, False, False, False])
     assert float(np.linalg.norm(moved(alone, trainer()))) == pytest.approx(CLIP / CLIENTS, rel=1e-4) or boost == 1
     measured = trainer().fit(given, cases.silent).models.executed
     assert measured.largest_norm.max() <= 1 + 1e-5
 
 
 def test_without_a_clip_the_boost_breaks_the_invariant() -> None:
-    given = job(Conduct(boost=50.0), [True, True, False, True], clipped=False)
+    given = job(ClientBehaviour(boost=50.0), [True, True, False, True], clipped=False)
     assert float(np.linalg.norm(moved(given, trainer(noise="none")))) > 10 * CLIP / CLIENTS
 
 
 def test_records_that_clients_claim_do_not_count_beyond_the_cap() -> None:
-    given = job(Conduct(boost=1e3), [True, True, False, True])
+    given = job(ClientBehaviour(boost=1e3), [True, True, False, True])
     assert float(np.linalg.norm(moved(given, trainer(example_cap=5)))) <= 3 * CLIP / CLIENTS * (1 + 1e-5)
 
 
 def test_a_free_rider_sends_the_last_step_back_and_reads_no_record() -> None:
-    given = job(Conduct(trains=False), [True, True], rounds=3)
+    given = job(ClientBehaviour(trains=False), [True, True], rounds=3)
     other = replace(given, canaries=replace(given.canaries, records=given.dataset.pool.take(np.array([7, 9]))))
     np.testing.assert_array_equal(flat_weights(given), flat_weights(other))
-    honest = job(Conduct(), [False, False], rounds=3)  # nobody sends anything beside the clients
+    honest = job(ClientBehaviour(), [False, False], rounds=3)  # nobody sends anything beside the clients
     assert np.abs(flat_weights(given) - flat_weights(honest)).max() > 1e-4
     first = [replace(plan, mechanism=replace(plan.mechanism, count=1)) for plan in (given, honest)]
     np.testing.assert_array_equal(*map(flat_weights, first), "there is no step to send back in the first round")
@@ -111,7 +113,7 @@ def test_a_free_rider_sends_the_last_step_back_and_reads_no_record() -> None:
 @pytest.mark.parametrize("noise", ["central", "local"])
 def test_nothing_that_is_released_depends_on_the_coin_of_a_free_rider(noise: str) -> None:
     """They are a control for every party: federations that differ in the coins alone are equal in all that is seen."""
-    given = job(Conduct(trains=False), [True, True, False], rounds=3)
+    given = job(ClientBehaviour(trains=False), [True, True, False], rounds=3)
     noisy = dp_sgd(noise_multiplier=0.2, clip_norm=CLIP, sample_rate=0.5, steps=3, unit="client")
     plans = [replace(given, mechanism=noisy, included=coins) for coins in (given.included, ~given.included)]
     first, second = (trainer(noise=noise).fit(plan, cases.silent).models for plan in plans)
@@ -122,15 +124,15 @@ def test_nothing_that_is_released_depends_on_the_coin_of_a_free_rider(noise: str
 
 def test_parties_see_nothing_of_an_update_that_counts_as_zero() -> None:
     """A signal is of what was sent: a NaN does not get past the clip, so its sender's coin cannot be seen in any update."""
-    given = job(Conduct(), [True, True, False])
+    given = job(ClientBehaviour(), [True, True, False])
     rows = np.eye(3, 75, dtype=np.float32)
     planted = replace(given.canaries, records=None, directions=rows, orthogonal=True)
-    for conduct, expected in ((Conduct(finite=False), [0.0, 0.0, 0.0]), (Conduct(), [1.0, 1.0, 0.0])):
-        plan = replace(given, canaries=replace(planted, conduct=conduct))
+    for behaviour, expected in ((ClientBehaviour(finite=False), [0.0, 0.0, 0.0]), (ClientBehaviour(), [1.0, 1.0, 0.0])):
+        plan = replace(given, canaries=replace(planted, behaviour=behaviour))
         seen = trainer().fit(plan, cases.silent).models.extra
         np.testing.assert_allclose(seen["updates/products"][0, :, 0], expected, atol=1e-6)
     local = dp_sgd(noise_multiplier=0.5, clip_norm=CLIP, sample_rate=1.0, steps=1, unit="client")
-    plan = replace(given, canaries=replace(planted, conduct=Conduct(finite=False)), mechanism=local)
+    plan = replace(given, canaries=replace(planted, behaviour=ClientBehaviour(finite=False)), mechanism=local)
     seen = trainer(noise="local").fit(plan, cases.silent).models.extra["updates/products"]
     assert np.abs(seen).min() > 0
     np.testing.assert_array_equal(seen[0], seen[1], "both federations have the same noise, and no coin adds to it")
@@ -138,11 +140,11 @@ def test_parties_see_nothing_of_an_update_that_counts_as_zero() -> None:
 
 def test_parties_see_the_clients_updates() -> None:
     """Who gets each update sees its direction; the clients that are out send zero."""
-    seen = trainer().fit(job(Conduct(boost=50.0), [True, False, True]), cases.silent).models.extra
+    seen = trainer().fit(job(ClientBehaviour(boost=50.0), [True, False, True]), cases.silent).models.extra
     assert (seen["updates/products"][0, [0, 2]] > 0.5).all() and (seen["updates/products"][0, 1] == 0).all()
     assert (seen["updates/products"][1] == 0).all()
 
 
 def test_a_boost_is_a_positive_number() -> None:
     with pytest.raises(ConfigError, match="boost"):
-        Conduct(boost=0.0)
+        ClientBehaviour(boost=0.0)

@@ -26,7 +26,7 @@ from audit.engine.losses import UsualLoss, loss_of
 from audit.engine.read.subject import Ensemble
 from audit.engine.schedule import ScheduleSettings
 from audit.engine.trial.loss_trial import examine_loss
-from audit.experiment.external.brought import RecordedOutputs
+from audit.experiment.external.external_models import RecordedOutputs
 from tests.engine import cases
 
 PRIVATE = dp_sgd(noise_multiplier=1e-9, clip_norm=0.3, sample_rate=1.0, steps=2)

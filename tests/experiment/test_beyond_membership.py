@@ -14,7 +14,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.game import Game, Inclusion
 from audit.core.game_results import GameResult, TriggerResult
-from audit.experiment.games.allowance import Allowance
+from audit.experiment.games.claim_limits import ClaimLimits
 from reports.figures._scores import roc
 from reports.formats.json import from_json, to_json
 from reports.pages.document import sections
@@ -161,4 +161,4 @@ def test_a_single_secret_is_one_in_the_sentence_of_its_game() -> None:
 @pytest.mark.parametrize(("records", "allowed"), [(1, 0.3), (2, 0.9), (3, 1 - 0.9 / 27)])
 def test_what_a_claim_leaves_a_group(records: int, allowed: float) -> None:
     claim = Claim(epsilon=1.0986122886681098, delta=0.0, adjacency=Adjacency.ADD_REMOVE, source="declared")
-    assert float(Allowance(claim=claim).of_group(records).tpr(0.1)) == pytest.approx(allowed)
+    assert float(ClaimLimits(claim=claim).of_group(records).tpr(0.1)) == pytest.approx(allowed)

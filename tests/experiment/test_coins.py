@@ -21,7 +21,7 @@ from audit.core.views import View
 from audit.execution.store import Store
 from audit.experiment.describe.leave_one_out import leave_one_out
 from audit.experiment.describe.resemblance import Resemblance
-from audit.experiment.games.orders import _training_job
+from audit.experiment.games.job_specs import _training_job
 from tests.experiment.test_reductions import run
 from tests.tiny import CONFIG
 

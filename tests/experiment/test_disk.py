@@ -21,7 +21,7 @@ def bytes_of(canaries: int, scorers: list[str]) -> int:
         "mechanisms": [{"name": "plain", "kind": "non_private"}],
     }
     experiment = assemble.assemble(resolve(settings, {}).config)
-    return bytes_needed(experiment.design, experiment.material)
+    return bytes_needed(experiment.design, experiment.audit_inputs)
 
 
 def test_confidences_that_are_made_of_whole_outputs_have_a_place_on_disk() -> None:

@@ -9,7 +9,7 @@ import pytest
 from audit.config import parse
 from audit.core.errors import ConfigError
 from audit.core.game_results import GameResult
-from audit.experiment.games.insertion import insertions
+from audit.experiment.games.prepared_game import prepare_games
 from audit.experiment.line import assemble
 from tests.experiment.test_federated import CONFIG, audited
 
@@ -67,4 +67,4 @@ def test_clients_are_planted_in_federations_alone(kind: str) -> None:
     options = [option for option in (*ATTACK, *central) if "federated" not in option]
     experiment = assemble.assemble(parse(CONFIG, options).config)
     with pytest.raises(ConfigError, match=f"'{kind}' are clients of a federation"):
-        insertions(experiment.design, experiment.material, 1e-5)
+        prepare_games(experiment.design, experiment.audit_inputs, 1e-5)

@@ -156,8 +156,8 @@ def test_a_classifier_of_news_is_audited_like_any_other(tmp_path: Path, data_roo
 
 @pytest.mark.slow
 def test_speakers_of_a_play_are_units_of_privacy(tmp_path: Path, data_root: Path) -> None:
-    play = gzip.decompress((data_root / "tiny_shakespeare" / "input.txt.gz").read_bytes()).decode()
-    speeches = [speech.split(":\n", 1) for speech in play.split("\n\n") if ":\n" in speech]
+    game_design = gzip.decompress((data_root / "tiny_shakespeare" / "input.txt.gz").read_bytes()).decode()
+    speeches = [speech.split(":\n", 1) for speech in game_design.split("\n\n") if ":\n" in speech]
     path = tmp_path / "speeches.jsonl"
     path.write_text("\n".join(json.dumps({"speaker": speaker, "text": text}) for speaker, text in speeches))
     data = {"path": str(path), "user": "speaker", "texts_per_user": 3, "unused_tokens": 30}

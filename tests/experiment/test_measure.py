@@ -17,7 +17,7 @@ from audit.core.game import Assumption, Game, Inclusion
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.experiment.games import records
-from audit.experiment.games.allowance import Allowance
+from audit.experiment.games.claim_limits import ClaimLimits
 from audit.experiment.games.naming import new_key
 from audit.experiment.line import figures
 from audit.stats.bounds import roc
@@ -115,7 +115,7 @@ def test_ties_are_not_leakage() -> None:
 
 def test_what_a_claim_allows_stands_beside_what_was_found() -> None:
     claim = Claim(epsilon=1.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="test")
-    found = figures.attack_result(drawn(300, 2.0), confidence=0.95, seed=Seed(2), allowance=Allowance(claim=claim))
+    found = figures.attack_result(drawn(300, 2.0), confidence=0.95, seed=Seed(2), claim_limits=ClaimLimits(claim=claim))
     assert found.tpr_at[1].allowed == pytest.approx(np.exp(1.0) * 0.01 + 1e-5)
 
 

@@ -81,7 +81,7 @@ def test_a_game_at_an_access_of_a_third_party_is_played_and_reported(tmp_path: P
         title="endpoint",
         created="2026-01-01T00:00:00Z",
         budget=experiment.budget,
-        data=reporting.data_summary(experiment.material.dataset),
+        data=reporting.data_summary(experiment.audit_inputs.dataset),
         model="m",
         config="",
         provenance=sample.run().provenance,

@@ -24,9 +24,9 @@ from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.execution.store import Store
 from audit.experiment.games.attack import attempt
-from audit.experiment.games.insertion import Insertion, insertions
+from audit.experiment.games.job_specs import make_job_specs
 from audit.experiment.games.observed import models_of
-from audit.experiment.games.orders import orders
+from audit.experiment.games.prepared_game import PreparedGame, prepare_games
 from audit.experiment.games.spec import Experiment
 from audit.experiment.line import assemble, rehearsal, run, untrained
 from audit.experiment.line.train import Resources, train
@@ -74,35 +74,35 @@ def assembled(canaries: str, access: str, references: int, scorers: Sequence[str
             experiment = assemble.assemble(parse(CONFIG_OF_ONE, changes).config)
         except ConfigError:
             continue
-        fitting += experiment.design.plays[0].attacks
+        fitting += experiment.design.game_designs[0].attacks
     design = experiment.design
-    plays = (replace(design.plays[0], attacks=tuple(fitting)),) if fitting else design.plays
-    return replace(experiment, design=replace(design, plays=plays))
+    game_designs = (replace(design.game_designs[0], attacks=tuple(fitting)),) if fitting else design.game_designs
+    return replace(experiment, design=replace(design, game_designs=game_designs))
 
 
-def planted(experiment: Experiment) -> list[Insertion]:
-    return insertions(experiment.design, experiment.material, experiment.budget.delta)
+def planted(experiment: Experiment) -> list[PreparedGame]:
+    return prepare_games(experiment.design, experiment.audit_inputs, experiment.budget.delta)
 
 
-def scored(experiment: Experiment, insertion: Insertion, store: Store) -> dict[str, str]:
+def scored(experiment: Experiment, prepared_game: PreparedGame, store: Store) -> dict[str, str]:
     """Which attacks cannot score trained models, and why."""
-    dataset = experiment.material.dataset
+    dataset = experiment.audit_inputs.dataset
     resources = Resources(dataset=dataset, execution=experiment.execution, store=store)
-    jobs = orders(insertion, dataset, experiment.execution)
-    train(jobs, insertion.planting.canaries, resources, lambda done: False)
-    _, left_out = attempt(models_of(insertion, jobs, store))
+    jobs = make_job_specs(prepared_game, dataset, experiment.execution)
+    train(jobs, prepared_game.assignment.canaries, resources, lambda done: False)
+    _, left_out = attempt(models_of(prepared_game, jobs, store))
     return left_out
 
 
 def agree(canaries: str, access: str, references: int, folder: Path, scorers: Sequence[str] = SCORERS) -> None:
     experiment = assembled(canaries, access, references, scorers)
-    (insertion,) = planted(experiment)
-    models = untrained.untrained_models(insertion.training, experiment.material.dataset, "cpu")
-    known = rehearsal.rehearse(insertion, 3, models)
-    own = insertion.planting.included[insertion.play.runs :]
-    failures = {planned.name: known.failure(planned, own) for planned in insertion.play.attacks}
+    (prepared_game,) = planted(experiment)
+    models = untrained.untrained_models(prepared_game.training, experiment.audit_inputs.dataset, "cpu")
+    known = rehearsal.rehearse(prepared_game, 3, models)
+    own = prepared_game.assignment.included[prepared_game.game_design.runs :]
+    failures = {planned.name: known.failure(planned, own) for planned in prepared_game.game_design.attacks}
     assert {name: why for name, why in failures.items() if why} == scored(
-        experiment, insertion, Store.start(folder / "run", "c")
+        experiment, prepared_game, Store.start(folder / "run", "c")
     )
 
 
@@ -141,7 +141,7 @@ def undrawn(tmp_path: Path) -> tuple[Path, int]:
     config.write_text(CONFIG_OF_ONE)
     for seed in range(50):
         experiment = assemble.assemble(configs.load(str(config), [*COINS, f"seed={seed}"]).config)
-        if not planted(experiment)[0].planting.included[20:].any():
+        if not planted(experiment)[0].assignment.included[20:].any():
             return config, seed
     raise AssertionError("no seed leaves the canary undrawn")
 
@@ -187,7 +187,7 @@ def test_a_rehearsal_has_as_many_canaries_and_models_as_the_game() -> None:
     changes = ["games.game.count=1500", "games.game.references=1", "data={kind: digits, train: 60, pool: 1600, test: 20}"]
     changes.append("games.game.scorers=['tests.experiment.test_rehearsal:Crowd']")
     experiment = assemble.assemble(parse(CONFIG_OF_ONE, changes).config)
-    (game,) = rehearsal.playable(planted(experiment), experiment.material.dataset, "cpu")
+    (game,) = rehearsal.playable(planted(experiment), experiment.audit_inputs.dataset, "cpu")
     assert game.notes == ()
 
 

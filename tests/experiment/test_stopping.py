@@ -35,7 +35,7 @@ from audit.core.seeds import Seed
 from audit.core.training import Progress
 from audit.core.views import Scores
 from audit.execution.store import Store
-from audit.experiment.games import attack, hypothesis, insertion, stopping
+from audit.experiment.games import attack, hypothesis, prepared_game, stopping
 from audit.experiment.games.spec import Experiment, PlannedAttack
 from audit.experiment.line import assemble, run
 from audit.experiment.line import game as rounds
@@ -87,11 +87,11 @@ def played(one: Experiment, folder: Path, *, resume: bool = False) -> GameResult
     """The only game of the experiment."""
     store = Store.start(folder / "run", "0" * 64, resume=resume)
     try:
-        (game,) = insertion.insertions(one.design, one.material, one.budget.delta)
+        (game,) = prepared_game.prepare_games(one.design, one.audit_inputs, one.budget.delta)
         stated = hypothesis.state(game.training, one.budget.delta)
-        dataset = one.material.dataset
+        dataset = one.audit_inputs.dataset
         resources = Resources(dataset=dataset, execution=one.execution, store=store)
-        return rounds.play(game, stated, one.budget, resources).result
+        return rounds.play_game(game, stated, one.budget, resources).result
     finally:
         store._lock.close()
 
@@ -141,7 +141,7 @@ def test_an_attack_that_fails_at_a_later_look_has_lost_its_stake(
     whole = attack.score
 
     def failing(models: attack.GameModels, planned: PlannedAttack, steps: int | None = None) -> Scores:
-        if planned.name == "weight_difference" and models.first + models.insertion.planting.runs > 2 * MODELS_PER_JOB:
+        if planned.name == "weight_difference" and models.first + models.prepared_game.assignment.runs > 2 * MODELS_PER_JOB:
             raise ObservationError("weights of a later model cannot be read")
         return whole(models, planned, steps)
 
@@ -318,10 +318,10 @@ def test_without_a_claim_to_refute_all_runs_are_trained(tmp_path: Path) -> None:
 
 def test_references_are_trained_first_and_in_jobs_of_their_own(tmp_path: Path) -> None:
     one = built("games.one.references=12", "games.one.runs=20")
-    play = one.design.plays[0]
-    assert play.portions(8) == [range(20, 28), range(28, 32), range(0, 8), range(8, 16), range(16, 20)]
-    assert dataclasses.replace(play, stops=False).portions(8)[:3] == [range(0, 8), range(8, 16), range(16, 24)]
-    assert play.looks(8) == 3 and dataclasses.replace(play, stops=False).looks(8) == 1
+    game_design = one.design.game_designs[0]
+    assert game_design.portions(8) == [range(20, 28), range(28, 32), range(0, 8), range(8, 16), range(16, 20)]
+    assert dataclasses.replace(game_design, stops=False).portions(8)[:3] == [range(0, 8), range(8, 16), range(16, 24)]
+    assert game_design.looks(8) == 3 and dataclasses.replace(game_design, stops=False).looks(8) == 1
 
 
 @pytest.mark.slow
@@ -388,7 +388,7 @@ def stops(law: ScoreLaw, claimed: float, seed: Seed, *, family: str = "any", run
     """After how many runs a game with this true claim is stopped, looking after every job; None where it goes to its end."""
     claim = Claim(epsilon=claimed, delta=law.delta, adjacency=Adjacency.ADD_REMOVE, source="true", family="gdp")
     estimator: Any = plugins.build("audit.bounds.estimators", {"kind": "sequential", "family": family})
-    watch = stopping.Watch(
+    watch = stopping.StoppingRule(
         estimators=(estimator,),
         claims=(claim,),
         delta=law.delta,
@@ -484,8 +484,8 @@ def report_of(result: MechanismResult) -> AuditReport:
         title="stopped early",
         created="2026-01-01T00:00:00Z",
         budget=one.budget,
-        data=summary.data_summary(one.material.dataset),
-        model=summary.model_name(one.design.recipes[0].model, one.material.parameters),
+        data=summary.data_summary(one.audit_inputs.dataset),
+        model=summary.model_name(one.design.training_designs[0].model, one.audit_inputs.parameters),
         config="",
         provenance=sample.run().provenance,
     )

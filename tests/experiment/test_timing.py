@@ -10,7 +10,7 @@ import pytest
 from audit.cli.app import answer
 from audit.config import parse
 from audit.core import event_reading
-from audit.experiment.games.job import Order
+from audit.experiment.games.job import JobSpec
 from audit.experiment.games.spec import Experiment
 from audit.experiment.line.assemble import assemble
 from audit.experiment.plan import timing
@@ -30,17 +30,17 @@ class Machine:
     def __init__(self, step: float) -> None:
         self.now, self.step, self.steps_seen = 0.0, step, set[int]()
 
-    def work(self, shared: object, order: Order, progress: object) -> dict[str, object]:
-        steps = order.job.keywords["mechanism"].count
+    def work(self, shared: object, job_spec: JobSpec, progress: object) -> dict[str, object]:
+        steps = job_spec.job.keywords["mechanism"].count
         self.steps_seen.add(steps)
-        self.now += 0.5 + self.step * steps * len(order.job.keywords["seeds"])
+        self.now += 0.5 + self.step * steps * len(job_spec.job.keywords["seeds"])
         return {}
 
 
 def test_time_is_extrapolated_over_steps_and_jobs(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(step=0.01)
     monkeypatch.setattr(timing, "fit_and_observe", machine.work)
-    found = timing.estimate(experiment.design, experiment.material, experiment.execution, clock=lambda: machine.now)
+    found = timing.estimate(experiment.design, experiment.audit_inputs, experiment.execution, clock=lambda: machine.now)
     assert [(one.mechanism, one.game, one.models) for one in found] == [
         ("plain", "outside", 6),
         ("dp", "outside", 6),
@@ -54,7 +54,7 @@ def test_time_is_extrapolated_over_steps_and_jobs(experiment: Experiment, monkey
 def test_a_slow_step_is_not_measured_twice(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(step=60.0)
     monkeypatch.setattr(timing, "fit_and_observe", machine.work)
-    found = timing.estimate(experiment.design, experiment.material, experiment.execution, clock=lambda: machine.now)
+    found = timing.estimate(experiment.design, experiment.audit_inputs, experiment.execution, clock=lambda: machine.now)
     assert machine.steps_seen == {1}
     assert found[0].seconds == pytest.approx(60.5 * 1000 * 6)
     assert found[0].together == 1
@@ -76,7 +76,7 @@ def test_the_command_measures_real_jobs(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_training_that_several_parties_look_at_is_planned_once() -> None:
     design = assemble(parse(FEDERATED.read_text()).config).design
-    (steps,) = {event_reading.steps(recipe.run_event) for recipe, _ in design.pairs}
+    (steps,) = {event_reading.steps(training_design.run_event) for training_design, _ in design.pairs}
     assert len(design.pairs) > len(design.trainings)
-    models, reported = (sum(play.runs for _, play in pairs) for pairs in (design.trainings, design.pairs))
+    models, reported = (sum(game_design.runs for _, game_design in pairs) for pairs in (design.trainings, design.pairs))
     assert (design.models, design.model_steps, design.reported_steps) == (models, models * steps, reported * steps)

@@ -133,9 +133,9 @@ def _answers(wrong: int) -> Any:
     logits[0, np.arange(200), labels] = 1.0
     logits[0, 100 + wrong] *= -1
     logits[0, 100 + wrong, 1 - labels[100 + wrong]] = 1.0
-    planting = SimpleNamespace(included=(np.arange(200) < 100)[None])
+    assignment = SimpleNamespace(included=(np.arange(200) < 100)[None])
     observed = SimpleNamespace(signals={Logits.key: logits})
-    return SimpleNamespace(observed=observed, labels=labels, insertion=SimpleNamespace(planting=planting))
+    return SimpleNamespace(observed=observed, labels=labels, prepared_game=SimpleNamespace(assignment=assignment))
 
 
 def test_answers_on_the_members_of_one_model_are_left_out() -> None:

@@ -15,10 +15,10 @@ import torch
 from audit import plugins
 from audit.cli.app import answer
 from audit.core.errors import ConfigError, DataError
-from audit.step_checks.bench import Bench
 from audit.step_checks.findings import PropertyStatus, StepReport, finding, gap
 from audit.step_checks.probes.noise import NoiseLaw
 from audit.step_checks.run import check_step
+from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import FunctionStep, Setting
 from audit.zoo._reference import DpSgdStep, small_parameters
 from tests.step_checks import correct_setups
@@ -129,7 +129,7 @@ class PaddedStep(DpSgdStep):
 @pytest.mark.parametrize("frozen", [True, False])
 def test_constants_need_no_noise_and_what_records_move_does(frozen: bool) -> None:
     step = FunctionStep(function=PaddedStep(frozen=frozen), params=small_parameters())
-    bench = Bench(step=step, sample=sample(), claimed=Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=16.0))
+    bench = StepUnderTest(step=step, sample=sample(), claimed=Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=16.0))
     failures = {finding.check for finding in NoiseLaw().run(bench) if finding.status is PropertyStatus.FAILED}
     assert failures == set() if frozen else failures & {"noise.variance", "noise.missing"}
 
@@ -149,7 +149,7 @@ class SignedNoise(DpSgdStep):
 @pytest.mark.parametrize(("seeds", "fails"), [(2000, {"noise.repeats"}), (2**60, set())])
 def test_noise_of_few_seeds_fails_where_two_calls_share_it(seeds: int, fails: set[str]) -> None:
     step = FunctionStep(function=SignedNoise(seeds=seeds), params=small_parameters())
-    bench = Bench(step=step, sample=sample(), claimed=Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=16.0))
+    bench = StepUnderTest(step=step, sample=sample(), claimed=Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=16.0))
     assert {finding.check for finding in NoiseLaw().run(bench) if finding.status is PropertyStatus.FAILED} == fails
 
 
@@ -170,7 +170,7 @@ class CutNoise(DpSgdStep):
 @pytest.mark.parametrize("cut", [3.2, math.inf])
 def test_noise_cut_beyond_three_deviations_fails_by_its_largest_value(cut: float) -> None:
     step = FunctionStep(function=CutNoise(cut=cut), params=small_parameters())
-    bench = Bench(step=step, sample=sample(), claimed=Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=16.0))
+    bench = StepUnderTest(step=step, sample=sample(), claimed=Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=16.0))
     findings = {finding.check: finding for finding in NoiseLaw().run(bench)}
     failures = {name for name, finding in findings.items() if finding.status is PropertyStatus.FAILED}
     assert failures == ({"noise.law"} if cut < math.inf else set())

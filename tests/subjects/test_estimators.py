@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import audit
-from audit.experiment.external.brought import query_model
+from audit.experiment.external.external_models import query_model
 
 STREAM = np.random.default_rng(0)
 INPUTS, LABELS = STREAM.normal(size=(240, 5)).astype(np.float32), STREAM.integers(2, size=240)

@@ -14,7 +14,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, LowerBound
 from audit.core.data import Array
 from audit.core.errors import UnsupportedMechanism
-from audit.core.evidence import Evidence, Stake
+from audit.core.evidence import BetWeight, Evidence
 from audit.core.game import Assumption
 from audit.core.protocols import Pairs
 from audit.core.seeds import Seed, of_design
@@ -240,7 +240,7 @@ def _evidence(
         threshold=threshold,
         proved=None if first_proof is None else int(models[first_proof]),
         stakes=tuple(
-            Stake(attack=name, log_evidence=tuple(path.separate[keep, index, place].tolist()))
+            BetWeight(attack=name, log_evidence=tuple(path.separate[keep, index, place].tolist()))
             for index, name in enumerate(attacks)
         ),
     )

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from audit.core.access import ROUNDS
-from audit.core.data import Array, Conduct
+from audit.core.data import Array, ClientBehaviour
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine.federated.federated_clients import Workers
@@ -84,7 +84,7 @@ class CanaryClients:
         self.clip_norm, self.scale = clip_norm, 1.0 if clip_norm is None else clip_norm
         self.planted = PlantedGradients(job.canaries, workers.layout, like, self.scale)
         self.slots, self.owners = self.planted.count, np.arange(self.planted.count)
-        self.layout, self.width, self.conduct = workers.layout, workers.width, job.canaries.conduct or Conduct()
+        self.layout, self.width, self.behaviour = workers.layout, workers.width, job.canaries.behaviour or ClientBehaviour()
         self.included = torch.from_numpy(np.array(job.included, dtype=bool)).to(like.device)
         self.sources = ROUNDS & job.access.released
         self.streams = streams(job.seeds, "canary noise")
@@ -102,7 +102,7 @@ class CanaryClients:
         worst = OVERSIZE if self.clip_norm is not None else 1.0
         raw = torch.zeros(self.slots, self.width, device=directions.device)
         raw[:, : directions.shape[1]] = directions * (self.scale * worst)
-        if not self.conduct.finite:
+        if not self.behaviour.finite:
             raw[:, int(self.layout.columns()[0])] = torch.nan  # an update that is to count as zero
         records = torch.full((self.slots,), float(OVERWEIGHT * most_records), device=directions.device)
         self.uploads = clip(raw, weight_of(records))[0]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from audit.core.access import ROUNDS
-from audit.core.data import Array, Conduct
+from audit.core.data import Array, ClientBehaviour
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.training import TrainingJob
 from audit.engine.federated.federated_canaries import OVERWEIGHT, Clipping, RoundSight, padded_rows, same_rows, streams
@@ -162,7 +162,7 @@ class RecordClients:
     """
 
     def __init__(self, job: TrainingJob, workers: Workers, served: Tensor) -> None:
-        self.conduct = job.canaries.conduct or Conduct()
+        self.behaviour = job.canaries.behaviour or ClientBehaviour()
         self.workers, self.served = workers, served
         self.included = torch.from_numpy(np.array(job.included, dtype=bool)).to(served.device)
         self.slots = self.included.shape[1]
@@ -183,12 +183,12 @@ class RecordClients:
         """Add the sum of the updates of those that send; return the largest norm."""
         updates = self.sight.updates.zero_()
         senders = present[:, -self.slots :]
-        if self.conduct.trains:
+        if self.behaviour.trains:
             senders = senders & self.included
         federation, client = torch.nonzero(senders, as_tuple=True)
         for start in range(0, len(client), self.workers.slots):
             part = slice(start, start + self.workers.slots)
-            raw = self._raw(federation[part], client[part]) * self.conduct.boost
+            raw = self._raw(federation[part], client[part]) * self.behaviour.boost
             updates[federation[part], client[part]] = self.clip(raw, self.weight.expand(len(raw)))[0]
         self.previous.copy_(self.served)
         total += updates.sum(1)
@@ -197,7 +197,7 @@ class RecordClients:
 
     def _raw(self, federation: Tensor, client: Tensor) -> Tensor:
         """Return what clients would send before they multiply it `(k, width)`."""
-        if not self.conduct.trains:
+        if not self.behaviour.trains:
             return (self.previous - self.served)[federation]
         rows = (self.sight.first + client).view(-1, 1, 1).expand(-1, self.workers.local.steps, 1)
         return self.workers.updates(self.served[federation], rows, torch.ones_like(rows, dtype=torch.bool)).moves

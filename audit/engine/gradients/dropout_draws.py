@@ -13,7 +13,7 @@ from audit.engine.gradients.clipping import Gradients
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.gradients.per_model_loop import LoopGradients
 from audit.engine.layers.layer_map import DROPOUTS
-from audit.engine.random.held_draws import HeldDraws
+from audit.engine.random.constant_draws import ConstantDraws
 from audit.models.build import seeded_stream
 
 
@@ -72,7 +72,7 @@ def still(engine: Gradients, work: Callable[[], dict[int, float]]) -> dict[int, 
     if not engine.random or not isinstance(engine, LoopGradients):
         return work()
     vectorises = engine.vectorises
-    with seeded_stream(Seed(0)), HeldDraws() as draws:
+    with seeded_stream(Seed(0)), ConstantDraws() as draws:
         figures = work()
     engine.vectorises = vectorises  # whatever held draws did to `vmap`, the training goes its way
     return {} if draws.free else figures

@@ -18,7 +18,7 @@ from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Rows
 from audit.engine.gradients.trials import CODE_ERRORS, layer_title, model_name, step_off, try_forward, without_dropout
 from audit.engine.losses import OwnLoss, RecordLoss
-from audit.engine.random.held_draws import HeldDraws
+from audit.engine.random.constant_draws import ConstantDraws
 from audit.engine.trial.foreign_streams import refuse_foreign_draws
 from audit.engine.trial.loss_trial import examine_loss
 from audit.engine.trial.mixing import alike, mixes
@@ -242,6 +242,6 @@ def _refuse_hidden_state(module: nn.Module, records: Tensor) -> None:
 def _draws(module: nn.Module, records: Tensor) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Random operations outside of dropout layers, and those among them whose draws cannot be held still."""
     steady = without_dropout(module)
-    with HeldDraws() as draws:
+    with ConstantDraws() as draws:
         try_forward(steady, records)
     return tuple(sorted(draws.random_operations)), tuple(sorted(draws.free))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from audit.core.seeds import Seed
 from audit.engine.gradients.trials import CODE_ERRORS, agree
 from audit.engine.layers.modes import Modes
-from audit.engine.random.held_draws import HeldDraws
+from audit.engine.random.constant_draws import ConstantDraws
 from audit.models.build import seeded_stream
 
 # rounding of one precision between batches of several sizes, whose products may be summed in other orders
@@ -41,7 +41,7 @@ def mixes(module: nn.Module, records: Tensor) -> str | None:
         outputs: Tensor = torch.func.functional_call(precise, fresh_buffers, (part,)) if buffers else precise(part)
         return outputs
 
-    with torch.no_grad(), seeded_stream(Seed(0)), HeldDraws():
+    with torch.no_grad(), seeded_stream(Seed(0)), ConstantDraws():
         for mode in ("training", "evaluation"):
             dependence = _dependence(run, batch)
             if dependence is not None:

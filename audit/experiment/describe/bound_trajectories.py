@@ -8,8 +8,8 @@ from audit.bounds.budget import Budget
 from audit.core import event_reading
 from audit.core.results import BoundTrajectory
 from audit.experiment.games.attack import score
+from audit.experiment.games.job_specs import spread_over
 from audit.experiment.games.observed import GameModels
-from audit.experiment.games.orders import spread_over
 
 
 def trajectories(models: GameModels, budget: Budget) -> tuple[tuple[str | None, BoundTrajectory], ...]:
@@ -18,14 +18,14 @@ def trajectories(models: GameModels, budget: Budget) -> tuple[tuple[str | None, 
     Each point holds at its level on its own. Seeds are those of the attacks' bounds, so that the last point is the bound
     which the tables state. Bounds of a fixed size say nothing of a sample that was chosen by what it showed.
     """
-    play, mechanism = models.insertion.play, models.insertion.mechanism
-    if mechanism is None or play.stops:
+    game_design, mechanism = models.prepared_game.game_design, models.prepared_game.mechanism
+    if mechanism is None or game_design.stops:
         return ()
     checkpoints = spread_over(event_reading.steps(mechanism))
     curves = []
-    for index, attack in enumerate(play.attacks):
+    for index, attack in enumerate(game_design.attacks):
         if StepProducts() in attack.attack.needs.signals:
-            seed = models.insertion.seed.child("bounds", index)
+            seed = models.prepared_game.seed.child("bounds", index)
             rows = [
                 bounding.bounds(
                     score(models, attack, steps),

@@ -23,24 +23,24 @@ OF_A_GROUP = "what is guessed is about a group of records: a claim for one recor
 
 def describe(result: GameResult, models: GameModels, scores: Sequence[Scores], confidence: float) -> GameResult:
     """Return the result with what the models show of records and groups, and of their own number."""
-    insertion = models.insertion
+    prepared_game = models.prepared_game
     if result.game.choices == 1:
         result = replace(result, attacks=_with_secrets(result.attacks, models, scores))
     group = (OF_A_GROUP,) if result.game.secret == "property" else ()
-    split = () if insertion.planting.by_coins else (SPLIT_REMARK,)
-    absences = records.absences(insertion.records) if models.are_classified and result.game.choices == 1 else ()
+    split = () if prepared_game.assignment.by_coins else (SPLIT_REMARK,)
+    absences = records.absences(prepared_game.records) if models.are_classified and result.game.choices == 1 else ()
     complete = replace(
         result,
         models=len(models.observed.diverged),
-        note="; ".join((*insertion.notes, *split, *group, *_remarks(models), *absences)),
+        note="; ".join((*prepared_game.notes, *split, *group, *_remarks(models), *absences)),
     )
     if not scores or result.game.choices > 1 or result.game.aim != "membership":  # what follows is about records in or out
         return complete
     best = scores[max(range(len(scores)), key=lambda index: result.attacks[index].auc)]
-    correct, table = _correct(models), insertion.records
+    correct, table = _correct(models), prepared_game.records
     return replace(
         complete,
-        records=() if insertion.planting.canaries.records is None else records.most_exposed(best, table),
+        records=() if prepared_game.assignment.canaries.records is None else records.most_exposed(best, table),
         groups=records.by_column(best, table, confidence, correct) if models.are_classified else (),
         evaluation=leave_one_out_summary.evaluate(models) if models.are_classified else None,
     )
@@ -48,8 +48,8 @@ def describe(result: GameResult, models: GameModels, scores: Sequence[Scores], c
 
 def _with_secrets(results: Sequence[AttackResult], models: GameModels, scores: Sequence[Scores]) -> tuple[AttackResult, ...]:
     """Return the attacks, those on texts with what they got of secrets."""
-    plans = {plan.name: plan.attack for plan in models.insertion.play.attacks}
-    canaries = models.insertion.planting.canaries
+    plans = {plan.name: plan.attack for plan in models.prepared_game.game_design.attacks}
+    canaries = models.prepared_game.assignment.canaries
     return tuple(
         secret_figures.with_secrets(result, plans[values.attack], values, canaries) if values.attack in plans else result
         for result, values in zip(results, scores, strict=True)
@@ -60,10 +60,12 @@ def _remarks(models: GameModels) -> list[str]:
     """Return what attacks that choose between others took here, and the evidence, in words; no coin of a target decides."""
     rows, signals = models.references, models.observed.signals
     remarks = []
-    for attack in models.insertion.play.attacks:
+    for attack in models.prepared_game.game_design.attacks:
         if isinstance(attack.attack, Chooser):
             signals_of_references = {key: signals[key][rows] for key in attack.attack.needs.keys if key in signals}
-            reference = View(signals=signals_of_references, included=some_models(models.insertion.planting.included, rows))
+            reference = View(
+                signals=signals_of_references, included=some_models(models.prepared_game.assignment.included, rows)
+            )
             kind, reason = attack.attack.choose(reference, models.labels)
             remarks.append(f"'{attack.name}' took {kind}: {reason}")
     return remarks
@@ -71,6 +73,6 @@ def _remarks(models: GameModels) -> list[str]:
 
 def _correct(models: GameModels) -> Array | None:
     """`(runs * m,)` whether each target run is right on each canary; None where outputs or classes are not known."""
-    runs = models.insertion.planting.runs
+    runs = models.prepared_game.assignment.runs
     classes = reading.predicted_classes(models.observed.signals, slice(runs)) if models.are_classified else None
     return None if classes is None else np.asarray(classes == models.labels).ravel()

@@ -26,7 +26,7 @@ from audit.experiment.describe.resemblance import Resemblance
 from audit.experiment.describe.usage_spread import usage_spread
 from audit.experiment.games.observed import GameModels, slice_of
 from audit.experiment.games.records import RecordTable
-from audit.experiment.games.room import Room, in_memory
+from audit.experiment.games.scratch_arrays import Room, in_memory
 from audit.stats.spread import evenly
 
 LEAST_CANARIES = 20  # fewer on average on a side than half of this and a model has no ROC to speak of
@@ -62,18 +62,18 @@ class LeaveOneOutModels:
 
 def evaluate(models: GameModels) -> Evaluation | None:
     """Return what all models of a game that stayed finite say of its attacks on records, each of them once the target."""
-    insertion, finite = models.insertion, np.flatnonzero(~models.observed.diverged)
+    prepared_game, finite = models.prepared_game, np.flatnonzero(~models.observed.diverged)
     rows = slice_of(finite)
     signals = {key: value[rows] for key, value in models.observed.signals.items()}
     everyone = LeaveOneOutModels(
-        views=View(signals=signals, included=some_models(insertion.planting.included, rows)),
+        views=View(signals=signals, included=some_models(prepared_game.assignment.included, rows)),
         labels=models.labels,
-        runs=int(np.sum(finite < insertion.planting.runs)),
-        table=insertion.records,
+        runs=int(np.sum(finite < prepared_game.assignment.runs)),
+        table=prepared_game.records,
         room=models.observed.room,
     )
-    attacks = [(attack.name, attack.attack) for attack in insertion.play.attacks]
-    return describe(attacks, everyone, prior=insertion.play.prior, seed=insertion.seed.child("described"))
+    attacks = [(attack.name, attack.attack) for attack in prepared_game.game_design.attacks]
+    return describe(attacks, everyone, prior=prepared_game.game_design.prior, seed=prepared_game.seed.child("described"))
 
 
 def describe(

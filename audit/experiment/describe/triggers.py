@@ -7,26 +7,26 @@ import numpy as np
 from attacks.signals import _reading as reading
 from audit.core.data import Dataset
 from audit.core.game_results import TriggerResult
-from audit.experiment.games.allowance import Allowance
+from audit.experiment.games.claim_limits import ClaimLimits
 from audit.experiment.games.observed import GameModels
 from audit.experiment.games.utility_figures import ACCURACY
 
 
-def trigger_result(models: GameModels, dataset: Dataset, allowance: Allowance) -> TriggerResult | None:
+def trigger_result(models: GameModels, dataset: Dataset, claim_limits: ClaimLimits) -> TriggerResult | None:
     """Return the figures of a game of backdoors over its targets that stayed finite; None for other games, or without such."""
-    planting = models.insertion.planting
-    canaries, observed = planting.canaries, models.observed
-    finite = np.flatnonzero(~observed.diverged[: planting.runs])
+    assignment = models.prepared_game.assignment
+    canaries, observed = assignment.canaries, models.observed
+    finite = np.flatnonzero(~observed.diverged[: assignment.runs])
     if canaries.aim != "backdoor" or canaries.records is None or not len(finite):
         return None
     classes = reading.predicted_classes(observed.signals, finite)
     if classes is None:
         return None
     is_hit = classes == canaries.records.labels
-    included = planting.included[finite]
+    included = assignment.included[finite]
     with_records, hits_with = int(included.sum()), int((is_hit & included).sum())
     without_records, hits_without = int((~included).sum()), int((is_hit & ~included).sum())
-    together = Allowance(claim=allowance.claim).of_group(canaries.copies)
+    together = ClaimLimits(claim=claim_limits.claim).of_group(canaries.copies)
     accuracy = None
     if ACCURACY in observed.test_figures:
         counts = np.rint(observed.test_figures[ACCURACY][finite] * len(dataset.test))  # whole again: the mean of all at once

@@ -33,7 +33,7 @@ def utility(games: Sequence[Observations]) -> tuple[Metric, ...]:
 
 def of_sides(models: GameModels) -> tuple[Metric, ...]:
     """Accuracy and loss of the first model on its members and its nonmembers, for a model without test records."""
-    target, included = models.observed, models.insertion.planting.included[0]
+    target, included = models.observed, models.prepared_game.assignment.included[0]
     view = View(signals={key: value[0] for key, value in target.signals.items()}, labels=models.labels)
     loss, logits = reading.losses(view, reading.NO_REFERENCE, "loss")[0], view.get(Logits.key)
     rows = []

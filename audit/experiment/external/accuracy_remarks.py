@@ -16,7 +16,7 @@ def low_accuracy(models: GameModels) -> list[str]:
     logits = models.observed.signals.get(Logits.key)
     if logits is None or models.labels is None:
         return []
-    included = models.insertion.planting.included[0]
+    included = models.prepared_game.assignment.included[0]
     labels = np.asarray(models.labels)[included]
     accuracy = float(np.mean(logits[0][included].argmax(-1) == labels))
     guess = float(np.bincount(labels).max() / len(labels))
@@ -33,7 +33,7 @@ def like_sides(models: GameModels) -> list[str]:
     logits = models.observed.signals.get(Logits.key)
     if logits is None or models.labels is None:
         return []
-    included = models.insertion.planting.included[0]
+    included = models.prepared_game.assignment.included[0]
     correct = logits[0].argmax(-1) == models.labels
     inside, outside = float(correct[included].mean()), float(correct[~included].mean())
     if min(inside, outside) < LOOKS_TRAINED or inside - outside > 1 - LOOKS_TRAINED:

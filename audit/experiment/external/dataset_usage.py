@@ -17,8 +17,8 @@ from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.describe.leave_one_out import leave_one_out
 from audit.experiment.describe.usage_spread import CONFIDENCE, LEAST_REFERENCES, make_usage
-from audit.experiment.external import brought
-from audit.experiment.external.brought import References
+from audit.experiment.external import external_models
+from audit.experiment.external.external_models import References
 from audit.experiment.games.attack import canary_scores
 from audit.stats.scoring import usage
 
@@ -45,8 +45,8 @@ def estimate_usage(target: Any, records: Records, references: References, settin
     inputs, labels = records.inputs, records.labels
     checks.confidence(confidence)
     _check_references(references, len(inputs))
-    answers = brought.query_model(target, inputs, labels)
-    models = brought.join(answers, references, inputs, labels)
+    answers = external_models.query_model(target, inputs, labels)
+    models = external_models.join(answers, references, inputs, labels)
     classes = labels.astype(np.int64) if labels.ndim == 1 and models.logits is not None else None
     form = "losses" if models.logits is None else "logits"
     if attack.needs.of(models.released) is None:

@@ -13,7 +13,7 @@ from attacks.signals.losses import Losses
 from audit.bounds.budget import Budget
 from audit.checks import blind
 from audit.checks.membership import IMPLAUSIBLE, dependence_tail
-from audit.core.data import Array, Planting, Records
+from audit.core.data import Array, Assignment, Records
 from audit.core.errors import ConfigError
 from audit.core.provenance import DataSummary
 from audit.core.results import AuditReport, Check, Status
@@ -21,17 +21,17 @@ from audit.core.views import Scores
 from audit.data.members import MemberEvidence
 from audit.experiment.describe import utility
 from audit.experiment.external.accuracy_remarks import like_sides, low_accuracy
-from audit.experiment.external.brought import RecordedOutputs
-from audit.experiment.external.brought_play import brought_play, brought_scorers, unserved_reason
+from audit.experiment.external.external_game import external_game, external_scorers, unserved_reason
+from audit.experiment.external.external_models import RecordedOutputs
 from audit.experiment.external.nonmember_medians import cross_fitted_medians
 from audit.experiment.external.units import of_users, remarks_on, user_records, users_of
 from audit.experiment.games import attack, stopping
 from audit.experiment.games.hypothesis import StatedClaims
-from audit.experiment.games.insertion import BroughtRecords, Insertion
 from audit.experiment.games.observed import GameModels, Observations
+from audit.experiment.games.prepared_game import ExternalRecords, PreparedGame
 from audit.experiment.games.records import RecordTable
 from audit.experiment.games.settings import Settings
-from audit.experiment.games.spec import Play
+from audit.experiment.games.spec import GameDesign
 from audit.experiment.line import game, judge
 from audit.experiment.line import report as reporting
 from audit.experiment.line.provenance import of_settings
@@ -98,7 +98,7 @@ class InspectedCase:
     trainer: str = ""
 
 
-def concluded(case: InspectedCase, settings: Settings) -> Inspection:
+def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
     """The report on the case: every attack that the models can serve, and what follows from its scores."""
     references = len(case.included) - 1
     by_coins, is_dependent = case.by_coins, _follow_coins(case)
@@ -111,16 +111,16 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
     if settings.proven_by is None:
         settings = replace(settings, proven_by=("auto",) if references and settings.scorers is None else ("loss",))
     brought_records = user_records(_records(case), users, settings.claim_unit)
-    play = brought_play(settings, brought_records, len(case.included), case.models.released, by_coins=case.by_coins)
-    record_models = _record_models(case, settings, play)
+    game_design = external_game(settings, brought_records, len(case.included), case.models.released, by_coins=case.by_coins)
+    record_models = _record_models(case, settings, game_design)
     models = record_models if users is None else of_users(record_models, users, brought_records.canaries)
     models, scores, repeats = _attack_models(models, settings)
-    play = models.insertion.play
+    game_design = models.prepared_game.game_design
     budget = Budget(
-        delta=settings.delta, confidence=settings.confidence, comparisons=play.bounds, certificates=settings.certificates
+        delta=settings.delta, confidence=settings.confidence, comparisons=game_design.bounds, certificates=settings.certificates
     )
     stated_claims = StatedClaims(claims=settings.claims)
-    outcome = game.conclude(models, scores, stated_claims, budget, stopping.watch_of(play, stated_claims.claims, budget))
+    outcome = game.conclude(models, scores, stated_claims, budget, stopping.watch_of(game_design, stated_claims.claims, budget))
     guard = _guard(case, settings)
     training = judge.Training(
         name=settings.title or case.evidence.name,
@@ -140,19 +140,19 @@ def concluded(case: InspectedCase, settings: Settings) -> Inspection:
     ]
     return Inspection(
         report=reporting.report([result], _frame(case, settings, budget, notes)),
-        names=models.insertion.records.names,
-        included=np.asarray(models.insertion.planting.included[0]),
+        names=models.prepared_game.records.names,
+        included=np.asarray(models.prepared_game.assignment.included[0]),
         labels=case.labels if users is None else None,
         scores={score.attack: score.values for score in scores},
-        not_run=_not_run(case, settings, play, repeats),
+        not_run=_not_run(case, settings, game_design, repeats),
         repeats=repeats,
     )
 
 
-def _not_run(case: InspectedCase, settings: Settings, play: Play, repeats: Mapping[str, str]) -> dict[str, str]:
+def _not_run(case: InspectedCase, settings: Settings, game_design: GameDesign, repeats: Mapping[str, str]) -> dict[str, str]:
     """The attacks that were skipped, and why."""
-    names = {attack.name for attack in play.attacks}
-    omissions = {name: scorer for name, scorer in brought_scorers(settings).items() if name not in names}
+    names = {attack.name for attack in game_design.attacks}
+    omissions = {name: scorer for name, scorer in external_scorers(settings).items() if name not in names}
     reasons = {name: unserved_reason(scorer, len(case.included), case.models.released) for name, scorer in omissions.items()}
     asks = "asks for more than records and outputs"
     orders = {name: f"ranks the records as {repeats[name]} does" if name in repeats else asks for name in omissions}
@@ -163,14 +163,20 @@ def _records(case: InspectedCase) -> Records:
     return Records(inputs=case.evidence.inputs, labels=case.evidence.labels)
 
 
-def _record_models(case: InspectedCase, settings: Settings, play: Play) -> GameModels:
+def _record_models(case: InspectedCase, settings: Settings, game_design: GameDesign) -> GameModels:
     """The models with what attacks read of every record."""
-    canaries = BroughtRecords.of(_records(case)).canaries
+    canaries = ExternalRecords.of(_records(case)).canaries
     besides = {Logits() if "outputs" in case.models.released else Losses()}
-    planting = Planting(canaries=canaries, included=case.included, runs=1, by_coins=case.by_coins)
-    signals = _with_medians(case, settings, play).read(play.signals(case.models.released, besides), canaries)
+    assignment = Assignment(canaries=canaries, included=case.included, runs=1, by_coins=case.by_coins)
+    signals = _with_medians(case, settings, game_design).read(game_design.signals(case.models.released, besides), canaries)
     models = GameModels(
-        insertion=Insertion(recipe=None, play=play, seed=settings.stream, planting=planting, records=_table(case, settings)),
+        prepared_game=PreparedGame(
+            training_design=None,
+            game_design=game_design,
+            seed=settings.stream,
+            assignment=assignment,
+            records=_table(case, settings),
+        ),
         observed=Observations(signals=signals, diverged=np.zeros(len(case.included), bool)),
         labels=case.labels,
     )
@@ -182,9 +188,9 @@ def _attack_models(models: GameModels, settings: Settings) -> tuple[GameModels, 
 
     Of attacks that nobody asked for by name, those that rank the canaries in a new way are kept.
     """
-    signals, play = models.observed.signals, models.insertion.play
+    signals, game_design = models.observed.signals, models.prepared_game.game_design
     attacks, scores, repeats, orders = [], [], {}, dict[bytes, str]()
-    for attack_plan in play.attacks:
+    for attack_plan in game_design.attacks:
         if settings.scorers is None and not attack_plan.attack.needs.are_met_by(signals.keys()):
             continue  # the records have none of what it asks about
         scores_of_attack = attack.score(models, attack_plan)
@@ -195,14 +201,14 @@ def _attack_models(models: GameModels, settings: Settings) -> tuple[GameModels, 
         else:
             repeats[attack_plan.name] = orders[order]
         orders.setdefault(order, attack_plan.name)
-    insertion = replace(models.insertion, play=replace(play, attacks=tuple(attacks)))
-    return replace(models, insertion=insertion), scores, repeats
+    prepared_game = replace(models.prepared_game, game_design=replace(game_design, attacks=tuple(attacks)))
+    return replace(models, prepared_game=prepared_game), scores, repeats
 
 
-def _with_medians(case: InspectedCase, settings: Settings, play: Play) -> RecordedOutputs:
+def _with_medians(case: InspectedCase, settings: Settings, game_design: GameDesign) -> RecordedOutputs:
     """The models with what `quantile_regression` reads, where it is to be run on a target alone."""
     logits, labels, inputs = case.models.logits, case.labels, case.evidence.inputs
-    is_read = any(NonmemberMedians.key in plan.attack.needs.keys for plan in play.attacks)
+    is_read = any(NonmemberMedians.key in plan.attack.needs.keys for plan in game_design.attacks)
     if not is_read or len(case.included) > 1 or logits is None or labels is None or not inputs.size:
         return case.models
     if not np.isfinite(logits).all():

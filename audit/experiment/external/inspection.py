@@ -32,9 +32,9 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.results import AuditReport, Check
 from audit.core.views import View
 from audit.data.members import MemberEvidence, Side, gather, without_overlap
-from audit.experiment.external import brought, reference_order
-from audit.experiment.external.brought import References
-from audit.experiment.external.inspected import InspectedCase, Inspection, concluded
+from audit.experiment.external import external_models, reference_order
+from audit.experiment.external.external_models import References
+from audit.experiment.external.inspected import InspectedCase, Inspection, inspect_case
 from audit.experiment.external.model_answers import Answers
 from audit.experiment.external.reference_training import ReferenceTraining
 from audit.experiment.external.scores import inspect_scores
@@ -102,7 +102,9 @@ def examine(
     by_coins = membership_check[1]
     case = _case(answers, evidence, references, _references(references, evidence, whole, settings, by_coins=by_coins))
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
-    return concluded(replace(case, membership=membership_check[0], by_coins=by_coins, remarks=notes, trainer=trainer), settings)
+    return inspect_case(
+        replace(case, membership=membership_check[0], by_coins=by_coins, remarks=notes, trainer=trainer), settings
+    )
 
 
 def _target_answers(
@@ -110,7 +112,7 @@ def _target_answers(
 ) -> Answers:
     """The answers of the target, which is trained here on the members where none is given."""
     if target is not None:
-        return brought.query_model(target, evidence.inputs, evidence.labels)
+        return external_models.query_model(target, evidence.inputs, evidence.labels)
     if not isinstance(references, ReferenceTraining):
         raise ConfigError("there is no target; give a model, or a ReferenceTraining (--train) that trains it on the members")
     seed = settings.stream.child("trained target")
@@ -169,7 +171,7 @@ def examine_outputs(
     reference_models = _references(references, evidence, size, settings, by_coins=by_coins)
     case = _case(answers, evidence, references, reference_models, view.labels is not None)
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
-    return concluded(replace(case, membership=membership_check[0], by_coins=by_coins, trainer=trainer), settings)
+    return inspect_case(replace(case, membership=membership_check[0], by_coins=by_coins, trainer=trainer), settings)
 
 
 def inspect_outputs(view: View, included: Array, settings: Settings | None = None, **settings_of_case: Any) -> AuditReport:
@@ -226,7 +228,7 @@ def _case(
     if references is not None:
         included = np.concatenate([included, references.included])
     labels = evidence.labels if has_labels else None
-    models = brought.join(answers, references, evidence.inputs, labels)
+    models = external_models.join(answers, references, evidence.inputs, labels)
     if isinstance(source, References):
         reference_order.refuse_members_first(source, answers, models, evidence, labels)
     classes = (

@@ -7,7 +7,7 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.data.members import MemberEvidence
-from audit.experiment.external.brought import RecordedOutputs, References, join
+from audit.experiment.external.external_models import RecordedOutputs, References, join
 from audit.experiment.external.model_answers import Answers
 from audit.stats.rank_evidence import likeness, neighbour_pairs, separation
 from audit.stats.scoring.signals import cross_entropy

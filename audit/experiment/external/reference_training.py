@@ -22,7 +22,7 @@ from audit.core.training import Progress
 from audit.data.archives import read_npz
 from audit.data.source import array_sha256
 from audit.execution import code, run_folder
-from audit.experiment.external.brought import References, query_model
+from audit.experiment.external.external_models import References, query_model
 from audit.experiment.external.model_answers import Answers
 from audit.experiment.external.units import Users
 

@@ -11,8 +11,8 @@ from audit.core.errors import DataError
 from audit.core.protocols import Attack, Chooser, Needs
 from audit.core.seeds import Seed
 from audit.core.views import View
-from audit.experiment.games.insertion import BroughtRecords
 from audit.experiment.games.observed import GameModels
+from audit.experiment.games.prepared_game import ExternalRecords
 from audit.experiment.games.records import RecordTable
 from audit.experiment.games.spec import PlannedAttack
 
@@ -168,11 +168,11 @@ def user_scores(values: Array, users: Users) -> Array:
     return np.bincount(users.codes, finite_scores - np.median(finite_scores), minlength=users.count)
 
 
-def user_records(records: Records, users: Users | None, claim_unit: str | None) -> BroughtRecords:
+def user_records(records: Records, users: Users | None, claim_unit: str | None) -> ExternalRecords:
     """The canaries of a game: records, or users with all of theirs."""
     if users is None:
-        return BroughtRecords.of(records)
-    return BroughtRecords(canaries=users.canaries(records, copies=users.largest if claim_unit == "record" else 1))
+        return ExternalRecords.of(records)
+    return ExternalRecords(canaries=users.canaries(records, copies=users.largest if claim_unit == "record" else 1))
 
 
 def of_users(models: GameModels, users: Users, canaries: Canaries) -> GameModels:
@@ -181,16 +181,16 @@ def of_users(models: GameModels, users: Users, canaries: Canaries) -> GameModels
     Raises:
         DataError: a model was trained on some but not all records of a user.
     """
-    insertion = models.insertion
-    planting, play = insertion.planting, insertion.play
-    names = tuple(insertion.records.names[row] for row in users.first.tolist())
-    attacks = tuple(replace(plan, attack=_user_attack(plan, users, models.labels)) for plan in play.attacks)
+    prepared_game = models.prepared_game
+    assignment, game_design = prepared_game.assignment, prepared_game.game_design
+    names = tuple(prepared_game.records.names[row] for row in users.first.tolist())
+    attacks = tuple(replace(plan, attack=_user_attack(plan, users, models.labels)) for plan in game_design.attacks)
     return replace(
         models,
-        insertion=replace(
-            insertion,
-            play=replace(play, attacks=attacks),
-            planting=replace(planting, canaries=canaries, included=users.coins(planting.included, "references")),
+        prepared_game=replace(
+            prepared_game,
+            game_design=replace(game_design, attacks=attacks),
+            assignment=replace(assignment, canaries=canaries, included=users.coins(assignment.included, "references")),
             records=RecordTable(names=names, labels=("",) * users.count, columns={}),
         ),
         labels=None,

@@ -29,7 +29,7 @@ def attempt(models: GameModels) -> tuple[list[Scores], dict[str, str]]:
     A bound less never makes another one wrong, and the share of the error that it would have had stays unspent.
     """
     models, scores, left_out = with_confidences(models), [], {}
-    for attack in models.insertion.play.attacks:
+    for attack in models.prepared_game.game_design.attacks:
         try:
             _refuse_lost_references(models, attack)
             scores.append(score(models, attack))
@@ -53,11 +53,11 @@ def attempt_whole_game(models: GameModels) -> tuple[list[Scores], dict[str, str]
 
     A single target that diverged stays in: leaving runs out by their outcome would bias the bounds.
     """
-    runs = models.insertion.planting.runs
+    runs = models.prepared_game.assignment.runs
     if not models.observed.diverged[:runs].all():
         return attempt(models)
     reason = f"all {runs} target runs diverged; {ADVICE}"
-    return [], {attack.name: reason for attack in models.insertion.play.attacks}
+    return [], {attack.name: reason for attack in models.prepared_game.game_design.attacks}
 
 
 def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None = None) -> Scores:
@@ -66,8 +66,8 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
     Runs never serve as each other's reference: a guess that used another target's coins would break
     the independence that the one-run theorem rests on. `steps` cuts what was observed to the first steps.
     """
-    insertion, attack = models.insertion, planned_attack.attack
-    mechanism, planting = insertion.mechanism, insertion.planting
+    prepared_game, attack = models.prepared_game, planned_attack.attack
+    mechanism, assignment = prepared_game.mechanism, prepared_game.assignment
     if steps is not None and mechanism is not None:
         mechanism = first_steps(mechanism, steps)
     keys = reading.keys_of(attack.needs)
@@ -76,23 +76,23 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
         raise ObservationError(f"it reads {' or '.join(sorted(keys))}, and these models show nothing of that")
     if steps is not None:
         signals = {key: value[..., :steps] if key == StepProducts.key else value for key, value in signals.items()}
-    own, included = slice_of(models.references), planting.included
+    own, included = slice_of(models.references), assignment.included
     reference = View(signals=_rows(signals, own), included=read_only(some_models(included, own)))
-    secrets = planting.canaries.secrets
+    secrets = assignment.canaries.secrets
     values = []
-    for run in range(planting.runs):
+    for run in range(assignment.runs):
         view = View(signals=_rows(signals, run), labels=models.labels, mechanism=mechanism)
-        seed = insertion.seed.child(f"attack:{planned_attack.name}", models.first + run)
+        seed = prepared_game.seed.child(f"attack:{planned_attack.name}", models.first + run)
         values.append(
             attack.score(view, reference, seed) if secrets is not None else canary_scores(attack, view, reference, seed)
         )
     return Scores(
         values=np.concatenate(values),
-        included=included[: planting.runs].ravel(),
-        game=insertion.game.at(planned_attack.access),
+        included=included[: assignment.runs].ravel(),
+        game=prepared_game.game.at(planned_attack.access),
         attack=planned_attack.name,
         mechanism=mechanism,
-        prior=None if secrets is None else np.tile(secrets.prior.ravel(), planting.runs),
+        prior=None if secrets is None else np.tile(secrets.prior.ravel(), assignment.runs),
     )
 
 
@@ -119,6 +119,6 @@ def _refuse_lost_references(models: GameModels, planned_attack: PlannedAttack) -
     reference_count, references_needed = len(models.references), planned_attack.attack.needs.references
     if reference_count < references_needed:
         raise ObservationError(
-            f"{reference_count} of {models.insertion.play.references} reference models stayed finite and it needs "
+            f"{reference_count} of {models.prepared_game.game_design.references} reference models stayed finite and it needs "
             f"{references_needed}; {ADVICE}"
         )

@@ -15,8 +15,8 @@ from audit.core.event_reading import is_non_private, repetition, unit
 from audit.core.events import Event
 from audit.core.results import LimitCurve, Trajectory
 from audit.event_curves import curves_of
-from audit.experiment.games.allowance import Allowance
-from audit.experiment.games.spec import Recipe
+from audit.experiment.games.claim_limits import ClaimLimits
+from audit.experiment.games.spec import TrainingDesign
 
 LEAST_FPR = 1e-5
 LIMIT_POINTS = 200
@@ -35,21 +35,22 @@ class StatedClaims:
         return min(self.claims, key=lambda claim: claim.epsilon, default=None)
 
     @property
-    def allowance(self) -> Allowance:
+    def claim_limits(self) -> ClaimLimits:
         """Return what the tightest claim and the mechanism's curve leave an attack on one record."""
-        return Allowance(claim=self.tightest, limit=self.limit)
+        return ClaimLimits(claim=self.tightest, limit=self.limit)
 
 
-def state(recipe: Recipe, delta: float) -> StatedClaims:
+def state(training_design: TrainingDesign, delta: float) -> StatedClaims:
     """Return what owners and accountants claim of a recipe, and the limit that its mechanism sets."""
     computed_claims = [
-        accountant.claim(recipe.mechanism, delta=delta, adjacency=recipe.adjacency) for accountant in recipe.accountants
+        accountant.claim(training_design.mechanism, delta=delta, adjacency=training_design.adjacency)
+        for accountant in training_design.accountants
     ]
     finite = [claim for claim in computed_claims if math.isfinite(claim.epsilon)]
-    protection_unit = unit(recipe.mechanism)
-    all_claims = [*(replace(claim, adjacency=recipe.adjacency) for claim in recipe.declared), *finite]
+    protection_unit = unit(training_design.mechanism)
+    all_claims = [*(replace(claim, adjacency=training_design.adjacency) for claim in training_design.declared), *finite]
     claims = tuple(replace(claim, unit=protection_unit) for claim in all_claims)
-    return StatedClaims(claims=claims, limit=limit_curve(recipe.mechanism, recipe.adjacency))
+    return StatedClaims(claims=claims, limit=limit_curve(training_design.mechanism, training_design.adjacency))
 
 
 def limit_curve(event: Event, adjacency: Adjacency) -> LimitCurve | None:
@@ -67,12 +68,12 @@ def limit_curve(event: Event, adjacency: Adjacency) -> LimitCurve | None:
     return LimitCurve(fpr=tuple(fpr.tolist()), tpr=tuple(tpr.tolist()), source=source)
 
 
-def charged(recipe: Recipe, claims: Sequence[Claim], delta: float) -> tuple[Trajectory, ...]:
+def charged(training_design: TrainingDesign, claims: Sequence[Claim], delta: float) -> tuple[Trajectory, ...]:
     """Return what each accountant charges over the steps; nothing for a mechanism without a guarantee."""
-    training = repetition(recipe.mechanism)
+    training = repetition(training_design.mechanism)
     if training is None or is_non_private(training) or not claims:
         return ()
     return tuple(
         calibration.trajectory(accountant, training, delta=delta, adjacency=claims[0].adjacency)
-        for accountant in recipe.accountants
+        for accountant in training_design.accountants
     )

@@ -27,7 +27,7 @@ _ROWS = 4096  # records at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Order:
+class JobSpec:
     """One job, small enough to be sent anywhere: what all jobs of a game share travels apart.
 
     Attributes:
@@ -57,7 +57,7 @@ class Order:
 
 
 def fit_and_observe(
-    context: tuple[Any, ...], order: Order, progress: Progress, device: str | None = None
+    context: tuple[Any, ...], job_spec: JobSpec, progress: Progress, device: str | None = None
 ) -> Mapping[str, Array]:
     """Trains the models of one job and reads off them all that later steps need; runs wherever the executor says.
 
@@ -74,28 +74,30 @@ def fit_and_observe(
         ConfigError: this machine's code is not the code that the order was made with.
         DataError: a file that records are read from was changed meanwhile.
     """
-    own = code.digest(order.foreign)
-    if order.code != own:
-        modules = ", ".join(("epsilon-audit", *order.foreign))
+    own = code.digest(job_spec.foreign)
+    if job_spec.code != own:
+        modules = ", ".join(("epsilon-audit", *job_spec.foreign))
         raise ConfigError(
-            f"a worker's code (digest {own[:12]}) is not the driver's ({order.code[:12]}); "
+            f"a worker's code (digest {own[:12]}) is not the driver's ({job_spec.code[:12]}); "
             f"install the same version of {modules} on every machine"
         )
     dataset, canaries = context
     check_files(dataset, canaries)
-    job = order.job(dataset=with_companions(dataset, canaries), canaries=with_copies(canaries))
+    job = job_spec.job(dataset=with_companions(dataset, canaries), canaries=with_copies(canaries))
     if device is not None:
         job = replace(job, device=device)
-    subject = order.trainer.fit(job, progress)
+    subject = job_spec.trainer.fit(job, progress)
     if subject.executed is None:
-        raise ObservationError(f"trainer {type(order.trainer).__name__} measured nothing of what it did; give Subject.executed")
+        raise ObservationError(
+            f"trainer {type(job_spec.trainer).__name__} measured nothing of what it did; give Subject.executed"
+        )
     value: dict[str, Array] = {f"weights/{name}": array for name, array in subject.weights.items()}
     test_outputs = subject.outputs(dataset.test.inputs)
-    value |= {f"{SIGNAL}{key}": array for key, array in subject.read(order.signals, canaries).items()}
+    value |= {f"{SIGNAL}{key}": array for key, array in subject.read(job_spec.signals, canaries).items()}
     for name, value_of in asdict(subject.executed).items():
         value[f"executed/{name}"] = np.asarray(value_of)
     check_files(dataset, canaries)  # before what was made of changed records is kept
-    reductions = [signal for signal in order.signals if isinstance(signal, Reduction)]
+    reductions = [signal for signal in job_spec.signals if isinstance(signal, Reduction)]
     value = _isolate(value, reductions, canaries, test_outputs)
     figures = figures_of(dataset, test_outputs, value["diverged"])
     return {**value, **{f"{TEST_FIGURE}{name}": figure for name, figure in figures.items()}}
@@ -199,8 +201,8 @@ def _add(digest: Any, values: Any) -> None:
 def canaries_digest(canaries: Canaries) -> str:
     """The hash of what is planted."""
     digest = hashlib.sha256(f"{canaries.kind}:{canaries.copies}:{canaries.fitted_start}".encode())
-    if canaries.conduct is not None:
-        digest.update(repr(canaries.conduct).encode())
+    if canaries.behaviour is not None:
+        digest.update(repr(canaries.behaviour).encode())
     forms = [canaries.coordinates, canaries.directions]
     for records in (canaries.records, canaries.planted, canaries.companions, canaries.queries):
         if records is not None:

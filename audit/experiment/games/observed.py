@@ -15,9 +15,9 @@ from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.training import Executed
 from audit.execution.store import Store
-from audit.experiment.games.insertion import Insertion
-from audit.experiment.games.job import SIGNAL, TEST_FIGURE, Order
-from audit.experiment.games.room import Room, in_memory
+from audit.experiment.games.job import SIGNAL, TEST_FIGURE, JobSpec
+from audit.experiment.games.prepared_game import PreparedGame
+from audit.experiment.games.scratch_arrays import Room, in_memory
 
 _LARGE = 1 << 24  # bytes of an array that is computed of all models, from which on it lies on disk
 
@@ -52,7 +52,7 @@ class GameModels:
         first: number of the first target among all of the game.
     """
 
-    insertion: Insertion
+    prepared_game: PreparedGame
     observed: Observations
     labels: Array | None
     first: int = 0
@@ -60,13 +60,13 @@ class GameModels:
     @property
     def references(self) -> Array:
         """Numbers of the reference models that stayed finite."""
-        runs = self.insertion.planting.runs
+        runs = self.prepared_game.assignment.runs
         return runs + np.flatnonzero(~self.observed.diverged[runs:])
 
     @property
     def are_classified(self) -> bool:
         """True if canaries are records of classes, or of losses alone."""
-        if self.insertion.planting.canaries.records is None:
+        if self.prepared_game.assignment.canaries.records is None:
             return False
         return self.labels is None or self.labels.dtype.kind in "iu"
 
@@ -86,19 +86,19 @@ def read_only(array: Any) -> Any:
     return view
 
 
-def models_of(insertion: Insertion, jobs: Sequence[Order], store: Store) -> GameModels:
+def models_of(prepared_game: PreparedGame, jobs: Sequence[JobSpec], store: Store) -> GameModels:
     """The game as far as these jobs, with the models that each trained, show it."""
     by_start = sorted(jobs, key=lambda job: job.rows.start)
     rows = np.concatenate([np.arange(job.rows.start, job.rows.stop) for job in by_start])
-    planting = insertion.planting
-    runs = int(np.sum(rows < insertion.play.runs))
-    records = planting.canaries.records
+    assignment = prepared_game.assignment
+    runs = int(np.sum(rows < prepared_game.game_design.runs))
+    records = assignment.canaries.records
     return GameModels(
-        insertion=replace(
-            insertion, planting=replace(planting, included=of_models(planting.included, slice_of(rows)), runs=runs)
+        prepared_game=replace(
+            prepared_game, assignment=replace(assignment, included=of_models(assignment.included, slice_of(rows)), runs=runs)
         ),
         observed=gather([job.key for job in by_start], store),
-        labels=None if records is None or insertion.play.by_losses else records.labels,
+        labels=None if records is None or prepared_game.game_design.by_losses else records.labels,
         first=int(rows[0]),
     )
 

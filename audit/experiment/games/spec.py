@@ -20,7 +20,7 @@ from audit.experiment.games.reductions import kept_signals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Recipe:
+class TrainingDesign:
     """One way to train, as one party sees it, and who states what about it.
 
     Attributes:
@@ -72,12 +72,12 @@ class PlannedAttack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Play:
+class GameDesign:
     """One game: what is planted, what adversaries see, with what they attack, and how it is bounded.
 
     Attributes:
         estimators: of the game; where it stops, they bound all attacks together.
-        recipes: names of those it is played on.
+        training_designs: names of those it is played on.
         prior: share of members among an adversary's candidates, for the precision of thresholds.
         stops: at the first proof: `runs` is a maximum.
         recorded: the most that any party sees of the same training; None where there is one party.
@@ -95,7 +95,7 @@ class Play:
     maker: CanaryMaker
     attacks: tuple[PlannedAttack, ...]
     estimators: tuple[Estimator, ...]
-    recipes: frozenset[str] = frozenset()
+    training_designs: frozenset[str] = frozenset()
     inclusion_probability: float = 0.5
     prior: float = 0.01
     stops: bool = False
@@ -151,55 +151,71 @@ class AuditDesign:
     """
 
     name: str
-    recipes: tuple[Recipe, ...]
-    plays: tuple[Play, ...]
+    training_designs: tuple[TrainingDesign, ...]
+    game_designs: tuple[GameDesign, ...]
 
     @property
-    def pairs(self) -> list[tuple[Recipe, Play]]:
+    def pairs(self) -> list[tuple[TrainingDesign, GameDesign]]:
         """Every recipe with every game that is played on it."""
-        return [(recipe, play) for recipe in self.recipes for play in self.plays if recipe.name in play.recipes]
+        return [
+            (training_design, game_design)
+            for training_design in self.training_designs
+            for game_design in self.game_designs
+            if training_design.name in game_design.training_designs
+        ]
 
     @property
-    def trainings(self) -> list[tuple[Recipe, Play]]:
+    def trainings(self) -> list[tuple[TrainingDesign, GameDesign]]:
         """The pairs whose models are trained; of the parties that look at the same training only the first."""
-        first: dict[tuple[str, str], tuple[Recipe, Play]] = {}
-        for recipe, play in self.pairs:
-            first.setdefault((recipe.trained_as, play.name), (recipe, play))
+        first: dict[tuple[str, str], tuple[TrainingDesign, GameDesign]] = {}
+        for training_design, game_design in self.pairs:
+            first.setdefault((training_design.trained_as, game_design.name), (training_design, game_design))
         return list(first.values())
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Return what the cover says of trainings that are not the same to all parties."""
-        return tuple(dict.fromkeys(f"{recipe.trained_as}: {recipe.remark}." for recipe in self.recipes if recipe.remark))
+        return tuple(
+            dict.fromkeys(
+                f"{training_design.trained_as}: {training_design.remark}."
+                for training_design in self.training_designs
+                if training_design.remark
+            )
+        )
 
     @property
     def stops(self) -> bool:
         """True if training may end early, so that all numbers are the most there can be."""
-        return any(play.stops for play in self.plays)
+        return any(game_design.stops for game_design in self.game_designs)
 
     @property
     def bounds(self) -> int:
         """Return how many bounds share the error."""
-        return sum(play.bounds for _, play in self.pairs)
+        return sum(game_design.bounds for _, game_design in self.pairs)
 
     @property
     def models(self) -> int:
         """Models that are trained, at most."""
-        return sum(play.models for _, play in self.trainings)
+        return sum(game_design.models for _, game_design in self.trainings)
 
     @property
     def model_steps(self) -> int:
         """Steps of all models together, at most."""
-        return sum(play.models * event_reading.steps(recipe.run_event) for recipe, play in self.trainings)
+        return sum(
+            game_design.models * event_reading.steps(training_design.run_event)
+            for training_design, game_design in self.trainings
+        )
 
     @property
     def reported_steps(self) -> int:
         """Model-steps that a run reports as done, at most: a training that is there already counts for each party again."""
-        return sum(play.models * event_reading.steps(recipe.run_event) for recipe, play in self.pairs)
+        return sum(
+            game_design.models * event_reading.steps(training_design.run_event) for training_design, game_design in self.pairs
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Material:
+class AuditInputs:
     """From what canaries are made, coins drawn and records named.
 
     Attributes:
@@ -240,7 +256,7 @@ class Experiment:
     """
 
     design: AuditDesign
-    material: Material
+    audit_inputs: AuditInputs
     budget: Budget
     execution: Execution
     classes: tuple[AttackClass, ...] = ()

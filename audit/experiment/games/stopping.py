@@ -24,11 +24,11 @@ from audit.core.game_results import AttackResult
 from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.experiment.games.spec import Play
+from audit.experiment.games.spec import GameDesign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class StoppingRule:
     """What a game is asked while its target runs finish, fixed before the first of them.
 
     Attributes:
@@ -93,22 +93,22 @@ class Watch:
         return control.control_of(alarms, len(self.estimators) * (1 - self.confidence))
 
 
-def watch_of(play: Play, claims: tuple[Claim, ...], budget: Budget, looks: int = 1) -> Watch:
+def watch_of(game_design: GameDesign, claims: tuple[Claim, ...], budget: Budget, looks: int = 1) -> StoppingRule:
     """Return what a game is asked while its target runs finish: nothing where it does not stop."""
-    return Watch(
-        estimators=anytime(play.estimators) if play.stops else (),
+    return StoppingRule(
+        estimators=anytime(game_design.estimators) if game_design.stops else (),
         claims=claims,
         delta=budget.delta,
         confidence=budget.level,
-        planned=play.runs,
-        attacks=len(play.attacks),
+        planned=game_design.runs,
+        attacks=len(game_design.attacks),
         looks=looks,
     )
 
 
-def never(budget: Budget, runs: int) -> Watch:
+def never(budget: Budget, runs: int) -> StoppingRule:
     """A watch that asks for nothing: the game is over before anybody looks."""
-    return Watch(estimators=(), claims=(), delta=budget.delta, confidence=budget.level, planned=runs, attacks=0, looks=1)
+    return StoppingRule(estimators=(), claims=(), delta=budget.delta, confidence=budget.level, planned=runs, attacks=0, looks=1)
 
 
 def join(looks: Sequence[Sequence[Scores]]) -> list[Scores]:
@@ -136,7 +136,7 @@ def refuse(location: str, estimators: Sequence[tuple[str, Estimator]], runs: int
         )
 
 
-def refuse_unfit(play: Play, game: Game, mechanism: Event | None, delta: float) -> None:
+def refuse_unfit(game_design: GameDesign, game: Game, mechanism: Event | None, delta: float) -> None:
     """Raise an error before anything is trained where no evidence could be had.
 
     Raises:
@@ -145,10 +145,10 @@ def refuse_unfit(play: Play, game: Game, mechanism: Event | None, delta: float) 
     """
     if game.copies > 1:
         raise ConfigError(
-            f"games.{play.name}: stopping is 'first_proof', but canaries are planted in {game.copies} copies, whose bounds "
-            "are converted only when the game is over; use canaries without copies, or set stopping: never"
+            f"games.{game_design.name}: stopping is 'first_proof', but canaries are planted in {game.copies} copies, whose "
+            "bounds are converted only when the game is over; use canaries without copies, or set stopping: never"
         )
-    for estimator in play.estimators:
+    for estimator in game_design.estimators:
         claim_test.probe(estimator, game, mechanism, delta)
 
 

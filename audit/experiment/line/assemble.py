@@ -33,9 +33,9 @@ from audit.core.seeds import Seed
 from audit.event_curves import curves_of
 from audit.execution.code import foreign_modules
 from audit.experiment.games.naming import RecordKey, new_key
-from audit.experiment.games.spec import AuditDesign, Execution, Experiment, Material, Recipe
+from audit.experiment.games.spec import AuditDesign, AuditInputs, Execution, Experiment, TrainingDesign
 from audit.experiment.line import sizes
-from audit.experiment.line.assemble_games import check_counts, named_plugins, play_of
+from audit.experiment.line.assemble_games import check_counts, design_game, named_plugins
 from audit.experiment.line.parties import by_party
 
 
@@ -68,22 +68,24 @@ def assemble(config: Config, *, key: RecordKey | None = None, call_factory: bool
     if len(dataset.train) == 0:
         raise ConfigError("the train split is empty, so there is nothing to train on; lower data.pool or data.test")
     trainings = [_recipe(config, spec, dataset, [accountant for _, accountant in accountants]) for spec in config.mechanisms]
-    by_losses = _by_losses(dataset, [recipe for recipe, _ in trainings])
-    classes = 0 if by_losses or any(recipe.loss for recipe, _ in trainings) else dataset.classes
-    plays = tuple(replace(play_of(config, spec), by_losses=by_losses, classes=classes) for spec in config.games)
-    check_counts(plays)
-    recipes, plays = by_party(trainings, plays)
-    design = AuditDesign(name=config.name, recipes=recipes, plays=plays)
-    material = Material(
+    by_losses = _by_losses(dataset, [training_design for training_design, _ in trainings])
+    classes = 0 if by_losses or any(training_design.loss for training_design, _ in trainings) else dataset.classes
+    game_designs = tuple(replace(design_game(config, spec), by_losses=by_losses, classes=classes) for spec in config.games)
+    check_counts(game_designs)
+    training_designs, game_designs = by_party(trainings, game_designs)
+    design = AuditDesign(name=config.name, training_designs=training_designs, game_designs=game_designs)
+    audit_inputs = AuditInputs(
         dataset=dataset,
-        parameters=_parameters(config, dataset, recipes[0].trainer) if call_factory or not _is_foreign(config.model) else 0,
+        parameters=_parameters(config, dataset, training_designs[0].trainer)
+        if call_factory or not _is_foreign(config.model)
+        else 0,
         seed=seed,
         key=key or new_key(),
     )
-    sizes.refuse(design, material, config.execution.models_per_job)
+    sizes.refuse(design, audit_inputs, config.execution.models_per_job)
     return Experiment(
         design=design,
-        material=material,
+        audit_inputs=audit_inputs,
         budget=Budget(
             delta=config.delta, confidence=config.confidence, comparisons=design.bounds, certificates=config.certificates
         ),
@@ -92,11 +94,13 @@ def assemble(config: Config, *, key: RecordKey | None = None, call_factory: bool
     )
 
 
-def _by_losses(dataset: Dataset, recipes: Sequence[Recipe]) -> bool:
+def _by_losses(dataset: Dataset, training_designs: Sequence[TrainingDesign]) -> bool:
     """True where records have no class and no single number that models predict: losses alone can be compared."""
     records = dataset.train
     numbers = records.labels.dtype.kind == "f"
-    return not records.are_texts and (records.labels.ndim > 1 or (numbers and any(recipe.loss for recipe in recipes)))
+    return not records.are_texts and (
+        records.labels.ndim > 1 or (numbers and any(training_design.loss for training_design in training_designs))
+    )
 
 
 def _execution(config: Config) -> Execution:
@@ -150,7 +154,7 @@ def _refuse_loss(loss: str, spec: MechanismSpec, trainer: Trainer) -> NoReturn:
 
 def _recipe(
     config: Config, spec: MechanismSpec, dataset: Dataset, accountants: Sequence[Accountant]
-) -> tuple[Recipe, tuple[Observer, ...]]:
+) -> tuple[TrainingDesign, tuple[Observer, ...]]:
     """Return a training, and what it is to each party where it is not the same to all."""
     training = config.training_of(spec)
     rate = _sample_rate(training, len(dataset.train), spec.name)
@@ -173,7 +177,7 @@ def _recipe(
             "sample_rate, the chance of each to take part in a step"
         )
     declarations = _declarations(config, spec, adjacency, mechanism)
-    recipe = Recipe(
+    training_design = TrainingDesign(
         name=spec.name,
         mechanism=mechanism,
         adjacency=adjacency,
@@ -185,7 +189,7 @@ def _recipe(
         declared=declarations,
         remark="" if observed is None else observed.remark(setting),
     )
-    return recipe, () if observed is None else observed.observers(mechanism)
+    return training_design, () if observed is None else observed.observers(mechanism)
 
 
 def _declarations(config: Config, spec: MechanismSpec, adjacency: Adjacency, mechanism: Event) -> tuple[Claim, ...]:

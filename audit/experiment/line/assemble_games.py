@@ -14,7 +14,7 @@ from audit.core.game import Assumption
 from audit.core.protocols import Attack, Estimator
 from audit.experiment.games import stopping
 from audit.experiment.games.own_attacks import check_attack
-from audit.experiment.games.spec import PlannedAttack, Play
+from audit.experiment.games.spec import GameDesign, PlannedAttack
 
 
 def named_plugins(location: str, package: str, specs: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
@@ -31,7 +31,7 @@ def named_plugins(location: str, package: str, specs: Sequence[dict[str, Any]]) 
     return pairs
 
 
-def play_of(config: Config, spec: GameSpec) -> Play:
+def design_game(config: Config, spec: GameSpec) -> GameDesign:
     """Return a game of a config with its attacks, each at the access that it needs.
 
     Raises:
@@ -52,9 +52,9 @@ def play_of(config: Config, spec: GameSpec) -> Play:
                 f"the game trains {spec.references}; raise references or choose another scorer"
             )
         attacks.append(_planned_attack(location, (name, attack), access, estimators, alone=spec.count == 1))
-    recipes = spec.mechanisms if spec.mechanisms is not None else [mechanism.name for mechanism in config.mechanisms]
+    training_designs = spec.mechanisms if spec.mechanisms is not None else [mechanism.name for mechanism in config.mechanisms]
     ((_, maker),) = named_plugins(f"{location}.canaries", "attacks.canaries", [spec.canaries])
-    return Play(
+    return GameDesign(
         name=spec.name,
         access=access,
         adjacency=spec.adjacency,
@@ -66,7 +66,7 @@ def play_of(config: Config, spec: GameSpec) -> Play:
         maker=maker,
         attacks=tuple(attacks),
         estimators=estimators,
-        recipes=frozenset(recipes),
+        training_designs=frozenset(training_designs),
         stops=spec.stopping != "never",
     )
 
@@ -99,10 +99,11 @@ def _planned_attack(
     return PlannedAttack(name=name, attack=attack, access=own, estimators=estimators)
 
 
-def check_counts(plays: Sequence[Play]) -> None:
+def check_counts(game_designs: Sequence[GameDesign]) -> None:
     """Raise `ConfigError` where a game gives one score, which no statistic compares."""
-    for play in plays:
-        if play.runs * play.count < 2:
+    for game_design in game_designs:
+        if game_design.runs * game_design.count < 2:
             raise ConfigError(
-                f"games.{play.name}: {play.runs} run(s) of {play.count} canary give one score; raise runs or count"
+                f"games.{game_design.name}: {game_design.runs} run(s) of {game_design.count} canary give one score; "
+                "raise runs or count"
             )

@@ -10,11 +10,11 @@ from audit.core.data import Array
 from audit.core.game_results import AttackResult, GuessResult, Histogram, RocCurve, TprAtFpr
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.experiment.games.allowance import Allowance
+from audit.experiment.games.claim_limits import ClaimLimits
 from audit.stats.bounds import binomial, roc, secret_guesses
 from audit.stats.scoring import texts
 
-UNCLAIMED = Allowance()
+UNCLAIMED = ClaimLimits()
 TARGET_FPRS = (0.1, 0.01, 0.001)
 CURVE_POINTS = 400
 EQUAL = 1e-12  # difference of priors
@@ -29,7 +29,7 @@ def attack_result(
     seed: Seed,
     bounds: tuple[LowerBound, ...] = (),
     control: NegativeControl | None = None,
-    allowance: Allowance = UNCLAIMED,
+    claim_limits: ClaimLimits = UNCLAIMED,
 ) -> AttackResult:
     """Every figure of one attack: AUC, ROC with simultaneous band, TPR at low FPR, histogram, and the given bounds.
 
@@ -37,10 +37,10 @@ def attack_result(
         DataError: one side is empty.
     """
     checks.both_sides(scores.included, f"attack '{scores.attack}'")
-    allowance = allowance.of_group(scores.game.copies)
-    guesses = guess_result(scores, confidence, allowance) if scores.game.choices > 1 else None
+    claim_limits = claim_limits.of_group(scores.game.copies)
+    guesses = guess_result(scores, confidence, claim_limits) if scores.game.choices > 1 else None
     if guesses is not None:  # rates over pairs of a true and a wrong value are no test of one record
-        allowance = UNCLAIMED
+        claim_limits = UNCLAIMED
     members, nonmembers = _without_ties(scores, seed.child("ties"))
     low, high = roc.auc_interval(scores.members, scores.nonmembers, confidence)
     return AttackResult(
@@ -51,7 +51,7 @@ def attack_result(
         roc=_curve(members, nonmembers, confidence),
         tpr_at=tuple(
             _tpr_at(members, nonmembers, target, confidence, limit)
-            for target, limit in zip(TARGET_FPRS, _limits(allowance), strict=True)
+            for target, limit in zip(TARGET_FPRS, _limits(claim_limits), strict=True)
         ),
         histogram=_histogram(scores),
         bounds=bounds,
@@ -60,7 +60,7 @@ def attack_result(
     )
 
 
-def guess_result(scores: Scores, confidence: float, allowance: Allowance) -> GuessResult:
+def guess_result(scores: Scores, confidence: float, claim_limits: ClaimLimits) -> GuessResult:
     """Return how often the value with the highest score was the true one, beside what its prior alone gives."""
     values, drawn, prior = scores.secrets
     right = int(secret_guesses.guesses_of(values, drawn, prior).right.sum())
@@ -73,7 +73,7 @@ def guess_result(scores: Scores, confidence: float, allowance: Allowance) -> Gue
         upper=float(binomial.rate_upper(right, len(drawn), level)),
         baseline=float(prior.max(axis=1).mean()),
         imputed=int((prior.argmax(axis=1) == drawn).sum()),
-        allowed=allowance.right_guesses(prior),
+        allowed=claim_limits.right_guesses(prior),
         exposure=float(texts.exposure(secret_guesses.ranks_of(values, drawn), choices).mean()) if equal else None,
         null_exposure=texts.mean_null_exposure(choices) if equal else None,
     )
@@ -117,11 +117,11 @@ def _thin(fpr: Array, resolution: float) -> Array:
     return points
 
 
-def _limits(allowance: Allowance) -> list[float | None]:
+def _limits(claim_limits: ClaimLimits) -> list[float | None]:
     """The most true positives at each of the target rates; None where nothing is excluded."""
-    if allowance.is_vacuous:
+    if claim_limits.is_vacuous:
         return [None] * len(TARGET_FPRS)
-    return list(allowance.tpr(np.array(TARGET_FPRS)).tolist())
+    return list(claim_limits.tpr(np.array(TARGET_FPRS)).tolist())
 
 
 def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float, limit: float | None) -> TprAtFpr:

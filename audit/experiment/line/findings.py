@@ -18,7 +18,7 @@ from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.experiment.games import stopping
 from audit.experiment.games.hypothesis import StatedClaims
-from audit.experiment.games.insertion import Insertion
+from audit.experiment.games.prepared_game import PreparedGame
 from audit.experiment.line import figures
 from audit.stats.bounds import gaussian_fit
 
@@ -40,21 +40,21 @@ class BoundTerms:
     planned: int
     estimators: tuple[tuple[Estimator, ...], ...]
     seed: Seed
-    watch: stopping.Watch
+    watch: stopping.StoppingRule
     mechanism: Event | None = None
 
 
-def terms_of(insertion: Insertion, watch: stopping.Watch) -> BoundTerms:
+def terms_of(prepared_game: PreparedGame, watch: stopping.StoppingRule) -> BoundTerms:
     """Return the terms of a game with its coins drawn."""
-    play = insertion.play
+    game_design = prepared_game.game_design
     return BoundTerms(
-        name=play.name,
-        game=insertion.game,
-        planned=play.runs,
-        estimators=tuple(attack.estimators for attack in play.attacks),
-        seed=insertion.seed,
+        name=game_design.name,
+        game=prepared_game.game,
+        planned=game_design.runs,
+        estimators=tuple(attack.estimators for attack in game_design.attacks),
+        seed=prepared_game.seed,
         watch=watch,
-        mechanism=insertion.mechanism,
+        mechanism=prepared_game.mechanism,
     )
 
 
@@ -92,7 +92,7 @@ def _attack(
         control=control.negative_control(scores, estimators, delta=budget.delta, confidence=budget.level, seed=seed)
         if estimators
         else None,
-        allowance=stated_claims.allowance if by_coins else figures.UNCLAIMED,
+        claim_limits=stated_claims.claim_limits if by_coins else figures.UNCLAIMED,
     )
     corrected = stopping.pay_looks(result, budget.confidence, looks)
     return replace(corrected, access=scores.game.access, estimates=_estimates(scores, budget.delta))

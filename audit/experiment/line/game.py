@@ -22,10 +22,10 @@ from audit.execution.store import Store
 from audit.experiment.describe import bound_trajectories, description, triggers
 from audit.experiment.games import attack, stopping
 from audit.experiment.games.hypothesis import StatedClaims
-from audit.experiment.games.insertion import Insertion
-from audit.experiment.games.job import Order
+from audit.experiment.games.job import JobSpec
+from audit.experiment.games.job_specs import make_job_specs
 from audit.experiment.games.observed import GameModels, Observations, models_of
-from audit.experiment.games.orders import orders
+from audit.experiment.games.prepared_game import PreparedGame
 from audit.experiment.line import findings
 from audit.experiment.line.train import Resources, train
 
@@ -46,7 +46,7 @@ class GameOutcome:
         return self.result.bounds
 
 
-def play(insertion: Insertion, stated_claims: StatedClaims, budget: Budget, resources: Resources) -> GameOutcome:
+def play_game(prepared_game: PreparedGame, stated_claims: StatedClaims, budget: Budget, resources: Resources) -> GameOutcome:
     """Train the models of a game, as many as it takes, and conclude from them.
 
     An attack that what was trained cannot serve, since references diverged, is left out with the reason.
@@ -57,22 +57,29 @@ def play(insertion: Insertion, stated_claims: StatedClaims, budget: Budget, reso
         budget: its share of the error.
         resources: where to train.
     """
-    recipe, game, store, execution = insertion.training, insertion.play, resources.store, resources.execution
+    training_design, game, store, execution = (
+        prepared_game.training,
+        prepared_game.game_design,
+        resources.store,
+        resources.execution,
+    )
     # each time: a folder that is resumed may hold coins of another run under this name
-    store.private.put(f"coins-{recipe.name}-{game.name}", _stored_coins(insertion.planting.included))
-    jobs = orders(insertion, resources.dataset, execution)
+    store.private.put(f"coins-{training_design.name}-{game.name}", _stored_coins(prepared_game.assignment.included))
+    jobs = make_job_specs(prepared_game, resources.dataset, execution)
     watch = stopping.watch_of(game, stated_claims.claims, budget, game.looks(execution.models_per_job))
-    looks = _Looks(insertion=insertion, jobs=jobs, watch=watch, store=store)
-    count = train(jobs, insertion.planting.canaries, resources, looks.prove)
+    looks = _InterimAnalyses(prepared_game=prepared_game, jobs=jobs, watch=watch, store=store)
+    count = train(jobs, prepared_game.assignment.canaries, resources, looks.prove)
     if count < len(jobs):
         spared = sum(job.models for job in jobs[count:])
-        stages.LOG.info("%s, game %s: stopped early, a claim is refuted; %d runs spared", recipe.name, game.name, spared)
-    stages.LOG.info("%s, game %s: attacks and statistics", recipe.name, game.name)
-    models = models_of(looks.insertion, jobs[:count], store)
+        stages.LOG.info(
+            "%s, game %s: stopped early, a claim is refuted; %d runs spared", training_design.name, game.name, spared
+        )
+    stages.LOG.info("%s, game %s: attacks and statistics", training_design.name, game.name)
+    models = models_of(looks.prepared_game, jobs[:count], store)
     scores, left_out = attack.attempt_whole_game(models)
-    models = replace(models, insertion=models.insertion.without(left_out))
+    models = replace(models, prepared_game=models.prepared_game.without(left_out))
     outcome = conclude(models, scores, stated_claims, budget, watch)
-    trigger = triggers.trigger_result(models, resources.dataset, stated_claims.allowance)
+    trigger = triggers.trigger_result(models, resources.dataset, stated_claims.claim_limits)
     outcome = replace(outcome, result=replace(outcome.result, trigger=trigger))
     return replace(outcome, checks=(*_execution_checks(models, execution.checks), *outcome.checks))
 
@@ -84,15 +91,15 @@ def _stored_coins(included: Any) -> dict[str, Array]:
 
 
 def conclude(
-    models: GameModels, scores: Sequence[Scores], stated_claims: StatedClaims, budget: Budget, watch: stopping.Watch
+    models: GameModels, scores: Sequence[Scores], stated_claims: StatedClaims, budget: Budget, watch: stopping.StoppingRule
 ) -> GameOutcome:
     """All that statistics find in the models of a game, trained here or brought by somebody, and in the attacks' scores."""
-    insertion = models.insertion
+    prepared_game = models.prepared_game
     checks: tuple[Check, ...] = ()
-    if insertion.notes:
-        name, notes = insertion.play.name, "; ".join(insertion.notes)
+    if prepared_game.notes:
+        name, notes = prepared_game.game_design.name, "; ".join(prepared_game.notes)
         checks = (Check(code=f"left-out-{name}", item="Attacks left out", value=f"game {name}: {notes}", status=Status.GAP),)
-    result = findings.bound_game(scores, findings.terms_of(insertion, watch), stated_claims, budget)
+    result = findings.bound_game(scores, findings.terms_of(prepared_game, watch), stated_claims, budget)
     return GameOutcome(
         result=description.describe(result, models, scores, share(budget.confidence, watch.looks)),
         scores=tuple(scores),
@@ -107,11 +114,14 @@ def _execution_checks(models: GameModels, foreign: Sequence[ExecutionCheck]) -> 
     observed = models.observed
     if observed.executed is None:
         return ()
-    return (*check_executed(models.insertion.training.run_event, observed.executed, foreign), check_finite(observed.diverged))
+    return (
+        *check_executed(models.prepared_game.training.run_event, observed.executed, foreign),
+        check_finite(observed.diverged),
+    )
 
 
 @dataclass(slots=True, kw_only=True)
-class _Looks:
+class _InterimAnalyses:
     """The looks at a game whose training may stop: after each job of targets, with the references that all looks share.
 
     Attributes:
@@ -119,20 +129,20 @@ class _Looks:
         scores: of each look so far.
     """
 
-    insertion: Insertion
-    jobs: Sequence[Order]
-    watch: stopping.Watch
+    prepared_game: PreparedGame
+    jobs: Sequence[JobSpec]
+    watch: stopping.StoppingRule
     store: Store
     scores: list[list[Scores]] = field(default_factory=list)
 
     def prove(self, count: int) -> bool:
         """True if the first `count` jobs, all of them stored, refute a claim."""
-        last, runs = self.jobs[count - 1], self.insertion.play.runs
+        last, runs = self.jobs[count - 1], self.prepared_game.game_design.runs
         if not self.watch.ends or last.rows.start >= runs:
             return False
         references = [job for job in self.jobs if job.rows.start >= runs]
-        models = models_of(self.insertion, [*references, last], self.store)
+        models = models_of(self.prepared_game, [*references, last], self.store)
         scores, left_out = attack.attempt(models)
-        self.insertion = self.insertion.without(left_out)  # for good: what it won at earlier looks is lost
+        self.prepared_game = self.prepared_game.without(left_out)  # for good: what it won at earlier looks is lost
         self.scores.append(scores)
         return bool(scores) and self.watch.proves(stopping.join(self.scores))

@@ -46,7 +46,7 @@ class LedgerEntry:
         return replace(report, ledger=ledger.summary(book))
 
     def _release(self, design: AuditDesign, note: str, date: str = "") -> Release:
-        events = {recipe.name: recipe.mechanism for recipe in design.recipes}
+        events = {training_design.name: training_design.mechanism for training_design in design.training_designs}
         if self.training not in events:
             raise ConfigError(f"--record is '{self.training}'; the trainings of this audit are {', '.join(events)}")
         return Release(name=self.training, event=events[self.training], when=date, note=note)

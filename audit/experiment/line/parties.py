@@ -11,64 +11,85 @@ from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.observers import Observer, event_before
 from audit.core.protocols import Estimator
-from audit.experiment.games.spec import PlannedAttack, Play, Recipe
+from audit.experiment.games.spec import GameDesign, PlannedAttack, TrainingDesign
 
 PROBED_DELTA = 1e-5  # at which estimators are asked whether they can speak about an event at all
 
 
 def by_party(
-    trainings: Sequence[tuple[Recipe, tuple[Observer, ...]]], plays: tuple[Play, ...]
-) -> tuple[tuple[Recipe, ...], tuple[Play, ...]]:
+    trainings: Sequence[tuple[TrainingDesign, tuple[Observer, ...]]], game_designs: tuple[GameDesign, ...]
+) -> tuple[tuple[TrainingDesign, ...], tuple[GameDesign, ...]]:
     """Return the recipes with the games that are played on them: one of each for every party that sees something else."""
-    several = {recipe.name for recipe, observers in trainings if observers}
-    recipes, games = [], [replace(play, recipes=play.recipes - several) for play in plays if play.recipes - several]
-    for recipe, observers in trainings:
-        parties = _parties_of(recipe, observers, plays) if observers else [(recipe, ())]
-        recipes += [party for party, _ in parties]
-        games += [play for _, own in parties for play in own]
-    return tuple(recipes), tuple(games)
+    several = {training_design.name for training_design, observers in trainings if observers}
+    training_designs, games = (
+        [],
+        [
+            replace(game_design, training_designs=game_design.training_designs - several)
+            for game_design in game_designs
+            if game_design.training_designs - several
+        ],
+    )
+    for training_design, observers in trainings:
+        parties = _parties_of(training_design, observers, game_designs) if observers else [(training_design, ())]
+        training_designs += [party for party, _ in parties]
+        games += [game_design for _, own in parties for game_design in own]
+    return tuple(training_designs), tuple(games)
 
 
-def _parties_of(recipe: Recipe, observers: Sequence[Observer], plays: Sequence[Play]) -> list[tuple[Recipe, tuple[Play, ...]]]:
+def _parties_of(
+    training_design: TrainingDesign, observers: Sequence[Observer], game_designs: Sequence[GameDesign]
+) -> list[tuple[TrainingDesign, tuple[GameDesign, ...]]]:
     """Return a training that is not the same to all as one recipe for each party, with the games as that party plays them.
 
     All of them are one training: the same jobs, which are done once and read by every party.
     """
-    own = [play for play in plays if recipe.name in play.recipes]
-    accesses = {attack.access for play in own for attack in play.attacks}
+    own = [game_design for game_design in game_designs if training_design.name in game_design.training_designs]
+    accesses = {attack.access for game_design in own for attack in game_design.attacks}
     parties = []
     for access in sorted(accesses, key=lambda access: (-len(access.released), access.name)):
-        event = event_before(observers, access, recipe.mechanism) or recipe.mechanism
-        name = f"{recipe.name} ({access.words})"
-        declared = recipe.declared if observers[0].access.shows(access) else ()  # what owners state is about the least observer
-        party = replace(recipe, name=name, mechanism=event, executed=recipe.mechanism, training=recipe.name, declared=declared)
-        parties.append((party, tuple(_seen_by(play, access, party) for play in own if _attacks_of(play, access))))
+        event = event_before(observers, access, training_design.mechanism) or training_design.mechanism
+        name = f"{training_design.name} ({access.words})"
+        declared = (
+            training_design.declared if observers[0].access.shows(access) else ()
+        )  # what owners state is about the least observer
+        party = replace(
+            training_design,
+            name=name,
+            mechanism=event,
+            executed=training_design.mechanism,
+            training=training_design.name,
+            declared=declared,
+        )
+        parties.append(
+            (party, tuple(_seen_by(game_design, access, party) for game_design in own if _attacks_of(game_design, access)))
+        )
     return parties
 
 
-def _attacks_of(play: Play, access: Access) -> tuple[PlannedAttack, ...]:
-    return tuple(attack for attack in play.attacks if attack.access == access)
+def _attacks_of(game_design: GameDesign, access: Access) -> tuple[PlannedAttack, ...]:
+    return tuple(attack for attack in game_design.attacks if attack.access == access)
 
 
-def _seen_by(play: Play, access: Access, party: Recipe) -> Play:
+def _seen_by(game_design: GameDesign, access: Access, party: TrainingDesign) -> GameDesign:
     """Return the game as one party plays it, with the estimators that can speak about what it sees."""
-    game = Game(adjacency=play.adjacency, access=access, inclusion=Inclusion.COINS, canaries=play.count)
+    game = Game(adjacency=game_design.adjacency, access=access, inclusion=Inclusion.COINS, canaries=game_design.count)
     attacks = tuple(
-        replace(attack, estimators=_speaking(attack, game, party, play.name)) for attack in _attacks_of(play, access)
+        replace(attack, estimators=_speaking(attack, game, party, game_design.name))
+        for attack in _attacks_of(game_design, access)
     )
-    read = {signal for attack in play.attacks for signal in attack.attack.needs.of(play.access.released) or ()}
+    read = {signal for attack in game_design.attacks for signal in attack.attack.needs.of(game_design.access.released) or ()}
     return replace(
-        play,
+        game_design,
         access=access,
         attacks=attacks,
-        estimators=tuple(kind for kind in play.estimators if any(kind in attack.estimators for attack in attacks)),
-        recipes=frozenset({party.name}),
-        recorded=play.access,
+        estimators=tuple(kind for kind in game_design.estimators if any(kind in attack.estimators for attack in attacks)),
+        training_designs=frozenset({party.name}),
+        recorded=game_design.access,
         party_signals=frozenset(read),
     )
 
 
-def _speaking(planned_attack: PlannedAttack, game: Game, party: Recipe, name: str) -> tuple[Estimator, ...]:
+def _speaking(planned_attack: PlannedAttack, game: Game, party: TrainingDesign, name: str) -> tuple[Estimator, ...]:
     """Return the estimators of an attack that can speak about an event; those of DP-SGD have nothing to say without noise.
 
     Raises:

@@ -14,9 +14,9 @@ from audit.core.coins import of_models
 from audit.core.data import Array, Canaries, Dataset
 from audit.core.errors import ConfigError, ObservationError
 from audit.experiment.games.attack import score
-from audit.experiment.games.insertion import Insertion
+from audit.experiment.games.job_specs import checkpoints
 from audit.experiment.games.observed import GameModels, Observations
-from audit.experiment.games.orders import checkpoints
+from audit.experiment.games.prepared_game import PreparedGame
 from audit.experiment.games.spec import PlannedAttack
 from audit.experiment.line.untrained import MODELS, RECORDS, SEED, RepeatingModels, untrained_models
 
@@ -37,7 +37,7 @@ class Rehearsal:
         references: how many of the game's take part, the first ones.
     """
 
-    insertion: Insertion
+    prepared_game: PreparedGame
     signals: Mapping[str, Array]
     canaries: Canaries
     rows: Array
@@ -46,13 +46,13 @@ class Rehearsal:
     def failure(self, planned_attack: PlannedAttack, included: Array) -> str:
         """Return why an attack cannot score the canaries with these coins of references `(references, m)`; "" where it can."""
         coins = np.concatenate([np.zeros((1, included.shape[1]), dtype=bool), included])
-        planting = replace(self.insertion.planting, canaries=self.canaries, included=coins, runs=1)
-        play = replace(self.insertion.play, runs=1)
+        assignment = replace(self.prepared_game.assignment, canaries=self.canaries, included=coins, runs=1)
+        game_design = replace(self.prepared_game.game_design, runs=1)
         records = self.canaries.records
         models = GameModels(
-            insertion=replace(self.insertion, play=play, planting=planting, seed=SEED),
+            prepared_game=replace(self.prepared_game, game_design=game_design, assignment=assignment, seed=SEED),
             observed=Observations(signals=self.signals, diverged=np.zeros(len(coins), dtype=bool)),
-            labels=None if records is None or self.insertion.play.by_losses else records.labels,
+            labels=None if records is None or self.prepared_game.game_design.by_losses else records.labels,
         )
         try:
             score(models, planned_attack)
@@ -61,17 +61,19 @@ class Rehearsal:
         return ""
 
 
-def playable(insertions: Sequence[Insertion], dataset: Dataset, device: str) -> list[Insertion]:
+def playable(prepare_games: Sequence[PreparedGame], dataset: Dataset, device: str) -> list[PreparedGame]:
     """The games with the attacks that can score them; one that cannot be played is refused before any is trained for."""
-    games, recipe, models = [], None, None
-    for insertion in insertions:
-        if models is None or insertion.recipe is not recipe:  # the games of a recipe lie side by side and share its models
-            recipe, models = insertion.training, untrained_models(insertion.training, dataset, device)
-        games.append(_playable(insertion, models))
+    games, training_design, models = [], None, None
+    for prepared_game in prepare_games:
+        if (
+            models is None or prepared_game.training_design is not training_design
+        ):  # the games of a recipe lie side by side and share its models
+            training_design, models = prepared_game.training, untrained_models(prepared_game.training, dataset, device)
+        games.append(_playable(prepared_game, models))
     return games
 
 
-def _playable(insertion: Insertion, models: Any) -> Insertion:
+def _playable(prepared_game: PreparedGame, models: Any) -> PreparedGame:
     """The game with the attacks that can score it, and why each other was left out, decided by the references' coins alone.
 
     Args:
@@ -81,54 +83,56 @@ def _playable(insertion: Insertion, models: Any) -> Insertion:
     Raises:
         ConfigError: an attack could not score the game with balanced coins either, or none can with those that were drawn.
     """
-    play, planting = insertion.play, insertion.planting
-    rehearsal = rehearse(insertion, event_reading.steps(insertion.training.run_event), models)
-    coins = planting.included[play.runs : play.runs + rehearsal.references, rehearsal.rows]
+    game_design, assignment = prepared_game.game_design, prepared_game.assignment
+    rehearsal = rehearse(prepared_game, event_reading.steps(prepared_game.training.run_event), models)
+    coins = assignment.included[game_design.runs : game_design.runs + rehearsal.references, rehearsal.rows]
     balance = np.add.outer(np.arange(coins.shape[0]), np.arange(coins.shape[1])) % 2 == 1
     left_out = {}
-    for attack in play.attacks:
+    for attack in game_design.attacks:
         failure = rehearsal.failure(attack, coins)
         if failure and rehearsal.failure(attack, balance):
             raise ConfigError(
-                f"games.{play.name}: scorer '{attack.name}' cannot score canaries '{planting.canaries.kind}' with access "
-                f"'{play.access.name}': {failure}"
+                f"games.{game_design.name}: scorer '{attack.name}' cannot score canaries '{assignment.canaries.kind}' with "
+                f"access '{game_design.access.name}': {failure}"
             )
         if failure:
             left_out[attack.name] = failure
-    if len(left_out) == len(play.attacks):
+    if len(left_out) == len(game_design.attacks):
         reasons = "; ".join(f"'{name}': {failure}" for name, failure in left_out.items())
-        raise ConfigError(f"games.{play.name}: with the coins of this seed none of its scorers can be played: {reasons}")
-    return insertion.without(left_out)
+        raise ConfigError(f"games.{game_design.name}: with the coins of this seed none of its scorers can be played: {reasons}")
+    return prepared_game.without(left_out)
 
 
-def rehearse(insertion: Insertion, steps: int, models: Any) -> Rehearsal:
+def rehearse(prepared_game: PreparedGame, steps: int, models: Any) -> Rehearsal:
     """Return what the signals of a few untrained models look like, for as many models as the game trains.
 
     Raises:
         ConfigError: the model does not fit the data.
     """
-    play, planting = insertion.play, insertion.planting
-    signals = play.signals(play.trained_for.released, set())
-    references = min(play.references, max(REFERENCES, *(attack.attack.needs.references for attack in play.attacks)))
+    game_design, assignment = prepared_game.game_design, prepared_game.assignment
+    signals = game_design.signals(game_design.trained_for.released, set())
+    references = min(
+        game_design.references, max(REFERENCES, *(attack.attack.needs.references for attack in game_design.attacks))
+    )
     numbers = sum(signal.size(models.classes, steps) for signal in signals) * (1 + references)
     limit = min(SCORE_RECORDS, max(RECORDS, NUMBERS // max(numbers, 1)))
     limit = QUERY_RECORDS if any(signal.source == "label_queries" for signal in signals) else limit
-    rows = _decisive(of_models(planting.included, slice(play.runs, None)), len(planting.canaries), limit)
-    canaries = _rows_of(planting.canaries, rows)
-    sources = {"steps", *ROUNDS} if canaries.are_gradients else ROUNDS if insertion.training.training else set()
-    sources = sources & play.trained_for.released
+    rows = _decisive(of_models(assignment.included, slice(game_design.runs, None)), len(assignment.canaries), limit)
+    canaries = _rows_of(assignment.canaries, rows)
+    sources = {"steps", *ROUNDS} if canaries.are_gradients else ROUNDS if prepared_game.training.training else set()
+    sources = sources & game_design.trained_for.released
     silent = np.zeros((MODELS, len(canaries), steps if sources else 0), dtype=np.float32)
     try:
         values_by_signal = RepeatingModels(
             ensemble=models,
             products=dict.fromkeys(sources, silent),
-            looks=len(checkpoints(play, canaries, steps)),
+            looks=len(checkpoints(game_design, canaries, steps)),
         ).read(signals, canaries)
     except ObservationError as error:
-        raise ConfigError(f"games.{play.name}: {error}") from error
+        raise ConfigError(f"games.{game_design.name}: {error}") from error
     rows_of = np.concatenate([[0], 1 + np.arange(references) % (MODELS - 1)])
     return Rehearsal(
-        insertion=insertion,
+        prepared_game=prepared_game,
         signals={name: value[rows_of] for name, value in values_by_signal.items()},
         canaries=canaries,
         rows=rows,

@@ -11,7 +11,7 @@ from audit.core.training import Watcher
 from audit.execution.store import Store
 from audit.experiment.describe.utility import utility
 from audit.experiment.games import hypothesis
-from audit.experiment.games.insertion import insertions
+from audit.experiment.games.prepared_game import prepare_games
 from audit.experiment.games.spec import Experiment
 from audit.experiment.line import game, judge
 from audit.experiment.line.game import GameOutcome
@@ -25,28 +25,35 @@ def run(
     watcher: Watcher = Watcher(),  # noqa: B008 (it is frozen)
 ) -> tuple[tuple[MechanismResult, ...], tuple[GameOutcome, ...]]:
     """Return what the audit finds for each recipe, and the games behind it; everything costly is kept in the store."""
-    design, material, budget, execution = experiment.design, experiment.material, experiment.budget, experiment.execution
-    dataset, delta = material.dataset, budget.delta
-    stated_claims = {recipe.name: hypothesis.state(recipe, delta) for recipe in design.recipes}
+    design, audit_inputs, budget, execution = (
+        experiment.design,
+        experiment.audit_inputs,
+        experiment.budget,
+        experiment.execution,
+    )
+    dataset, delta = audit_inputs.dataset, budget.delta
+    stated_claims = {
+        training_design.name: hypothesis.state(training_design, delta) for training_design in design.training_designs
+    }
     stages.LOG.info("rehearsing attacks on untrained models")
-    games = playable(insertions(design, material, delta), dataset, execution.device)
+    games = playable(prepare_games(design, audit_inputs, delta), dataset, execution.device)
     resources = Resources(dataset=dataset, execution=execution, store=store, watcher=watcher)
-    outcomes: dict[str, list[GameOutcome]] = {recipe.name: [] for recipe in design.recipes}
-    for insertion in games:
-        name = insertion.training.name
-        outcomes[name].append(game.play(insertion, stated_claims[name], budget, resources))
+    outcomes: dict[str, list[GameOutcome]] = {training_design.name: [] for training_design in design.training_designs}
+    for prepared_game in games:
+        name = prepared_game.training.name
+        outcomes[name].append(game.play_game(prepared_game, stated_claims[name], budget, resources))
     results, trainings = [], set[str]()
-    for recipe in design.recipes:
-        own = outcomes[recipe.name]
+    for training_design in design.training_designs:
+        own = outcomes[training_design.name]
         training = judge.Training(
-            name=recipe.name,
-            mechanism=recipe.mechanism,
-            stated_claims=stated_claims[recipe.name],
-            trajectories=hypothesis.charged(recipe, stated_claims[recipe.name].claims, delta),
+            name=training_design.name,
+            mechanism=training_design.mechanism,
+            stated_claims=stated_claims[training_design.name],
+            trajectories=hypothesis.charged(training_design, stated_claims[training_design.name].claims, delta),
             utility=utility([outcome.observed for outcome in own if outcome.observed is not None]),
-            counted=recipe.trained_as not in trainings,
-            shared=recipe.training,
+            counted=training_design.trained_as not in trainings,
+            shared=training_design.training,
         )
         results.append(judge.conclude(training, own))
-        trainings.add(recipe.trained_as)
+        trainings.add(training_design.trained_as)
     return tuple(results), tuple(outcome for own in outcomes.values() for outcome in own)

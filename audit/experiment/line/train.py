@@ -10,7 +10,7 @@ from audit.core import stages
 from audit.core.data import Canaries, Dataset
 from audit.core.training import Watcher
 from audit.execution.store import Store
-from audit.experiment.games.job import Order, fit_and_observe
+from audit.experiment.games.job import JobSpec, fit_and_observe
 from audit.experiment.games.spec import Execution
 
 
@@ -24,7 +24,7 @@ class Resources:
     watcher: Watcher = field(default_factory=Watcher)
 
 
-def train(orders: Sequence[Order], canaries: Canaries, resources: Resources, is_enough: Callable[[int], bool]) -> int:
+def train(job_specs: Sequence[JobSpec], canaries: Canaries, resources: Resources, is_enough: Callable[[int], bool]) -> int:
     """Return how many of the jobs count, from the first: all, or as many as were enough.
 
     Jobs that the store holds are not run again, others are stored as they finish. `is_enough` is asked in the order of jobs,
@@ -37,15 +37,15 @@ def train(orders: Sequence[Order], canaries: Canaries, resources: Resources, is_
         is_enough: whether the first so many jobs, all of them stored, are enough.
     """
     store, executor = resources.store, resources.execution.executor
-    lacking = {order.key for order in orders if not store.intact(order.key)}
-    missing = [order for order in orders if order.key in lacking]
-    stored_orders = [order for order in orders if order.key not in lacking]
+    lacking = {job_spec.key for job_spec in job_specs if not store.intact(job_spec.key)}
+    missing = [job_spec for job_spec in job_specs if job_spec.key in lacking]
+    stored_orders = [job_spec for job_spec in job_specs if job_spec.key not in lacking]
     if stored_orders:
-        models = sum(order.models for order in orders)
-        stages.LOG.info("%d of %d models are there already", sum(order.models for order in stored_orders), models)
+        models = sum(job_spec.models for job_spec in job_specs)
+        stages.LOG.info("%d of %d models are there already", sum(job_spec.models for job_spec in stored_orders), models)
         resources.watcher.skip(_model_steps(stored_orders))
     ledger = _Steps(total=_model_steps(missing), watcher=resources.watcher)
-    queue = _InOrder(keys=[order.key for order in orders], lacking=lacking, is_enough=is_enough)
+    queue = _InOrder(keys=[job_spec.key for job_spec in job_specs], lacking=lacking, is_enough=is_enough)
     if queue.advance():
         ledger.close()
         return queue.count
@@ -59,8 +59,8 @@ def train(orders: Sequence[Order], canaries: Canaries, resources: Resources, is_
     return queue.count
 
 
-def _model_steps(orders: Sequence[Order]) -> int:
-    return sum(order.models * order.steps for order in orders)
+def _model_steps(job_specs: Sequence[JobSpec]) -> int:
+    return sum(job_spec.models * job_spec.steps for job_spec in job_specs)
 
 
 @dataclass(slots=True, kw_only=True)

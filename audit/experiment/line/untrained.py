@@ -15,7 +15,7 @@ from audit.core.models import Representations, Signal
 from audit.core.protocols import ModelMaker
 from audit.core.seeds import Seed
 from audit.core.training import Executed, TrainedModels, TrainingJob
-from audit.experiment.games.spec import Recipe
+from audit.experiment.games.spec import TrainingDesign
 
 MODELS = 3  # a target and two references that differ; further references repeat these two
 RECORDS = 32  # that the models are really asked about; what they say of these is repeated for all others
@@ -23,7 +23,7 @@ SEED = Seed(0).child("rehearsal")
 _TEST_RECORDS = 4
 
 
-def untrained_models(recipe: Recipe, dataset: Dataset, device: str) -> Any:
+def untrained_models(training_design: TrainingDesign, dataset: Dataset, device: str) -> Any:
     """`MODELS` models as they are initialised, for all games of a recipe: an `Ensemble`, or what a `ModelMaker` makes."""
     from audit.engine.read.subject import Ensemble
     from audit.models.build import initialise_model
@@ -35,17 +35,18 @@ def untrained_models(recipe: Recipe, dataset: Dataset, device: str) -> Any:
         canaries=Canaries(kind="none", description="none", coordinates=empty),
         included=np.zeros((MODELS, 0), dtype=bool),
         seeds=seeds,
-        mechanism=recipe.run_event,
-        model=recipe.model,
-        optimizer=recipe.optimizer,
-        loss=recipe.loss,
+        mechanism=training_design.run_event,
+        model=training_design.model,
+        optimizer=training_design.optimizer,
+        loss=training_design.loss,
         access=Access.FINAL_WEIGHTS,
         device=device,
     )
-    if isinstance(recipe.trainer, ModelMaker):
-        return recipe.trainer.untrained(job)
+    if isinstance(training_design.trainer, ModelMaker):
+        return training_design.trainer.untrained(job)
     states = [
-        initialise_model(recipe.model, dataset.train.inputs.shape[1:], dataset.outputs, seed).state_dict() for seed in seeds
+        initialise_model(training_design.model, dataset.train.inputs.shape[1:], dataset.outputs, seed).state_dict()
+        for seed in seeds
     ]
     weights = {name: np.stack([state[name].detach().cpu().numpy() for state in states]) for name in states[0]}
     return Ensemble(job, TrainedModels(weights=weights, initial=weights, executed=_executed()))

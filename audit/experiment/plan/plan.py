@@ -12,7 +12,7 @@ from audit.core.plans import CeilingRow, RunPlan, StoppingRow
 from audit.core.tables import Table
 from audit.core.views import Scores
 from audit.experiment.games import hypothesis
-from audit.experiment.games.insertion import Insertion, insert, insertions
+from audit.experiment.games.prepared_game import PreparedGame, insert, prepare_games
 from audit.experiment.games.spec import Experiment
 from audit.experiment.line.rehearsal import playable
 from audit.experiment.plan import timing
@@ -31,15 +31,23 @@ def plan_of(experiment: Experiment, *, measure: bool = False, violation: float |
     Raises:
         ConfigError: a game that cannot be played.
     """
-    design, material, budget = experiment.design, experiment.material, experiment.budget
-    is_made = bool(material.parameters)
+    design, audit_inputs, budget = experiment.design, experiment.audit_inputs, experiment.budget
+    is_made = bool(audit_inputs.parameters)
     games = (
-        playable(insertions(design, material, budget.delta), material.dataset, experiment.execution.device) if is_made else []
+        playable(prepare_games(design, audit_inputs, budget.delta), audit_inputs.dataset, experiment.execution.device)
+        if is_made
+        else []
     )
-    samples = [insert(recipe, play, material, material.seed.child("plan")) for recipe, play in design.pairs]
+    samples = [
+        insert(training_design, game_design, audit_inputs, audit_inputs.seed.child("plan"))
+        for training_design, game_design in design.pairs
+    ]
     ceilings = Table(_ceilings(samples, budget))
-    claims = {recipe.name: hypothesis.state(recipe, budget.delta).claims for recipe in design.recipes}
-    times = timing.estimate(design, material, experiment.execution) if measure else []
+    claims = {
+        training_design.name: hypothesis.state(training_design, budget.delta).claims
+        for training_design in design.training_designs
+    }
+    times = timing.estimate(design, audit_inputs, experiment.execution) if measure else []
     study = PowerStudy(
         budget=budget,
         claims=claims,
@@ -54,42 +62,47 @@ def plan_of(experiment: Experiment, *, measure: bool = False, violation: float |
         level=budget.level,
         claims=claims,
         ceilings=ceilings,
-        left_out=tuple(f"{game.training.name}, game {game.play.name}: {note}" for game in games for note in game.notes),
-        power=Table(() if violation is None else [row for insertion in samples for row in study.rows(insertion)]),
+        left_out=tuple(f"{game.training.name}, game {game.game_design.name}: {note}" for game in games for note in game.notes),
+        power=Table(() if violation is None else [row for prepared_game in samples for row in study.rows(prepared_game)]),
         stopping=Table(
-            StoppingRow(mechanism=recipe.name, game=play.name, most_runs=play.runs)
-            for recipe, play in design.pairs
-            if play.stops
+            StoppingRow(mechanism=training_design.name, game=game_design.name, most_runs=game_design.runs)
+            for training_design, game_design in design.pairs
+            if game_design.stops
         ),
         timing=Table(times),
-        peak_disk_bytes=bytes_needed(design, material) if is_made else None,
+        peak_disk_bytes=bytes_needed(design, audit_inputs) if is_made else None,
     )
 
 
-def _ceilings(games: Sequence[Insertion], budget: Budget) -> list[CeilingRow]:
+def _ceilings(games: Sequence[PreparedGame], budget: Budget) -> list[CeilingRow]:
     """The most that each estimator of each game could prove; games with the same terms are computed once."""
     rows: list[CeilingRow] = []
     computed: dict[str, tuple[LowerBound, ...]] = {}
-    for insertion in games:
-        recipe, play, game = insertion.training, insertion.play, insertion.game
-        included, secrets = insertion.planting.included[: play.runs].ravel(), insertion.planting.canaries.secrets
-        prior = None if secrets is None else np.tile(secrets.prior.ravel(), play.runs)
+    for prepared_game in games:
+        training_design, game_design, game = prepared_game.training, prepared_game.game_design, prepared_game.game
+        included, secrets = (
+            prepared_game.assignment.included[: game_design.runs].ravel(),
+            prepared_game.assignment.canaries.secrets,
+        )
+        prior = None if secrets is None else np.tile(secrets.prior.ravel(), game_design.runs)
         chances = None if prior is None else prior.tobytes()
-        terms = repr((recipe.mechanism, game, play.estimators, len(included), int(included.sum()), chances))
+        terms = repr((training_design.mechanism, game, game_design.estimators, len(included), int(included.sum()), chances))
         if terms not in computed:
             values = np.where(included, 1.0, -1.0) * (1 + np.arange(len(included)) / len(included))
-            scores = Scores(values=values, included=included, game=game, mechanism=recipe.mechanism, prior=prior)
-            computed[terms] = bounds(scores, play.estimators, delta=budget.delta, confidence=budget.level, seed=insertion.seed)
+            scores = Scores(values=values, included=included, game=game, mechanism=training_design.mechanism, prior=prior)
+            computed[terms] = bounds(
+                scores, game_design.estimators, delta=budget.delta, confidence=budget.level, seed=prepared_game.seed
+            )
         rows += [
             CeilingRow(
-                mechanism=recipe.name,
-                game=play.name,
+                mechanism=training_design.name,
+                game=game_design.name,
                 estimator=bound.estimator,
                 family=bound.family,
                 ceiling=bound.ceiling,
                 scores=len(included),
-                bounds=1 if play.stops else sum(estimator in attack.estimators for attack in play.attacks),
+                bounds=1 if game_design.stops else sum(estimator in attack.estimators for attack in game_design.attacks),
             )
-            for estimator, bound in zip(play.estimators, computed[terms], strict=True)
+            for estimator, bound in zip(game_design.estimators, computed[terms], strict=True)
         ]
     return rows

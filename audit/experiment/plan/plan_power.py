@@ -10,8 +10,8 @@ from audit.bounds import power, simulation
 from audit.bounds.budget import Budget
 from audit.core.claims import Claim, Detectable
 from audit.core.plans import PowerRow
-from audit.experiment.games.insertion import Insertion
-from audit.experiment.games.spec import Play
+from audit.experiment.games.prepared_game import PreparedGame
+from audit.experiment.games.spec import GameDesign
 
 FEWEST = 10  # simulated audits at each number of scores
 PROOFS = 41  # simulated audits behind the median number of runs to a proof
@@ -34,44 +34,44 @@ class PowerStudy:
     seconds: Mapping[tuple[str, str], float]
     ceilings: Mapping[tuple[str, str, str], float]
 
-    def rows(self, insertion: Insertion) -> list[PowerRow]:
+    def rows(self, prepared_game: PreparedGame) -> list[PowerRow]:
         """Return a row for each estimator of a game that is quick enough to simulate."""
-        recipe, play = insertion.training, insertion.play
-        path = self._path(insertion)
-        claims = tuple(self.claims.get(recipe.name, ()))
-        hours = self.seconds.get((recipe.name, play.name), math.nan) / 3600
+        training_design, game_design = prepared_game.training, prepared_game.game_design
+        path = self._path(prepared_game)
+        claims = tuple(self.claims.get(training_design.name, ()))
+        hours = self.seconds.get((training_design.name, game_design.name), math.nan) / 3600
         rows = []
         for estimator in path.estimators:
             alone = replace(path, attacks=((estimator,),))
             for detectable in simulation.detectable(alone, claims):
                 row = PowerRow(
-                    mechanism=recipe.name,
-                    game=play.name,
+                    mechanism=training_design.name,
+                    game=game_design.name,
                     estimator=detectable.estimator,
                     family=detectable.family,
                     claim=detectable.claim,
                     epsilon=detectable.epsilon,
                     power=detectable.power,
                     draws=detectable.draws,
-                    ceiling=self.ceilings[recipe.name, play.name, detectable.estimator],
-                    runs_to_proof=_runs_to_proof(alone, detectable, claims) if play.stops else None,
+                    ceiling=self.ceilings[training_design.name, game_design.name, detectable.estimator],
+                    runs_to_proof=_runs_to_proof(alone, detectable, claims) if game_design.stops else None,
                     hours=_none_if_unknown(hours),
                 )
-                rows.append(_with_needs(row, alone, play, self.violation))
+                rows.append(_with_needs(row, alone, game_design, self.violation))
         return rows
 
-    def _path(self, insertion: Insertion) -> simulation.Path:
+    def _path(self, prepared_game: PreparedGame) -> simulation.Path:
         return simulation.Path(
-            attacks=tuple(attack.estimators for attack in insertion.play.attacks),
-            game=insertion.game,
-            mechanism=insertion.mechanism,
+            attacks=tuple(attack.estimators for attack in prepared_game.game_design.attacks),
+            game=prepared_game.game,
+            mechanism=prepared_game.mechanism,
             delta=self.budget.delta,
             level=self.budget.level,
-            together=insertion.play.stops,
+            together=prepared_game.game_design.stops,
         )
 
 
-def _with_needs(row: PowerRow, path: simulation.Path, play: Play, violation: float) -> PowerRow:
+def _with_needs(row: PowerRow, path: simulation.Path, game_design: GameDesign, violation: float) -> PowerRow:
     """The row with scores, runs and hours that catch a true epsilon of `violation` times the claim."""
     if row.claim <= 0:
         return row
@@ -80,8 +80,8 @@ def _with_needs(row: PowerRow, path: simulation.Path, play: Play, violation: flo
         delta=path.delta, confidence=path.level, claim=row.claim, power=row.power, draws=min(row.draws, FEWEST)
     )
     scores = power.scores_needed(path.estimators[0], path.game, truth, question, path.mechanism)
-    runs = None if scores is None else scores if play.count == 1 else play.runs
-    cost = None if runs is None or row.hours is None else row.hours * (runs + play.references) / play.models
+    runs = None if scores is None else scores if game_design.count == 1 else game_design.runs
+    cost = None if runs is None or row.hours is None else row.hours * (runs + game_design.references) / game_design.models
     return replace(row, violation=truth, needed=scores, needed_runs=runs, needed_hours=cost)
 
 

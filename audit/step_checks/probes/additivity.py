@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.step_checks.batches import rows
-from audit.step_checks.bench import NEVER, UNREPEATABLE, Bench
 from audit.step_checks.findings import Finding, failure, gap, pass_finding
+from audit.step_checks.step_under_test import NEVER, UNREPEATABLE, StepUnderTest
 from audit.step_checks.tensors import Tensors, distance, norm
 
 TOLERANCE = 1e-2
@@ -20,7 +20,7 @@ FIX = (
 class Additivity:
     """Batch-dependent losses and normalisers, at a clip norm that no record reaches."""
 
-    def run(self, bench: Bench) -> list[Finding]:
+    def run(self, bench: StepUnderTest) -> list[Finding]:
         """Return the findings on additivity, on the divisor, and on the release of equal records."""
         if not bench.repeatable:
             return [gap(check, UNREPEATABLE) for check in ("sum.additive", "sum.divisor")]
@@ -30,7 +30,7 @@ class Additivity:
         return [_additive(bench), _divisor(bench)]
 
 
-def _additive(bench: Bench) -> Finding:
+def _additive(bench: StepUnderTest) -> Finding:
     setting = bench.quiet(clip=NEVER * bench.natural_norms[-1])
     alone = {name: bench.release(record, setting) for name, record in bench.records.items()}
     scale = max(bench.natural_norms)
@@ -65,7 +65,7 @@ def _rest(total: Tensors, release: Tensors, alone: Tensors) -> Tensors:
     return {name: total[name] - release[name] - alone[name] for name in total}
 
 
-def _divisor(bench: Bench) -> Finding:
+def _divisor(bench: StepUnderTest) -> Finding:
     check = "sum.divisor"
     if not bench.adjusts("divisor"):
         return gap(check, "the step takes no other divisor; that it divides by a public constant follows from additivity alone")

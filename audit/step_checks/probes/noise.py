@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from audit.stats import noise_tests
 from audit.step_checks.batches import Batch, rows
-from audit.step_checks.bench import Bench
 from audit.step_checks.findings import Finding, PropertyStatus, failure, gap, pass_finding
+from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import Setting
 
 SIGNIFICANCE = 1e-9
@@ -34,7 +34,7 @@ Noise = dict[str, NDArray[np.float64]]
 class NoiseLaw:
     """Variance by tensor at several settings and batches, repetition, shape, resolution."""
 
-    def run(self, bench: Bench) -> list[Finding]:
+    def run(self, bench: StepUnderTest) -> list[Finding]:
         """Return the findings on the noise; gaps where the claim has none or the step is random by itself."""
         if bench.claimed.noise_multiplier == 0:
             return [gap("noise.variance", "no noise is claimed (noise multiplier 0): the step has no guarantee of privacy")]
@@ -62,19 +62,19 @@ class NoiseLaw:
         return [variance, _repeats(bench, samples, variance_holds), _law(bench, law_samples), _resolution(longest)]
 
 
-def _settings(bench: Bench) -> list[Setting]:
+def _settings(bench: StepUnderTest) -> list[Setting]:
     sigmas = (2.0, 0.5) if bench.adjusts("noise_multiplier") else (bench.claimed.noise_multiplier,)
     factors = (1.0, 3.0) if bench.adjusts("clip_norm") else (1.0,)
     return [bench.at(noise=sigma, clip=factor * bench.claimed.clip_norm) for sigma in sigmas for factor in factors]
 
 
-def _batches(bench: Bench) -> list[tuple[str, Batch]]:
+def _batches(bench: StepUnderTest) -> list[tuple[str, Batch]]:
     batches = [] if bench.empty_error else [("the empty batch", bench.empty)]
     sizes = (1, 5, min(12, len(bench.sample[0])))
     return [*batches, *((f"a batch of {size}", rows(bench.sample, slice(0, size))) for size in sizes)]
 
 
-def _noise(bench: Bench, batch: Batch, setting: Setting, calls: int, first_seed: int) -> Noise:
+def _noise(bench: StepUnderTest, batch: Batch, setting: Setting, calls: int, first_seed: int) -> Noise:
     """Noise of `calls` calls with seeds from `first_seed` on, name to `(calls, coordinates)`.
 
     Where noise can be set to 0, the clean release is subtracted; else the mean over calls, which takes one degree of freedom.
@@ -87,11 +87,11 @@ def _noise(bench: Bench, batch: Batch, setting: Setting, calls: int, first_seed:
     return {name: (values - values.mean(0)) * math.sqrt(calls / (calls - 1)) for name, values in noise.items()}
 
 
-def _has_clean_release(bench: Bench) -> bool:
+def _has_clean_release(bench: StepUnderTest) -> bool:
     return bench.adjusts("noise_multiplier") and not bench.random
 
 
-def _variance(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:
+def _variance(bench: StepUnderTest, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:
     worst, finding = 2.0, None
     for setting, batch_name, batch, noise in samples:
         expected_std = setting.noise_multiplier * setting.clip_norm
@@ -113,7 +113,7 @@ def _variance(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) ->
     return failure(check, message, fix=FIX, witness=witness, measurement=ratio, claim=1.0)
 
 
-def _coordinates(bench: Bench, setting: Setting, batch: Batch, noise: Noise) -> Finding | None:
+def _coordinates(bench: StepUnderTest, setting: Setting, batch: Batch, noise: Noise) -> Finding | None:
     """Return the failure of a coordinate whose own noise is too small or too large, if there is one.
 
     A tensor's variance hides one row without noise among many.
@@ -139,7 +139,7 @@ def _coordinates(bench: Bench, setting: Setting, batch: Batch, noise: Noise) -> 
     return None
 
 
-def _release_masks(bench: Bench, noise: Noise) -> dict[str, NDArray[np.bool_]]:
+def _release_masks(bench: StepUnderTest, noise: Noise) -> dict[str, NDArray[np.bool_]]:
     """Return which coordinates are released, `(coordinates,)` by tensor: those with noise, and those that some record moves.
 
     The others are constants, such as the padding row of an embedding: they need no noise. Where none were left, all are taken.
@@ -161,7 +161,7 @@ def _only(noise: Noise, masks: dict[str, NDArray[np.bool_]]) -> Noise:
     return {name: values[:, masks[name]] for name, values in noise.items() if masks[name].any()}
 
 
-def _repeats(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]], variance_holds: bool) -> Finding:
+def _repeats(bench: StepUnderTest, samples: list[tuple[Setting, str, Batch, Noise]], variance_holds: bool) -> Finding:
     check, fix = "noise.repeats", "draw fresh noise from the step's generator for every tensor, step and run"
     for setting, batch_name, batch, noise in samples:
         for name, values in noise.items():
@@ -190,7 +190,7 @@ def _repeats(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]], var
     return pass_finding(check, "Noise differs between calls, between tensors and within them")
 
 
-def _nearest(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> float:
+def _nearest(bench: StepUnderTest, samples: list[tuple[Setting, str, Batch, Noise]]) -> float:
     """Return the p-value that no two calls of all samples share their noise, from `NEAREST_COLUMNS` coordinates at most."""
     size = sum(values.shape[1] for values in samples[0][3].values())
     columns = np.linspace(0, size - 1, min(size, NEAREST_COLUMNS)).astype(int)
@@ -204,7 +204,7 @@ def _nearest(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> 
     return noise_tests.nearest_tail(np.concatenate(rows), max(errors))
 
 
-def _law(bench: Bench, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:
+def _law(bench: StepUnderTest, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:
     """Return the finding on the shape of the longest sample's noise, and on the largest number of all samples together.
 
     Their seeds differ, so numbers are independent; where the mean over calls was subtracted or some variance is wrong, only the

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from audit.step_checks.batches import NON_FINITE, Batch, fill, has_floats, join, records_by_label, rows
-from audit.step_checks.bench import UNREPEATABLE, Bench
 from audit.step_checks.findings import Finding, Witness, failure, gap, pass_finding
+from audit.step_checks.step_under_test import UNREPEATABLE, StepUnderTest
 from audit.step_checks.steps import Setting
 from audit.step_checks.tensors import Tensors, distance
 
@@ -39,7 +39,7 @@ class _Worst:
 class Sensitivity:
     """Crafted neighbours at noise 0: the claimed clip norm, and clip norms at which records are clipped."""
 
-    def run(self, bench: Bench) -> list[Finding]:
+    def run(self, bench: StepUnderTest) -> list[Finding]:
         """Return the findings on adding, replacing and poisoning a record, and on whether the clip was reached."""
         if not bench.repeatable:
             return [gap(check, UNREPEATABLE) for check in ("clip.add", "clip.replace", "clip.non_finite", "clip.reached")]
@@ -57,7 +57,7 @@ class Sensitivity:
         ]
 
 
-def _neighbours(bench: Bench, setting: Setting, add_worst: _Worst, replace_worst: _Worst) -> tuple[_Worst, _Worst]:
+def _neighbours(bench: StepUnderTest, setting: Setting, add_worst: _Worst, replace_worst: _Worst) -> tuple[_Worst, _Worst]:
     """Worst cases over all bases, records and positions; every batch is released once."""
     for base_name, base in bench.bases():
         release, slack = bench.release(base, setting), bench.tolerance(setting, base)
@@ -77,13 +77,13 @@ def _neighbours(bench: Bench, setting: Setting, add_worst: _Worst, replace_worst
     return add_worst, replace_worst
 
 
-def _each_label(bench: Bench, setting: Setting, worst: _Worst) -> _Worst:
+def _each_label(bench: StepUnderTest, setting: Setting, worst: _Worst) -> _Worst:
     """Worst case over records of every label, each beside one record: a clip may leave out one class."""
     base = rows(bench.sample, [1])
     return _additions(bench, setting, ("one record", base), records_by_label(bench.sample), worst)
 
 
-def _large_batch(bench: Bench, setting: Setting, worst: _Worst) -> _Worst:
+def _large_batch(bench: StepUnderTest, setting: Setting, worst: _Worst) -> _Worst:
     """Worst case beside a batch of the expected size: what is done in pieces may end after the first."""
     count = min(max(bench.claimed.divisor, LEAST_LARGE), MOST_LARGE)
     base = rows(bench.sample, [i % len(bench.sample[0]) for i in range(math.ceil(count))])
@@ -92,7 +92,7 @@ def _large_batch(bench: Bench, setting: Setting, worst: _Worst) -> _Worst:
 
 
 def _additions(
-    bench: Bench, setting: Setting, named_base: tuple[str, Batch], records: Mapping[str, Batch], worst: _Worst
+    bench: StepUnderTest, setting: Setting, named_base: tuple[str, Batch], records: Mapping[str, Batch], worst: _Worst
 ) -> _Worst:
     """Worst case over records that are added to one batch, which has a name."""
     base_name, base = named_base
@@ -116,7 +116,7 @@ def _judge(check: str, message: str, worst: _Worst, fix: str) -> Finding:
     return failure(check, message, fix=fix, witness=worst.witness, measurement=worst.distance, claim=worst.allowed)
 
 
-def _non_finite(bench: Bench, settings: list[Setting]) -> Finding:
+def _non_finite(bench: StepUnderTest, settings: list[Setting]) -> Finding:
     check = "clip.non_finite"
     if not has_floats(bench.sample):
         return gap(check, "the records hold no floating-point numbers; infinite and NaN inputs cannot be made")
@@ -134,7 +134,7 @@ def _non_finite(bench: Bench, settings: list[Setting]) -> Finding:
     return _judge(check, message, worst, FIX_NON_FINITE)
 
 
-def _reach(bench: Bench) -> Finding:
+def _reach(bench: StepUnderTest) -> Finding:
     """Return whether some record was clipped at all: a clip norm that no record reaches is not tested."""
     check = "clip.reached"
     largest = max(bench.single(record, bench.quiet()) for record in bench.records.values())

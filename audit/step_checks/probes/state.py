@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.step_checks.batches import rows
-from audit.step_checks.bench import Bench
 from audit.step_checks.findings import Finding, PropertyStatus, failure, pass_finding
+from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.tensors import distance, norm
 
 
@@ -14,12 +14,12 @@ from audit.step_checks.tensors import distance, norm
 class State:
     """Memory between calls, and the empty batch."""
 
-    def run(self, bench: Bench) -> list[Finding]:
+    def run(self, bench: StepUnderTest) -> list[Finding]:
         """Return the findings on memory and on the empty batch."""
         return [_state(bench), _empty(bench)]
 
 
-def _state(bench: Bench) -> Finding:
+def _state(bench: StepUnderTest) -> Finding:
     batch, second_batch, setting = rows(bench.sample, slice(0, 5)), rows(bench.sample, slice(2, 8)), bench.quiet()
     first = bench.release(batch, setting)
     bench.release(second_batch, setting)
@@ -39,7 +39,7 @@ def _state(bench: Bench) -> Finding:
     )
 
 
-def _empty(bench: Bench) -> Finding:
+def _empty(bench: StepUnderTest) -> Finding:
     check = "step.empty"
     fix = "release noise alone for an empty batch: Poisson sampling draws one with probability (1 - q)^n"
     if bench.empty_error:

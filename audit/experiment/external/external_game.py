@@ -12,15 +12,15 @@ from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
 from audit.core.game import Game, Inclusion
 from audit.core.protocols import Attack
-from audit.experiment.games.insertion import BroughtRecords
 from audit.experiment.games.own_attacks import build_attack
+from audit.experiment.games.prepared_game import ExternalRecords
 from audit.experiment.games.settings import Settings
-from audit.experiment.games.spec import PlannedAttack, Play
+from audit.experiment.games.spec import GameDesign, PlannedAttack
 
 
-def brought_play(
-    settings: Settings, brought_records: BroughtRecords, models: int, signals: Set[str], *, by_coins: bool
-) -> Play:
+def external_game(
+    settings: Settings, brought_records: ExternalRecords, models: int, signals: Set[str], *, by_coins: bool
+) -> GameDesign:
     """The game of a model that somebody brought: the attacks asked for, or all that it and its references can serve.
 
     Args:
@@ -43,7 +43,7 @@ def brought_play(
     )
     estimators = granted_estimators(game, settings.estimators) if by_coins else ()
     attacks = []
-    for name, scorer in brought_scorers(settings).items():
+    for name, scorer in external_scorers(settings).items():
         reason = unserved_reason(scorer, models, signals)
         if reason and (settings.scorers is not None or name in provers):
             raise ConfigError(f"scorer '{name}' {reason}; {_advice(scorer, signals)}")
@@ -56,7 +56,7 @@ def brought_play(
             access = smallest_access(scorer.needs.sources, Access.FINAL_MODEL) or Access.FINAL_MODEL
             own = estimators if name in provers else ()
             attacks.append(PlannedAttack(name=name, attack=scorer, access=access, estimators=own))
-    return Play(
+    return GameDesign(
         name="membership",
         access=Access.FINAL_MODEL,
         adjacency=Adjacency.ADD_REMOVE,
@@ -69,7 +69,7 @@ def brought_play(
     )
 
 
-def brought_scorers(settings: Settings) -> dict[str, Attack]:
+def external_scorers(settings: Settings) -> dict[str, Attack]:
     """Return the scorers that were asked for, or all there are, those whose scores are bounded first."""
     provers, package = settings.proven_by or (), plugins.FOLDERS["scorers"]
     names = settings.scorers or (*provers, *(name for name in plugins.names(package) if name not in provers))

@@ -26,7 +26,7 @@ SLACK = 1e-3
 
 
 @dataclass(kw_only=True, eq=False)
-class Bench:
+class StepUnderTest:
     """A step under test.
 
     Attributes:

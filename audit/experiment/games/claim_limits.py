@@ -16,7 +16,7 @@ from audit.stats.curves import tradeoff
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
+class ClaimLimits:
     """What is left by a claim at its (epsilon, delta), and by the whole curve of the mechanism where it is known.
 
     Attributes:
@@ -27,11 +27,11 @@ class Allowance:
     claim: Claim | None = None
     limit: LimitCurve | None = None
 
-    def of_group(self, records: int) -> Allowance:
+    def of_group(self, records: int) -> ClaimLimits:
         """Return what is left for a group of so many records; the curve speaks of one, and is dropped for more."""
         if records == 1 or self.claim is None:
-            return self if records == 1 else Allowance()
-        return Allowance(claim=group_privacy.claim(self.claim, records))
+            return self if records == 1 else ClaimLimits()
+        return ClaimLimits(claim=group_privacy.claim(self.claim, records))
 
     @property
     def is_vacuous(self) -> bool:

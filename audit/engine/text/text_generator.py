@@ -14,7 +14,7 @@ from audit.core.errors import ConfigError
 _ROWS = 16  # prefixes that a model continues at once
 
 
-def continuing(module: Any, *, beams: int = 1) -> Callable[[Array, int], Array]:
+def text_generator(module: Any, *, beams: int = 1) -> Callable[[Array, int], Array]:
     """Return how a model continues prefixes `(n, p)` by so many tokens: greedily, or by the best of so many beams.
 
     Raises:

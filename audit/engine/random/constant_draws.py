@@ -27,7 +27,7 @@ _FILLS: Mapping[str, float] = {
 }
 
 
-class HeldDraws(RandomOperations):
+class ConstantDraws(RandomOperations):
     """A scope on the CPU in which every draw of a random operation from torch's stream is the same number.
 
     Dropout then passes everything (scaled alike everywhere), so that what a module computes can be compared between batches

@@ -17,44 +17,49 @@ from audit.core.data import Canaries, Dataset
 from audit.core.seeds import of_models
 from audit.core.training import TrainingJob
 from audit.execution import code
-from audit.experiment.games.insertion import Insertion
-from audit.experiment.games.job import Order, canaries_digest, dataset_digest, job_key, with_companions, with_copies
-from audit.experiment.games.spec import Execution, Play
+from audit.experiment.games.job import JobSpec, canaries_digest, dataset_digest, job_key, with_companions, with_copies
+from audit.experiment.games.prepared_game import PreparedGame
+from audit.experiment.games.spec import Execution, GameDesign
 from audit.experiment.games.warm_start import fitted_start
 
 CHECKPOINTS = 8
 
 
-def orders(insertion: Insertion, dataset: Dataset, execution: Execution) -> list[Order]:
-    """The jobs of one game, at most `models_per_job` models each, in the order of `Play.portions`."""
-    recipe, play, planting, seed = insertion.training, insertion.play, insertion.planting, insertion.seed.child("models")
-    canaries = planting.canaries
+def make_job_specs(prepared_game: PreparedGame, dataset: Dataset, execution: Execution) -> list[JobSpec]:
+    """The jobs of one game, at most `models_per_job` models each, in the order of `GameDesign.portions`."""
+    training_design, game_design, assignment, seed = (
+        prepared_game.training,
+        prepared_game.game_design,
+        prepared_game.assignment,
+        prepared_game.seed.child("models"),
+    )
+    canaries = assignment.canaries
     content = dataset_digest(dataset) + canaries_digest(canaries)
-    initial = fitted_start(recipe.model, dataset, canaries, seed, execution.device)
-    signals = play.signals(play.trained_for.released, set() if canaries.are_gradients else {Logits()})
-    steps, running = event_reading.steps(recipe.run_event), code.digest(execution.foreign)
-    copies, looks, jobs = with_copies(canaries), checkpoints(play, canaries, steps), []
+    initial = fitted_start(training_design.model, dataset, canaries, seed, execution.device)
+    signals = game_design.signals(game_design.trained_for.released, set() if canaries.are_gradients else {Logits()})
+    steps, running = event_reading.steps(training_design.run_event), code.digest(execution.foreign)
+    copies, looks, jobs = with_copies(canaries), checkpoints(game_design, canaries, steps), []
     complete = with_companions(dataset, canaries)
-    seeds = of_models(seed.child("model", row) for row in range(play.models))
-    for rows in play.portions(execution.models_per_job):
+    seeds = of_models(seed.child("model", row) for row in range(game_design.models))
+    for rows in game_design.portions(execution.models_per_job):
         make = functools.partial(
             _training_job,
-            included=coins.of_models(planting.included, slice(rows.start, rows.stop)),
+            included=coins.of_models(assignment.included, slice(rows.start, rows.stop)),
             copies=canaries.copies,
             seeds=seeds[rows.start : rows.stop],
-            mechanism=recipe.run_event,
-            model=recipe.model,
-            optimizer=recipe.optimizer,
-            loss=recipe.loss,
-            access=play.trained_for,
+            mechanism=training_design.run_event,
+            model=training_design.model,
+            optimizer=training_design.optimizer,
+            loss=training_design.loss,
+            access=game_design.trained_for,
             device=execution.device,
             start=initial,
             checkpoints=looks,
         )
         job = make(dataset=complete, canaries=copies)
-        order = Order(
-            key=job_key(job, recipe.trainer, content, signals, running),
-            trainer=recipe.trainer,
+        job_spec = JobSpec(
+            key=job_key(job, training_design.trainer, content, signals, running),
+            trainer=training_design.trainer,
             job=make,
             rows=rows,
             steps=steps,
@@ -62,7 +67,7 @@ def orders(insertion: Insertion, dataset: Dataset, execution: Execution) -> list
             foreign=execution.foreign,
             signals=signals,
         )
-        jobs.append(order)
+        jobs.append(job_spec)
     return jobs
 
 
@@ -72,9 +77,9 @@ def _training_job(*, included: Any, copies: int, **fields: Any) -> TrainingJob:
     return TrainingJob(included=own if copies == 1 else np.repeat(own, copies, axis=1), **fields)
 
 
-def checkpoints(play: Play, canaries: Canaries, steps: int) -> tuple[int, ...]:
+def checkpoints(game_design: GameDesign, canaries: Canaries, steps: int) -> tuple[int, ...]:
     """The steps after which records are looked at: evenly spread, the last included; none where nobody sees them."""
-    if "steps" not in play.trained_for.released or canaries.are_gradients:
+    if "steps" not in game_design.trained_for.released or canaries.are_gradients:
         return ()
     return spread_over(steps)
 
