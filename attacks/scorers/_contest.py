@@ -82,12 +82,12 @@ class Contest:
             name: attack for name, attack in candidates(self.views, len(self.views) - 1, rows=_ROWS) if name != mixture.name
         }
         results = {name: shared.scores(attack) for name, attack in attacks.items()}
-        able = {name: rows for name, rows in results.items() if rows is not None}
+        able = {name: rows for name, rows in results.items() if rows is not None and _ranks(rows)}
         if mixture.scorer in able and FORMULA in able:  # no fit is made twice
             pairs = (len(self.views) - 1) * np.asarray(self.views.included).shape[1]
             parts = zip(able[mixture.scorer], able[FORMULA], strict=True)
             able[mixture.name] = [mixed(scores, ratio, pairs) for scores, ratio in parts]
-        if not able:
+        if not able:  # nothing could be tried, or all models answer the same for every record
             return None
         coins = list(np.asarray(self.views.included, dtype=bool)[self.targets])
         tails = {name: _tails(rows, coins) for name, rows in able.items()}
@@ -119,6 +119,11 @@ class Contest:
             except ObservationError:
                 return None
         return rows
+
+
+def _ranks(rows: list[Array]) -> bool:
+    """True where scores tell any two records of some target apart: a constant is no attack, however lucky."""
+    return any(bool((values != values[:1]).any()) for values in rows)
 
 
 def _tails(rows: list[Array], coins: list[Array]) -> Array:

@@ -38,16 +38,25 @@ def tpr_at(members: Array, nonmembers: Array, fpr: float) -> float:
 
 
 def partial_auc(members: Array, nonmembers: Array, fpr: float) -> float:
-    """Mean TPR over false positive rates up to `fpr`: the share of pairs of a member and one of the highest nonmembers won.
+    """Mean TPR over false positive rates up to `fpr`, with equal scores in random order: its mean over all such orders.
 
-    The highest `fpr` of the nonmembers take part, one at least; ties count half. Less noisy than the TPR at one rate.
+    The highest `fpr` of the nonmembers take part, one at least. Where they are tied with others, a member with the same score
+    has the chance of a random order, not a half: a constant score gets what scores that know nothing get on average,
+    `(r + 1) / (2 (n + 1))` for the highest `r` of `n` nonmembers. Less noisy than the TPR at one rate.
 
     >>> partial_auc(np.array([4.0, 2.0]), np.array([3.0, 1.0, 0.0, -1.0]), 0.25)
     0.5
+    >>> partial_auc(np.zeros(5), np.zeros(99), 0.05)
+    0.025
     """
     count = max(1, int(fpr * len(nonmembers) * (1 + 1e-12)))
-    highest = np.partition(nonmembers, len(nonmembers) - count)[len(nonmembers) - count :]
-    return roc.auc(members, highest)
+    bar = np.partition(nonmembers, len(nonmembers) - count)[len(nonmembers) - count]
+    higher, tied = nonmembers[nonmembers > bar], int(np.sum(nonmembers == bar))
+    places = count - len(higher)  # of the tied nonmembers, that are among the highest in a random order
+    wins = roc.auc(members, higher) * len(higher) if len(higher) else 0.0
+    wins += float(np.mean(members > bar)) * places
+    wins += float(np.mean(members == bar)) * places * (places + 1) / (2 * (tied + 1))
+    return wins / count
 
 
 def strength(rows: Sequence[Array], included: Sequence[Array]) -> TailPower:
