@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from audit.core.access import Access as Access
     from audit.core.adjacency import Adjacency as Adjacency
     from audit.core.claims import Claim as Claim
-    from audit.core.claims import LowerBound as LowerBound
     from audit.core.errors import AssumptionError as AssumptionError
     from audit.core.errors import AuditError as AuditError
     from audit.core.errors import ConfigError as ConfigError
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from audit.core.events import dp_sgd as dp_sgd
     from audit.core.events import sgd as sgd
     from audit.core.game import Game as Game
+    from audit.core.lower_bounds import LowerBound as LowerBound
     from audit.core.plans import RunPlan as RunPlan
     from audit.core.results import AuditReport as AuditReport
     from audit.experiment.external.inspection import References as References
@@ -83,10 +83,11 @@ _HOMES = {
     "audit.bounds.steps": ("StepProducts", "StepScores"),
     "audit.core.access": ("Access",),
     "audit.core.adjacency": ("Adjacency",),
-    "audit.core.claims": ("Claim", "LowerBound"),
+    "audit.core.claims": ("Claim",),
     "audit.core.errors": ("AssumptionError", "AuditError", "ConfigError", "DataError", "OutputError"),
     "audit.core.events": ("Event", "dp_sgd", "sgd"),
     "audit.core.game": ("Game",),
+    "audit.core.lower_bounds": ("LowerBound",),
     "audit.core.plans": ("RunPlan",),
     "audit.core.results": ("AuditReport",),
     "audit.experiment.external.inspection": ("ReferenceTraining", "References", "Settings", "draw_coins", "inspect"),

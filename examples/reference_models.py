@@ -33,7 +33,7 @@ def main() -> None:
         report = audit.inspect(model, members, nonmembers, settings, others)
         attacks = report.mechanisms[0].games[0].attacks
         best = max(attacks, key=lambda attack: attack.auc)
-        proven = max(bound.epsilon for attack in attacks for bound in attack.bounds)
+        proven = max(bound.epsilon for bound in report.mechanisms[0].bounds)
         print(f"{title}: {len(attacks)} attacks; the strongest, {best.scorer}, has AUC {best.auc:.3f}; epsilon >= {proven:.2f}")
 
 

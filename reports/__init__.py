@@ -14,6 +14,7 @@ from audit.core.errors import ConfigError, OutputError
 from audit.core.plans import RunPlan
 from audit.core.protocols import Renderer
 from audit.core.results import USUAL_FORMATS, AuditReport
+from audit.core.rounding import decimals
 from reports.words.language import ENGLISH, speaking
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def render(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS, language
 def _render(report: AuditReport, name: str, language: str) -> Mapping[str, bytes]:
     """The files of one format; the language stands in the names of those that have words."""
     plugin = renderer(name)
-    with speaking(language) as words:
+    with speaking(language) as words, decimals(report.places):
         files = plugin.render(report)
     if words.tag == ENGLISH or not getattr(plugin, "has_words", False):
         return files
@@ -74,7 +75,7 @@ def attempt(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS) -> tupl
     for name in sorted(formats, key=lambda name: name != "json"):
         stages.LOG.info("rendering %s", name)
         try:
-            files.update(renderer(name).render(report))
+            files.update(_render(report, name, ENGLISH))
         except ConfigError:
             raise
         except Exception as error:
@@ -149,11 +150,13 @@ def plot(result: AuditReport | RunPlan, name: str | None = None) -> Figure:
     if isinstance(result, RunPlan):
         return _plot_power(result, name)
 
-    plans = {plan.name: plan for plan in figures.plans(result)}
+    with decimals(result.places):
+        plans = {plan.name: plan for plan in figures.plans(result)}
     chosen_name = next(iter(plans), None) if name is None else name
     if chosen_name not in plans:
         raise ConfigError(f"the report has no figure {chosen_name!r}; it has: {', '.join(plans) or 'none'}")
-    return figure_of(plans[chosen_name].height_mm, plans[chosen_name].paint)
+    with decimals(result.places):
+        return figure_of(plans[chosen_name].height_mm, plans[chosen_name].paint)
 
 
 def _plot_power(plan: RunPlan, name: str | None) -> Figure:

@@ -11,6 +11,7 @@ from audit.core.access import Access
 from audit.core.event_reading import unit
 from audit.core.game import Inclusion
 from audit.core.game_results import AttackResult, GameResult, TprAtFpr
+from audit.core.lower_bounds import read_ceiling, read_epsilon
 from audit.core.results import AuditReport, Check, MechanismResult, Status
 from reports import headline
 from reports.headline import GameBound
@@ -105,7 +106,7 @@ def _answer(mechanism: MechanismResult, secret: str, access: Access, attacks: li
     if mechanism.is_void:
         strength = Strength.VOID
     elif strongest is not None:
-        strength = _of_bound(strongest.bound.epsilon)
+        strength = _of_bound(read_epsilon(strongest.bound))
     elif guesser is not None and guesser.guesses is not None:
         strength = Strength.LITTLE if guesser.guesses.lower > guesser.guesses.baseline else Strength.NOT_SHOWN
     else:
@@ -223,9 +224,9 @@ def stronger(report: AuditReport) -> Stronger | None:
         return None
     claim = headline.tightest(subject)
     free = [place for place in headline.game_bounds(subject) if place.bound.family is None]
-    widest = max(free, key=lambda place: place.bound.ceiling, default=None)
+    widest = max(free, key=lambda place: read_ceiling(place.bound), default=None)
     coins = coins_needed = 0
-    if claim is not None and widest is not None and widest.bound.ceiling < claim.epsilon:
+    if claim is not None and widest is not None and read_ceiling(widest.bound) < claim.epsilon:
         coins = widest.game.game.canaries * widest.game.game.runs
         coins_needed = needed_coins(claim.epsilon, widest.bound.confidence)
     records = max(min(attack.roc.members, attack.roc.nonmembers) for _, attack in _attacks(subject))

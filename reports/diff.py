@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.core.claims import LowerBound, Outcome
+from audit.core.claims import Outcome
 from audit.core.game_results import AttackResult, GameResult
+from audit.core.lower_bounds import ReportedBound, VoidBound, read_ceiling, read_epsilon
 from audit.core.results import AuditReport, MechanismResult, Metric
 from audit.core.rounding import confidence, down, near, percent, significant, up
 from reports import headline, two_samples
@@ -216,17 +217,21 @@ def _of_bounds(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
     old_bound, new_bound = headline.free(old), headline.free(new)
     if old_bound is not None and new_bound is None:
         yield Change(weight=Weight.GONE, subject=old.name, text="no bound for any mechanism was computed")
-    elif old_bound is not None and new_bound is not None and down(old_bound.bound.epsilon) != down(new_bound.bound.epsilon):
+    elif old_bound is not None and new_bound is not None and _figure(old_bound) != _figure(new_bound):
         text = (
-            f"lower bound was {_bound_text(old, old_bound.bound)}, is {_bound_text(new, new_bound.bound)}; two lower "
+            f"lower bound was {_bound_text(old_bound.bound)}, is {_bound_text(new_bound.bound)}; two lower "
             "bounds do not tell whether the training leaks more, the tests of rates do"
         )
         yield Change(weight=Weight.OTHER, subject=old.name, text=text)
 
 
-def _bound_text(result: MechanismResult, bound: LowerBound) -> str:
-    void = "void " if result.is_void else ""
-    return f"{void}{down(bound.epsilon)} (ceiling {down(bound.ceiling)}, {confidence(bound.confidence)} confidence)"
+def _figure(place: headline.GameBound) -> str:
+    return down(read_epsilon(place.bound))
+
+
+def _bound_text(bound: ReportedBound) -> str:
+    void = "void " if isinstance(bound, VoidBound) else ""
+    return f"{void}{down(read_epsilon(bound))} (ceiling {down(read_ceiling(bound))}, {confidence(bound.confidence)} confidence)"
 
 
 def _of_game(owner: str, old: GameResult, new: GameResult) -> Iterator[Change]:

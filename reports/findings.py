@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from audit.core.claims import LowerBound, Outcome, Verdict
+from audit.core.claims import Outcome, Verdict
 from audit.core.game_results import GameResult
+from audit.core.lower_bounds import ReportedBound, VoidBound, read_ceiling, read_epsilon
 from audit.core.results import AuditReport, MechanismResult, Status
-from audit.core.rounding import SPACE, down, percent, significant, up
+from audit.core.rounding import SPACE, decimals, down, percent, significant, up
 from reports import headline
 
 
@@ -54,6 +55,11 @@ RULES = {
 
 def findings(report: AuditReport) -> tuple[Judgement, ...]:
     """All judgements of the report, in the order of its pages."""
+    with decimals(report.places):
+        return tuple(_judgements(report))
+
+
+def _judgements(report: AuditReport) -> list[Judgement]:
     results: list[Judgement] = []
     for mechanism in report.mechanisms:
         for verdict in mechanism.verdicts:
@@ -64,7 +70,7 @@ def findings(report: AuditReport) -> tuple[Judgement, ...]:
                 results += _of_source(mechanism, game, source)
     results += _of_policy(report)
     results += _of_coverage(report)
-    return tuple(results)
+    return results
 
 
 def rule_family(rule: str) -> str:
@@ -92,13 +98,12 @@ def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Judgem
     bounds = [verdict.bound] if verdict.bound is not None and verdict.bound.family is not None else []
     inside = _largest(bounds or [bound for bound in able if bound.family is not None])
     bounds_named = [bound for bound in (free, inside) if bound is not None]
-    void = mechanism.is_void
     figures = (
         ("claimed_epsilon", claim.epsilon),
-        *(figure for bound in bounds_named for figure in _figures(bound, void)),
+        *(figure for bound in bounds_named for figure in _figures(bound)),
         ("delta", claim.delta),
     )
-    proof = "; ".join(_proof(bound, void) for bound in bounds_named) or "nothing proven"
+    proof = "; ".join(_proof(bound) for bound in bounds_named) or "nothing proven"
     states = {
         Outcome.CONSISTENT: JudgementState.HOLDS,
         Outcome.VIOLATED: JudgementState.FAILS,
@@ -113,9 +118,9 @@ def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Judgem
         figures=figures,
     )
     reach = "; ".join(
-        f"{down(bound.ceiling)} {_scope(bound)}"
+        f"{down(read_ceiling(bound))} {_scope(bound)}"
         for bound in bounds_named
-        if bound.ceiling == max(source.ceiling for source in able)
+        if read_ceiling(bound) == max(map(read_ceiling, able))
     )
     yield Judgement(
         rule="AU002",
@@ -127,32 +132,33 @@ def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Judgem
     )
 
 
-def _largest(bounds: Sequence[LowerBound]) -> LowerBound | None:
+def _largest(bounds: Sequence[ReportedBound]) -> ReportedBound | None:
     """The bound that proves most; of equal ones that with the highest ceiling."""
-    return max(bounds, key=lambda bound: (bound.epsilon, bound.ceiling), default=None)
+    return max(bounds, key=lambda bound: (read_epsilon(bound), read_ceiling(bound)), default=None)
 
 
-def _largest_bound(bounds: Sequence[LowerBound]) -> str:
+def _largest_bound(bounds: Sequence[ReportedBound]) -> str:
     """The highest ceiling, with the family inside which it holds."""
-    highest = max(bounds, key=lambda bound: bound.ceiling, default=None)
-    return "nothing" if highest is None else f"{down(highest.ceiling)} {_scope(highest)}"
+    highest = max(bounds, key=read_ceiling, default=None)
+    return "nothing" if highest is None else f"{down(read_ceiling(highest))} {_scope(highest)}"
 
 
-def _scope(bound: LowerBound) -> str:
+def _scope(bound: ReportedBound) -> str:
     """For which mechanisms a bound holds, in words that no figure of it may go without."""
     return "for any mechanism" if bound.family is None else f"inside the family {bound.family} only"
 
 
-def _proof(bound: LowerBound, void: bool) -> str:
-    return f"{'void' if void else 'proven'} {down(bound.epsilon)} {_scope(bound)} (ceiling of its game {down(bound.ceiling)})"
+def _proof(bound: ReportedBound) -> str:
+    reach = f"ceiling of its game {down(read_ceiling(bound))}"
+    return f"{'void' if isinstance(bound, VoidBound) else 'proven'} {down(read_epsilon(bound))} {_scope(bound)} ({reach})"
 
 
-def _figures(bound: LowerBound, void: bool) -> tuple[tuple[str, float], ...]:
+def _figures(bound: ReportedBound) -> tuple[tuple[str, float], ...]:
     """A bound and its own ceiling under names that hold its family, and say of a void one that it is."""
     inside = "" if bound.family is None else f"_inside_{bound.family}"
-    proven = "void_epsilon" if void else "epsilon" if inside else "proven_epsilon"
+    proven = "void_epsilon" if isinstance(bound, VoidBound) else "epsilon" if inside else "proven_epsilon"
     name = f"{proven}{inside}"
-    return ((name, bound.epsilon), (f"ceiling{inside}", bound.ceiling))
+    return ((name, read_epsilon(bound)), (f"ceiling{inside}", read_ceiling(bound)))
 
 
 def _of_checks(mechanism: MechanismResult) -> Iterator[Judgement]:
@@ -183,15 +189,15 @@ def _of_source(mechanism: MechanismResult, game: GameResult, source: headline.Bo
     area = "" if source.result is None else f"; AUC {percent(source.result.auc)}, chance 50.0{SPACE}%"
     for bound in source.bounds:
         able = claim is not None and bound.delta == claim.delta and bound.family in (None, claim.family)
-        above = able and claim is not None and bound.epsilon > claim.epsilon
+        above = able and claim is not None and read_epsilon(bound) > claim.epsilon
         against = f", claimed {up(claim.epsilon)}" if claim else ", nothing claimed"
         yield Judgement(
             rule="AU005",
             subject=subject,
             title=f"lower bound of {bound.estimator}",
-            state=_state(able and not mechanism.is_void, above),
-            message=f"{_proof(bound, mechanism.is_void)}{against}{area}",
-            figures=(*_figures(bound, mechanism.is_void), ("confidence", bound.confidence)),
+            state=_state(able and not isinstance(bound, VoidBound), above),
+            message=f"{_proof(bound)}{against}{area}",
+            figures=(*_figures(bound), ("confidence", bound.confidence)),
         )
 
 

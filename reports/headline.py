@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from audit.core.access import Access
-from audit.core.claims import Claim, LowerBound, NegativeControl, Outcome, Verdict
+from audit.core.claims import Claim, NegativeControl, Outcome, Verdict
 from audit.core.game import Inclusion
 from audit.core.game_results import AttackResult, GameResult, TprAtFpr
+from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon
 from audit.core.results import AuditReport, MechanismResult, Metric
 
 TOGETHER = "all together"
@@ -25,7 +26,7 @@ class GameBound:
         access: the least an adversary has to see for it.
     """
 
-    bound: LowerBound
+    bound: ReportedBound
     game: GameResult
     attack: str
     access: Access
@@ -40,7 +41,7 @@ class BoundSource:
     """
 
     name: str
-    bounds: tuple[LowerBound, ...]
+    bounds: tuple[ReportedBound, ...]
     control: NegativeControl | None
     result: AttackResult | None = None
 
@@ -77,7 +78,7 @@ def game_bounds(mechanism: MechanismResult) -> Iterator[GameBound]:
 
 def strongest(bounds: Sequence[GameBound]) -> GameBound | None:
     """The largest bound; of equal ones the first."""
-    return max(bounds, key=lambda bound: bound.bound.epsilon, default=None)
+    return max(bounds, key=lambda place: read_epsilon(place.bound), default=None)
 
 
 def free(mechanism: MechanismResult) -> GameBound | None:
@@ -120,7 +121,7 @@ def headline(report: AuditReport) -> Headline | None:
         return None
     able = admissible(verdict.claim, mechanism)
     proof = next((bound for bound in able if bound.bound == verdict.bound), strongest(able))
-    ceiling = max((bound.bound.ceiling for bound in able), default=0.0)
+    ceiling = max((read_ceiling(bound.bound) for bound in able), default=0.0)
     return Headline(mechanism=mechanism, verdict=verdict, proven=proof, ceiling=ceiling)
 
 
@@ -140,7 +141,7 @@ def gravity(mechanism: MechanismResult) -> tuple[int, float]:
     claim = tightest(mechanism)
     if mechanism.outcome is None or claim is None:
         return len(GRAVEST), 0.0
-    proven = max((place.bound.epsilon for place in admissible(claim, mechanism)), default=0.0)
+    proven = max((read_epsilon(place.bound) for place in admissible(claim, mechanism)), default=0.0)
     return GRAVEST.index(mechanism.outcome), -proven / max(claim.epsilon, 1e-9)
 
 
@@ -161,7 +162,8 @@ def without_claims(report: AuditReport) -> tuple[MechanismResult, ...]:
 def leading(game: GameResult) -> AttackResult:
     """The attack a figure shows in full: the largest assumption-free bound decides, then the AUC."""
     return max(
-        game.attacks, key=lambda attack: (max((b.epsilon for b in attack.bounds if b.family is None), default=0.0), attack.auc)
+        game.attacks,
+        key=lambda attack: (max((read_epsilon(b) for b in attack.bounds if b.family is None), default=0.0), attack.auc),
     )
 
 

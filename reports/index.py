@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from urllib.parse import quote
 
+from audit.core.lower_bounds import LowerBound, ReportedBound, VoidBound, read_ceiling, read_epsilon
 from audit.core.results import AuditReport, MechanismResult
 from reports import headline
 from reports.figures import trends
@@ -70,8 +71,8 @@ def _rows(entry: IndexRow) -> Iterator[list[str]]:
             escape(report.title),
             f"<code>{escape(mechanism.name)}</code>",
             say("word.none") if claim is None else up(claim),
-            say("word.none") if bound is None else _bound(mechanism, bound.bound.epsilon),
-            say("word.none") if bound is None else down(bound.bound.ceiling),
+            say("word.none") if bound is None else _bound(bound.bound),
+            say("word.none") if bound is None else down(read_ceiling(bound.bound)),
             html.inline(named.outcome_mark(mechanism.outcome)),
             html.inline(_policy(report)),
             escape(release or say("cover.not_declared")),
@@ -97,8 +98,9 @@ def _claimed(mechanism: MechanismResult) -> float | None:
     return None if claim is None else claim.epsilon
 
 
-def _bound(mechanism: MechanismResult, epsilon: float) -> str:
-    return say("table.void", bound=down(epsilon)) if mechanism.is_void else down(epsilon)
+def _bound(bound: ReportedBound) -> str:
+    figure = down(read_epsilon(bound))
+    return say("table.void", bound=figure) if isinstance(bound, VoidBound) else figure
 
 
 def _trends(by_time: Sequence[IndexRow]) -> Iterator[str]:
@@ -111,8 +113,8 @@ def _trends(by_time: Sequence[IndexRow]) -> Iterator[str]:
             point = Point(
                 date=report.created[:10],
                 claimed=_claimed(mechanism),
-                proven=None if bound is None or mechanism.is_void else bound.bound.epsilon,
-                ceiling=None if bound is None else bound.bound.ceiling,
+                proven=bound.bound.epsilon if bound is not None and isinstance(bound.bound, LowerBound) else None,
+                ceiling=None if bound is None else read_ceiling(bound.bound),
             )
             courses.setdefault((report.title, mechanism.name), []).append(point)
     for (title, name), points in courses.items():

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from audit.core.access import Access
-from audit.core.claims import Claim, Estimate, LowerBound
+from audit.core.claims import Claim, Estimate
 from audit.core.event_reading import unit
+from audit.core.lower_bounds import ReportedBound, read_epsilon
 from audit.core.results import AuditReport, MechanismResult
 from reports import headline
 
@@ -28,15 +29,15 @@ class PartyResult:
     access: Access
     result: MechanismResult
     claim: Claim | None
-    free: LowerBound | None
-    inside: LowerBound | None
+    free: ReportedBound | None
+    inside: ReportedBound | None
     estimate: Estimate | None
 
     @property
-    def largest(self) -> LowerBound | None:
+    def largest(self) -> ReportedBound | None:
         """Return the larger of both bounds; of equal ones that for any mechanism."""
         bounds = [bound for bound in (self.free, self.inside) if bound is not None]
-        return max(bounds, key=lambda bound: bound.epsilon, default=None)
+        return max(bounds, key=read_epsilon, default=None)
 
 
 def of_report(report: AuditReport) -> tuple[PartyResult, ...]:
@@ -68,5 +69,5 @@ def _of_result(result: MechanismResult) -> Iterator[PartyResult]:
 
 def _estimate(result: MechanismResult) -> Estimate | None:
     attacks = [attack for game in result.games for attack in game.attacks if attack.estimates and attack.bounds]
-    strongest = max(attacks, key=lambda attack: max(bound.epsilon for bound in attack.bounds), default=None)
+    strongest = max(attacks, key=lambda attack: max(map(read_epsilon, attack.bounds)), default=None)
     return None if strongest is None else strongest.estimates[0]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.core.errors import ConfigError, OutputError
+from audit.core.lower_bounds import read_ceiling, read_epsilon
 from audit.core.results import AuditReport, MechanismResult
 from audit.core.visible import without_passwords
 from reports import headline
@@ -37,8 +38,8 @@ def _of_mechanism(mechanism: MechanismResult) -> Iterator[tuple[str, float]]:
     if verdict is not None:
         yield f"{mechanism.name}/epsilon_claimed", verdict.claim.epsilon
     if bound is not None:
-        yield f"{mechanism.name}/epsilon_{'void' if mechanism.is_void else 'proven'}", bound.bound.epsilon
-        yield f"{mechanism.name}/epsilon_ceiling", bound.bound.ceiling
+        yield f"{mechanism.name}/epsilon_{'void' if mechanism.is_void else 'proven'}", read_epsilon(bound.bound)
+        yield f"{mechanism.name}/epsilon_ceiling", read_ceiling(bound.bound)
     for game in mechanism.games:
         for attack in game.attacks:
             yield f"{mechanism.name}/{game.name}/{attack.scorer}/auc", attack.auc

@@ -14,8 +14,8 @@ from audit.core.tables import Table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from audit.core.claims import LowerBound
     from audit.core.data import Array
+    from audit.core.lower_bounds import LowerBound
     from audit.core.protocols import Target
     from audit.core.results import AuditReport
     from audit.data.members import Side
@@ -79,9 +79,8 @@ class ModelCheck:
 
     @property
     def bound(self) -> LowerBound | None:
-        """The largest lower bound on epsilon that holds for any mechanism; None where no coins decided membership."""
-        bounds = [bound for bound in self.report.mechanisms[0].bounds if bound.family is None]
-        return max(bounds, key=lambda bound: bound.epsilon, default=None)
+        """The largest bound on epsilon for any mechanism; None if no coins decided membership, or the audit is void."""
+        return max(self.report.mechanisms[0].bounds, key=lambda bound: bound.epsilon, default=None)
 
     def __str__(self) -> str:
         from audit.experiment.external.accuracy_remarks import LIKE_SIDES
@@ -113,6 +112,8 @@ class ModelCheck:
         return f"{row.attack}, AUC {row.auc:.3f} ({row.auc_lower:.3f} to {row.auc_upper:.3f}){rate}"
 
     def _proof(self, report: AuditReport) -> str:
+        if report.mechanisms[0].is_void:
+            return "none is proven: a check of this audit failed, so its bounds are void"
         if self.bound is None:
             return (
                 "none follows, because a data split decided membership. To get one, let random coins decide it: call "

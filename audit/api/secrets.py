@@ -18,7 +18,8 @@ from audit.core.seeds import Seed
 from audit.core.views import Scores
 
 if TYPE_CHECKING:
-    from audit.core.claims import CertifiedBound, LowerBound
+    from audit.core.claims import CertifiedBound
+    from audit.core.lower_bounds import LowerBound
 
 MOST_TRIALS = 10**12  # the confidence limit of so many successes is still told from 1 in double precision
 LEAST_BASELINE = 1e-300

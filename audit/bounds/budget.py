@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from audit.bounds import group_privacy as group
-from audit.core.claims import LowerBound
+from audit.core.lower_bounds import LowerBound
 from audit.core.protocols import Estimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores

@@ -14,11 +14,12 @@ import numpy as np
 
 from audit.bounds import group_privacy
 from audit.core import checks
-from audit.core.claims import DeltaBound, LowerBound
+from audit.core.claims import DeltaBound
 from audit.core.data import Array
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import Event
 from audit.core.game import Game
+from audit.core.lower_bounds import LowerBound
 from audit.core.protocols import Estimator, PathEstimator, Refuter
 from audit.core.seeds import Seed
 from audit.core.views import Scores

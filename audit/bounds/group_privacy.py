@@ -10,9 +10,10 @@ import functools
 import math
 from dataclasses import replace
 
-from audit.core.claims import Claim, LowerBound
+from audit.core.claims import Claim
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Game
+from audit.core.lower_bounds import LowerBound
 from audit.core.protocols import Estimator, PathEstimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores

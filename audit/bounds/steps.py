@@ -18,12 +18,13 @@ from audit.bounds.estimators.sequential import Sequential
 from audit.core import checks
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.claims import LowerBound, StepBound
+from audit.core.claims import StepBound
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError, ExecutionMismatch, UnsupportedMechanism
 from audit.core.event_reading import NoisySteps, noisy_steps
 from audit.core.events import Event, dp_sgd
 from audit.core.game import Game, Inclusion
+from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.event_curves import curves_of

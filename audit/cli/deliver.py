@@ -9,12 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from audit.cli import output
 from audit.cli.printing import print_json, print_plain
-from audit.core.claims import LowerBound
 from audit.core.errors import ConfigError
 from audit.core.game_results import AttackResult, GameResult
+from audit.core.lower_bounds import ReportedBound, VoidBound, read_ceiling, read_epsilon
 from audit.core.results import IN_WORDS, AuditReport, Status
-from audit.core.rounding import down, up
+from audit.core.rounding import decimals, down, up
 
 
 def origin(device: str) -> dict[str, Any]:
@@ -47,7 +48,6 @@ def finish(
         OutputError: an output could not be written.
     """
     import reports
-    from audit.cli import output
     from audit.execution import store
     from audit.experiment.line import judge as verdict
 
@@ -70,7 +70,9 @@ def finish(
         }
         print_json(document)
     else:
-        print_plain(*_lines(report, run_folder))
+        with decimals(report.places):
+            lines = _lines(report, run_folder)
+        print_plain(*lines)
     if run_folder is not None:
         reports.refuse_incomplete(failures, run_folder)
     return code
@@ -85,12 +87,10 @@ def _attacks(report: AuditReport) -> list[AttackResult]:
 
 
 def _lines(report: AuditReport, folder: Path | None) -> list[str]:
-    from audit.cli.output import document, gate_lines
-
-    output = [f"{report.title}: {IN_WORDS[report.outcome]}"]
+    text = [f"{report.title}: {IN_WORDS[report.outcome]}"]
     for result in report.mechanisms:
-        output += [f"  {verdict.reason}" for verdict in result.verdicts]
-        output += [
+        text += [f"  {verdict.reason}" for verdict in result.verdicts]
+        text += [
             f"  holds only if membership was decided by {check.value}: this is declared, and no table of scores shows it"
             for check in result.checks
             if check.code == "game" and check.status is Status.DECLARED
@@ -102,36 +102,37 @@ def _lines(report: AuditReport, folder: Path | None) -> list[str]:
             if point.tpr is not None and point.lower is not None and point.upper is not None
         ]
         area = f"AUC {attack.auc:.3f} ({attack.auc_lower:.3f} to {attack.auc_upper:.3f})"
-        output.append(f"  {attack.scorer}: {'; '.join([area, *rates])}")
-        output += [f"    {_bound(bound)}" for bound in attack.bounds]
+        text.append(f"  {attack.scorer}: {'; '.join([area, *rates])}")
+        text += [f"    {_bound(bound)}" for bound in attack.bounds]
         if attack.control is not None:
             control = attack.control
             word = "passed" if control.passed else "FAILED"
-            output.append(f"    negative control {word}: {control.false_alarms} of {control.repetitions} alarms")
-    output += [line for game in _games(report) for line in _simulation_lines(game)]
-    output += gate_lines(report)
-    output += [f"note: {note}" for note in report.notes]
-    return [*output, *([f"report: {document(folder)}"] if folder is not None else [])]
+            text.append(f"    negative control {word}: {control.false_alarms} of {control.repetitions} alarms")
+    text += [line for game in _games(report) for line in _simulation_lines(game)]
+    text += output.gate_lines(report)
+    text += [f"note: {note}" for note in report.notes]
+    return [*text, *([f"report: {output.document(folder)}"] if folder is not None else [])]
 
 
-def _bound(bound: LowerBound) -> str:
-    family = f" inside the family '{bound.family}'" if bound.family else ""
+def _bound(bound: ReportedBound) -> str:
+    inside = f" inside the family '{bound.family}' only" if bound.family else ""
+    proven = "void, nothing is proven: epsilon" if isinstance(bound, VoidBound) else "epsilon at least"
     return (
-        f"{bound.estimator}: epsilon at least {down(bound.epsilon)}{family} at delta {bound.delta:g}, confidence "
-        f"{bound.confidence:.4g}; ceiling {down(bound.ceiling)}"
+        f"{bound.estimator}: {proven} {down(read_epsilon(bound))}{inside} at delta {bound.delta:g}, confidence "
+        f"{bound.confidence:.4g}; ceiling {down(read_ceiling(bound))}"
     )
 
 
 def _simulation_lines(game: GameResult) -> list[str]:
     """Return what simulated audits of this size say: how often they are wrong, and what they would have caught."""
-    output = [
+    lines = [
         f"  simulated on {certificate.law}: {certificate.wrong} of {certificate.repetitions} audits wrong, at most "
         f"{certificate.nominal:.1%} promised; the true rate lies between {certificate.lower:.1%} and {certificate.upper:.1%} "
         f"(99% limits){'' if certificate.kept else '; MORE THAN CHANCE EXPLAINS'}"
         for certificate in game.certificates
     ]
-    if output:
-        output.append(
+    if lines:
+        lines.append(
             "    every simulated audit tests the true epsilon, and one in ten also searches for its largest bound; the limits "
             "cover both rates, so they are wide where few bounds were searched for"
         )
@@ -139,11 +140,11 @@ def _simulation_lines(game: GameResult) -> list[str]:
         epsilon_text = "nothing at all" if math.isinf(detectable.epsilon) else f"a true epsilon from {up(detectable.epsilon)}"
         inside = f" inside the family '{detectable.family}'" if detectable.family else ""
         over = f"against a claim of {up(detectable.claim)}" if detectable.claim > 0 else "for the proof of any leakage"
-        output.append(
+        lines.append(
             f"  {detectable.estimator}{inside} would have caught, {over}, {epsilon_text} with {detectable.power:.0%} "
             "probability"
         )
-    return output
+    return lines
 
 
 def _attack(attack: AttackResult) -> dict[str, Any]:
@@ -151,15 +152,6 @@ def _attack(attack: AttackResult) -> dict[str, Any]:
         "scorer": attack.scorer,
         "auc": [attack.auc_lower, attack.auc, attack.auc_upper],
         "tpr_at_fpr": {f"{point.target_fpr:g}": [point.lower, point.tpr, point.upper] for point in attack.tpr_at},
-        "bounds": [
-            {
-                "estimator": bound.estimator,
-                "family": bound.family,
-                "epsilon": bound.epsilon,
-                "ceiling": bound.ceiling,
-                "confidence": bound.confidence,
-            }
-            for bound in attack.bounds
-        ],
+        "bounds": [{**output.digest_bound(bound), "confidence": bound.confidence} for bound in attack.bounds],
         "negative_control": None if attack.control is None else attack.control.passed,
     }

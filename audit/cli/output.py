@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from audit.core.claims import LowerBound
 from audit.core.evidence import Watched
+from audit.core.lower_bounds import FamilyBound, LowerBound, ReportedBound, VoidBound, read_ceiling, read_epsilon
 from audit.core.results import IN_WORDS, AuditReport, MechanismResult
-from audit.core.rounding import down, up
+from audit.core.rounding import decimals, down, up
 
 
 def digest(report: AuditReport) -> dict[str, Any]:
@@ -25,14 +26,13 @@ def digest(report: AuditReport) -> dict[str, Any]:
 
 
 def _mechanism(result: MechanismResult) -> dict[str, Any]:
-    free = [bound for bound in result.bounds if bound.family is None]
     return {
         "name": result.name,
         "outcome": result.outcome.value if result.outcome else None,
         "claims": [{"epsilon": claim.epsilon, "delta": claim.delta, "source": claim.source} for claim in result.claims],
-        "proven": None if result.is_void else _best(free),
-        "proven_within_family": None if result.is_void else _best(_inside(result)),
-        "void": _best(free) if result.is_void else None,
+        "proven": _digest_largest(result.bounds),
+        "proven_within_family": _digest_largest(_inside(result)),
+        "void": _digest_largest(_void(result)),
         "utility": {metric.name: metric.value for metric in result.utility},
         "stopping": [_stopping(game.name, game.watched) for game in result.games if game.watched is not None],
     }
@@ -60,23 +60,29 @@ def _stopping(game: str, stopping: Watched) -> dict[str, Any]:
     }
 
 
-def _best(bounds: list[LowerBound]) -> dict[str, Any] | None:
-    if not bounds:
-        return None
-    best = max(bounds, key=_largest_bound)
-    return {
-        "epsilon": best.epsilon,
-        "estimator": best.estimator,
-        "family": best.family,
-        "ceiling": best.ceiling,
-    }
+def _digest_largest(bounds: Sequence[ReportedBound]) -> dict[str, Any] | None:
+    best = _strongest(bounds)
+    return None if best is None else digest_bound(best)
+
+
+def digest_bound(bound: ReportedBound) -> dict[str, Any]:
+    """Return a bound under the names of its type, so that no program takes one for another."""
+    match bound:
+        case FamilyBound():
+            figures = {"epsilon_inside": bound.epsilon_inside, "ceiling_inside": bound.ceiling_inside}
+        case VoidBound():
+            figures = {"void_epsilon": bound.void_epsilon, "void_ceiling": bound.void_ceiling}
+        case LowerBound():
+            figures = {"epsilon": bound.epsilon, "ceiling": bound.ceiling}
+    return {**figures, "estimator": bound.estimator, "family": bound.family}
 
 
 def lines(report: AuditReport, folder: Path) -> list[str]:
     """At most a dozen lines: verdict, claimed, proven, ceiling, paths."""
     output = [f"{report.title}: {IN_WORDS[report.outcome]}"]
     for result in report.mechanisms:
-        output.append(_line(result, report))
+        with decimals(report.places):
+            output.append(_line(result, report))
         output += [f"    {game.name}: {_stopping_text(game.watched)}" for game in result.games if game.watched is not None]
     output += gate_lines(report)[:3]
     output += [f"note: {note}" for note in report.notes[:3]]
@@ -105,31 +111,36 @@ def _line(result: MechanismResult, report: AuditReport) -> str:
     if result.claims:
         tightest = min(result.claims, key=lambda claim: claim.epsilon)
         claim_text = f"claimed epsilon <= {up(tightest.epsilon)} ({tightest.source})"
-    free = [bound for bound in result.bounds if bound.family is None]
-    best = max(free, key=_largest_bound, default=None)
+    best = _strongest(result.bounds) or _strongest(_void(result))
     bound_text = "no bound for any mechanism"
     if best is not None:
         game = next(game.name for game in result.games if best in game.bounds)
-        proven = "void: the bound" if result.is_void else "proven"
-        bound_text = f"{proven} >= {down(best.epsilon)} at {report.confidence:.0%} ({game}; its ceiling {down(best.ceiling)})"
-    inside = _inside(result)
+        proven = "void, nothing is proven: the figure is" if isinstance(best, VoidBound) else "proven >="
+        bound_text = (
+            f"{proven} {down(read_epsilon(best))} at {report.confidence:.0%} ({game}; its ceiling {down(read_ceiling(best))})"
+        )
+    inside = _strongest(_inside(result))
     family_text = ""
-    if inside:
-        strongest = max(inside, key=_largest_bound)
+    if inside is not None:
         family_text = (
-            f"; within the family '{strongest.family}' >= {down(strongest.epsilon)} (ceiling {down(strongest.ceiling)})"
+            f"; within the family '{inside.family}' only >= {down(read_epsilon(inside))} (ceiling {down(read_ceiling(inside))})"
         )
     return f"  {result.name}: {claim_text}; {bound_text}{family_text}"
 
 
-def _largest_bound(bound: LowerBound) -> tuple[float, float]:
-    """The order of bounds: by what they prove, then by what they could have proven."""
-    return bound.epsilon, bound.ceiling
+def _strongest(bounds: Sequence[ReportedBound]) -> ReportedBound | None:
+    """Return the bound that proves most; of equal ones that which could have proven most."""
+    return max(bounds, key=lambda bound: (read_epsilon(bound), read_ceiling(bound)), default=None)
 
 
-def _inside(result: MechanismResult) -> list[LowerBound]:
-    """Bounds inside a family: those of the family that the tightest claim asserts where there are any, else all."""
-    within = [bound for bound in result.bounds if bound.family is not None]
+def _void(result: MechanismResult) -> list[VoidBound]:
+    """Return the void bounds that would have held for any mechanism."""
+    return [bound for bound in result.all_bounds if isinstance(bound, VoidBound) and bound.family is None]
+
+
+def _inside(result: MechanismResult) -> list[FamilyBound]:
+    """Return bounds inside a family: those of the family that the tightest claim asserts if there are any, else all."""
+    within = result.bounds_inside
     tightest = min(result.claims, key=lambda claim: claim.epsilon, default=None)
     able = [bound for bound in within if tightest is not None and tightest.can_be_refuted_by(bound)]
     return able or within

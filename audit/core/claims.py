@@ -9,6 +9,7 @@ from typing import Literal
 
 from audit.core.adjacency import Adjacency
 from audit.core.game import Assumption, Game
+from audit.core.lower_bounds import LowerBound, ReportedBound
 
 MOST_CERTIFICATES = 10_000  # simulated audits behind one certificate: as many tell an error of 0.05 to 0.002, and end in hours
 
@@ -45,42 +46,12 @@ class Claim:
         """True where an owner states the claim and no accountant computed it."""
         return self.source.startswith(DECLARED)
 
-    def can_be_refuted_by(self, bound: LowerBound) -> bool:
+    def can_be_refuted_by(self, bound: ReportedBound) -> bool:
         """True where a bound of this kind is evidence against a claim of that kind.
 
         A bound inside a trade-off family speaks only about claims that assert that very family.
         """
         return bound.delta == self.delta and bound.family in (None, self.family)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LowerBound:
-    """What the scores prove: epsilon is at least this, except with probability 1 - confidence.
-
-    Attributes:
-        epsilon: the bound, 0 where nothing is proved; never above `ceiling`.
-        confidence: of this bound on its own, after the report's error budget was split.
-        comparisons: size of the family of thresholds or guess counts searched, fixed before the data.
-        ceiling: the largest epsilon that perfect scores would have proved in this game.
-        assumes: what the game had to grant.
-        family: None where the bound holds for any mechanism; else the trade-off family ("gdp", "dp_sgd")
-            inside which it holds. Such an epsilon must never be printed without naming the family.
-        parameter: the family's parameter at the bound (mu of GDP, noise multiplier of DP-SGD), or None.
-        selected: what the search ended on, in words.
-        seed: of the estimator's own draws, which the numbers of scores fix; None where it draws nothing.
-    """
-
-    epsilon: float
-    delta: float
-    confidence: float
-    estimator: str
-    comparisons: int
-    ceiling: float
-    assumes: tuple[Assumption, ...]
-    family: str | None = None
-    parameter: float | None = None
-    selected: str = ""
-    seed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +86,7 @@ class Verdict:
 
     claim: Claim
     outcome: Outcome
-    bound: LowerBound | None
+    bound: ReportedBound | None
     reason: str
 
 

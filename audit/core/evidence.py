@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from audit.core.claims import Claim, LowerBound, NegativeControl
+from audit.core.claims import Claim, NegativeControl
+from audit.core.lower_bounds import ReportedBound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class Watched:
     planned: int
     used: int
     looks: int
-    bounds: tuple[LowerBound, ...]
+    bounds: tuple[ReportedBound, ...]
     evidence: tuple[Evidence, ...]
     control: NegativeControl | None = None
 

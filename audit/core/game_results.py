@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from audit.core.access import Access
-from audit.core.claims import Certificate, Detectable, Estimate, LowerBound, NegativeControl
+from audit.core.claims import Certificate, Detectable, Estimate, NegativeControl
 from audit.core.evaluation import Evaluation
 from audit.core.evidence import Watched
 from audit.core.game import Game
+from audit.core.lower_bounds import ReportedBound, report_bound
 from audit.core.tables import frame
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class AttackResult:
     roc: RocCurve
     tpr_at: tuple[TprAtFpr, ...]
     histogram: Histogram
-    bounds: tuple[LowerBound, ...]
+    bounds: tuple[ReportedBound, ...]
     estimates: tuple[Estimate, ...] = ()
     control: NegativeControl | None = None
     access: Access | None = None
@@ -243,10 +244,18 @@ class GameResult:
     trigger: TriggerResult | None = None
 
     @property
-    def bounds(self) -> tuple[LowerBound, ...]:
+    def bounds(self) -> tuple[ReportedBound, ...]:
         """All bounds: each attack's own, and those of all attacks together."""
         together = self.watched.bounds if self.watched is not None else ()
         return (*(bound for attack in self.attacks for bound in attack.bounds), *together)
+
+    def with_reported_bounds(self, *, void: bool) -> GameResult:
+        """The same with every bound under the type of its condition."""
+        attacks = tuple(replace(attack, bounds=_report(attack.bounds, void)) for attack in self.attacks)
+        stopping = self.watched
+        if stopping is not None:
+            stopping = replace(stopping, bounds=_report(stopping.bounds, void))
+        return replace(self, attacks=attacks, watched=stopping)
 
     def for_any_mechanism(self) -> GameResult:
         """The same without what was proved or would be caught inside a family, whose epsilon is not that of a run outside."""
@@ -265,5 +274,9 @@ class GameResult:
         return tuple(control for control in checks if control is not None)
 
 
-def _for_any_mechanism(bounds: tuple[LowerBound, ...]) -> tuple[LowerBound, ...]:
+def _for_any_mechanism(bounds: tuple[ReportedBound, ...]) -> tuple[ReportedBound, ...]:
     return tuple(bound for bound in bounds if bound.family is None)
+
+
+def _report(bounds: tuple[ReportedBound, ...], void: bool) -> tuple[ReportedBound, ...]:
+    return tuple(report_bound(bound, void=void) for bound in bounds)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim, LowerBound
+from audit.core.claims import Claim
 from audit.core.data import Array, Canaries, Dataset
 from audit.core.errors import ConfigError
 from audit.core.events import Event, Unit
 from audit.core.evidence import Evidence
 from audit.core.game import Assumption
 from audit.core.game_results import GameResult
+from audit.core.lower_bounds import LowerBound
 from audit.core.models import Reduction, Signal, Subject
 from audit.core.observers import Observer
 from audit.core.results import AuditReport, Check, MechanismResult

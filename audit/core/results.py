@@ -13,12 +13,23 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from audit.core import checks
-from audit.core.claims import Claim, LowerBound, Outcome, Verdict
+from audit.core.bound_words import name_condition, show_figure, show_proof, split_proven
+from audit.core.claims import Claim, Outcome, Verdict
 from audit.core.costs import CostSheet
 from audit.core.events import Event
 from audit.core.game_results import GameResult
+from audit.core.lower_bounds import (
+    FamilyBound,
+    LowerBound,
+    ReportedBound,
+    ReportedTrajectory,
+    VoidBound,
+    read_ceiling,
+    read_epsilon,
+    require_reported,
+)
 from audit.core.provenance import BudgetLedger, DataSummary, Engagement, Provenance
-from audit.core.rounding import down, up
+from audit.core.rounding import decimals, down, places_apart, up
 from audit.core.table_risks import TableAudit
 from audit.core.tables import frame, html
 
@@ -55,15 +66,6 @@ class Trajectory:
     """Epsilon over steps by one accountant; `epsilon` may hold infinities."""
 
     accountant: str
-    steps: tuple[int, ...]
-    epsilon: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BoundTrajectory:
-    """Proven epsilon over steps (white-box games), beside the accountants' `Trajectory`."""
-
-    label: str
     steps: tuple[int, ...]
     epsilon: tuple[float, ...]
 
@@ -118,7 +120,7 @@ class MechanismResult:
     mechanism: Event | None
     claims: tuple[Claim, ...]
     trajectories: tuple[Trajectory, ...]
-    bound_trajectories: tuple[BoundTrajectory, ...]
+    bound_trajectories: tuple[ReportedTrajectory, ...]
     games: tuple[GameResult, ...]
     verdicts: tuple[Verdict, ...]
     outcome: Outcome | None
@@ -128,10 +130,24 @@ class MechanismResult:
     limit: LimitCurve | None = None
     training: str = ""
 
+    def __post_init__(self) -> None:
+        judged = tuple(verdict.bound for verdict in self.verdicts if verdict.bound is not None)
+        require_reported((*self.all_bounds, *judged), self.name, void=self.is_void)
+
     @property
     def bounds(self) -> list[LowerBound]:
-        """Return the bounds of all games."""
-        return [bound for game in self.games for bound in game.bounds]
+        """Return what is proven for any mechanism, of all games; nothing where the audit is void."""
+        return [bound for bound in self.all_bounds if isinstance(bound, LowerBound)]
+
+    @property
+    def bounds_inside(self) -> list[FamilyBound]:
+        """Return what is proven inside a family only, of all games; nothing where the audit is void."""
+        return [bound for bound in self.all_bounds if isinstance(bound, FamilyBound)]
+
+    @property
+    def all_bounds(self) -> tuple[ReportedBound, ...]:
+        """Return the bounds of all games, of every type."""
+        return tuple(bound for game in self.games for bound in game.bounds)
 
     @property
     def is_void(self) -> bool:
@@ -183,6 +199,17 @@ class AuditReport:
     costs: tuple[CostSheet, ...] = ()
     table: TableAudit | None = None
 
+    @property
+    def places(self) -> int:
+        """The decimals of its epsilons with which no bound above a claim prints as that claim or below it."""
+        return places_apart(
+            (claim.epsilon, value)
+            for result in self.mechanisms
+            for claim in result.claims
+            for bound in result.all_bounds
+            for value in (read_epsilon(bound), read_ceiling(bound))
+        )
+
     def to_pandas(self, table: TableName = "bounds") -> pd.DataFrame:
         """Return one table of the report as a data frame.
 
@@ -202,64 +229,82 @@ class AuditReport:
         return f"<AuditReport {self.id} kind={self.kind!r} title={self.title!r} outcome={outcome!r}>"
 
     def __str__(self) -> str:
-        """Return what `print` shows: outcome, the verdict on each claim, and the largest bound of each training."""
+        """Return what `print` shows: outcome, the verdict on each claim, and the largest bounds of each training."""
         if self.table is not None:
             return f"{self.title}: {self.table}"
         lines = [f"{self.title}: {IN_WORDS[self.outcome]}"]
-        for result in self.mechanisms:
-            lines += [
-                f"  {result.name}: claimed epsilon {up(verdict.claim.epsilon)} by {verdict.claim.source}: {verdict.reason}"
-                for verdict in result.verdicts
-            ]
-            bound = max((bound for bound in result.bounds if bound.family is None), key=lambda row: row.epsilon, default=None)
-            if bound is not None:
-                proof = f"epsilon at least {down(bound.epsilon)} by {bound.estimator}; ceiling {down(bound.ceiling)}"
-                lines.append(f"  {result.name}: {proof}")
-        lines.append(f"  all bounds hold together with {self.confidence:.4g}, at delta {self.delta:g}")
+        with decimals(self.places):
+            for result in self.mechanisms:
+                lines += [
+                    f"  {result.name}: claimed epsilon {up(verdict.claim.epsilon)} by {verdict.claim.source}: {verdict.reason}"
+                    for verdict in result.verdicts
+                ]
+                lines += [f"  {result.name}: {show_proof(bound)}" for bound in _largest(result)]
+        lines.append(f"  all bounds that are not void hold together with {self.confidence:.4g}, at delta {self.delta:g}")
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """Return title, outcome, claims beside what was proved, and remarks, for a notebook; every text is escaped."""
-        void = {result.name for result in self.mechanisms if result.is_void}
-
-        def bound_text(name: str, epsilon: float) -> str:
-            return f"void: {down(epsilon)}" if name in void else down(epsilon)
-
-        claims = [
-            [name, source, up(epsilon), outcome, "" if bound is None else bound_text(name, bound), reason]
-            for name, source, epsilon, _, outcome, bound, reason in _verdicts(self.mechanisms)
-        ]
-        bounds = [
-            [name, game, attack, estimator, family or "any", bound_text(name, epsilon), down(ceiling)]
-            for name, game, attack, estimator, family, epsilon, _, _, ceiling in _bounds(self.mechanisms)
-        ]
+        with decimals(self.places):
+            claims = [
+                [
+                    result.name,
+                    verdict.claim.source,
+                    up(verdict.claim.epsilon),
+                    verdict.outcome.value,
+                    "" if verdict.bound is None else show_figure(verdict.bound),
+                    verdict.reason,
+                ]
+                for result in self.mechanisms
+                for verdict in result.verdicts
+            ]
+            bounds = [
+                [*place, bound.estimator, name_condition(bound), show_figure(bound), down(read_ceiling(bound))]
+                for *place, bound in _places_bounds(self.mechanisms)
+            ]
         parts = [
             f"<h3>{escape(self.title)}</h3>",
-            f"<p>{escape(IN_WORDS[self.outcome])}; all bounds hold together with {self.confidence:.4g}, "
+            f"<p>{escape(IN_WORDS[self.outcome])}; all bounds that are not void hold together with {self.confidence:.4g}, "
             f"at delta {self.delta:g}</p>",
             html(["training", "claim by", "claimed epsilon", "outcome", "lower bound", "why"], claims) if claims else "",
-            html(["training", "game", "attack", "estimator", "family", "lower bound", "ceiling"], bounds) if bounds else "",
+            html(["training", "game", "attack", "estimator", "holds for", "lower bound", "ceiling"], bounds) if bounds else "",
             f"<ul>{''.join(f'<li>{escape(note)}</li>' for note in self.notes)}</ul>" if self.notes else "",
         ]
         return "".join(parts)
 
 
+def _largest(result: MechanismResult) -> Iterator[ReportedBound]:
+    """The largest bound of each type; of a void audit the largest of all."""
+    for kind in (LowerBound, FamilyBound, VoidBound):
+        bounds = [bound for bound in result.all_bounds if isinstance(bound, kind)]
+        if bounds:
+            yield max(bounds, key=read_epsilon)
+
+
 def _verdicts(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
     for result in mechanisms:
         for verdict in result.verdicts:
-            bound = None if verdict.bound is None else verdict.bound.epsilon
             claim = verdict.claim
-            yield result.name, claim.source, claim.epsilon, claim.delta, verdict.outcome.value, bound, verdict.reason
+            proven = split_proven(verdict.bound)
+            yield result.name, claim.source, claim.epsilon, claim.delta, verdict.outcome.value, *proven, verdict.reason
 
 
-def _bounds(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
+def _places_bounds(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[str, str, str, ReportedBound]]:
+    """Every bound with its training, game and attack."""
     for result in mechanisms:
         for game in result.games:
             together = game.watched.bounds if game.watched is not None else ()
             for attack, bounds in (*((attack.scorer, attack.bounds) for attack in game.attacks), ("all attacks", together)):
                 for bound in bounds:
-                    place = result.name, game.name, attack, bound.estimator, bound.family
-                    yield *place, bound.epsilon, bound.delta, bound.confidence, bound.ceiling
+                    yield result.name, game.name, attack, bound
+
+
+def _bounds(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
+    for result, game, attack, bound in _places_bounds(mechanisms):
+        epsilon, inside, _ = split_proven(bound)
+        void = bound.void_epsilon if isinstance(bound, VoidBound) else None
+        figures = epsilon, inside, bound.family, void, bound.delta, bound.confidence, read_ceiling(bound)
+        yield result, game, attack, bound.estimator, *figures
 
 
 def _attacks(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
@@ -280,9 +325,15 @@ def _games(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
 
 TableName = Literal["verdicts", "bounds", "attacks", "games"]
 _ROWS: Mapping[str, tuple[tuple[str, ...], Callable[[Sequence[MechanismResult]], Iterator[tuple[Any, ...]]]]] = {
-    "verdicts": (("mechanism", "source", "claimed", "delta", "outcome", "proven", "reason"), _verdicts),
+    "verdicts": (
+        ("mechanism", "source", "claimed", "delta", "outcome", "proven", "proven_inside", "family", "reason"),
+        _verdicts,
+    ),
     "bounds": (
-        ("mechanism", "game", "attack", "estimator", "family", "epsilon", "delta", "confidence", "ceiling"),
+        (
+            *("mechanism", "game", "attack", "estimator", "epsilon", "epsilon_inside", "family", "void_epsilon"),
+            *("delta", "confidence", "ceiling"),
+        ),
         _bounds,
     ),
     "attacks": (("mechanism", "game", "attack", "access", "auc", "auc_lower", "auc_upper"), _attacks),
@@ -298,6 +349,6 @@ IN_WORDS: Mapping[Outcome | None, str] = {
 """What is to be said of a report with this outcome, in a line."""
 
 
-SCHEMA = "audit-report/1.0"
+SCHEMA = "audit-report/1.1"
 USUAL_FORMATS = ("pdf", "json", "junit", "sarif", "figures")
 """What is written where nobody names formats; `reports/formats` may hold more."""

@@ -8,6 +8,9 @@ from __future__ import annotations
 import itertools
 import math
 import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 
 SPACE = "\N{NO-BREAK SPACE}"
@@ -17,13 +20,50 @@ INFINITY_TEXT = "no limit"
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def down(value: float, digits: int = 2) -> str:
+PLACES = 2
+MOST_PLACES = 16  # a double near 1 has no more
+_PLACES: ContextVar[int] = ContextVar("decimals of an epsilon", default=PLACES)
+
+
+@contextmanager
+def decimals(places: int) -> Iterator[None]:
+    """A scope in which `down` and `up` cut to so many decimals, wherever no other number of them is asked for."""
+    token = _PLACES.set(places)
+    try:
+        yield
+    finally:
+        _PLACES.reset(token)
+
+
+def places_apart(pairs: Iterable[tuple[float, float]]) -> int:
+    """Return how many decimals print every lower bound that lies above its claim above that claim; 2 where that is enough.
+
+    Args:
+        pairs: a claim and a lower bound each. A bound at or below its claim prints at or below it with any number of decimals.
+
+    >>> places_apart([(1.0, 2.81)]), places_apart([(1.0, 1.000001)]), places_apart([(1.001, 1.004)])
+    (2, 6, 3)
+    """
+    places = PLACES
+    for claim, bound in pairs:
+        while claim < bound < math.inf and places < MOST_PLACES and not _printed_above(claim, bound, places):
+            places += 1
+    return places
+
+
+def _printed_above(claim: float, bound: float, places: int) -> bool:
+    unit = Decimal(1).scaleb(-places)
+    highest = Decimal(repr(float(claim))).quantize(unit, rounding=ROUND_CEILING)
+    return highest < Decimal(repr(float(bound))).quantize(unit, rounding=ROUND_FLOOR)
+
+
+def down(value: float, digits: int | None = None) -> str:
     """A lower bound or a ceiling: never above `value`.
 
     >>> down(3.419), down(0.29), down(0.004)
     ('3.41', '0.29', '0.00')
     """
-    return INFINITY_TEXT if value == math.inf else _cut(value, digits, ROUND_FLOOR)
+    return INFINITY_TEXT if value == math.inf else _cut(value, _PLACES.get() if digits is None else digits, ROUND_FLOOR)
 
 
 def below(value: float, digits: int = 4) -> str:
@@ -37,13 +77,13 @@ def below(value: float, digits: int = 4) -> str:
     return f"{Context(prec=digits, rounding=ROUND_DOWN).create_decimal(repr(float(value))).normalize():g}"
 
 
-def up(value: float, digits: int = 2) -> str:
+def up(value: float, digits: int | None = None) -> str:
     """A claim: never below `value`, so a positive claim never prints as zero.
 
     >>> up(7.9981), up(0.0004), up(float("inf"))
     ('8.00', '0.01', 'no guarantee')
     """
-    return NO_GUARANTEE if value == math.inf else _cut(value, digits, ROUND_CEILING)
+    return NO_GUARANTEE if value == math.inf else _cut(value, _PLACES.get() if digits is None else digits, ROUND_CEILING)
 
 
 def near(value: float, digits: int = 2) -> str:

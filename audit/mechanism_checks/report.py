@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from audit.core.claims import DeltaBound, LowerBound, Verdict
+from audit.core.claims import DeltaBound, Verdict
+from audit.core.lower_bounds import LowerBound
 from audit.core.rounding import below
 from audit.mechanism_checks.sampling import Pair
 

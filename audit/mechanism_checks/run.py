@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from audit.core import checks
-from audit.core.claims import Claim, DeltaBound, LowerBound, Outcome, Verdict
+from audit.core.claims import Claim, DeltaBound, Outcome, Verdict
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption, Game
+from audit.core.lower_bounds import LowerBound
 from audit.core.rounding import below
 from audit.core.seeds import Seed
 from audit.mechanism_checks import search

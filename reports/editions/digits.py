@@ -11,9 +11,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from audit.core.claims import Claim, LowerBound
+from audit.core.claims import Claim
 from audit.core.evaluation import Calibrated, Evaluation, Spread, UsageSpread
 from audit.core.game_results import AttackResult, GroupResult, GuessResult
+from audit.core.lower_bounds import (
+    ReportedBound,
+    ReportedTrajectory,
+    read_ceiling,
+    read_course,
+    read_epsilon,
+    replace_course,
+    replace_figures,
+)
 from reports.editions.thresholds import SMALLEST_GROUP
 
 DIGITS = 3  # decimals of areas and rates
@@ -32,12 +41,16 @@ def epsilon(value: float, limits: Sequence[float] = ()) -> float:
     return next((cut for cut in cuts if not any(cut <= limit < value for limit in limits)), value)
 
 
-def bound(result: LowerBound, claims: Sequence[Claim]) -> LowerBound:
+def bound(result: ReportedBound, claims: Sequence[Claim]) -> ReportedBound:
     """The bound with an epsilon and a ceiling that lie on the same sides of all claims."""
     limits = [claim.epsilon for claim in claims]
-    return replace(
-        result, epsilon=epsilon(result.epsilon, limits), ceiling=epsilon(result.ceiling, limits), parameter=None, seed=None
-    )
+    figures = (epsilon(read_epsilon(result), limits), epsilon(read_ceiling(result), limits))
+    return replace(replace_figures(result, *figures), parameter=None, seed=None)
+
+
+def trajectory(curve: ReportedTrajectory) -> ReportedTrajectory:
+    """The course of bounds with epsilons cut to the decimals that pages print."""
+    return replace_course(curve, tuple(epsilon(value) for value in read_course(curve)))
 
 
 def attack(result: AttackResult, claims: Sequence[Claim]) -> AttackResult:

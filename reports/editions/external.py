@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from audit.core.claims import Claim, LowerBound, Verdict
+from audit.core.claims import Claim, Verdict
 from audit.core.costs import CostSheet
 from audit.core.evaluation import Evaluation
 from audit.core.evidence import Watched
@@ -23,6 +23,7 @@ from audit.core.game_results import (
     GuessResult,
     TriggerResult,
 )
+from audit.core.lower_bounds import ReportedBound
 from audit.core.provenance import BudgetLedger, DataSummary, Provenance
 from audit.core.results import AuditReport, Check, GateResult, MechanismResult
 from reports.editions import digits
@@ -147,10 +148,7 @@ def _mechanism(result: MechanismResult, kind: str) -> MechanismResult:
         name=name,
         games=tuple(_game(game, result.claims) for game in result.games),
         verdicts=tuple(_verdict(verdict, result.claims) for verdict in result.verdicts),
-        bound_trajectories=tuple(
-            replace(curve, epsilon=tuple(digits.epsilon(value) for value in curve.epsilon))
-            for curve in result.bound_trajectories
-        ),
+        bound_trajectories=tuple(digits.trajectory(curve) for curve in result.bound_trajectories),
         checks=tuple(_check(check) for check in result.checks),
     )
 
@@ -165,7 +163,7 @@ def _verdict(verdict: Verdict, claims: Sequence[Claim]) -> Verdict:
     return replace(verdict, bound=None if verdict.bound is None else _bound(verdict.bound, claims))
 
 
-def _bound(bound: LowerBound, claims: Sequence[Claim]) -> LowerBound:
+def _bound(bound: ReportedBound, claims: Sequence[Claim]) -> ReportedBound:
     return without_counts(digits.bound(bound, claims), WITHHELD)
 
 

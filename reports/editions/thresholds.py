@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from audit.core.claims import LowerBound
 from audit.core.game_results import AttackResult, Histogram, RocCurve, SecretFigures, TprAtFpr
+from audit.core.lower_bounds import ReportedBound
 
 SMALLEST_GROUP = 10
 SMALLEST_SIDE = 2
@@ -80,7 +80,7 @@ def _number(text: str) -> int:
     return int(text.replace(",", ""))
 
 
-def without_counts(bound: LowerBound, remark: str) -> LowerBound:
+def without_counts(bound: ReportedBound, remark: str) -> ReportedBound:
     """The bound with `remark` in place of the threshold or the guesses that it ended on; what follows from neither stays."""
     ending, *clauses = bound.selected.split("; ")
     return replace(bound, selected="; ".join([remark if re.search(r"\d", ending) else ending, *clauses]))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from audit.core.errors import ConfigError
 from audit.core.results import AuditReport
+from audit.core.rounding import decimals
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,11 +81,17 @@ def ledger(report: AuditReport) -> Figure:
 
 def _figure(report: AuditReport, kind: str, training: str | None = None, game: str | None = None) -> Figure:
     """The first figure of a kind that speaks of this training and game."""
-    from reports.figures._plots import figure_of, file_name
-    from reports.formats.figures import planned
     from reports.words.translation import translated
 
     local = translated(report)
+    with decimals(report.places):
+        return _drawn(local, kind, training, game)
+
+
+def _drawn(local: AuditReport, kind: str, training: str | None, game: str | None) -> Figure:
+    from reports.figures._plots import figure_of, file_name
+    from reports.formats.figures import planned
+
     plans = planned(local)
     pairs = [(result.name, row.name) for result in local.mechanisms for row in result.games]
     pairs += [(result.name, "") for result in local.mechanisms]

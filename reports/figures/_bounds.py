@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from audit.core.claims import Claim, LowerBound
+from audit.core.claims import Claim
 from audit.core.game_results import GameResult
+from audit.core.lower_bounds import ReportedBound, read_ceiling, read_course, read_epsilon
 from audit.core.results import AuditReport, MechanismResult
 from reports import headline
 from reports.figures import _labels, _plots
@@ -21,6 +22,7 @@ from reports.words.numbers import count, down, elide, power, up
 from reports.words.phrases import join_words
 
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
+INSIDE = _plots.INK  # of words on a bound inside a family, which is no proof for any mechanism
 MOST_ROWS = 5
 MOST_TRAININGS = 3  # with more, the figure and its caption would not fit below the answer on the first page
 MOST_LINES = 2  # of a name beside an axis
@@ -39,15 +41,15 @@ class Bar:
     """
 
     name: str
-    free: LowerBound | None
-    inside: LowerBound | None
+    free: ReportedBound | None
+    inside: ReportedBound | None
     claims: tuple[Claim, ...]
     void: bool
 
     @property
-    def bounds(self) -> tuple[LowerBound, ...]:
+    def bounds(self) -> tuple[ReportedBound, ...]:
         """The bounds that are there; one inside a family only where it proves more than the other."""
-        larger = self.inside is not None and (self.free is None or self.inside.epsilon > self.free.epsilon)
+        larger = self.inside is not None and (self.free is None or read_epsilon(self.inside) > read_epsilon(self.free))
         return tuple(bound for bound in (self.free, self.inside if larger else None) if bound is not None)
 
     @property
@@ -87,7 +89,7 @@ def access(mechanism: MechanismResult) -> Plan:
     bars = [_level(mechanism, named.level(level), level_bounds) for level, level_bounds in headline.levels(mechanism).items()]
     descriptions = []
     for bar in bars:
-        highest = max((bound.epsilon for bound in bar.bounds), default=0.0)
+        highest = max((read_epsilon(bound) for bound in bar.bounds), default=0.0)
         descriptions.append(
             f"{bar.name}: {_description(bar)}" + (say("bar.of_the_claim", part=_part(highest, claim)) if claim else "")
         )
@@ -109,9 +111,9 @@ def _description(bar: Bar) -> str:
     clauses = [
         say(
             "bar.void_bound" if bar.void else "bar.proven_bound",
-            epsilon=down(bound.epsilon),
+            epsilon=down(read_epsilon(bound)),
             inside=say("bar.only_inside", family=named.family(bound.family)) if bound.family else "",
-            ceiling=down(bound.ceiling),
+            ceiling=down(read_ceiling(bound)),
         )
         for bound in bar.bounds
     ]
@@ -128,10 +130,10 @@ def _level(mechanism: MechanismResult, name: str, places: Sequence[headline.Game
     return _of_bounds(name, mechanism, [place.bound for place in places])
 
 
-def _of_bounds(name: str, mechanism: MechanismResult, bounds: Sequence[LowerBound]) -> Bar:
-    def largest(free: bool) -> LowerBound | None:
+def _of_bounds(name: str, mechanism: MechanismResult, bounds: Sequence[ReportedBound]) -> Bar:
+    def largest(free: bool) -> ReportedBound | None:
         kind = [bound for bound in bounds if (bound.family is None) is free]
-        return max(kind, key=lambda bound: (bound.epsilon, bound.ceiling), default=None)
+        return max(kind, key=lambda bound: (read_epsilon(bound), read_ceiling(bound)), default=None)
 
     return Bar(
         name=name,
@@ -163,9 +165,9 @@ def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult]) -> 
 def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
     height = HEAD_MM + FOOT_MM + ROW_MM * len(bars)
     axes = figure.add_axes((0.165, FOOT_MM / height, 0.535, 1 - (FOOT_MM + HEAD_MM) / height))
-    epsilons = [bound.epsilon for bar in bars for bound in bar.bounds]
+    epsilons = [read_epsilon(bound) for bar in bars for bound in bar.bounds]
     levels = [value for value in (*epsilons, *(c.epsilon for bar in bars for c in bar.claims)) if math.isfinite(value)]
-    reach = [bound.ceiling for bar in bars for bound in bar.bounds if math.isfinite(bound.ceiling)]
+    reach = [read_ceiling(bound) for bar in bars for bound in bar.bounds if math.isfinite(read_ceiling(bound))]
     top = min(max([1.0, *levels, *reach]) * 1.03, MOST_EMPTY * max([1.0, *levels]))
     axes.set_xlim(0, top)
     axes.set_ylim(-0.55, len(bars) - 0.45)
@@ -191,13 +193,13 @@ def _two_lines(name: str) -> str:
 def _paint_bar(axes: Any, y: float, bar: Bar, top: float) -> None:
     colour = CHANCE if bar.void else MEASURED
     for bound in reversed(bar.bounds):
-        axes.plot([0, min(bound.ceiling, top)], [y, y], color=CHANCE, linewidth=0.7, zorder=1)
-        if bound.ceiling <= top:
-            axes.plot([bound.ceiling] * 2, [y - 0.17, y + 0.17], color=CHANCE, linewidth=1.4, zorder=1)
+        axes.plot([0, min(read_ceiling(bound), top)], [y, y], color=CHANCE, linewidth=0.7, zorder=1)
+        if read_ceiling(bound) <= top:
+            axes.plot([read_ceiling(bound)] * 2, [y - 0.17, y + 0.17], color=CHANCE, linewidth=1.4, zorder=1)
         else:
             axes.plot([top], [y], marker=">", markersize=4.5, color=CHANCE, clip_on=False, zorder=1)
         pale = 0.28 if bound.family else 1.0
-        axes.barh(y, bound.epsilon, height=0.36, color=colour, alpha=pale, linewidth=0, zorder=2)
+        axes.barh(y, read_epsilon(bound), height=0.36, color=colour, alpha=pale, linewidth=0, zorder=2)
     for claim in bar.claims:
         if math.isfinite(claim.epsilon):
             width, order = (2.2, 4) if claim == bar.claim else (0.8, 3)
@@ -209,7 +211,10 @@ def _write_bar(axes: Any, y: float, bar: Bar) -> None:
     place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7.5}
     key = "bar.void" if bar.void else "bar.proven"
     lines = [
-        (say("bar.inside" if bound.family else key, epsilon=down(bound.epsilon), ceiling=down(bound.ceiling)), MEASURED)
+        (
+            say("bar.inside" if bound.family else key, epsilon=down(read_epsilon(bound)), ceiling=down(read_ceiling(bound))),
+            INSIDE if bound.family else MEASURED,
+        )
         for bound in bar.bounds
     ]
     lines = [(text, CHANCE if bar.void else colour) for text, colour in lines]
@@ -226,9 +231,13 @@ def budget(report: AuditReport, mechanism: MechanismResult) -> Plan:
         if trajectory.epsilon
     ]
     ends += [
-        say("bar.void_end" if _is_void(mechanism) else "bar.proves", label=trajectory.label, down=down(trajectory.epsilon[-1]))
+        say(
+            "bar.void_end" if _is_void(mechanism) else "bar.proves",
+            label=trajectory.label,
+            down=down(read_course(trajectory)[-1]),
+        )
         for trajectory in mechanism.bound_trajectories
-        if trajectory.epsilon
+        if trajectory.steps
     ]
     last = max((trajectory.steps[-1] for trajectory in mechanism.trajectories if trajectory.steps), default=0)
     return Plan(
@@ -268,7 +277,7 @@ def _paint_budget(figure: Any, report: AuditReport, mechanism: MechanismResult) 
         axes.plot(x, y, color=CLAIM, linewidth=1.5, linestyle=dash)
         curves += [Curve(x=x, y=y, name=f"{elide(name, END_LETTERS)}, {up(float(y[-1]))}", tone=Tone.CLAIM)] if len(y) else []
     for dash, name, proof in zip(DASHES * 9, _labels.short([proof.label for proof in proofs]), proofs, strict=False):
-        x, y = _finite(proof.steps, proof.epsilon)
+        x, y = _finite(proof.steps, read_course(proof))
         axes.plot(x, y, color=_plots.COLOURS[tone], linewidth=1.2, linestyle=dash, marker="o", markersize=2.4)
         curves += [Curve(x=x, y=y, name=f"{elide(name, END_LETTERS)}, {down(float(y[-1]))}", tone=tone)] if len(y) else []
     axes.set_ylim(0, max([float(curve.y.max()) for curve in curves], default=1.0) * 1.08 + 1e-9)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from audit.core.access import Access
+from audit.core.lower_bounds import read_ceiling, read_epsilon
 from audit.core.results import AuditReport
 from reports import parties
 from reports.figures import _plots
@@ -52,7 +53,7 @@ def _proof(result: PartyResult) -> str:
         return ""
     inside = say("bar.only_inside", family=named.family(largest.family)) if largest.family else ""
     key = "bar.void_bound" if result.result.is_void else "bar.proven_bound"
-    return say(key, epsilon=down(largest.epsilon), inside=inside, ceiling=down(largest.ceiling))
+    return say(key, epsilon=down(read_epsilon(largest)), inside=inside, ceiling=down(read_ceiling(largest)))
 
 
 def _claimed(result: PartyResult) -> str:
@@ -97,23 +98,35 @@ def _paint_cell(axes: Any, y: float, result: PartyResult, top: float, *, beside:
     colour = CHANCE if void else MEASURED
     for bound, alpha in ((result.inside, 0.28), (result.free, 1.0)):
         if bound is not None:
-            axes.barh(y + 0.12, min(bound.epsilon, top), height=0.3, color=colour, alpha=alpha, linewidth=0, zorder=2)
-            axes.plot([0, min(bound.ceiling, top)], [y + 0.12] * 2, color=CHANCE, linewidth=0.6, zorder=1)
-            mark = ">" if bound.ceiling > top else "|"
-            axes.plot([min(bound.ceiling, top)], [y + 0.12], marker=mark, markersize=4, color=CHANCE, clip_on=False, zorder=1)
+            axes.barh(y + 0.12, min(read_epsilon(bound), top), height=0.3, color=colour, alpha=alpha, linewidth=0, zorder=2)
+            axes.plot([0, min(read_ceiling(bound), top)], [y + 0.12] * 2, color=CHANCE, linewidth=0.6, zorder=1)
+            mark = ">" if read_ceiling(bound) > top else "|"
+            axes.plot(
+                [min(read_ceiling(bound), top)], [y + 0.12], marker=mark, markersize=4, color=CHANCE, clip_on=False, zorder=1
+            )
     if result.claim is not None:
         axes.plot([result.claim.epsilon] * 2, [y - 0.1, y + 0.34], color=CLAIM, linewidth=2.0, zorder=3)
-    largest = result.largest
-    key = "party_figure.void" if void else "party_figure.proven"
-    proven = say("bar.nothing_proven") if largest is None else say(key, epsilon=down(largest.epsilon))
     text = {"fontsize": 6.5, "va": "center"}
-    axes.text(0, y - (0.25 if beside else 0.2), proven, color=colour, **text)
+    axes.text(0, y - (0.25 if beside else 0.2), _proven(result), color=colour, **text)
     x, below, side = (top, 0.25, "right") if beside else (0, 0.45, "left")
     axes.text(x, y - below, _claimed(result), color=CLAIM if result.claim else CHANCE, ha=side, **text)
 
 
+def _proven(result: PartyResult) -> str:
+    """Return what is proven for any mechanism, and what inside a family only, each with its condition."""
+    void = result.result.is_void
+    texts = []
+    if result.free is not None:
+        key = "party_figure.void" if void else "party_figure.proven"
+        texts.append(say(key, epsilon=down(read_epsilon(result.free))))
+    if result.inside is not None and result.inside is result.largest:
+        key = "party_figure.void_inside" if void else "party_figure.inside"
+        texts.append(say(key, epsilon=down(read_epsilon(result.inside))))
+    return say("separator.words").join(texts) or say("bar.nothing_proven")
+
+
 def _finite(result: PartyResult) -> list[float]:
     """Return the numbers of a cell that the axis has to reach."""
-    values = [bound.epsilon for bound in (result.free, result.inside) if bound is not None]
+    values = [read_epsilon(bound) for bound in (result.free, result.inside) if bound is not None]
     values += [result.claim.epsilon] if result.claim is not None else []
     return [value for value in values if math.isfinite(value)]

@@ -19,7 +19,7 @@ def schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of report.json.
 
     >>> schema()["properties"]["schema"]
-    {'const': 'audit-report/1.0'}
+    {'const': 'audit-report/1.1'}
     """
     definitions: dict[str, Any] = {}
     _describe(AuditReport, definitions)

@@ -21,10 +21,11 @@ from typing import Any
 from audit.core.access import Access
 from audit.core.errors import AuditError, DataError, OutputError
 from audit.core.events import Event
-from audit.core.results import SCHEMA, AuditReport
+from audit.core.results import AuditReport
 from audit.core.version import __version__
 from reports.formats._field_types import INFINITIES, TAG, element_of, hints_of, is_optional, members_of
 from reports.formats._mechanisms import WrittenForm, written_form
+from reports.formats._older_schemas import READABLE, upgrade
 
 FILE = "report.json"
 
@@ -51,12 +52,13 @@ def from_json(data: bytes) -> AuditReport:
         raise DataError(f"{FILE} is not JSON ({error}); expected a report that `audit` wrote") from error
     if not isinstance(plain, dict):
         raise DataError(f"{FILE} holds a {type(plain).__name__}; expected an object with the fields of a report")
-    if plain.get("schema") != SCHEMA:
+    if plain.get("schema") not in READABLE:
+        versions = " and ".join(map(repr, READABLE))
         raise DataError(
-            f"{FILE} has schema {plain.get('schema')!r}; this version reads {SCHEMA!r}: use the version of audit that wrote it"
+            f"{FILE} has schema {plain.get('schema')!r}; this version reads {versions}: use the version of audit that wrote it"
         )
     try:
-        report: AuditReport = _decode(plain, AuditReport, "report")
+        report: AuditReport = _decode(upgrade(plain), AuditReport, "report")
     except DataError as error:
         raise DataError(f"{error}. {_writer(plain)}") from error
     return report

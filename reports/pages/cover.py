@@ -6,7 +6,8 @@ import math
 from collections import Counter
 from dataclasses import replace
 
-from audit.core.claims import LowerBound, Outcome
+from audit.core.claims import Outcome
+from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon
 from audit.core.provenance import Engagement
 from audit.core.results import AuditReport, MechanismResult, Status
 from audit.core.rounding import SPACE
@@ -95,7 +96,7 @@ def _in_words(head: Headline) -> str:
     return f"{sentence}{_assumptions(head.mechanism)}"
 
 
-def _refutation(bound: LowerBound | None) -> str:
+def _refutation(bound: ReportedBound | None) -> str:
     """Return what a refuted claim means: for a bound inside a family the curve that was claimed, not an epsilon of the run."""
     if bound is None or bound.family is None:
         return say("cover.the_attacks_prove_more_than")
@@ -137,7 +138,7 @@ def quotable(report: AuditReport, head: Headline) -> str:
     if head.proven is None:
         return say("cover.this_audit_computed_no_bound", sentence=sentence)
     evidence = say("cover.the_attack_proves", attack=head.proven.attack, proof=proof(report, head.proven))
-    reach = say("cover.could_have_proven_up_to", epsilon=epsilon(down(head.proven.bound.ceiling)))
+    reach = say("cover.could_have_proven_up_to", epsilon=epsilon(down(read_ceiling(head.proven.bound))))
     match head.verdict.outcome:
         case Outcome.VIOLATED:
             return say("cover.so_the_claim_is_contradicted", sentence=sentence, evidence=evidence)
@@ -162,7 +163,7 @@ def numbers(report: AuditReport, head: Headline) -> tuple[Number, ...]:
         _proof_number(report, head.mechanism, head.proven, at, void),
         Number(
             label=say("cover.ceiling_of_that_game"),
-            value=say("word.none") if head.proven is None else down(head.proven.bound.ceiling),
+            value=say("word.none") if head.proven is None else down(read_ceiling(head.proven.bound)),
             detail=say("cover.the_most_that_perfect_scores", at=at, other_ceiling=_other_ceiling(head)),
             tone=Tone.CHANCE,
         ),
@@ -184,10 +185,14 @@ def _proof_number(report: AuditReport, mechanism: MechanismResult, source: GameB
     )
     counterpart = _counterpart(mechanism, source)
     if counterpart is not None:
-        detail += say("cover.and_scope", scope=_capital(_scope(counterpart.bound)), epsilon=down(counterpart.bound.epsilon))
+        detail += say(
+            "cover.and_scope", scope=_capital(_scope(counterpart.bound)), epsilon=down(read_epsilon(counterpart.bound))
+        )
     if void:
-        return Number(label=say("cover.not_proven_the_audit_is"), value=down(bound.epsilon), detail=detail, tone=Tone.CHANCE)
-    return Number(label=label, value=down(bound.epsilon), detail=detail, tone=Tone.MEASURED)
+        return Number(
+            label=say("cover.not_proven_the_audit_is"), value=down(read_epsilon(bound)), detail=detail, tone=Tone.CHANCE
+        )
+    return Number(label=label, value=down(read_epsilon(bound)), detail=detail, tone=Tone.MEASURED)
 
 
 def _other_ceiling(head: Headline) -> str:
@@ -196,7 +201,7 @@ def _other_ceiling(head: Headline) -> str:
     return (
         ""
         if counterpart is None
-        else say("cover.and_ceiling", ceiling=down(counterpart.bound.ceiling), scope=_scope(counterpart.bound))
+        else say("cover.and_ceiling", ceiling=down(read_ceiling(counterpart.bound)), scope=_scope(counterpart.bound))
     )
 
 
@@ -207,10 +212,10 @@ def _counterpart(mechanism: MechanismResult, source: GameBound | None) -> GameBo
     if source.bound.family:
         return headline.free(mechanism)
     inside = headline.in_family(mechanism)
-    return inside if inside is not None and inside.bound.epsilon > source.bound.epsilon else None
+    return inside if inside is not None and read_epsilon(inside.bound) > read_epsilon(source.bound) else None
 
 
-def _scope(bound: LowerBound) -> str:
+def _scope(bound: ReportedBound) -> str:
     return say("cover.inside", family=named.family(bound.family)) if bound.family else say("cover.for_any_mechanism")
 
 
@@ -248,7 +253,7 @@ def unprotected_blocks(report: AuditReport, head: Headline) -> tuple[Block, ...]
                 comparison=comparison,
             ),
         )
-        if best.bound.epsilon > 0:
+        if read_epsilon(best.bound) > 0:
             blocks.append(Paragraph(text=text))
     return tuple(blocks)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from audit.core.results import AuditReport, Check, Status
+from audit.core.rounding import decimals
 from reports import headline
 from reports.figures import _ledger
 from reports.formats import figures
@@ -26,6 +27,11 @@ NEVER_SAYS = ("claim", "law", "attacks", "average")
 
 def sections(report: AuditReport) -> tuple[Section, ...]:
     """All sections of the report, the cover first, trainings with a claim before those without."""
+    with decimals(report.places):
+        return _sections(report)
+
+
+def _sections(report: AuditReport) -> tuple[Section, ...]:
     if report.table is not None:
         pages = synthetic.sections(report, report.table)
         return (*pages, terms.section(pages))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from audit.core.results import AuditReport
+from audit.core.rounding import decimals
 from reports import headline
 from reports.pages import cover, verdict, without_claim
 from reports.pages.blocks import Block, Mark, Mono, Numbers, Quote, Section, Strong, Text
@@ -11,6 +12,11 @@ from reports.words.language import say
 
 def pages(report: AuditReport) -> tuple[Section, ...]:
     """The label as a page."""
+    with decimals(report.places):
+        return _pages(report)
+
+
+def _pages(report: AuditReport) -> tuple[Section, ...]:
     head = headline.headline(report)
     blocks: tuple[Block, ...] = (
         verdict.verdict(report),
@@ -24,6 +30,11 @@ def pages(report: AuditReport) -> tuple[Section, ...]:
 
 def card(report: AuditReport) -> str:
     """The label as a section of a model card, in Markdown; no name of a user's can become markup."""
+    with decimals(report.places):
+        return _card(report)
+
+
+def _card(report: AuditReport) -> str:
     head = headline.headline(report)
     answer = verdict.verdict(report)
     facts = verdict.facts(report, head, cover.claim(report, head))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from audit.core.claims import Outcome
+from audit.core.lower_bounds import read_ceiling, read_epsilon
 from audit.core.results import AuditReport
 from reports import answer, headline
 from reports.answer import Answer, Strength
@@ -107,8 +108,8 @@ def _rate(answer: Answer) -> str:
 def _proof_text(report: AuditReport, answer: Answer) -> str:
     if answer.proven is None:
         return "" if headline.has_coins(report) else say("answer.no_draw" if answer.secret else "answer.split")
-    if answer.proven.bound.epsilon <= 0:
-        return say("answer.nothing_proven", ceiling=down(answer.proven.bound.ceiling))
+    if read_epsilon(answer.proven.bound) <= 0:
+        return say("answer.nothing_proven", ceiling=down(read_ceiling(answer.proven.bound)))
     text = proof(report, answer.proven)
     leader = answer.guesser if answer.rate is None else answer.rate.attack
     if leader is not None and leader.scorer == answer.proven.attack:
@@ -119,7 +120,9 @@ def _proof_text(report: AuditReport, answer: Answer) -> str:
 def proof(report: AuditReport, place: GameBound) -> str:
     """A bound for any mechanism with its confidence and the ceiling of its own game."""
     bound = place.bound
-    return say("proof", epsilon=down(bound.epsilon), confidence=confidence(report.confidence), ceiling=down(bound.ceiling))
+    return say(
+        "proof", epsilon=down(read_epsilon(bound)), confidence=confidence(report.confidence), ceiling=down(read_ceiling(bound))
+    )
 
 
 def facts(report: AuditReport, head: Headline | None, claim: Text) -> Facts:

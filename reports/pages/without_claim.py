@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from audit.core.lower_bounds import read_ceiling, read_epsilon
 from audit.core.results import AuditReport, MechanismResult
 from reports import headline
 from reports.pages.blocks import Number, Tone
@@ -138,12 +139,12 @@ def _epsilon(report: AuditReport, mechanism: MechanismResult | None) -> Number:
     if mechanism is not None and mechanism.is_void:
         detail = say("unclaimed.void", name=mechanism.name)
         return Number(
-            label=say("cover.not_proven_the_audit_is"), value=down(best.bound.epsilon), detail=detail, tone=Tone.CHANCE
+            label=say("cover.not_proven_the_audit_is"), value=down(read_epsilon(best.bound)), detail=detail, tone=Tone.CHANCE
         )
     at = say("unclaimed.confidence", at_delta=at_delta(report.delta), confidence=confidence(report.confidence))
     return Number(
         label=say("cover.proven_at_least"),
-        value=down(best.bound.epsilon),
-        detail=say("unclaimed.ceiling_attack", at=at, down=down(best.bound.ceiling), attack=best.attack),
+        value=down(read_epsilon(best.bound)),
+        detail=say("unclaimed.ceiling_attack", at=at, down=down(read_ceiling(best.bound)), attack=best.attack),
         tone=Tone.MEASURED,
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from audit.core.claims import LowerBound, NegativeControl
+from audit.core.claims import NegativeControl
 from audit.core.evaluation import GroupSpread
 from audit.core.game_results import GameResult, GroupResult, TprAtFpr
+from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon
 from reports import headline, outliers
 from reports.pages.blocks import Column, Mark, Mono, Piece, Strong, Table, Text, Tone, name_column
 from reports.words import named
@@ -21,7 +22,7 @@ def bounds(game: GameResult, void: bool) -> Table:
     """Every attack with every estimator; the largest bound of each kind stands out, where any of them proves something."""
     bounds = game.bounds
     best = [
-        max((bound for bound in bounds if (bound.family is None) is free), key=lambda bound: bound.epsilon, default=None)
+        max((bound for bound in bounds if (bound.family is None) is free), key=read_epsilon, default=None)
         for free in (True, False)
     ]
     levels = {bound.confidence for bound in bounds}
@@ -31,7 +32,7 @@ def bounds(game: GameResult, void: bool) -> Table:
             Mono(source.name),
             Mono(bound.estimator),
             _proof_cell(bound, not void and any(bound is leader for leader in best)),
-            down(bound.ceiling),
+            down(read_ceiling(bound)),
             confidence(bound.confidence),
             count(bound.comparisons),
             _holds_for(bound),
@@ -252,17 +253,19 @@ def _interval(group_result: GroupResult) -> str:
     return say("game_table.to_2", down=down(group_result.auc_lower, 3), up=up(group_result.auc_upper, 3))
 
 
-def _proof_cell(bound: LowerBound, leads: bool) -> Piece:
-    return Strong(down(bound.epsilon)) if leads and bound.epsilon > 0 else down(bound.epsilon)
+def _proof_cell(bound: ReportedBound, leads: bool) -> Piece:
+    figure = down(read_epsilon(bound))
+    text = figure if bound.family is None else say("game_table.in_family", epsilon=figure)
+    return Strong(text) if leads and read_epsilon(bound) > 0 else text
 
 
-def _holds_for(bound: LowerBound) -> str:
+def _holds_for(bound: ReportedBound) -> str:
     return (
         say("game_table.any_mechanism") if bound.family is None else say("game_table.only", family=named.family(bound.family))
     )
 
 
-def _assumptions(bound: LowerBound) -> str:
+def _assumptions(bound: ReportedBound) -> str:
     return say("separator.words").join(named.assumption(assume) for assume in bound.assumes) or say("proof.nothing")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from audit.core.claims import LowerBound
+from audit.core.lower_bounds import ReportedBound, VoidBound, read_ceiling, read_epsilon
 from reports.pages.blocks import Column, Mono, Table, Text
 from reports.parties import PartyResult
 from reports.words import named
@@ -36,17 +36,17 @@ def _row(party: PartyResult) -> tuple[Text, ...]:
         say("record.word") if party.unit == "example" else recorded(party.unit),
         named.level(party.access),
         up(party.claim.epsilon) if party.claim else say("word.none"),
-        _proof(party, party.free),
-        _proof(party, party.inside),
+        _proof(party.free),
+        _proof(party.inside),
         not_measured() if party.estimate is None else near(party.estimate.epsilon),
     )
 
 
-def _proof(party: PartyResult, bound: LowerBound | None) -> str:
+def _proof(bound: ReportedBound | None) -> str:
     if bound is None:
         return say("word.none")
-    numbers = {"down": down(bound.epsilon), "down_2": down(bound.ceiling)}
+    numbers = {"down": down(read_epsilon(bound)), "down_2": down(read_ceiling(bound))}
     text = (
         say("table.of", **numbers) if bound.family is None else say("table.of_2", **numbers, family=named.family(bound.family))
     )
-    return say("table.void", bound=text) if party.result.is_void else text
+    return say("table.void", bound=text) if isinstance(bound, VoidBound) else text

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from audit.core.claims import LowerBound
 from audit.core.event_reading import is_non_private, noisy_steps, sample_rate, steps, unit
 from audit.core.events import Event
+from audit.core.lower_bounds import ReportedBound, VoidBound, read_ceiling, read_epsilon
 from audit.core.results import AuditReport, Check, MechanismResult
 from reports import headline
 from reports.pages.blocks import Column, Mark, Mono, Table, Text, Tone, name_column
@@ -18,13 +18,17 @@ MOST_RECORDS = 20
 SMALL_SIDE = 30  # fewer members or nonmembers than this make a group's figures rough
 
 
-def _bound(mechanism: MechanismResult, bound: LowerBound | None) -> str:
+def _figures(bound: ReportedBound) -> tuple[float, float]:
+    return read_epsilon(bound), read_ceiling(bound)
+
+
+def _bound(bound: ReportedBound | None) -> str:
     """Return a bound before its ceiling and with its family, called void where nothing can be concluded about its training."""
     if bound is None:
         return say("word.none")
-    numbers = {"down": down(bound.epsilon), "down_2": down(bound.ceiling)}
+    numbers = {"down": down(read_epsilon(bound)), "down_2": down(read_ceiling(bound))}
     text = say("table.of_2", family=named.family(bound.family), **numbers) if bound.family else say("table.of", **numbers)
-    return say("table.void", bound=text) if mechanism.is_void else text
+    return say("table.void", bound=text) if isinstance(bound, VoidBound) else text
 
 
 def overview(report: AuditReport) -> Table:
@@ -34,7 +38,11 @@ def overview(report: AuditReport) -> Table:
         claim = min(mechanism.claims, key=lambda c: c.epsilon, default=None)
         for game in mechanism.games:
             free, inside = (
-                max((b for b in game.bounds if (b.family is None) is kind), key=lambda b: (b.epsilon, b.ceiling), default=None)
+                max(
+                    (b for b in game.bounds if (b.family is None) is kind),
+                    key=lambda b: (read_epsilon(b), read_ceiling(b)),
+                    default=None,
+                )
                 for kind in (True, False)
             )
             best_rate = headline.rate_at(game, 0.01)
@@ -43,8 +51,8 @@ def overview(report: AuditReport) -> Table:
                     Mono(mechanism.name),
                     Mono(game.name),
                     up(claim.epsilon) if claim else say("word.none"),
-                    _bound(mechanism, free),
-                    _bound(mechanism, inside),
+                    _bound(free),
+                    _bound(inside),
                     percent(best_rate[1].tpr) if best_rate else not_measured(),
                 )
             )

@@ -44,12 +44,12 @@ def not_measured() -> str:
     return say("number.not_measured")
 
 
-def down(value: float, digits: int = 2) -> str:
+def down(value: float, digits: int | None = None) -> str:
     """A lower bound or a ceiling: never above `value`."""
     return _in_words(rounding.down(value, digits))
 
 
-def up(value: float, digits: int = 2) -> str:
+def up(value: float, digits: int | None = None) -> str:
     """A claim: never below `value`."""
     return _in_words(rounding.up(value, digits))
 

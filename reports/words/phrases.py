@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from audit.core.lower_bounds import read_epsilon
 from audit.core.results import AuditReport
 from reports.figures._plots import Plan
 from reports.headline import GameBound
@@ -19,7 +20,9 @@ def proof(report: AuditReport, source: GameBound | None) -> str:
         return say("proof.nothing")
     family = source.bound.family
     inside = say("inside.family", family=named.family(family)) if family else ""
-    return say("proof.with", bound=at_least(source.bound.epsilon), inside=inside, confidence=confidence(report.confidence))
+    return say(
+        "proof.with", bound=at_least(read_epsilon(source.bound)), inside=inside, confidence=confidence(report.confidence)
+    )
 
 
 def join_words(names: Sequence[str]) -> str:

@@ -6,12 +6,13 @@ import dataclasses
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from audit.core.claims import Claim, Estimate, LowerBound, Verdict
+from audit.core.claims import Claim, Estimate, Verdict
 from audit.core.costs import CostLine, CostSheet, EpsilonRow
 from audit.core.evaluation import Fidelity
 from audit.core.game_results import GameResult, RocCurve
+from audit.core.lower_bounds import BoundTrajectory, FamilyBound, FamilyTrajectory, LowerBound, VoidBound, VoidTrajectory
 from audit.core.provenance import BudgetRelease, DataSummary
-from audit.core.results import AuditReport, BoundTrajectory, Check, Coverage, LimitCurve, Metric, Trajectory
+from audit.core.results import AuditReport, Check, Coverage, LimitCurve, Metric, Trajectory
 from reports.words.language import current, recorded
 
 Value = TypeVar("Value")
@@ -19,6 +20,10 @@ Value = TypeVar("Value")
 TEXTS: dict[type, tuple[str, ...]] = {
     AuditReport: ("title", "model", "notes"),
     BoundTrajectory: ("label",),
+    FamilyTrajectory: ("label",),
+    VoidTrajectory: ("label",),
+    FamilyBound: ("selected",),
+    VoidBound: ("selected",),
     BudgetRelease: ("mechanism",),
     Check: ("item", "value"),
     Claim: ("source", "note", "unit"),

@@ -14,10 +14,11 @@ from audit.bounds.estimators import one_run_secrets
 from audit.bounds.known_laws import SecretResponse
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Certificate, Claim, LowerBound
+from audit.core.claims import Certificate, Claim
 from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd
 from audit.core.game import Game, Inclusion
+from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.stats.bounds import binomial, thresholds
 from audit.stats.curves import tradeoff, tradeoff_curves

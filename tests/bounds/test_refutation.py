@@ -14,10 +14,10 @@ from audit import plugins
 from audit.bounds import claim_test, group_privacy
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.claims import LowerBound
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import Repeated, dp_sgd
 from audit.core.game import Assumption, Game, Inclusion
+from audit.core.lower_bounds import LowerBound
 from audit.core.protocols import Refuter
 from audit.core.seeds import Seed
 from audit.core.views import Scores

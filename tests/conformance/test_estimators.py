@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from audit import plugins
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.claims import LowerBound
 from audit.core.errors import AssumptionError, DataError
 from audit.core.events import dp_sgd
 from audit.core.game import Assumption, Game, Inclusion
+from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from tests.marks import slow

@@ -12,11 +12,11 @@ import pytest
 from audit import plugins
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.claims import LowerBound
 from audit.core.data import Array, Secrets
 from audit.core.errors import AssumptionError, DataError, UnsupportedMechanism
 from audit.core.events import dp_sgd
 from audit.core.game import Assumption, Game, Inclusion
+from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.curves import dp_sgd_curve, tradeoff

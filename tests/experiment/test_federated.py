@@ -10,6 +10,7 @@ from audit.config import parse
 from audit.core.claims import Outcome
 from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd
+from audit.core.lower_bounds import read_epsilon
 from audit.core.results import MechanismResult, Status
 from audit.core.rounding import up
 from audit.execution.store import Store
@@ -62,7 +63,7 @@ def claimed(result: MechanismResult) -> float | None:
 
 
 def proven(result: MechanismResult) -> float:
-    return max(bound.epsilon for game in result.games for bound in game.bounds)
+    return max(read_epsilon(bound) for game in result.games for bound in game.bounds)
 
 
 def failed(results: dict[str, MechanismResult]) -> set[str]:

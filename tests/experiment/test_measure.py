@@ -11,9 +11,10 @@ from audit import plugins
 from audit.bounds import budget, control
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim, LowerBound
+from audit.core.claims import Claim
 from audit.core.errors import AssumptionError, DataError
 from audit.core.game import Assumption, Game, Inclusion
+from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.experiment.games import records

@@ -16,6 +16,7 @@ from torch import nn
 import audit
 from audit.core.data import Array
 from audit.core.errors import DataError
+from audit.core.lower_bounds import read_epsilon
 from audit.core.views import View
 from audit.experiment.external.inspection import References, Settings, draw_coins, examine, examine_outputs
 from audit.experiment.external.model_answers import read_outputs
@@ -62,7 +63,7 @@ def regression_audit(unit: float, shift: float = 0.0) -> dict[str, Array]:
     references = References(included=coins[1:, order()], models=models[1:])
     settings = replace(SETTINGS, scorers=("lira", "rmia", "loss", "offset", "attack_r"), proven_by=("lira",))
     result = examine(models[0], *sides(unit * truths + shift), settings, references)
-    (bound,) = {bound.epsilon for attack in result.report.mechanisms[0].games[0].attacks for bound in attack.bounds}
+    (bound,) = {read_epsilon(bound) for attack in result.report.mechanisms[0].games[0].attacks for bound in attack.bounds}
     return {**result.scores, "epsilon": np.array(bound)}
 
 
@@ -155,7 +156,7 @@ def test_a_model_that_answers_one_thing_is_chance(labels: Array, answer: Array) 
         assert all(abs(attack.auc - 0.5) < 0.15 for attack in attacks)
     else:
         assert all(attack.auc == 0.5 for attack in attacks)
-    assert all(bound.epsilon == 0 for attack in attacks for bound in attack.bounds)
+    assert all(read_epsilon(bound) == 0 for attack in attacks for bound in attack.bounds)
 
 
 @pytest.mark.parametrize(

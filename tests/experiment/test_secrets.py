@@ -12,6 +12,7 @@ import audit
 from attacks.canaries.candidate_gradients import CandidateGradients
 from attacks.canaries.redrawn_attribute import RedrawnAttribute
 from audit.core.game_results import GameResult
+from audit.core.lower_bounds import read_epsilon
 from audit.core.seeds import Seed
 from audit.data import load
 from reports.formats.json import from_json, to_json
@@ -77,7 +78,7 @@ def test_success_baseline_and_bound_stand_apart(report: audit.AuditReport) -> No
     candidates = games(report)["candidates"].attacks[0]
     assert candidates.guesses is not None and candidates.guesses.allowed is not None
     assert candidates.guesses.lower > 0.2 and candidates.guesses.upper < candidates.guesses.allowed
-    assert candidates.bounds[0].epsilon > 0.3
+    assert read_epsilon(candidates.bounds[0]) > 0.3
 
 
 def test_controls_pass_and_rows_of_the_coverage_table_turn(

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 import audit
 from audit.core.errors import ConfigError, DataError
+from audit.core.lower_bounds import read_epsilon
 
 RECORDS, FEATURES, LABELS = 200, 20, 4
 
@@ -41,7 +42,7 @@ def config(folder: Path, scorers: list[Any], **changes: Any) -> dict[str, Any]:
 
 
 def proven(report: audit.AuditReport) -> float:
-    return max(bound.epsilon for mechanism in report.mechanisms for game in mechanism.games for bound in game.bounds)
+    return max(read_epsilon(bound) for mechanism in report.mechanisms for game in mechanism.games for bound in game.bounds)
 
 
 @pytest.mark.parametrize("scorers", [["loss", "lira"], pytest.param(["rmia", "auto"], marks=pytest.mark.slow)])

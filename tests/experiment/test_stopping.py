@@ -29,6 +29,7 @@ from audit.core.errors import ObservationError
 from audit.core.evidence import Watched
 from audit.core.game import Game, Inclusion
 from audit.core.game_results import GameResult
+from audit.core.lower_bounds import read_ceiling, read_epsilon
 from audit.core.protocols import AnytimeEstimator, Work
 from audit.core.results import AuditReport, MechanismResult
 from audit.core.seeds import Seed
@@ -129,7 +130,7 @@ def test_a_wrong_claim_ends_training_early(result: MechanismResult) -> None:
     refuted = [verdict for verdict in result.verdicts if verdict.outcome is Outcome.VIOLATED]
     assert [verdict.claim.source for verdict in refuted] == ["declared (wishful)"]
     assert refuted[0].bound == found.bounds[0] == game.bounds[0]
-    assert 0.5 < found.bounds[0].epsilon <= found.bounds[0].ceiling
+    assert 0.5 < read_epsilon(found.bounds[0]) <= read_ceiling(found.bounds[0])
     assert found.bounds[0].confidence == 0.95, "one bound of all attacks together takes the whole error budget"
     assert found.control is not None and found.control.passed
 
@@ -298,14 +299,14 @@ def test_broken_dp_sgd_is_caught_inside_the_family_that_it_claims(tmp_path: Path
     found = watched(played(built(*INSIDE, HALF, "training.steps=60"), tmp_path))
     assert found.proved is not None and found.used < 160
     assert found.bounds[0].family == found.evidence[0].family == "dp_sgd"
-    assert found.bounds[0].epsilon > found.evidence[0].claim.epsilon
+    assert read_epsilon(found.bounds[0]) > found.evidence[0].claim.epsilon
 
 
 @pytest.mark.slow
 def test_right_dp_sgd_is_trained_to_the_end(tmp_path: Path) -> None:
     game = played(built(*INSIDE, "games.one.runs=40"), tmp_path)
     assert watched(game).proved is None and watched(game).used == 40 == game.models
-    assert watched(game).evidence and watched(game).bounds[0].epsilon < watched(game).evidence[0].claim.epsilon
+    assert watched(game).evidence and read_epsilon(watched(game).bounds[0]) < watched(game).evidence[0].claim.epsilon
 
 
 def test_without_a_claim_to_refute_all_runs_are_trained(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from audit.checks import blind
 from audit.cli.app import answer
 from audit.core.claims import Outcome
 from audit.core.errors import ConfigError, DataError
+from audit.core.lower_bounds import read_epsilon
 from audit.core.results import AuditReport
 from audit.core.seeds import Seed
 from audit.core.views import View
@@ -41,7 +42,7 @@ def audited(losses: np.ndarray, coins: np.ndarray, units: np.ndarray, **settings
 
 
 def proven(report: AuditReport) -> float:
-    return max(bound.epsilon for bound in report.mechanisms[0].bounds)
+    return max(map(read_epsilon, report.mechanisms[0].all_bounds))
 
 
 @pytest.mark.parametrize(("claim_unit", "divisor"), [("user", 1), ("record", 5)])

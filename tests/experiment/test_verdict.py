@@ -17,11 +17,12 @@ from audit.bounds.estimators.sequential import Sequential
 from audit.checks.execution import check_executed
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim, Detectable, LowerBound, Outcome
+from audit.core.claims import Claim, Detectable, Outcome
 from audit.core.events import Repeated, dp_sgd
 from audit.core.evidence import Evidence, Watched
 from audit.core.game import Game, Inclusion
 from audit.core.game_results import GameResult
+from audit.core.lower_bounds import LowerBound
 from audit.core.results import Check, Status
 from audit.core.seeds import Seed
 from audit.core.training import Executed

@@ -11,15 +11,23 @@ from scipy import stats
 
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Certificate, Claim, Detectable, Estimate, LowerBound, NegativeControl, Outcome, Verdict
+from audit.core.claims import Certificate, Claim, Detectable, Estimate, NegativeControl, Outcome, Verdict
 from audit.core.events import dp_sgd, sgd
 from audit.core.game import Assumption, Game, Inclusion
 from audit.core.game_results import AttackResult, GameResult, GroupResult, Histogram, RecordExposure, RocCurve, TprAtFpr
+from audit.core.lower_bounds import (
+    BoundTrajectory,
+    FamilyTrajectory,
+    LowerBound,
+    ReportedBound,
+    ReportedTrajectory,
+    report_bound,
+    report_trajectory,
+)
 from audit.core.provenance import DataSummary, Provenance
 from audit.core.results import (
     SCHEMA,
     AuditReport,
-    BoundTrajectory,
     Check,
     Coverage,
     GateResult,
@@ -146,8 +154,8 @@ def _one_run_ceiling(canaries: int) -> float:
     return math.log(q / (1 - q))
 
 
-def bound(epsilon: float, **fields: object) -> LowerBound:
-    """A plain bound; `fields` overrides."""
+def bound(epsilon: float, **fields: object) -> ReportedBound:
+    """A bound under the type of its condition; `fields` overrides."""
     given: dict[str, object] = {
         "epsilon": epsilon,
         "delta": DELTA,
@@ -159,14 +167,14 @@ def bound(epsilon: float, **fields: object) -> LowerBound:
         "selected": "214 guesses, 171 right",
         "seed": 77120,
     }
-    return LowerBound(**(given | fields))  # type: ignore[arg-type]
+    return report_bound(LowerBound(**(given | fields)))  # type: ignore[arg-type]
 
 
 def _attack(
     name: str,
     drawn: tuple[int, int, float],
     claimed: float,
-    bounds: tuple[LowerBound, ...],
+    bounds: tuple[ReportedBound, ...],
     false_alarms: int = 1,
 ) -> AttackResult:
     """An attack on `drawn`: seed, scores on each side, shift of the members."""
@@ -373,7 +381,7 @@ def _spent(scale: float = 1.0) -> tuple[Trajectory, ...]:
     )
 
 
-def _proven(end: float, inside: float) -> tuple[BoundTrajectory, ...]:
+def _proven(end: float, inside: float) -> tuple[ReportedTrajectory, ...]:
     steps = tuple(range(10, 121, 10))
     generator = np.random.default_rng(5)
 
@@ -384,7 +392,7 @@ def _proven(end: float, inside: float) -> tuple[BoundTrajectory, ...]:
 
     return (
         BoundTrajectory(label="gradient_product, clopper_pearson", steps=steps, epsilon=rise(end)),
-        BoundTrajectory(label="gradient_product, dp_sgd_family", steps=steps, epsilon=rise(inside)),
+        FamilyTrajectory(label="gradient_product, dp_sgd_family", steps=steps, family="dp_sgd", epsilon_inside=rise(inside)),
     )
 
 
@@ -448,14 +456,19 @@ def dp_sgd(outcome: Outcome = Outcome.CONSISTENT) -> MechanismResult:
         "the claim",
         Outcome.INVALID: "the negative control found more than chance allows",
     }
+    void = outcome is Outcome.INVALID
     return MechanismResult(
         name="dp_sgd",
         mechanism=DP,
         claims=claims,
         trajectories=_spent(scale),
-        bound_trajectories=_proven(3.348, 4.906),
-        games=games,
-        verdicts=tuple(Verdict(claim=one, outcome=outcome, bound=best, reason=reasons[outcome]) for one in claims),
+        bound_trajectories=tuple(
+            report_trajectory(curve, getattr(curve, "family", None), void=void) for curve in _proven(3.348, 4.906)
+        ),
+        games=tuple(game.with_reported_bounds(void=void) for game in games),
+        verdicts=tuple(
+            Verdict(claim=one, outcome=outcome, bound=report_bound(best, void=void), reason=reasons[outcome]) for one in claims
+        ),
         outcome=outcome,
         utility=_utility(0.881),
         checks=CHECKS,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from audit.core.claims import Outcome
+from audit.core.lower_bounds import read_ceiling, read_epsilon, replace_figures
 from audit.core.results import AuditReport, MechanismResult
 from reports.diff import Weight, changes, is_worse
 from reports.two_samples import LEVEL
@@ -31,7 +32,9 @@ def test_a_report_does_not_differ_from_itself() -> None:
 
 @pytest.mark.parametrize("outcome", [Outcome.VIOLATED, Outcome.INVALID, Outcome.OUT_OF_REACH])
 def test_a_graver_outcome_is_worse_and_back_is_not(outcome: Outcome) -> None:
-    good, bad = sample.run(), _with(sample.run(), outcome=outcome)
+    void = outcome is Outcome.INVALID
+    games = tuple(game.with_reported_bounds(void=void) for game in _dp().games)
+    good, bad = sample.run(), _with(sample.run(), outcome=outcome, games=games, verdicts=() if void else _dp().verdicts)
     assert [one.weight for one in changes(good, bad)] == [Weight.WORSE]
     assert [one.weight for one in changes(bad, good)] == [Weight.OTHER]
 
@@ -94,7 +97,7 @@ def test_differences_within_their_uncertainty_are_not_named() -> None:
 
 def test_a_bound_stands_with_its_ceiling_and_is_no_regression_by_itself() -> None:
     game = _dp().games[1]
-    raised = tuple(replace(bound, epsilon=bound.epsilon * 1.1) for bound in game.attacks[0].bounds)
+    raised = tuple(replace_figures(bound, read_epsilon(bound) * 1.1, read_ceiling(bound)) for bound in game.attacks[0].bounds)
     edited = replace(game, attacks=(replace(game.attacks[0], bounds=raised), *game.attacks[1:]))
     found = changes(sample.run(), _with(sample.run(), games=(_dp().games[0], edited)))
     assert [one.weight for one in found] == [Weight.OTHER] and "ceiling" in found[0].text and not is_worse(found)

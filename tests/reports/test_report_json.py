@@ -70,7 +70,10 @@ def _edited(edit: Any) -> bytes:
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda r: r.update(schema="audit-report/9.0"), r"schema 'audit-report/9\.0'.*'audit-report/1\.0'"),
+        (
+            lambda r: r.update(schema="audit-report/9.0"),
+            r"schema 'audit-report/9\.0'.*'audit-report/1\.0' and 'audit-report/1\.1'",
+        ),
         (lambda r: r.pop("schema"), r"schema None"),
         (lambda r: r.update(verdict="fine"), r"unknown field 'verdict'"),
         (lambda r: r["mechanisms"][1]["claims"][0].update(private=True), r"report\.mechanisms\[1\]\.claims\[0\].*'private'"),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from audit.cli.app import answer
+from audit.core.lower_bounds import read_epsilon
 from reports import headline, tracking
 from tests.reports import sample
 
@@ -29,7 +30,7 @@ def test_metrics_are_the_figures_of_the_report(kind: str) -> None:
     for mechanism in report.mechanisms:
         bound, verdict = headline.free(mechanism), headline.deciding(mechanism)
         kind = "void" if mechanism.is_void else "proven"
-        assert metrics.get(f"{mechanism.name}/epsilon_{kind}") == (None if bound is None else bound.bound.epsilon)
+        assert metrics.get(f"{mechanism.name}/epsilon_{kind}") == (None if bound is None else read_epsilon(bound.bound))
         assert f"{mechanism.name}/epsilon_{'proven' if mechanism.is_void else 'void'}" not in metrics
         assert metrics.get(f"{mechanism.name}/epsilon_claimed") == (None if verdict is None else verdict.claim.epsilon)
         assert all(f"{mechanism.name}/{metric.name}" in metrics for metric in mechanism.utility)

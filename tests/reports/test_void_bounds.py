@@ -7,6 +7,7 @@ from pathlib import Path
 
 from audit.cli import output
 from audit.core.claims import Outcome
+from audit.core.lower_bounds import read_epsilon
 from audit.core.results import AuditReport, MechanismResult
 from reports import diff, headline, tracking
 from reports.figures import _bounds
@@ -26,7 +27,8 @@ def failed_control(report: AuditReport) -> AuditReport:
     assert attack.control is not None
     control = replace(attack.control, false_alarms=attack.control.allowed + 1, passed=False)
     game = replace(game, attacks=(replace(attack, control=control), *game.attacks[1:]))
-    return replace(report, mechanisms=(replace(result, games=(game, *result.games[1:])),))
+    games = tuple(row.with_reported_bounds(void=True) for row in (game, *result.games[1:]))
+    return replace(report, mechanisms=(replace(result, games=games),))
 
 
 def unclaimed() -> AuditReport:
@@ -72,12 +74,12 @@ def test_console_notebook_tracking_and_comparison_call_it_void() -> None:
     report = sample.run(Outcome.INVALID)
     name = _invalid().name
     (line,) = [line for line in output.lines(report, Path("report")) if line.strip().startswith(f"{name}:")]
-    assert "void: the bound >=" in line and "proven" not in line
+    assert "void, nothing is proven: the figure is" in line and "proven >=" not in line
     (numbers,) = [entry for entry in output.digest(report)["mechanisms"] if entry["name"] == name]
     bound = headline.free(_invalid())
-    assert numbers["proven"] is None and bound is not None and numbers["void"]["epsilon"] == bound.bound.epsilon
+    assert numbers["proven"] is None and bound is not None and numbers["void"]["void_epsilon"] == read_epsilon(bound.bound)
     metrics = tracking.metrics(report)
-    assert f"{name}/epsilon_proven" not in metrics and metrics[f"{name}/epsilon_void"] == bound.bound.epsilon
+    assert f"{name}/epsilon_proven" not in metrics and metrics[f"{name}/epsilon_void"] == read_epsilon(bound.bound)
     assert "void: " in report._repr_html_() and "void: " not in sample.run()._repr_html_()
     texts_of_change = [change.text for change in diff.changes(sample.run(), report)]
     assert not any("proven" in text for text in texts_of_change)

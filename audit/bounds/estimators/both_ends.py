@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.core import checks
-from audit.core.claims import LowerBound
 from audit.core.game import Assumption
+from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.bounds import both_ends, ranks

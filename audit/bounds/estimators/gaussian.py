@@ -6,9 +6,9 @@ import functools
 from dataclasses import dataclass
 
 from audit.core import checks
-from audit.core.claims import LowerBound
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
+from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed, of_design
 from audit.core.views import Scores
 from audit.stats.bounds import least_favourable, ranks

@@ -8,9 +8,9 @@ import numpy as np
 
 from audit.core import checks
 from audit.core.adjacency import Adjacency
-from audit.core.claims import LowerBound
 from audit.core.errors import AssumptionError, ConfigError, DataError
 from audit.core.game import Assumption, Game
+from audit.core.lower_bounds import LowerBound
 from audit.core.protocols import Pairs
 from audit.core.seeds import Seed
 from audit.core.views import Scores

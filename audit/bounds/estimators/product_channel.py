@@ -10,9 +10,9 @@ import numpy as np
 
 from audit.core import checks
 from audit.core.adjacency import Adjacency
-from audit.core.claims import LowerBound
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Assumption
+from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.event_curves import MOST_SIGNAL, EventCurves, curves_of, noise_of

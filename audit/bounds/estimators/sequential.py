@@ -11,11 +11,12 @@ import numpy as np
 
 from audit.core import checks
 from audit.core.adjacency import Adjacency
-from audit.core.claims import Claim, LowerBound
+from audit.core.claims import Claim
 from audit.core.data import Array
 from audit.core.errors import UnsupportedMechanism
 from audit.core.evidence import BetWeight, Evidence
 from audit.core.game import Assumption
+from audit.core.lower_bounds import LowerBound
 from audit.core.protocols import Pairs
 from audit.core.seeds import Seed, of_design
 from audit.core.views import Scores

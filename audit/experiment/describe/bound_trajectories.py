@@ -6,7 +6,7 @@ from attacks.signals.step_products import StepProducts
 from audit.bounds import budget as bounding
 from audit.bounds.budget import Budget
 from audit.core import event_reading
-from audit.core.results import BoundTrajectory
+from audit.core.lower_bounds import BoundTrajectory
 from audit.experiment.games.attack import score
 from audit.experiment.games.job_specs import spread_over
 from audit.experiment.games.observed import GameModels

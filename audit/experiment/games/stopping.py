@@ -15,12 +15,13 @@ import numpy as np
 
 from audit.bounds import claim_test, control
 from audit.bounds.budget import Budget
-from audit.core.claims import Claim, LowerBound, NegativeControl
+from audit.core.claims import Claim, NegativeControl
 from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.evidence import Evidence, Watched
 from audit.core.game import Game
 from audit.core.game_results import AttackResult
+from audit.core.lower_bounds import LowerBound
 from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores

@@ -24,7 +24,7 @@ class MaxProvenEpsilon:
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
         """Return the figure that the limit is about; None where no result has one."""
-        return largest(bound.epsilon for result in results for bound in result.bounds if bound.family is None)
+        return largest(bound.epsilon for result in results for bound in result.bounds)
 
     def met(self, figure: float | None) -> bool:
         """Return whether a release is allowed with that figure; a figure that is not there does not allow it."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from audit.core import checks
-from audit.core.claims import LowerBound, NegativeControl
+from audit.core.claims import NegativeControl
 from audit.core.data import Array
 from audit.core.game_results import AttackResult, GuessResult, Histogram, RocCurve, TprAtFpr
+from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.experiment.games.claim_limits import ClaimLimits

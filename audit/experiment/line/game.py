@@ -11,12 +11,12 @@ import numpy as np
 from audit.bounds.budget import Budget, share
 from audit.checks.execution import check_executed, check_finite
 from audit.core import stages
-from audit.core.claims import LowerBound
 from audit.core.coins import Coins
 from audit.core.data import Array
 from audit.core.game_results import GameResult
+from audit.core.lower_bounds import BoundTrajectory, ReportedBound
 from audit.core.protocols import ExecutionCheck
-from audit.core.results import BoundTrajectory, Check, Status
+from audit.core.results import Check, Status
 from audit.core.views import Scores
 from audit.execution.store import Store
 from audit.experiment.describe import bound_trajectories, description, triggers
@@ -41,7 +41,7 @@ class GameOutcome:
     observed: Observations | None = None
 
     @property
-    def bounds(self) -> tuple[LowerBound, ...]:
+    def bounds(self) -> tuple[ReportedBound, ...]:
         """All bounds of the game."""
         return self.result.bounds
 

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from audit.core.claims import Claim, LowerBound, Outcome, Verdict
+from audit.core.claims import Claim, Outcome, Verdict
 from audit.core.events import Event
 from audit.core.game import Inclusion
+from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon, report_bound, report_trajectory
 from audit.core.results import Check, MechanismResult, Metric, Status, Trajectory
+from audit.core.rounding import PLACES, down, places_apart, up
 from audit.experiment.games.hypothesis import StatedClaims
 from audit.experiment.line.game import GameOutcome
 
@@ -55,15 +57,27 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
     by_coins = any(game.result.game.inclusion is Inclusion.COINS for game in games)
     reason = training.doubt or ("" if by_coins else SPLIT_REASON)
     verdicts = tuple(replace(verdict, reason=reason) for verdict in verdicts) if reason else verdicts
+    outcome = _outcome(training, games, verdicts)
+    void = outcome is Outcome.INVALID or not evidence_valid
     return MechanismResult(
         name=training.name,
         mechanism=training.mechanism,
         claims=training.stated_claims.claims,
         trajectories=training.trajectories,
-        bound_trajectories=tuple(curve for game in games for family, curve in game.trajectories if inside or family is None),
-        games=tuple(game.result if inside else game.result.for_any_mechanism() for game in games),
-        verdicts=verdicts,
-        outcome=_outcome(training, games, verdicts),
+        bound_trajectories=tuple(
+            report_trajectory(curve, family, void=void)
+            for game in games
+            for family, curve in game.trajectories
+            if inside or family is None
+        ),
+        games=tuple(
+            (game.result if inside else game.result.for_any_mechanism()).with_reported_bounds(void=void) for game in games
+        ),
+        verdicts=tuple(
+            verdict if verdict.bound is None else replace(verdict, bound=report_bound(verdict.bound, void=void))
+            for verdict in verdicts
+        ),
+        outcome=outcome,
         utility=training.utility,
         checks=checks,
         models=sum(game.result.models for game in games) if training.counted else 0,
@@ -91,7 +105,7 @@ def _merge(checks: Sequence[Check]) -> tuple[Check, ...]:
 
 
 def judge(
-    claim: Claim, bounds: Sequence[LowerBound], *, evidence_valid: bool, execution_valid: bool = True, inside: bool = True
+    claim: Claim, bounds: Sequence[ReportedBound], *, evidence_valid: bool, execution_valid: bool = True, inside: bool = True
 ) -> Verdict:
     """The verdict on one claim.
 
@@ -111,23 +125,24 @@ def judge(
     able = [bound for bound in bounds if claim.can_be_refuted_by(bound)]
     admissible = [bound for bound in able if inside or bound.family is None]
     best = _deciding(claim, admissible)
-    reach = max((bound.ceiling for bound in admissible), default=0.0)
+    reach = max((read_ceiling(bound) for bound in admissible), default=0.0)
+    most = _reach(claim, admissible)
     if not evidence_valid:
         return Verdict(
             claim=claim, outcome=Outcome.INVALID, bound=best, reason="the negative control found more than chance allows"
         )
-    if best is not None and best.epsilon > claim.epsilon:
+    if best is not None and read_epsilon(best) > claim.epsilon:
         return Verdict(claim=claim, outcome=Outcome.VIOLATED, bound=best, reason=_above(claim, best))
     if not execution_valid:
         reason = "what was run is not what was accounted for"
-        curves = sorted({_curve(bound.family) for bound in able if bound.family and bound.epsilon > claim.epsilon})
+        curves = sorted({_curve(bound.family) for bound in able if bound.family and read_epsilon(bound) > claim.epsilon})
         if curves:
             reason += f"; its scores do not fit {' or '.join(curves)} either, which says nothing of the claimed epsilon"
         return Verdict(claim=claim, outcome=Outcome.INVALID, bound=best, reason=reason)
     if reach <= claim.epsilon:
-        reason = f"even perfect scores would have proved at most {_down(reach)}, so this audit could not have refuted the claim"
+        reason = f"even perfect scores would have proved at most {most}, so this audit could not have refuted the claim"
         return Verdict(claim=claim, outcome=Outcome.OUT_OF_REACH, bound=best, reason=reason)
-    reason = f"no bound lies above the claim; perfect scores would have proved up to {_down(reach)}"
+    reason = f"no bound lies above the claim; perfect scores would have proved up to {most}"
     return Verdict(claim=claim, outcome=Outcome.CONSISTENT, bound=best, reason=reason)
 
 
@@ -136,10 +151,10 @@ def outside_families(checks: Sequence[Check]) -> bool:
     return any(check.status is Status.FAILED and check.code != "noise" for check in checks)
 
 
-def _deciding(claim: Claim, bounds: Sequence[LowerBound]) -> LowerBound | None:
+def _deciding(claim: Claim, bounds: Sequence[ReportedBound]) -> ReportedBound | None:
     """The bound to judge by: one for any mechanism where it refutes the claim, else the largest."""
-    free = [bound for bound in bounds if bound.family is None and bound.epsilon > claim.epsilon]
-    return max(free or bounds, key=lambda bound: bound.epsilon, default=None)
+    free = [bound for bound in bounds if bound.family is None and read_epsilon(bound) > claim.epsilon]
+    return max(free or bounds, key=read_epsilon, default=None)
 
 
 def of_mechanism(verdicts: Sequence[Verdict]) -> Outcome | None:
@@ -169,17 +184,18 @@ def exit_code(outcome: Outcome | None, policy_holds: bool) -> int:
     return 0 if outcome is None else outcome.exit_code
 
 
-def _above(claim: Claim, bound: LowerBound) -> str:
+def _above(claim: Claim, bound: ReportedBound) -> str:
     """Return what a bound above the claim shows; inside a family that is the claimed curve refuted, not an epsilon proved."""
+    places = places_apart([(claim.epsilon, read_epsilon(bound))])
+    proven, claimed = down(read_epsilon(bound), places), up(claim.epsilon, places)
     if bound.family is None:
         return (
-            f"{bound.estimator} proves epsilon of at least {_down(bound.epsilon)} at confidence {bound.confidence:.6g}, "
-            f"above the claimed {claim.epsilon:.4g}"
+            f"{bound.estimator} proves epsilon of at least {proven} at confidence {bound.confidence:.6g}, above the claimed "
+            f"{claimed}"
         )
     return (
         f"{bound.estimator} refutes {_curve(bound.family)} at confidence {bound.confidence:.6g}{_parameter(bound)}; inside the "
-        f"family '{bound.family}', and only there, that is an epsilon of at least {_down(bound.epsilon)}, above the claimed "
-        f"{claim.epsilon:.4g}"
+        f"family '{bound.family}', and only there, that is an epsilon of at least {proven}, above the claimed {claimed}"
     )
 
 
@@ -188,13 +204,19 @@ def _curve(family: str) -> str:
     return names.get(family, f"the claimed curve of the family '{family}'")
 
 
-def _parameter(bound: LowerBound) -> str:
+def _parameter(bound: ReportedBound) -> str:
     if bound.parameter is None:
         return ""
     if bound.family == "gdp":
-        return f": mu at least {_down(bound.parameter)}"
+        return f": mu at least {down(bound.parameter, PLACES)}"
     return f": effective noise multiplier at most {math.ceil(bound.parameter * 1000) / 1000:.3f}"
 
 
-def _down(value: float) -> str:
-    return "unbounded" if math.isinf(value) else f"{math.floor(value * 100) / 100:.2f}"
+def _reach(claim: Claim, bounds: Sequence[ReportedBound]) -> str:
+    """Return the most that perfect scores would have proved, with the family inside which alone they would have."""
+    widest = max(bounds, key=read_ceiling, default=None)
+    if widest is None:
+        return "0.00"
+    places = places_apart([(claim.epsilon, read_ceiling(widest))])
+    inside = f" inside the family '{widest.family}'" if widest.family else ""
+    return f"{down(read_ceiling(widest), places)}{inside}"

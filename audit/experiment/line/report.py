@@ -16,6 +16,7 @@ from audit.core.game_results import GameResult
 from audit.core.protocols import AttackClass, Gate
 from audit.core.provenance import DataSummary, Engagement, Provenance
 from audit.core.results import SCHEMA, AuditReport, Check, Coverage, GateResult, MechanismResult, Status
+from audit.core.rounding import down, places_apart, up
 from audit.experiment.line import judge
 
 
@@ -218,13 +219,17 @@ def _family_above(result: MechanismResult) -> str | None:
     claim = min(result.claims, key=lambda claim: claim.epsilon, default=None)
     if claim is None or math.isinf(claim.epsilon):
         return None
-    over = [bound for bound in result.bounds if not claim.can_be_refuted_by(bound) and bound.epsilon > claim.epsilon]
+    over = [
+        bound for bound in result.bounds_inside if not claim.can_be_refuted_by(bound) and bound.epsilon_inside > claim.epsilon
+    ]
     if not over:
         return None
-    bound = max(over, key=lambda bound: bound.epsilon)
+    bound = max(over, key=lambda bound: bound.epsilon_inside)
+    places = places_apart([(claim.epsilon, bound.epsilon_inside)])
+    proven, claimed = down(bound.epsilon_inside, places), up(claim.epsilon, places)
     return (
-        f"{result.name}: inside the family '{bound.family}' the scores prove {bound.epsilon:.2f}, above the claimed "
-        f"{claim.epsilon:.2f}; the claim does not assert that family, so this alone refutes nothing."
+        f"{result.name}: inside the family '{bound.family}' the scores prove {proven}, above the claimed "
+        f"{claimed}; the claim does not assert that family, so this alone refutes nothing."
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from audit.bounds.budget import Budget, bounds
-from audit.core.claims import LowerBound
+from audit.core.lower_bounds import LowerBound
 from audit.core.plans import CeilingRow, RunPlan, StoppingRow
 from audit.core.tables import Table
 from audit.core.views import Scores

@@ -1,0 +1,215 @@
+"""What scores prove, as three types: of any mechanism, inside a family only, and void. Only the first has an `epsilon`.
+
+A report holds each bound under the type of its condition, so that no reader can print one without it: a bound inside a
+family has `epsilon_inside`, a void one `void_epsilon`. Estimators return a `LowerBound`, with a family where it needs one;
+`audit.experiment.line.judge` gives every bound its type, once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from audit.core.errors import DataError
+from audit.core.game import Assumption
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundTerms:
+    """What every bound comes with, whatever it holds for.
+
+    Attributes:
+        confidence: of this bound on its own, after the report's error budget was split.
+        comparisons: size of the family of thresholds or guess counts searched, fixed before the data.
+        assumes: what the game had to grant.
+        parameter: the family's parameter at the bound (mu of GDP, noise multiplier of DP-SGD), or None.
+        selected: what the search ended on, in words.
+        seed: of the estimator's own draws, which the numbers of scores fix; None where it draws nothing.
+    """
+
+    delta: float
+    confidence: float
+    estimator: str
+    comparisons: int
+    assumes: tuple[Assumption, ...]
+    parameter: float | None = None
+    selected: str = ""
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowerBound(BoundTerms):
+    """What the scores prove: epsilon is at least this, except with probability 1 - confidence.
+
+    Attributes:
+        epsilon: the bound, 0 where nothing is proved; never above `ceiling`.
+        ceiling: the largest epsilon that perfect scores would have proved in this game.
+        family: None where the bound holds for any mechanism, as it does in every report; else, as an estimator returns it, the
+            trade-off family ("gdp", "dp_sgd") inside which it holds. A report holds such a bound as a `FamilyBound`.
+    """
+
+    epsilon: float
+    ceiling: float
+    family: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyBound(BoundTerms):
+    """What the scores prove of a mechanism of one family of trade-off curves; of any other mechanism they prove nothing by it.
+
+    Attributes:
+        family: "gdp", "dp_sgd", or that of a third party's estimator.
+        epsilon_inside: the bound inside that family.
+        ceiling_inside: the largest that perfect scores would have proved inside that family.
+    """
+
+    family: str
+    epsilon_inside: float
+    ceiling_inside: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoidBound(BoundTerms):
+    """A bound of an audit whose own checks failed: it proves nothing of any mechanism.
+
+    Attributes:
+        void_epsilon: what would have been proved, had the checks held.
+        void_ceiling: the largest that perfect scores would have proved then.
+        family: inside which it would have held; None for any mechanism.
+    """
+
+    void_epsilon: float
+    void_ceiling: float
+    family: str | None = None
+
+
+ReportedBound = LowerBound | FamilyBound | VoidBound
+"""A bound as a report holds it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundTrajectory:
+    """Proven epsilon over steps (white-box games), beside the accountants' `Trajectory`."""
+
+    label: str
+    steps: tuple[int, ...]
+    epsilon: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyTrajectory:
+    """Epsilon over steps that is proven inside a family only."""
+
+    label: str
+    steps: tuple[int, ...]
+    family: str
+    epsilon_inside: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoidTrajectory:
+    """Epsilon over steps of an audit whose own checks failed; it proves nothing."""
+
+    label: str
+    steps: tuple[int, ...]
+    void_epsilon: tuple[float, ...]
+    family: str | None = None
+
+
+ReportedTrajectory = BoundTrajectory | FamilyTrajectory | VoidTrajectory
+"""A course of bounds as a report holds it."""
+
+
+def read_epsilon(bound: ReportedBound) -> float:
+    """Return the figure of a bound of any type, for order and drawings; whoever prints it names the bound's condition."""
+    match bound:
+        case FamilyBound():
+            return bound.epsilon_inside
+        case VoidBound():
+            return bound.void_epsilon
+    return bound.epsilon
+
+
+def read_ceiling(bound: ReportedBound) -> float:
+    """Return the ceiling of a bound of any type, which holds under the same condition as the bound."""
+    match bound:
+        case FamilyBound():
+            return bound.ceiling_inside
+        case VoidBound():
+            return bound.void_ceiling
+    return bound.ceiling
+
+
+def read_course(curve: ReportedTrajectory) -> tuple[float, ...]:
+    """Return the figures of a course of bounds of any type, for drawings; whoever prints one names its condition."""
+    match curve:
+        case FamilyTrajectory():
+            return curve.epsilon_inside
+        case VoidTrajectory():
+            return curve.void_epsilon
+    return curve.epsilon
+
+
+def replace_course(curve: ReportedTrajectory, values: tuple[float, ...]) -> ReportedTrajectory:
+    """Return the course of bounds with other figures under the same condition."""
+    match curve:
+        case FamilyTrajectory():
+            return replace(curve, epsilon_inside=values)
+        case VoidTrajectory():
+            return replace(curve, void_epsilon=values)
+    return replace(curve, epsilon=values)
+
+
+def replace_figures(bound: ReportedBound, epsilon: float, ceiling: float) -> ReportedBound:
+    """Return the bound with another figure and ceiling under the same condition."""
+    match bound:
+        case FamilyBound():
+            return replace(bound, epsilon_inside=epsilon, ceiling_inside=ceiling)
+        case VoidBound():
+            return replace(bound, void_epsilon=epsilon, void_ceiling=ceiling)
+    return replace(bound, epsilon=epsilon, ceiling=ceiling)
+
+
+def report_bound(bound: ReportedBound, *, void: bool = False) -> ReportedBound:
+    """Return the bound under the type of its condition; what is void stays void.
+
+    >>> terms = {"delta": 0.0, "confidence": 0.95, "estimator": "e", "comparisons": 1, "assumes": ()}
+    >>> report_bound(LowerBound(epsilon=6.58, ceiling=50.2, family="dp_sgd", **terms)).epsilon_inside
+    6.58
+    >>> type(report_bound(LowerBound(epsilon=3.3, ceiling=5.8, **terms), void=True)).__name__
+    'VoidBound'
+    """
+    terms = {field.name: getattr(bound, field.name) for field in fields(BoundTerms)}
+    epsilon, ceiling = read_epsilon(bound), read_ceiling(bound)
+    if void or isinstance(bound, VoidBound):
+        return VoidBound(void_epsilon=epsilon, void_ceiling=ceiling, family=bound.family, **terms)
+    if bound.family is not None:
+        return FamilyBound(epsilon_inside=epsilon, ceiling_inside=ceiling, family=bound.family, **terms)
+    return LowerBound(epsilon=epsilon, ceiling=ceiling, **terms)
+
+
+def report_trajectory(curve: ReportedTrajectory, family: str | None, *, void: bool = False) -> ReportedTrajectory:
+    """Return the course of bounds under the type of its condition."""
+    if void:
+        return VoidTrajectory(label=curve.label, steps=curve.steps, void_epsilon=read_course(curve), family=family)
+    if family is not None:
+        return FamilyTrajectory(label=curve.label, steps=curve.steps, epsilon_inside=read_course(curve), family=family)
+    return curve
+
+
+def require_reported(bounds: tuple[ReportedBound, ...], owner: str, *, void: bool) -> None:
+    """Raise `DataError` for a bound of a report that does not have the type of its condition.
+
+    Args:
+        bounds: of one training.
+        owner: name of the training.
+        void: whether nothing can be concluded from that training's audit.
+    """
+    wanted = "VoidBound" if void else "LowerBound without a family, or FamilyBound"
+    for bound in bounds:
+        if isinstance(bound, VoidBound) is void and not (isinstance(bound, LowerBound) and bound.family is not None):
+            continue
+        raise DataError(
+            f"training '{owner}': the bound of {bound.estimator} is a {type(bound).__name__}"
+            f"{'' if bound.family is None else f' of the family {bound.family!r}'} in an audit that is "
+            f"{'void' if void else 'not void'}; expected {wanted}, as audit.experiment.line.judge.conclude makes them"
+        )
