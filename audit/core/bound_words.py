@@ -34,7 +34,7 @@ def show_proof(bound: ReportedBound) -> str:
     return f"epsilon at least {down(bound.epsilon)} for any mechanism {ending}"
 
 
-def split_proven(bound: ReportedBound | None) -> tuple[float | None, float | None, str | None]:
+def split_by_condition(bound: ReportedBound | None) -> tuple[float | None, float | None, str | None]:
     """Return what is proven for any mechanism, what inside a family, and that family; nothing of a void bound."""
     match bound:
         case LowerBound():

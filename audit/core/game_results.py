@@ -249,7 +249,7 @@ class GameResult:
         together = self.watched.bounds if self.watched is not None else ()
         return (*(bound for attack in self.attacks for bound in attack.bounds), *together)
 
-    def with_reported_bounds(self, *, void: bool) -> GameResult:
+    def type_bounds(self, *, void: bool) -> GameResult:
         """The same with every bound under the type of its condition."""
         attacks = tuple(replace(attack, bounds=_report(attack.bounds, void)) for attack in self.attacks)
         stopping = self.watched

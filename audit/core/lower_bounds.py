@@ -14,7 +14,7 @@ from audit.core.game import Assumption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoundTerms:
+class CommonTerms:
     """What every bound comes with, whatever it holds for.
 
     Attributes:
@@ -37,7 +37,7 @@ class BoundTerms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LowerBound(BoundTerms):
+class LowerBound(CommonTerms):
     """What the scores prove: epsilon is at least this, except with probability 1 - confidence.
 
     Attributes:
@@ -53,7 +53,7 @@ class LowerBound(BoundTerms):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FamilyBound(BoundTerms):
+class FamilyBound(CommonTerms):
     """What the scores prove of a mechanism of one family of trade-off curves; of any other mechanism they prove nothing by it.
 
     Attributes:
@@ -68,7 +68,7 @@ class FamilyBound(BoundTerms):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VoidBound(BoundTerms):
+class VoidBound(CommonTerms):
     """A bound of an audit whose own checks failed: it proves nothing of any mechanism.
 
     Attributes:
@@ -178,7 +178,7 @@ def report_bound(bound: ReportedBound, *, void: bool = False) -> ReportedBound:
     >>> type(report_bound(LowerBound(epsilon=3.3, ceiling=5.8, **terms), void=True)).__name__
     'VoidBound'
     """
-    terms = {field.name: getattr(bound, field.name) for field in fields(BoundTerms)}
+    terms = {field.name: getattr(bound, field.name) for field in fields(CommonTerms)}
     epsilon, ceiling = read_epsilon(bound), read_ceiling(bound)
     if void or isinstance(bound, VoidBound):
         return VoidBound(void_epsilon=epsilon, void_ceiling=ceiling, family=bound.family, **terms)
@@ -204,12 +204,12 @@ def require_reported(bounds: tuple[ReportedBound, ...], owner: str, *, void: boo
         owner: name of the training.
         void: whether nothing can be concluded from that training's audit.
     """
-    wanted = "VoidBound" if void else "LowerBound without a family, or FamilyBound"
+    type_names = "VoidBound" if void else "LowerBound without a family, or FamilyBound"
     for bound in bounds:
         if isinstance(bound, VoidBound) is void and not (isinstance(bound, LowerBound) and bound.family is not None):
             continue
         raise DataError(
             f"training '{owner}': the bound of {bound.estimator} is a {type(bound).__name__}"
             f"{'' if bound.family is None else f' of the family {bound.family!r}'} in an audit that is "
-            f"{'void' if void else 'not void'}; expected {wanted}, as audit.experiment.line.judge.conclude makes them"
+            f"{'void' if void else 'not void'}; expected {type_names}, as audit.experiment.line.judge.conclude makes them"
         )

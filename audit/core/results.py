@@ -13,7 +13,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 
 from audit.core import checks
-from audit.core.bound_words import name_condition, show_figure, show_proof, split_proven
+from audit.core.bound_words import name_condition, show_figure, show_proof, split_by_condition
 from audit.core.claims import Claim, Outcome, Verdict
 from audit.core.costs import CostSheet
 from audit.core.events import Event
@@ -131,8 +131,8 @@ class MechanismResult:
     training: str = ""
 
     def __post_init__(self) -> None:
-        judged = tuple(verdict.bound for verdict in self.verdicts if verdict.bound is not None)
-        require_reported((*self.all_bounds, *judged), self.name, void=self.is_void)
+        verdict_bounds = tuple(verdict.bound for verdict in self.verdicts if verdict.bound is not None)
+        require_reported((*self.all_bounds, *verdict_bounds), self.name, void=self.is_void)
 
     @property
     def bounds(self) -> list[LowerBound]:
@@ -285,7 +285,7 @@ def _verdicts(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]
     for result in mechanisms:
         for verdict in result.verdicts:
             claim = verdict.claim
-            proven = split_proven(verdict.bound)
+            proven = split_by_condition(verdict.bound)
             yield result.name, claim.source, claim.epsilon, claim.delta, verdict.outcome.value, *proven, verdict.reason
 
 
@@ -301,7 +301,7 @@ def _places_bounds(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[str,
 
 def _bounds(mechanisms: Sequence[MechanismResult]) -> Iterator[tuple[Any, ...]]:
     for result, game, attack, bound in _places_bounds(mechanisms):
-        epsilon, inside, _ = split_proven(bound)
+        epsilon, inside, _ = split_by_condition(bound)
         void = bound.void_epsilon if isinstance(bound, VoidBound) else None
         figures = epsilon, inside, bound.family, void, bound.delta, bound.confidence, read_ceiling(bound)
         yield result, game, attack, bound.estimator, *figures

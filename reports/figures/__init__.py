@@ -85,10 +85,10 @@ def _figure(report: AuditReport, kind: str, training: str | None = None, game: s
 
     local = translated(report)
     with decimals(report.places):
-        return _drawn(local, kind, training, game)
+        return _draw(local, kind, training, game)
 
 
-def _drawn(local: AuditReport, kind: str, training: str | None, game: str | None) -> Figure:
+def _draw(local: AuditReport, kind: str, training: str | None, game: str | None) -> Figure:
     from reports.figures._plots import figure_of, file_name
     from reports.formats.figures import planned
 

@@ -107,12 +107,12 @@ def _paint_cell(axes: Any, y: float, result: PartyResult, top: float, *, beside:
     if result.claim is not None:
         axes.plot([result.claim.epsilon] * 2, [y - 0.1, y + 0.34], color=CLAIM, linewidth=2.0, zorder=3)
     text = {"fontsize": 6.5, "va": "center"}
-    axes.text(0, y - (0.25 if beside else 0.2), _proven(result), color=colour, **text)
+    axes.text(0, y - (0.25 if beside else 0.2), _write_proof(result), color=colour, **text)
     x, below, side = (top, 0.25, "right") if beside else (0, 0.45, "left")
     axes.text(x, y - below, _claimed(result), color=CLAIM if result.claim else CHANCE, ha=side, **text)
 
 
-def _proven(result: PartyResult) -> str:
+def _write_proof(result: PartyResult) -> str:
     """Return what is proven for any mechanism, and what inside a family only, each with its condition."""
     void = result.result.is_void
     texts = []

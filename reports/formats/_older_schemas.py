@@ -32,8 +32,8 @@ def _type_bounds(result: dict[str, Any]) -> None:
     )
     rows = [bound for source in sources for bound in _objects(source.get("bounds"))]
     families = {bound.get("estimator"): bound.get("family") for bound in rows if bound.get("family")}
-    judged = [bound for verdict in _objects(result.get("verdicts")) for bound in _objects([verdict.get("bound")])]
-    for bound in (*rows, *judged):
+    verdict_bounds = [bound for verdict in _objects(result.get("verdicts")) for bound in _objects([verdict.get("bound")])]
+    for bound in (*rows, *verdict_bounds):
         _type(bound, bound.get("family"), void)
     for curve in _objects(result.get("bound_trajectories")):
         estimator = str(curve.get("label")).rpartition(", ")[2].partition(" ")[0]
@@ -50,8 +50,8 @@ def _type(
     names: tuple[str, str, str] = ("LowerBound", "FamilyBound", "VoidBound"),
 ) -> None:
     """Write the type of a bound or a course of bounds into it, and its figures under the names of that type."""
-    plain, inside, nothing = names
-    row["type"] = nothing if void else inside if family else plain
+    plain, inside, void_name = names
+    row["type"] = void_name if void else inside if family else plain
     keys = {"epsilon": "void_epsilon", "ceiling": "void_ceiling"} if void else {}
     if family and not void:
         keys = {"epsilon": "epsilon_inside", "ceiling": "ceiling_inside"}

@@ -465,7 +465,7 @@ def dp_sgd(outcome: Outcome = Outcome.CONSISTENT) -> MechanismResult:
         bound_trajectories=tuple(
             report_trajectory(curve, getattr(curve, "family", None), void=void) for curve in _proven(3.348, 4.906)
         ),
-        games=tuple(game.with_reported_bounds(void=void) for game in games),
+        games=tuple(game.type_bounds(void=void) for game in games),
         verdicts=tuple(
             Verdict(claim=one, outcome=outcome, bound=report_bound(best, void=void), reason=reasons[outcome]) for one in claims
         ),

@@ -33,7 +33,7 @@ def test_a_report_does_not_differ_from_itself() -> None:
 @pytest.mark.parametrize("outcome", [Outcome.VIOLATED, Outcome.INVALID, Outcome.OUT_OF_REACH])
 def test_a_graver_outcome_is_worse_and_back_is_not(outcome: Outcome) -> None:
     void = outcome is Outcome.INVALID
-    games = tuple(game.with_reported_bounds(void=void) for game in _dp().games)
+    games = tuple(game.type_bounds(void=void) for game in _dp().games)
     good, bad = sample.run(), _with(sample.run(), outcome=outcome, games=games, verdicts=() if void else _dp().verdicts)
     assert [one.weight for one in changes(good, bad)] == [Weight.WORSE]
     assert [one.weight for one in changes(bad, good)] == [Weight.OTHER]

@@ -27,7 +27,7 @@ def failed_control(report: AuditReport) -> AuditReport:
     assert attack.control is not None
     control = replace(attack.control, false_alarms=attack.control.allowed + 1, passed=False)
     game = replace(game, attacks=(replace(attack, control=control), *game.attacks[1:]))
-    games = tuple(row.with_reported_bounds(void=True) for row in (game, *result.games[1:]))
+    games = tuple(row.type_bounds(void=True) for row in (game, *result.games[1:]))
     return replace(report, mechanisms=(replace(result, games=games),))
 
 

@@ -71,7 +71,7 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
             if inside or family is None
         ),
         games=tuple(
-            (game.result if inside else game.result.for_any_mechanism()).with_reported_bounds(void=void) for game in games
+            (game.result if inside else game.result.for_any_mechanism()).type_bounds(void=void) for game in games
         ),
         verdicts=tuple(
             verdict if verdict.bound is None else replace(verdict, bound=report_bound(verdict.bound, void=void))
@@ -126,7 +126,7 @@ def judge(
     admissible = [bound for bound in able if inside or bound.family is None]
     best = _deciding(claim, admissible)
     reach = max((read_ceiling(bound) for bound in admissible), default=0.0)
-    most = _reach(claim, admissible)
+    reach_text = _reach(claim, admissible)
     if not evidence_valid:
         return Verdict(
             claim=claim, outcome=Outcome.INVALID, bound=best, reason="the negative control found more than chance allows"
@@ -140,9 +140,9 @@ def judge(
             reason += f"; its scores do not fit {' or '.join(curves)} either, which says nothing of the claimed epsilon"
         return Verdict(claim=claim, outcome=Outcome.INVALID, bound=best, reason=reason)
     if reach <= claim.epsilon:
-        reason = f"even perfect scores would have proved at most {most}, so this audit could not have refuted the claim"
+        reason = f"even perfect scores would have proved at most {reach_text}, so this audit could not have refuted the claim"
         return Verdict(claim=claim, outcome=Outcome.OUT_OF_REACH, bound=best, reason=reason)
-    reason = f"no bound lies above the claim; perfect scores would have proved up to {most}"
+    reason = f"no bound lies above the claim; perfect scores would have proved up to {reach_text}"
     return Verdict(claim=claim, outcome=Outcome.CONSISTENT, bound=best, reason=reason)
 
 
