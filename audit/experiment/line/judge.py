@@ -70,9 +70,7 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
             for family, curve in game.trajectories
             if inside or family is None
         ),
-        games=tuple(
-            (game.result if inside else game.result.for_any_mechanism()).type_bounds(void=void) for game in games
-        ),
+        games=tuple((game.result if inside else game.result.for_any_mechanism()).type_bounds(void=void) for game in games),
         verdicts=tuple(
             verdict if verdict.bound is None else replace(verdict, bound=report_bound(verdict.bound, void=void))
             for verdict in verdicts
