@@ -12,7 +12,12 @@ from audit.cli.app import app
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 INCLUDED = {"contributing", "changelog"}  # pages that hold a file of the root
-PAGES = sorted(path.stem for path in DOCS.glob("*.md") if path.stem != "index")
+LINKED = {"accountants", "findings"}  # folders of pages that other pages link to
+PAGES = sorted(
+    path.relative_to(DOCS).with_suffix("").as_posix()
+    for path in DOCS.rglob("*.md")
+    if path.stem != "index" and path.relative_to(DOCS).parts[0] not in LINKED
+)
 
 
 def test_every_page_is_in_the_table_of_contents_once() -> None:
@@ -21,7 +26,7 @@ def test_every_page_is_in_the_table_of_contents_once() -> None:
     assert sorted(entries) == PAGES
 
 
-@pytest.mark.parametrize("page", sorted(set(PAGES) - INCLUDED))
+@pytest.mark.parametrize("page", sorted(page for page in PAGES if page not in INCLUDED and not page.startswith("start/")))
 def test_the_readme_leads_to_every_page(page: str) -> None:
     assert f"](docs/{page}.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
 
