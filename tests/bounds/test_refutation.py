@@ -21,7 +21,7 @@ from audit.core.lower_bounds import LowerBound
 from audit.core.protocols import Refuter
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds import one_run_guesses, rank_exact, ranks
+from audit.stats.bounds import guess_split, one_run_guesses, rank_exact, ranks
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
 
 PACKAGE, DELTA = "audit.bounds.estimators", 1e-5
@@ -130,8 +130,8 @@ def delta_at(spec: dict[str, Any], drawn: Scores, epsilon: float) -> float:
 def test_delta_of_the_defaults_is_that_of_their_closed_forms() -> None:
     drawn = scores(3.0, 4, 400)
     ranked = ranks.by_rank(drawn.values, drawn.included)
-    guesses = one_run_guesses.guess_counts(400, plugins.build(PACKAGE, {"kind": "one_run"}).guess_fractions)
-    correct = one_run_guesses.correct_guesses(ranked, guesses)
+    guesses = guess_split.guess_numbers(400, guess_split.shares_for(400))
+    correct = guess_split.correct_guesses(ranked, guesses, guess_split.cut_between_sides(drawn.values))
     for epsilon in (0.5, 1.5):
         expected = one_run_guesses.delta_bound(guesses, correct, coins=400, epsilon=epsilon, significance=0.05)
         assert delta_at({"kind": "one_run", "calibration": "each"}, drawn, epsilon) == pytest.approx(expected, rel=1e-4)

@@ -31,7 +31,7 @@ from audit.core.game import Game, Inclusion
 from audit.core.protocols import Estimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds import betting_claims, one_run_all_counts, one_run_guesses, pair_draws, sequential
+from audit.stats.bounds import betting_claims, guess_split, one_run_all_counts, pair_draws, sequential
 from audit.stats.bounds.one_run_all_counts import Walk
 from audit.stats.curves.tradeoff import GroupPairs
 from tests.marks import slow_rows
@@ -75,10 +75,10 @@ SMALL_GAMES = [
     ((3, 7), 3),
 ]
 LARGER_GAMES = [
-    (tuple(one_run_guesses.guess_counts(20, OneRun().guess_fractions).tolist()), 1),
+    (tuple(guess_split.guess_numbers(20, guess_split.SHARES).tolist()), 1),
     ((4, 12, 24), 2),
-    (tuple(one_run_guesses.guess_counts(20, OneRun().guess_fractions).tolist()), 2),
-    (tuple(one_run_guesses.guess_counts(28, OneRun().guess_fractions).tolist()), 2),
+    (tuple(guess_split.guess_numbers(20, guess_split.SHARES).tolist()), 2),
+    (tuple(guess_split.guess_numbers(28, guess_split.SHARES).tolist()), 2),
 ]
 
 

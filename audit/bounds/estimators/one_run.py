@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
+import numpy as np
+
 from audit.core import checks
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
@@ -12,8 +14,8 @@ from audit.core.lower_bounds import LowerBound
 from audit.core.protocols import Pairs
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds import one_run_all_counts, one_run_guesses, ranks
-from audit.stats.bounds.validation import Counts
+from audit.stats.bounds import guess_split, one_run_all_counts, one_run_guesses, ranks
+from audit.stats.bounds.validation import Array, Counts
 from audit.stats.curves.tradeoff import GroupPairs
 
 CALIBRATIONS = ("joint", "each")
@@ -23,8 +25,11 @@ CALIBRATIONS = ("joint", "each")
 class OneRun:
     """Guesses the highest scores as members and the lowest as nonmembers, for guess counts registered beforehand.
 
+    Where the two parts of the scores meet is read off the scores alone (`guess_split.cut_between_sides`): the guesses of a
+    count are taken from both ends in turn until one part is used up.
+
     Attributes:
-        guess_fractions: shares of the coins that are guessed, half from either end.
+        guess_fractions: shares of the coins that are guessed; None for those that fit the number of coins.
         calibration: "joint" holds all counts against one boundary, whose chance of being crossed anywhere is followed
             exactly (docs/statistics.md, "One run, all counts together"); "each" tests every count at an equal share of the
             error rate with the p-value of one count.
@@ -36,11 +41,13 @@ class OneRun:
         Steinke, Nasr and Jagielski 2023, arXiv 2305.08846.
     """
 
-    guess_fractions: tuple[float, ...] = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
+    guess_fractions: tuple[float, ...] | None = None
     calibration: str = "joint"
 
     def __post_init__(self) -> None:
         checks.choice(self.calibration, "calibration", CALIBRATIONS)
+        if self.guess_fractions is None:
+            return
         object.__setattr__(self, "guess_fractions", tuple(self.guess_fractions))
         if not self.guess_fractions or not all(0 < share <= 1 for share in self.guess_fractions):
             raise ConfigError(f"guess_fractions is {self.guess_fractions}; expected shares in (0, 1], at least one")
@@ -66,7 +73,7 @@ class OneRun:
             confidence=confidence,
             estimator="one_run",
             comparisons=len(guesses),
-            ceiling=max(epsilon, _ceiling(self, coins, pairs, confidence)),
+            ceiling=max(epsilon, self._ceiling(scores, pairs, confidence)),
             assumes=(Assumption.INDEPENDENT_COINS,),
             selected=f"{correct[at]} of {guesses[at]} guesses right" if at >= 0 else "",
         )
@@ -83,9 +90,8 @@ class OneRun:
     def bound_along(self, scores: Scores, pairs: Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
         """The parameter up to which the guesses refute every pair, and what perfect guesses would refute."""
         guesses, correct = self._counts(scores, pairs(0.0)[1], confidence)
-        coins = len(scores.values)
-        epsilon, _ = self._search(pairs, guesses, correct, coins, 1 - confidence)
-        return epsilon, max(epsilon, _ceiling(self, coins, pairs, confidence))
+        epsilon, _ = self._search(pairs, guesses, correct, len(scores.values), 1 - confidence)
+        return epsilon, max(epsilon, self._ceiling(scores, pairs, confidence))
 
     def _search(self, pairs: Pairs, guesses: Counts, correct: Counts, coins: int, significance: float) -> tuple[float, int]:
         """The parameter up to which every pair is refuted, and the index of the count that tells most there (or -1)."""
@@ -100,15 +106,23 @@ class OneRun:
         checks.both_sides(scores.included, "one_run")
         checks.open_probability(confidence, "confidence")
         checks.probability(delta, "delta")
-        ranking = ranks.by_rank(scores.values, scores.included)
-        guesses = one_run_guesses.guess_counts(len(scores.values), self.guess_fractions)
-        return guesses, one_run_guesses.correct_guesses(ranking, guesses)
+        return self._count(scores.values, scores.included)
+
+    def _count(self, values: Array, included: ranks.Memberships) -> tuple[Counts, Counts]:
+        guesses = guess_split.guess_numbers(len(values), self.guess_fractions or guess_split.shares_for(len(values)))
+        cut = guess_split.cut_between_sides(values)
+        return guesses, guess_split.correct_guesses(ranks.by_rank(values, included), guesses, cut)
+
+    def _ceiling(self, scores: Scores, pairs: Pairs, confidence: float) -> float:
+        return _ceiling(self, len(scores.members), len(scores.nonmembers), pairs, confidence)
 
 
 @functools.lru_cache(maxsize=256)
-def _ceiling(estimator: OneRun, coins: int, pairs: Pairs, confidence: float) -> float:
-    guesses = one_run_guesses.guess_counts(coins, estimator.guess_fractions)
-    return estimator._search(pairs, guesses, guesses, coins, 1 - confidence)[0]
+def _ceiling(estimator: OneRun, members: int, nonmembers: int, pairs: Pairs, confidence: float) -> float:
+    """What scores prove that are 1 for each member and 0 for each nonmember."""
+    included = np.arange(members + nonmembers) < members
+    guesses, correct = estimator._count(included.astype(np.float64), included)
+    return estimator._search(pairs, guesses, correct, len(included), 1 - confidence)[0]
 
 
 PLUGIN = OneRun

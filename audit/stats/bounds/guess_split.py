@@ -1,0 +1,100 @@
+"""How many guesses are "member" and how many "nonmember", chosen from the scores alone.
+
+The theorem on all counts together lets an output decide which coins are guessed, in which order and how
+(docs/statistics.md, "One run, all counts together"). Memberships take no part in the choice.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from audit.stats.bounds.ranks import Memberships
+from audit.stats.bounds.validation import Array, Counts
+
+DEVIATIONS = 6.5  # of the number of members among fair coins from its mean: fewer than one game in 10^10 lies beyond
+EQUAL = 1e-9  # relative; of variances
+QUARTER = 0.25  # of the scores at either end, at most, are taken for the next one, so that a few huge ones do not decide
+USUAL = 4.0  # deviations; so many scores at least remain as they are on either side
+LARGE, SHRUNK = 1e300, 2.0**-8  # larger scores are shrunk first, exactly: no difference overflows
+
+SHARES = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
+MORE_SHARES = (*SHARES[:-1], 0.86, 1.0)  # one more count costs below 1 % from so many coins on
+MANY = 400
+
+
+def shares_for(coins: int) -> tuple[float, ...]:
+    """Return the shares of the coins that are guessed by default: ten counts, nine below 400 coins.
+
+    The count of 86 % helps where scores separate the sides but have no gap between them.
+    """
+    return MORE_SHARES if coins >= MANY else SHARES
+
+
+def cut_between_sides(values: Array) -> int:
+    """Return how many of the highest scores look like members': where two groups of scores part best.
+
+    The cut leaves the least variance within the two groups (Otsu 1979), the outermost scores being taken for the quartiles (of
+    few scores, for values further out). It never parts equal scores and lies within `DEVIATIONS` standard deviations of the number of fair coins that fall on
+    either side; half of the scores where no such cut exists. Of equally good cuts the one nearest to half is taken. Two
+    distinct scores are parted between them. Changes of scale and origin change nothing.
+
+    >>> cut_between_sides(np.array([1.0, 1.0, 0.0, 0.0, 0.0]))
+    2
+    >>> cut_between_sides(np.zeros(6))
+    3
+    """
+    falling = -np.sort(-np.asarray(values, dtype=np.float64))
+    size = len(falling)
+    cuts = np.arange(1, size)
+    eligible = (falling[:-1] > falling[1:]) & (np.abs(2 * cuts - size) <= DEVIATIONS * math.sqrt(size))
+    if not eligible.any():
+        return size // 2
+    spread = _without_tails(falling)
+    sums = np.cumsum(spread)
+    between = (sums[-1] * cuts / size - sums[:-1]) ** 2 / (cuts * (size - cuts))
+    best = eligible & (between >= (1 - EQUAL) * between[eligible].max())
+    return int(cuts[np.argmin(np.where(best, np.abs(2 * cuts - size), size + 1))])
+
+
+def _without_tails(falling: Array) -> Array:
+    """Falling scores as shares of the way between their quartiles, or between the ends where the quartiles are equal.
+
+    Of fewer than 64 scores the smaller group may be less than a quarter by the luck of the coins: fewer are clipped.
+    """
+    finite = np.clip(falling, -np.finfo(np.float64).max, np.finfo(np.float64).max)
+    if np.abs(finite).max() > LARGE:
+        finite = finite * SHRUNK
+    size = len(finite)
+    reach = max(0, min(int(QUARTER * size), math.floor((size - USUAL * math.sqrt(size)) / 2)))
+    top, bottom = finite[reach], finite[-1 - reach]
+    if top == bottom:
+        top, bottom = finite[0], finite[-1]
+    return np.asarray((np.clip(finite, bottom, top) - bottom) / (top - bottom))
+
+
+def guess_numbers(coins: int, shares: tuple[float, ...]) -> Counts:
+    """Numbers of guesses near `shares` of the coins, ascending, without repeats; a single coin gives none but [0].
+
+    >>> guess_numbers(25, (0.01, 0.5, 1.0)).tolist()
+    [2, 12, 25]
+    """
+    counts = np.rint(np.asarray(shares) * coins).astype(np.int64)
+    return np.unique(np.clip(counts, 2, coins if coins > 1 else 0))
+
+
+def correct_guesses(ranking: Memberships, guesses: Counts, cut: int) -> Counts:
+    """Return how many of the `guesses[j]` surest guesses are right, for each j.
+
+    Guesses are taken from both ends of the ranking in turn until one side of the cut is used up, then from the other side:
+    those of a smaller number are among those of a larger, and all of them guess the `cut` highest scores to be members.
+
+    >>> correct_guesses(np.array([True, False, False, False]), np.array([2, 4]), 1).tolist()
+    [2, 4]
+    """
+    counts = np.asarray(guesses)
+    top = np.clip(counts // 2, counts - (len(ranking) - cut), cut)
+    from_top = np.concatenate([[0], np.cumsum(ranking, dtype=np.int64)])
+    from_bottom = np.concatenate([[0], np.cumsum(~ranking[::-1], dtype=np.int64)])
+    return np.asarray(from_top[top] + from_bottom[counts - top])
