@@ -58,6 +58,7 @@ def gaussian(count: int, mu: float, seed: int) -> Scores:
     draw = Seed(seed).child("gaussian").numpy()
     return scores(draw.normal(mu, 1, count), draw.normal(0, 1, count))
 
+
 BY_VALUE = ("one_run",)  # reads where two groups of scores part, so only maps that are linear leave it as it is
 
 

@@ -119,7 +119,7 @@ class OneRun:
 
 @functools.lru_cache(maxsize=256)
 def _ceiling(estimator: OneRun, members: int, nonmembers: int, pairs: Pairs, confidence: float) -> float:
-    """What scores prove that are 1 for each member and 0 for each nonmember."""
+    """Return what scores prove that are 1 for each member and 0 for each nonmember."""
     included = np.arange(members + nonmembers) < members
     guesses, correct = estimator._count(included.astype(np.float64), included)
     return estimator._search(pairs, guesses, correct, len(included), 1 - confidence)[0]

@@ -21,7 +21,7 @@ LARGE, SHRUNK = 1e300, 2.0**-8  # larger scores are shrunk first, exactly: no di
 
 SHARES = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
 MORE_SHARES = (*SHARES[:-1], 0.86, 1.0)  # one more count costs below 1 % from so many coins on
-MANY = 400
+COINS_FOR_MORE = 400
 
 
 def shares_for(coins: int) -> tuple[float, ...]:
@@ -29,16 +29,16 @@ def shares_for(coins: int) -> tuple[float, ...]:
 
     The count of 86 % helps where scores separate the sides but have no gap between them.
     """
-    return MORE_SHARES if coins >= MANY else SHARES
+    return MORE_SHARES if coins >= COINS_FOR_MORE else SHARES
 
 
 def cut_between_sides(values: Array) -> int:
     """Return how many of the highest scores look like members': where two groups of scores part best.
 
-    The cut leaves the least variance within the two groups (Otsu 1979), the outermost scores being taken for the quartiles (of
-    few scores, for values further out). It never parts equal scores and lies within `DEVIATIONS` standard deviations of the number of fair coins that fall on
-    either side; half of the scores where no such cut exists. Of equally good cuts the one nearest to half is taken. Two
-    distinct scores are parted between them. Changes of scale and origin change nothing.
+    The cut leaves the least variance within the two groups (Otsu 1979), the outermost scores being taken for the quartiles
+    (of few scores, for values further out). It never parts equal scores and lies within `DEVIATIONS` standard deviations of
+    the number of fair coins that fall on either side; half of the scores where no such cut exists. Of equally good cuts the
+    one nearest to half is taken. Two distinct scores are parted between them. Changes of scale and origin change nothing.
 
     >>> cut_between_sides(np.array([1.0, 1.0, 0.0, 0.0, 0.0]))
     2
