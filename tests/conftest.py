@@ -56,6 +56,15 @@ def models_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"audit.subjects.{kind}.ModelProcess", LocalModel)
 
 
+@pytest.fixture(autouse=True)
+def files_in_this_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of others are parsed by the same code in the test's process, save in tests marked `confined` and in commands."""
+    if request.node.get_closest_marker("confined") is None:
+        from tests.subjects.local import read_here
+
+        monkeypatch.setattr("audit.core.confined.process.read", read_here)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The README's commands take longest, so they start first: at the end one core would wait for them."""
     items.sort(key=lambda item: item.path.name != "test_readme.py")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -67,8 +68,15 @@ def _list_accountants(as_json: bool) -> int:
     return 0
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> int:
+def doctor(
+    confinement: Annotated[
+        bool, typer.Option("--confinement", help="Try every way out of the process that reads files of others.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> int:
     """Print versions and devices, and check that each part works. Exit code 4 if a required part does not."""
+    if confinement:
+        return _try_escapes(as_json)
     checks = _examine()
     if as_json:
         print_json(checks)
@@ -78,6 +86,20 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print one JSON 
             word = "BAD" if row["needed"] and not row["ok"] else words[row["ok"]]
             print_plain(f"{word} {row['what']}: {row['found']}")
     return 0 if all(row["ok"] or not row["needed"] for row in checks["rows"]) else 4
+
+
+def _try_escapes(as_json: bool) -> int:
+    """Say of each way out whether it is closed. Exit code 4 if one is open."""
+    from audit.core.confined.examination import examine
+
+    findings = examine()
+    if as_json:
+        print_json({"rows": [asdict(finding) for finding in findings]})
+    else:
+        for finding in findings:
+            print_plain(f"{'held    ' if finding.is_held else 'NOT HELD'} {finding.name}: {finding.detail}")
+        print_plain(f"{sum(finding.is_held for finding in findings)} of {len(findings)} held")
+    return 0 if all(finding.is_held for finding in findings) else OutputError.exit_code
 
 
 def _examine() -> dict[str, Any]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from audit.core import memory
+from audit.core.confined import process
+from audit.core.confined.arrays import unpack
 from audit.core.data import Array
 from audit.core.errors import DataError
-from audit.data.source import DAMAGE
+from audit.data import npz_arrays
+
+_JOB = "audit.data.npz_arrays:read_arrays"
+_SPARE = 2**24
 
 
 def read_npz(content: bytes, place: Path) -> dict[str, Array]:
-    """All arrays of an npz file, read without pickle.
+    """All arrays of an npz file, read without pickle, in a confined process.
 
     Raises:
         DataError: no npz file, a damaged one, or one that holds pickled objects.
@@ -26,26 +26,10 @@ def read_npz(content: bytes, place: Path) -> dict[str, Array]:
         raise DataError(
             f"{place} is not an npz file: it does not begin as a zip archive does. Expected a file written by numpy.savez"
         )
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            _refuse_large(archive, place)
-            return {name: archive[name] for name in archive.files}
-    except DAMAGE as error:
-        reason = (
-            "it holds pickled Python objects, which could run code; store plain numbers or text"
-            if "allow_pickle" in str(error)
-            else f"{error}"
-        )
-        raise DataError(f"{place} cannot be read as npz: {reason}. Expected a file written by numpy.savez") from error
-
-
-def _refuse_large(archive: Any, place: Path) -> None:
-    """Raise `DataError` where what the archive says that it holds is more than half of the memory."""
-    size = sum(entry.file_size for entry in archive.zip.infolist())
-    if 2 * size > memory.machine():
-        raise DataError(
-            f"{place} unpacks to {memory.text(size)}, more than half of the {memory.text(memory.machine())} of memory"
-        )
+    limit = npz_arrays.most_unpacked(len(content)) + len(content)
+    facts = {"place": str(place)}
+    reply, body = process.read(_JOB, content, place.name, memory_bytes=3 * limit + _SPARE, limit=limit + _SPARE, facts=facts)
+    return unpack(reply.get("arrays"), body, place.name)
 
 
 def only_keys(arrays: dict[str, Array], names: tuple[str, ...], optional: tuple[str, ...], place: Path) -> None:

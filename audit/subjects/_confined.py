@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
+from audit.core.confined.process import SECONDS
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.data.source import read_bytes
 from audit.engine.read.inference import BATCH_SIZE, batched_logits
-from audit.subjects._process import MEMORY_GIB, SECONDS, ModelProcess
+from audit.subjects._process import MEMORY_GIB, ModelProcess
 
 Model = Callable[[torch.Tensor], torch.Tensor]
 
@@ -28,7 +29,7 @@ class ConfinedFile(ABC):
     Attributes:
         path: the file.
         batch_size: records at once.
-        seconds, memory_gib: limits on loading and on each batch; see `audit.subjects._process`.
+        seconds, memory_gib: limits on loading and on each batch; see `audit.core.confined.process`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = ()

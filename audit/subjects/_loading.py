@@ -1,12 +1,14 @@
-"""Functions that load models inside `audit.subjects._worker`: those of torch, and how the worker finds any of them."""
+"""Functions that load models inside `audit.core.confined.worker`: those of torch, and how the worker finds any of them."""
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import io
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
@@ -14,14 +16,14 @@ import torch
 
 from audit.core.errors import DataError
 from audit.data.source import DAMAGE
-from audit.subjects import _torchscript_archive, _torchscript_source
+from audit.subjects import _pt2_archive, _torchscript_archive, _torchscript_source
 
 Load = Callable[[bytes, str, torch.device], Callable[[torch.Tensor], Any]]
 
 
 def torchscript(content: bytes, name: str, device: torch.device) -> Callable[[torch.Tensor], Any]:
-    """The module of a rewritten archive, in evaluation mode, after its code and its graphs were vetted."""
-    content = _torchscript_source.reprint(content, name)
+    """The module of an archive, rewritten, in evaluation mode, after its code and its graphs were vetted."""
+    content = _torchscript_source.reprint(_torchscript_archive.rewrite(content, name), name)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -33,14 +35,28 @@ def torchscript(content: bytes, name: str, device: torch.device) -> Callable[[to
     return lambda batch: module(batch.to(device))
 
 
-def torch_export(content: bytes, name: str, device: torch.device) -> Callable[[torch.Tensor], Any]:
-    """The program of a vetted archive."""
+@dataclass(frozen=True, slots=True, eq=False)
+class DescribedModel:
+    """A model, and what the audit has to know of it: plain facts, which leave the process as JSON."""
+
+    call: Callable[[torch.Tensor], Any]
+    facts: Mapping[str, Any]
+
+    def __call__(self, batch: torch.Tensor) -> Any:
+        """The outputs for a batch."""
+        return self.call(batch)
+
+
+def torch_export(content: bytes, name: str, device: torch.device) -> DescribedModel:
+    """The program of an archive, vetted, with the input that it takes."""
+    content, program = _pt2_archive.vet(content, name)
+    expected = _pt2_archive.only_input(program, name)
     logging.getLogger("torch.export").disabled = True  # it logs a traceback where it then raises
     try:
         module = torch.export.load(io.BytesIO(content)).module(check_guards=False).to(device)
     except DAMAGE as error:
         raise _unreadable(name, error, "or give a state dict with --factory") from error
-    return lambda batch: module(batch.to(device))
+    return DescribedModel(lambda batch: module(batch.to(device)), dataclasses.asdict(expected))
 
 
 def _unreadable(name: str, error: BaseException, way_out: str) -> DataError:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from audit.core.confined.process import form_error
 from audit.core.errors import DataError
 from audit.data.source import DAMAGE
 from audit.subjects import _operators
@@ -99,6 +100,18 @@ class Input:
 
     batch: int | None
     dtype: str
+
+
+def input_stated(facts: Mapping[str, Any], name: str) -> Input:
+    """The input that the confined process states.
+
+    Raises:
+        DataError: it states it in another form.
+    """
+    batch, dtype = facts.get("batch"), facts.get("dtype")
+    if not (batch is None or (type(batch) is int and 0 < batch < 2**63)) or dtype not in _DTYPES.values():
+        raise form_error(name)
+    return Input(batch=batch, dtype=str(dtype))
 
 
 def only_input(program: Mapping[str, Any], name: str) -> Input:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import io
-import pickle
-import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import nn
 
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
-from audit.data.source import DAMAGE, read_bytes
+from audit.data.source import read_bytes
 from audit.engine.read.inference import BATCH_SIZE, ModuleTarget
 from audit.models import build
-from audit.subjects._unpacking import refuse_bomb_in
+from audit.subjects._weights import examples, weights_in
 
 _WRAPPERS = ("_orig_mod.", "_module.", "module.", "model.")
 
@@ -64,62 +58,9 @@ class StateDict:
         return self._target.logits(inputs)
 
     def _weights(self) -> dict[str, torch.Tensor]:
-        name = Path(self.path).name
-        content = read_bytes(Path(self.path), "target")
-        weights = _safetensors(content, name) if name.endswith(".safetensors") else _plain_torch(content, name)
-        if self.key:
-            if not isinstance(weights, Mapping) or self.key not in weights:
-                raise DataError(f"{name} has no key '{self.key}'; it holds {_keys(weights)}")
-            weights = weights[self.key]
-        if (
-            not isinstance(weights, Mapping)
-            or not weights
-            or not all(isinstance(value, torch.Tensor) for value in weights.values())
-        ):
-            hint = "; name the one with the weights as 'key'" if isinstance(weights, Mapping) else ""
-            raise DataError(f"{name} is not a state dict: it holds {_keys(weights)}{hint}. Expected names of tensors")
-        return {str(key).removeprefix(self.strip_prefix): _plain(value, str(key), name) for key, value in weights.items()}
-
-
-def _plain(tensor: torch.Tensor, key: str, name: str) -> torch.Tensor:
-    """The tensor itself, or `DataError` where it is not one of dense real numbers in memory."""
-    kind = "complex" if tensor.is_complex() else "quantised" if tensor.is_quantized else "nested" if tensor.is_nested else ""
-    kind = kind or ("without values (meta)" if tensor.is_meta else "" if tensor.layout == torch.strided else "sparse")
-    if kind:
-        raise DataError(f"{name}: '{key}' is {kind}; expected dense real numbers. Save the weights of the plain module")
-    return tensor
-
-
-def _safetensors(content: bytes, name: str) -> dict[str, torch.Tensor]:
-    try:
-        return dict(safetensors.torch.load(content))
-    except (safetensors.SafetensorError, *DAMAGE) as error:
-        raise DataError(f"{name} is not a complete safetensors file: {error}; save it again") from error
-
-
-def _plain_torch(content: bytes, name: str) -> Any:
-    refuse_bomb_in(content, name)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # about the pickle protocol, before it is refused
-            return torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise DataError(
-            f"{name} is refused: it is a pickle that asks for more than tensors and plain containers "
-            f"({_global_name(error)}), and loading that could run code. Save module.state_dict() alone (or as safetensors) "
-            "and give --factory, or use torch.export"
-        ) from error
-    except DAMAGE as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise DataError(
-            f"{name} cannot be read as a state dict: {reason}. Expected torch.save(module.state_dict(), file)"
-        ) from error
-
-
-def _global_name(error: Exception) -> str:
-    """The global that the pickle asks for, out of torch's long message."""
-    match = re.search(r"GLOBAL ([\w.]*\w)", str(error))
-    return match.group(1) if match else str(error).strip().partition("\n")[0][:120]
+        content, name = read_bytes(Path(self.path), "target"), Path(self.path).name
+        weights = weights_in(content, name, self.key)
+        return {key.removeprefix(self.strip_prefix): value for key, value in weights.items()}
 
 
 def _fill(module: nn.Module, weights: dict[str, torch.Tensor], target: StateDict) -> None:
@@ -141,17 +82,8 @@ def _fill(module: nn.Module, weights: dict[str, torch.Tensor], target: StateDict
         key = unequal[0]
         wrong = f"'{key}' is {tuple(weights[key].shape)} in the file and {tuple(reference[key].shape)} in the module"
     else:
-        wrong = f"the module lacks {_examples(extra)} and the file lacks {_examples(missing)}"
+        wrong = f"the module lacks {examples(extra)} and the file lacks {examples(missing)}"
     raise DataError(f"{name} does not fit what {target.factory} makes: {wrong}.{hint}")
-
-
-def _examples(keys: list[str]) -> str:
-    examples = ", ".join(keys[:3]) or "nothing"
-    return f"{examples} and {len(keys) - 3} more" if len(keys) > 3 else examples
-
-
-def _keys(weights: Any) -> str:
-    return _examples([str(key) for key in weights]) if isinstance(weights, Mapping) else f"a {type(weights).__name__}"
 
 
 PLUGIN = StateDict

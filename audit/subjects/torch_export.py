@@ -8,11 +8,12 @@ from typing import ClassVar
 
 import torch
 
+from audit.core.confined.process import SECONDS
 from audit.core.data import Array
 from audit.data.source import read_bytes
 from audit.engine.read.inference import BATCH_SIZE, batched_logits
 from audit.subjects import _loading, _pt2_archive
-from audit.subjects._process import MEMORY_GIB, SECONDS, ModelProcess
+from audit.subjects._process import MEMORY_GIB, ModelProcess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -22,7 +23,7 @@ class TorchExport:
     Attributes:
         path: the file. Only a vetted copy of it is loaded: see `audit.subjects._pt2_archive`.
         batch_size: records at once, where the program takes any number.
-        seconds, memory_gib: limits on loading and on each batch; see `audit.subjects._process`.
+        seconds, memory_gib: limits on loading and on each batch; see `audit.core.confined.process`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".pt2",)
@@ -36,11 +37,11 @@ class TorchExport:
     _input: _pt2_archive.Input = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        name = Path(self.path).name
-        copy, program = _pt2_archive.vet(read_bytes(Path(self.path), "target"), name)
-        object.__setattr__(self, "_input", _pt2_archive.only_input(program, name))
+        content, name = read_bytes(Path(self.path), "target"), Path(self.path).name
         limits = {"seconds": self.seconds, "memory_gib": self.memory_gib}
-        object.__setattr__(self, "_model", ModelProcess(_loading.torch_export, copy, name, device=self.device, **limits))
+        model = ModelProcess(_loading.torch_export, content, name, device=self.device, **limits)
+        object.__setattr__(self, "_model", model)
+        object.__setattr__(self, "_input", _pt2_archive.input_stated(model.facts, name))
 
     def logits(self, inputs: Array) -> Array:
         """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""

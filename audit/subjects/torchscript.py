@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from audit.core.confined.process import SECONDS
 from audit.core.data import Array
 from audit.data.source import read_bytes
 from audit.engine.read.inference import BATCH_SIZE, batched_logits
-from audit.subjects import _loading, _torchscript_archive
-from audit.subjects._process import MEMORY_GIB, SECONDS, ModelProcess
+from audit.subjects import _loading
+from audit.subjects._process import MEMORY_GIB, ModelProcess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -24,7 +25,7 @@ class TorchScript:
     Attributes:
         path: the file.
         batch_size: records at once.
-        seconds, memory_gib: limits on loading and on each batch; see `audit.subjects._process`.
+        seconds, memory_gib: limits on loading and on each batch; see `audit.core.confined.process`.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".ts", ".torchscript", ".jit", ".pt", ".pth")
@@ -37,8 +38,7 @@ class TorchScript:
     _model: ModelProcess = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        name = Path(self.path).name
-        content = _torchscript_archive.rewrite(read_bytes(Path(self.path), "target"), name)
+        content, name = read_bytes(Path(self.path), "target"), Path(self.path).name
         limits = {"seconds": self.seconds, "memory_gib": self.memory_gib}
         object.__setattr__(self, "_model", ModelProcess(_loading.torchscript, content, name, device=self.device, **limits))
 

@@ -55,7 +55,7 @@ def _outside(path: Any) -> bool:
 def _ours(arguments: tuple[Any, ...]) -> bool:
     """The worker that a model runs in, and the question for the commit of the checkout."""
     command = list(arguments[1]) if len(arguments) > 1 and isinstance(arguments[1], list | tuple) else []
-    return command[:4] == [sys.executable, "-P", "-m", "audit.subjects._worker"] or command[:1] == ["git"]
+    return command[:4] == [sys.executable, "-P", "-m", "audit.core.confined.worker"] or command[:1] == ["git"]
 
 
 OTHERS = (".git", ".venv", ".hypothesis", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache")

@@ -1,4 +1,4 @@
-"""Messages between an audit and the process that runs a model: a JSON header and raw bytes, never a pickle."""
+"""Messages between an audit and a confined process: a JSON header and raw bytes, never a pickle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 _LENGTHS = struct.Struct(">IQ")
-_MOST_HEADER = 2**20
+_MOST_HEADER = 2**24
+_PIECE = 2**24
 
 
 def send(stream: BinaryIO, header: Mapping[str, Any], body: bytes | memoryview = b"") -> None:
@@ -21,7 +22,7 @@ def send(stream: BinaryIO, header: Mapping[str, Any], body: bytes | memoryview =
 
 
 def receive(stream: BinaryIO, limit: int | None = None) -> tuple[dict[str, Any], bytearray] | None:
-    """Read one message with a body of at most `limit` bytes; None where the other side is gone.
+    """Read one message with a body of at most `limit` bytes; None if the other side is gone.
 
     Raises:
         ValueError: what was read is no message.
@@ -32,14 +33,16 @@ def receive(stream: BinaryIO, limit: int | None = None) -> tuple[dict[str, Any],
     head, size = _LENGTHS.unpack(lengths)
     if head > _MOST_HEADER or (limit is not None and size > limit):
         raise ValueError(f"a message of {size} bytes")
-    header = json.loads(stream.read(head))
-    body = bytearray(size)
-    view, read = memoryview(body), 0
-    while read < size:
-        count = stream.readinto(view[read:])  # type: ignore[attr-defined]
-        if not count:
+    try:
+        header = json.loads(stream.read(head))
+    except RecursionError as error:
+        raise ValueError("a header that is nested too deeply") from error
+    body = bytearray()
+    while len(body) < size:  # in pieces: a size that is only stated takes no memory
+        piece = stream.read(min(_PIECE, size - len(body)))
+        if not piece:
             return None
-        read += count
+        body += piece
     if not isinstance(header, dict):
         raise ValueError("a header that is no object")
     return header, body

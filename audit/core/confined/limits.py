@@ -1,0 +1,77 @@
+"""Resource limits, capabilities and the tie to the parent: what a process gives up besides files and system calls."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import struct
+import sys
+
+_CAPABILITIES_VERSION, _READ_SEARCH = 0x20080522, 2
+_PARENT_DEATH = 1
+_MORE_TASKS = 4096  # than the user runs now: threads, and processes if nothing else refuses them
+_MOST_DESCRIPTORS = 256
+_MOST_STACK = 64 * 2**20
+
+
+def end_with_parent(parent: int) -> None:
+    """Let the kernel end this process when the thread that started it ends, whatever it is doing (Linux)."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before
+        os._exit(1)
+
+
+def limit_resources() -> None:
+    """Give up core files, growing files, locked memory, message queues, many descriptors and tasks, and capabilities."""
+    for name, size in (("CORE", 0), ("FSIZE", 0), ("MEMLOCK", 0), ("MSGQUEUE", 0), ("NOFILE", _MOST_DESCRIPTORS)):
+        kind = getattr(resource, f"RLIMIT_{name}", None)  # macOS lacks some
+        if kind is not None:
+            _lower(kind, size)
+    if sys.platform.startswith("linux"):
+        _lower(resource.RLIMIT_STACK, _MOST_STACK)
+        _lower(resource.RLIMIT_NPROC, _tasks() + _MORE_TASKS)
+        _drop_capabilities()
+
+
+def limit_memory(size: int) -> bool:
+    """Limit what may be allocated from now on to `size` bytes; return whether that is enforced: by Linux alone."""
+    if not sys.platform.startswith("linux"):
+        return False
+    with open("/proc/self/status", encoding="ascii") as status:
+        data_bytes = next(int(line.split()[1]) for line in status if line.startswith("VmData")) * 1024
+    _lower(resource.RLIMIT_DATA, data_bytes + size)
+    return True
+
+
+def _lower(kind: int, size: int) -> None:
+    """Set both limits to `size`, or to what they are where that is less."""
+    hard = resource.getrlimit(kind)[1]
+    value = size if hard == resource.RLIM_INFINITY else min(size, hard)
+    resource.setrlimit(kind, (value, value))
+
+
+def _tasks() -> int:
+    """Processes and threads of this user."""
+    count, user = 0, os.getuid()
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            try:
+                if entry.stat().st_uid == user:
+                    count += len(os.listdir(f"/proc/{entry.name}/task"))
+            except OSError:
+                continue  # it has ended
+    return count
+
+
+def _drop_capabilities() -> None:
+    """Keep of root's powers only that of reading what lies in other users' folders, where libraries may be installed."""
+    header = struct.pack("=Ii", _CAPABILITIES_VERSION, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    current = ctypes.create_string_buffer(24)
+    if libc.capget(header, current) != 0:
+        return
+    permission = struct.unpack("=6I", current.raw)[1] & (1 << _READ_SEARCH)
+    libc.capset(header, struct.pack("=6I", permission, permission, 0, 0, 0, 0))

@@ -1,0 +1,224 @@
+"""A file of others, read in a process of its own with limits on time and memory: see `audit.core.confined.worker`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, cast
+
+from audit.core import memory
+from audit.core.confined import frames, surroundings
+from audit.core.confined.confinement import missing_walls
+from audit.core.errors import AuditError, ConfigError, DataError
+
+SECONDS = 120.0
+_ERRORS: dict[str, type[AuditError]] = {"DataError": DataError, "ConfigError": ConfigError}
+_CALL = "call"
+_MESSAGES: set[str] = set()
+
+
+class ConfinedProcess:
+    """One process for one file, from its reading to the end of the audit.
+
+    Args:
+        job: `module:name` of the function that reads the file in the process; see `audit.core.confined.worker`.
+        content: of the file.
+        name: of the file, for messages.
+        seconds: for reading it.
+        memory_bytes: that reading may take besides what libraries take; enforced on the CPU under Linux.
+        limit: the largest reply in bytes.
+        facts: for the job, as JSON.
+
+    Raises:
+        DataError: the file cannot be read, or not within the limits.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        content: bytes,
+        name: str,
+        *,
+        seconds: float = SECONDS,
+        memory_bytes: int = 2**31,
+        limit: int = 2**31,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        for label, value in (("seconds", seconds), ("memory_bytes", memory_bytes)):
+            if not 0 < value < float("inf"):
+                raise ConfigError(f"{label} is {value}; expected a positive number")
+        self.name, self.memory = name, memory_bytes
+        self._child, self._stderr = _start()
+        self._requests = cast("BinaryIO", self._child.stdin)
+        self._replies = cast("BinaryIO", self._child.stdout)
+        self.close = weakref.finalize(self, _end, self._child, self._stderr)
+        header = {
+            "device": "cpu",
+            **(facts or {}),
+            "job": job,
+            "name": name,
+            "memory": int(memory_bytes),
+            "parent": os.getpid(),
+            "places": surroundings.places(),
+        }
+        self.facts, self.body = self.ask(header, content, "be loaded", seconds + len(content) / 2**25, limit)
+        self.limits = _texts(self.facts.get("enforced"))
+        _tell_missing(missing_walls(self.limits) if header["device"] == "cpu" else [])
+
+    def ask(
+        self, header: Mapping[str, Any], body: bytes | memoryview, action: str, seconds: float, limit: int
+    ) -> tuple[dict[str, Any], bytearray]:
+        """Send a request and return the reply.
+
+        Raises:
+            DataError, ConfigError: what the process says went wrong; or it ended, or not in time.
+            RuntimeError: the file's own code failed on the request.
+        """
+        with self._deadline(seconds) as late:
+            try:
+                frames.send(self._requests, header, body)
+                reply = frames.receive(self._replies, limit)
+            except (BrokenPipeError, ValueError):
+                _kill(self._child)  # it may wait for somebody to read the rest of what it says
+                reply = None
+        if reply is None:
+            raise DataError(self._end_message(action, seconds, late.is_set()))
+        if "error" not in reply[0]:
+            return reply
+        kind, reason = reply[0].get("kind"), str(reply[0]["error"])
+        if kind == _CALL:
+            raise RuntimeError(reason)
+        raise _ERRORS.get(kind if isinstance(kind, str) else "", DataError)(reason)
+
+    @contextmanager
+    def _deadline(self, seconds: float) -> Iterator[threading.Event]:
+        """A scope after whose time the process is killed, which ends every wait for it."""
+        late = threading.Event()
+
+        def kill() -> None:
+            late.set()
+            _kill(self._child)
+
+        timer = threading.Timer(seconds, kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield late
+        finally:
+            timer.cancel()
+
+    def _end_message(self, action: str, seconds: float, late: bool) -> str:
+        if late:
+            return (
+                f"{self.name} could not {action} within {seconds:g} seconds; its process was ended. Allow more time "
+                "(--batch-seconds) or give fewer records at once (--batch-size), if you trust the model"
+            )
+        code = self._child.wait()
+        lines = os.read(self._stderr, 2**16).decode(errors="replace").strip().splitlines()
+        reason = f"signal {-code}" if code < 0 else lines[-1][:300] if lines else f"exit code {code}"
+        size = memory.text(self.memory)
+        return (
+            f"{self.name} could not {action}: its process ended ({reason}); it may need more than {size} (--memory-gib), or "
+            "its file is damaged"
+        )
+
+
+def read(job: str, content: bytes, name: str, *, memory_bytes: int, limit: int, facts: Mapping[str, Any] | None = None) -> Any:
+    """Return the facts and the bytes that a job finds in the content of a file; its process ends at once.
+
+    Raises:
+        DataError: as `ConfinedProcess`.
+    """
+    process = ConfinedProcess(job, content, name, memory_bytes=memory_bytes, limit=limit, facts=facts)
+    try:
+        return process.facts, process.body
+    finally:
+        process.close()
+
+
+def form_error(name: str) -> DataError:
+    """Return the error for a reply that no job of ours gives: what reads the file was taken over by it."""
+    return DataError(f"{name}: the process that reads it gave an answer in another form than asked for; do not use this file")
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    return tuple(str(value) for value in values) if isinstance(values, list) else ()
+
+
+def _start() -> tuple[subprocess.Popen[bytes], int]:
+    """Start the process from a thread that lives as long as it does: the kernel ends it with the thread that started it.
+
+    Returns:
+        The process, and a pipe with the first 64 kB of what it writes to stderr.
+    """
+    errors, writing_end = os.pipe()  # a file could not grow under the limits of the process
+    os.set_blocking(writing_end, False)
+    os.set_blocking(errors, False)
+    results: list[subprocess.Popen[bytes] | OSError] = []
+    ready = threading.Event()
+
+    def hold() -> None:
+        try:
+            child = subprocess.Popen(
+                [sys.executable, "-P", "-m", "audit.core.confined.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=writing_end,
+                env=surroundings.environment(),
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as error:
+            results.append(error)
+            ready.set()
+            return
+        results.append(child)
+        ready.set()
+        child.wait()
+
+    threading.Thread(target=hold, daemon=True, name="holds a confined process").start()
+    ready.wait()
+    os.close(writing_end)
+    if isinstance(results[0], OSError):
+        os.close(errors)
+        raise results[0]
+    return results[0], errors
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """End the process and all that it may have results: they are one group."""
+    with suppress(ProcessLookupError, PermissionError):
+        if child.returncode is None:
+            os.killpg(child.pid, signal.SIGKILL)
+    child.kill()
+
+
+def _end(child: subprocess.Popen[bytes], stderr: int) -> None:
+    _kill(child)
+    os.close(stderr)
+    for stream in (child.stdin, child.stdout):
+        if stream is not None:
+            try:
+                stream.close()
+            except BrokenPipeError:
+                continue  # it died with a request half written
+    child.wait()
+
+
+def _tell_missing(walls: list[str]) -> None:
+    """Say once what this machine does not enforce."""
+    for wall in walls:
+        if wall not in _MESSAGES:
+            _MESSAGES.add(wall)
+            logging.getLogger("audit").warning(
+                "this machine does not confine the process that reads files of others as Linux can: '%s' is missing "
+                "(audit doctor --confinement)",
+                wall,
+            )

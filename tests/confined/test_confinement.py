@@ -1,0 +1,162 @@
+"""The confined process holds what the documentation says, and what it says is taken as the word of an attacker."""
+
+from __future__ import annotations
+
+import json
+import platform
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.core.confined import escapes, examination, process, seccomp, surroundings, system_calls
+from audit.core.errors import AuditError, DataError
+from tests.confined import jobs
+
+LINUX = pytest.mark.skipif(not seccomp.is_known(), reason="system calls are filtered on Linux, x86_64 and aarch64")
+pytestmark = [LINUX, pytest.mark.confined]
+
+
+def test_every_way_out_is_held() -> None:
+    open_ways = [finding for finding in examination.examine() if not finding.is_held]
+    assert open_ways == []
+
+
+def test_the_same_attempts_reach_out_of_a_process_that_is_not_confined(tmp_path: Path) -> None:
+    """So that an attempt which can reach nothing anywhere is noticed."""
+    names = [
+        "sockets of every family",
+        "TCP",
+        "datagrams",
+        "UNIX sockets by path",
+        "abstract UNIX sockets",
+        "pairs of sockets",
+        "reading a file that was not named",
+        "listing a folder",
+        "writing a file",
+        "making a file",
+        "chmod",
+        "utime",
+        "links",
+        "starting a program",
+        "the environment",
+        "what /proc says of the parent",
+        "signals to the parent",
+        "processors of the parent",
+        "outliving the parent",
+        "a session of its own (setsid)",
+        "memory files",
+    ]
+    assert set(names) <= set(escapes.ATTEMPTS)
+    program = """
+        import json, sys
+        from audit.core.confined import escapes
+        names, bait = json.loads(sys.argv[1])
+        print(json.dumps({name: escapes.attempt({"attempt": name, "bait": bait}, b"")[0][0] for name in names}))
+    """
+    with examination._lay_bait() as (bait, watch):
+        command = [sys.executable, "-c", textwrap.dedent(program), json.dumps([names, bait])]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=False)
+        assert watch.what_happened()
+    answers = json.loads(done.stdout)
+    assert [name for name in names if "reached" not in answers[name]] == []
+
+
+def test_no_variable_but_the_listed_ones_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "secret")
+    names = surroundings.environment().keys()
+    assert "MY_API_KEY" not in names
+    assert names <= {
+        *surroundings.PASSED_ON, "PATH", "HOME", "USER", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "MALLOC_ARENA_MAX"
+    }  # fmt: skip
+
+
+def test_every_number_of_a_system_call_is_that_of_this_machine() -> None:
+    """The table is compared with the kernel's header, if the machine has it."""
+    header = Path("/usr/include/asm-generic/unistd.h" if platform.machine() == "aarch64" else "/usr/include/asm/unistd_64.h")
+    for place in (header, Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h")):
+        if place.is_file() and platform.machine() == "x86_64":
+            words = [line.split() for line in place.read_text().splitlines() if line.startswith("#define __NR_")]
+            known = {parts[1].removeprefix("__NR_"): int(parts[2]) for parts in words if len(parts) > 2 and parts[2].isdigit()}
+            table = system_calls.NUMBERS["x86_64"]
+            assert {name: number for name, number in table.items() if known.get(name, number) != number} == {}
+            return
+    pytest.skip("no header of the kernel here")
+
+
+def test_a_program_of_the_filter_jumps_within_what_the_kernel_takes() -> None:
+    for machine in system_calls.ARCHITECTURES:
+        for program in (seccomp.reading_program(machine, 2**22 - 1), seccomp.sealing_program(machine)):
+            assert len(program) < 4096
+            assert all(max(taken, fallen) < 256 for _, taken, fallen, _ in program)
+            for place, (code, taken, fallen, _) in enumerate(program):
+                if code in (seccomp._EQUAL, seccomp._AT_LEAST):
+                    assert place + 1 + max(taken, fallen) < len(program)
+
+
+@pytest.mark.parametrize("reply", jobs.FORGED)
+def test_a_forged_reply_is_an_error_of_the_audit(reply: str) -> None:
+    with pytest.raises(AuditError) as caught:
+        facts, body = process.read(f"tests.confined.jobs:{jobs.FORGE}", b"x", "model", memory_bytes=2**28, limit=2**20,
+                                   facts={"reply": reply})  # fmt: skip
+        from audit.core.confined.arrays import unpack
+
+        unpack(facts.get("arrays"), body, "model")
+    assert type(caught.value).__name__ in ("DataError", "ConfigError")
+
+
+def test_a_process_ends_with_an_audit_that_is_killed(tmp_path: Path) -> None:
+    """It computes for ever, reads no more requests, and has tried to ignore every signal."""
+    program = """
+        import os, sys, threading
+        from audit.core.confined import process
+        from tests.confined import jobs
+        def read():
+            process.read("tests.confined.jobs:spin", b"x", "model", memory_bytes=2**28, limit=0)
+        threading.Thread(target=read, daemon=True).start()
+        import time, subprocess
+        while True:
+            children = subprocess.run(["pgrep", "-P", str(os.getpid()), "-f", "confined.worker"], stdout=-1, text=True)
+            if children.stdout.strip():
+                print(children.stdout.split()[0], flush=True)
+                break
+        time.sleep(60)
+    """
+    parent = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    time.sleep(0.5)
+    assert _is_running(child)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    end = time.monotonic() + 10
+    while _is_running(child) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not _is_running(child)
+
+
+def _is_running(number: int) -> bool:
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_memory_beyond_the_limit_is_refused_and_time_ends() -> None:
+    with pytest.raises(DataError, match="may need more than"):
+        process.read("tests.confined.jobs:fill", b"x", "model", memory_bytes=2**27, limit=0)
+    with pytest.raises(DataError, match=r"within 0\.5 seconds"):
+        process.ConfinedProcess("tests.confined.jobs:spin", b"x", "model", seconds=0.5)
+
+
+def test_missing_walls_are_MESSAGES_once(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    monkeypatch.setattr(process, "_MESSAGES", set())
+    caplog.set_level("WARNING", logger="audit")
+    process._tell_missing(["listed system calls only"])
+    process._tell_missing(["listed system calls only"])
+    assert [record.getMessage().count("listed system calls only") for record in caplog.records] == [1]
