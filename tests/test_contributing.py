@@ -7,16 +7,26 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
+import attacks.canaries
 import attacks.scorers
 from audit import config, plugins
 from audit.core.errors import ConfigError
+from audit.core.seeds import Seed
+from audit.step_checks.findings import PropertyStatus
+from audit.step_checks.run import check_step
+from audit.zoo._reference import DpSgdStep, small_parameters
 from tests.conformance import test_attacks as conformance
+from tests.conformance.test_canaries import small_dataset
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+CODE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 CONFORMANCE = {
     name: function
     for name, function in inspect.getmembers(conformance, inspect.isfunction)
@@ -56,9 +66,41 @@ def test_a_config_takes_the_scorer_as_the_page_says(margin: str) -> None:
         plugins.build("attacks.scorers", {"kind": margin, "cap": 0})
 
 
-def test_the_scorer_is_clean() -> None:
-    """Lint and format of the code block, by the project's own rules."""
-    code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
+def test_the_canary_of_the_page_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shifted.py").write_text(CODE[1], encoding="utf-8")
+    monkeypatch.setattr(attacks.canaries, "__path__", [*attacks.canaries.__path__, str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "attacks.canaries.shifted", raising=False)
+    dataset = small_dataset()
+    canaries = plugins.build("attacks.canaries", {"kind": "shifted", "by": 2}).make(dataset, 5, 10, Seed(0))
+    assert canaries.records is not None and canaries.identifiers is not None
+    rows = [int(np.flatnonzero(dataset.pool_index == identifier)[0]) for identifier in canaries.identifiers]
+    assert np.array_equal(canaries.records.inputs, dataset.pool.inputs[rows] + 2)
+
+
+def test_the_probe_of_the_page_finds_noise_outside_the_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "page_probe.py").write_text(CODE[2], encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    class Unseeded(DpSgdStep):
+        def total(self, params: Any, inputs: Any, labels: Any, clip_norm: float) -> Any:
+            total = super().total(params, inputs, labels, clip_norm)
+            return {name: value + torch.rand(value.shape, generator=fresh) for name, value in total.items()}
+
+    fresh = torch.Generator()
+    sample = (np.random.default_rng(0).normal(size=(16, 6)).astype(np.float32), np.arange(16) % 3)
+    status = []
+    for step in (DpSgdStep(), Unseeded()):
+        report = check_step(
+            step, small_parameters(), sample, noise_multiplier=1.0, clip_norm=1.0, divisor=16.0, probes=["page_probe:Repeated"]
+        )
+        status.append(report.findings[-1].status)
+    assert report.findings[-1].check == "release.repeated" and status == [PropertyStatus.PASSED, PropertyStatus.FAILED]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_the_code_of_the_page_is_clean(number: int) -> None:
+    """Lint and format of a code block, by the project's own rules."""
+    code = CODE[number]
     for command in (["check", "-"], ["format", "--check", "-"]):
         ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", "attacks/scorers/margin.py"]
         done = subprocess.run(ruff, cwd=ROOT, input=code, capture_output=True, text=True, check=False)

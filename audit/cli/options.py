@@ -177,6 +177,10 @@ Generator = Annotated[
     typer.Option(help="Third argument of the function: torch, numpy or seed. Default: by the type of the parameters."),
 ]
 StepSeed = Annotated[int, typer.Option(help="Seed of the calls.")]
+Probes = Annotated[
+    list[str] | None,
+    typer.Option("--probe", help="A probe of your own, package.module:Class, besides the usual ones; may repeat."),
+]
 StepOutput = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for findings.json and witnesses.")]
 
 # audit flower

@@ -22,13 +22,14 @@ def step(
     learning_rate: options.LearningRate = 1.0,
     generator: options.Generator = None,
     seed: options.StepSeed = 0,
+    probes: options.Probes = None,
     output: options.StepOutput = None,
     as_json: AsJson = False,
 ) -> int:
     """Check one DP-SGD step: clipping, sums, noise. Exit code 1 if the claim is refuted. Executes the function's module."""
     from audit.step_checks.run import check_step
 
-    own_code.add_working_folder([function, params, sample])
+    own_code.add_working_folder([function, params, sample, *(probes or ())])
     with own_code.prints_aside():
         report = check_step(
             own_code.find(function, "function"),
@@ -41,6 +42,7 @@ def step(
             learning_rate=learning_rate,
             generator=generator,
             seed=seed,
+            probes=probes or (),
         )
     return step_report.conclude(report, "step", output, as_json)
 

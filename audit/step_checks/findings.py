@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -206,11 +206,11 @@ class StepReport:
         return "\n".join(lines)
 
 
-def all_findings(package: str, bench: Any) -> tuple[tuple[Finding, ...], dict[str, float]]:
-    """Return what every probe of a package finds on a bench, and the seconds that each took."""
+def all_findings(package: str, bench: Any, further: Sequence[str] = ()) -> tuple[tuple[Finding, ...], dict[str, float]]:
+    """Return the findings of every probe of a package, then of `further` ones by name, and the seconds that each took."""
     findings: list[Finding] = []
     seconds: dict[str, float] = {}
-    for kind in plugins.names(package):
+    for kind in (*plugins.names(package), *further):
         start = time.perf_counter()
         findings += plugins.build(package, {"kind": kind}).run(bench)
         seconds[kind] = time.perf_counter() - start

@@ -29,6 +29,7 @@ def check_step(
     generator: str | None = None,
     deviations: Mapping[str, float] | None = None,
     seed: int = 0,
+    probes: Sequence[str] = (),
 ) -> StepReport:
     """Return the findings of all probes on one DP-SGD step; takes seconds and trains nothing.
 
@@ -44,6 +45,7 @@ def check_step(
         deviations: of the noise of each tensor at the claimed setting, where groups of parameters have noise of their own; they
             are taken to grow with sigma and C. The claim is then about the Mahalanobis norm of what a record moves.
         seed: of the calls.
+        probes: further probes, `package.module:Class` each, with a method `run(step_under_test)` that returns findings.
 
     Raises:
         ConfigError: the function returns something else than a mapping with the keys of `params`.
@@ -58,7 +60,7 @@ def check_step(
     if deviations is not None:
         step = RescaledStep.of(step, list(params), deviations, claim)
     name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', type(function).__name__)}"
-    return run_probes(step, sample, claim, name=name, seed=seed)
+    return run_probes(step, sample, claim, name=name, seed=seed, probes=probes)
 
 
 def check_optimizer(
@@ -72,6 +74,7 @@ def check_optimizer(
     divisor: float,
     mean: bool = True,
     seed: int = 0,
+    probes: Sequence[str] = (),
 ) -> StepReport:
     """Return the findings of all probes on one step of a private optimiser, such as Opacus' `make_private` returns.
 
@@ -82,6 +85,7 @@ def check_optimizer(
         noise_multiplier, clip_norm, divisor: what the accounting claims; the divisor is the expected batch size.
         mean: whether the optimiser divides the noisy sum by the divisor (`loss_reduction="mean"`).
         seed: of the calls.
+        probes: further probes, `package.module:Class` each, with a method `run(step_under_test)` that returns findings.
 
     Raises:
         ConfigError: no optimiser, or a step that leaves trainable parameters without a gradient.
@@ -91,7 +95,9 @@ def check_optimizer(
 
     step = OptimizerStep(model=model, optimizer=optimizer, criterion=criterion, mean=mean)
     claim = Setting(noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
-    return run_probes(step, sample, claim, name=f"{type(optimizer).__name__} on {type(model).__name__}", seed=seed)
+    return run_probes(
+        step, sample, claim, name=f"{type(optimizer).__name__} on {type(model).__name__}", seed=seed, probes=probes
+    )
 
 
 def check_trainer(
@@ -103,6 +109,7 @@ def check_trainer(
     divisor: float,
     mean: bool = True,
     seed: int = 0,
+    probes: Sequence[str] = (),
 ) -> StepReport:
     """Return the findings of all probes on one step of a Hugging Face `Trainer`, by its own `training_step`.
 
@@ -114,6 +121,7 @@ def check_trainer(
         noise_multiplier, clip_norm, divisor: what the accounting claims; the divisor is the expected batch size.
         mean: whether the gradients that reach the optimiser are divided by the divisor.
         seed: of the calls.
+        probes: further probes, `package.module:Class` each, with a method `run(step_under_test)` that returns findings.
 
     Raises:
         ConfigError: no trainer, one that accumulates gradients or runs in several processes.
@@ -124,12 +132,16 @@ def check_trainer(
     names, arrays = arrays_of(sample)
     step = TrainerStep(trainer=trainer, names=names, mean=mean)
     claim = Setting(noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
-    return run_probes(step, arrays, claim, name=f"{type(trainer).__name__} on {type(step.model).__name__}", seed=seed)
+    return run_probes(
+        step, arrays, claim, name=f"{type(trainer).__name__} on {type(step.model).__name__}", seed=seed, probes=probes
+    )
 
 
-def run_probes(step: Step, sample: Sequence[Any], setting: Setting, *, name: str, seed: int = 0) -> StepReport:
-    """Return the findings of every plug-in in `audit.step_checks.probes` on a step."""
+def run_probes(
+    step: Step, sample: Sequence[Any], setting: Setting, *, name: str, seed: int = 0, probes: Sequence[str] = ()
+) -> StepReport:
+    """Return the findings of every plug-in in `audit.step_checks.probes`, and of `probes`, on a step."""
     arrays = [np.asarray(array.detach().cpu().numpy() if hasattr(array, "detach") else array) for array in sample]
     bench = StepUnderTest(step=step, sample=check_batch(arrays, LEAST_RECORDS), claimed=setting, seed=seed)
-    findings, seconds = all_findings(PROBES, bench)
+    findings, seconds = all_findings(PROBES, bench, probes)
     return StepReport(name=name, setting=setting, findings=findings, seconds=seconds)

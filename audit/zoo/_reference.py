@@ -55,11 +55,13 @@ def weighted_sum(gradients: Tensors, factors: Tensor) -> Tensors:
 class DpSgdStep:
     """DP-SGD (Abadi et al. 2016): per-record gradients, joint clipping, one noise, a public divisor, learning rate 1.
 
-    A subclass overrides one method; its class attributes say what is wrong.
+    A subclass overrides one method; its class attributes say what is wrong, where it
+    occurs, and which check refutes it.
     """
 
     wrong: ClassVar[str] = ""
     visibility: ClassVar[str] = ""
+    refuted_by: ClassVar[str] = ""
 
     def __call__(
         self,

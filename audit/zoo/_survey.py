@@ -21,7 +21,7 @@ from audit.execution import code
 from audit.step_checks.findings import PropertyStatus
 from audit.step_checks.run import check_step
 from audit.zoo import _loops, _releases
-from audit.zoo._reference import small_parameters
+from audit.zoo._reference import DpSgdStep, small_parameters
 from audit.zoo._trainings import Proof, ZooClaim, prove
 
 STEPS, LOOPS, RELEASES = "audit.zoo.steps", "audit.zoo.loops", "audit.zoo.releases"
@@ -77,7 +77,7 @@ def survey(
     """Return one row per entry, all of them where no names are given; with audits that train where `trainings` says so.
 
     Args:
-        names: of entries.
+        names: of entries; `package.module:Class` for one of your own, a subclass of `DpSgdStep`, `Loop` or `ZooRelease`.
         progress: called with each name.
         trainings: whether audits that train are run on steps.
         folder: in which each finished entry is kept, and from which those are taken that the same code left there.
@@ -90,13 +90,14 @@ def survey(
     entries = []
     for name in names or kinds:
         progress(name)
-        if name not in kinds:
+        kind = _foreign_kind(name) if ":" in name else kinds.get(name)
+        if kind is None:
             raise ConfigError(f"the zoo has no '{name}'.{plugins.hint(name, tuple(kinds))} It has: {', '.join(kinds)}")
-        path = None if folder is None else folder / f"{name}-{'trained-' if trainings else ''}{identity}.json"
+        # an entry of somebody else may change while this project's code does not: it is never kept
+        path = None if folder is None or ":" in name else folder / f"{name}-{'trained-' if trainings else ''}{identity}.json"
         if path is not None and (row := _read(path, name)) is not None:
             entries.append(row)
             continue
-        kind = kinds[name]
         entries.append(_KINDS[kind](name, plugins.find(kind, name)(), trainings))
         if path is not None:
             _write(path, entries[-1])
@@ -106,6 +107,21 @@ def survey(
 def folders() -> dict[str, str]:
     """Return the package of each entry, by name: steps, then loops, then releases."""
     return {name: kind for kind in _KINDS for name in plugins.names(kind)}
+
+
+def _foreign_kind(name: str) -> str:
+    """Return the package whose entries a third party's class is like.
+
+    Raises:
+        ConfigError: it cannot be loaded, or is not a subclass of the entries' classes.
+    """
+    entry = plugins.find(STEPS, name)
+    bases = {STEPS: DpSgdStep, LOOPS: _loops.Loop, RELEASES: _releases.ZooRelease}
+    for package, base in bases.items():
+        if issubclass(entry, base):
+            return package
+    expected = ", ".join(f"{base.__module__}:{base.__name__}" for base in bases.values())
+    raise ConfigError(f"'{name}' is not a subclass of an entry's class; expected one of {expected}")
 
 
 def _write(path: Path, entry: Entry) -> None:

@@ -11,6 +11,9 @@ import pytest
 from audit.cli.app import answer
 from audit.config import parse
 from audit.core.errors import ConfigError
+from audit.step_checks.run import check_step
+from audit.zoo._reference import DpSgdStep, small_parameters
+from audit.zoo._survey import survey
 
 PLUGINS = """
 from dataclasses import dataclass
@@ -25,6 +28,8 @@ from audit.core.claims import Claim
 from audit.core.events import Composed, dp_sgd
 from audit.core.protocols import Needs
 from audit.core.results import Check, Status
+from audit.step_checks.findings import pass_finding
+from audit.zoo._reference import DpSgdStep
 from audit.data.source import NO_SCALING, Part, Source, array_sha256
 
 
@@ -154,6 +159,21 @@ class Stored:  # a subject: a linear model whose weights stand in a text file
         return np.concatenate(parts)
 
 
+class AlwaysFive(DpSgdStep):  # an entry of the zoo
+    wrong = "A record moves the sum by five clip norms."
+    visibility = "a test"
+    refuted_by = "clip.add"
+
+    def total(self, params, inputs, labels, clip_norm):
+        return {name: 5 * value for name, value in super().total(params, inputs, labels, clip_norm).items()}
+
+
+@dataclass(frozen=True)
+class EmptyBatch:  # a probe of a step
+    def run(self, step):
+        return [pass_finding("empty.norm", "The release of an empty batch has the norm 0", 0.0)]
+
+
 class Names:  # a report format
     def render(self, report):
         return {"names.txt": "\\n".join(result.name for result in report.mechanisms).encode()}
@@ -224,6 +244,22 @@ def test_a_model_is_read_by_a_subject_of_somebody_else(package: Path, capsys: py
     assert answer([*command, "their_audit.parts:Stored"]) == 0
     report = json.loads((package / "run" / "report.json").read_text())
     assert "(their_audit.parts:Stored, sha256 " in report["model"] and report["data"]["classes"] == 3
+
+
+def test_a_step_is_checked_by_a_probe_of_somebody_else(package: Path) -> None:
+    sample = (np.random.default_rng(0).normal(size=(16, 6)).astype(np.float32), np.arange(16) % 3)
+    options = {"noise_multiplier": 1.0, "clip_norm": 1.0, "divisor": 16.0}
+    report = check_step(DpSgdStep(), small_parameters(), sample, probes=["their_audit.parts:EmptyBatch"], **options)
+    assert report.findings[-1].check == "empty.norm" and "their_audit.parts:EmptyBatch" in report.seconds
+    with pytest.raises(ConfigError, match="cannot load"):
+        check_step(DpSgdStep(), small_parameters(), sample, probes=["their_audit.parts:Emptied"], **options)
+
+
+def test_an_entry_of_somebody_else_is_in_the_zoo(package: Path) -> None:
+    (entry,) = survey(["their_audit.parts:AlwaysFive"], folder=package / "kept")
+    assert "clip.add" in entry.checks and entry.wrong and not (package / "kept").exists()
+    with pytest.raises(ConfigError, match="not a subclass"):
+        survey(["their_audit.parts:EmptyBatch"])
 
 
 @pytest.mark.parametrize(

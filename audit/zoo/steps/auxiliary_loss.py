@@ -13,6 +13,7 @@ class AuxiliaryLoss(DpSgdStep):
 
     wrong = "The gradient of a penalty on activations is added to the sum after clipping."
     visibility = "multi-task losses, router losses of mixtures of experts"
+    refuted_by = "clip.add"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

@@ -12,6 +12,7 @@ class BatchStatistics(DpSgdStep):
 
     wrong = "Every record enters every other record's gradient through mean and variance of the batch."
     visibility = "BatchNorm left in a model under DP-SGD"
+    refuted_by = "sum.additive"
 
     def record_gradients(self, params: Tensors, inputs: Tensor, labels: Tensor) -> Tensors:
         """Return gradients at inputs standardised over the batch."""

@@ -16,6 +16,7 @@ class ClassWeights(DpSgdStep):
         "gradient before the clip."
     )
     visibility = "Opacus 1.6.0 in modes hooks and functorch"
+    refuted_by = "sum.additive"
 
     def record_gradients(self, params: Tensors, inputs: Tensor, labels: Tensor) -> Tensors:
         """Return each record's gradient of the batch loss, times the batch size."""

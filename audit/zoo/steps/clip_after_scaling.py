@@ -12,6 +12,7 @@ class ClipAfterScaling(DpSgdStep):
 
     wrong = "Clips gradients that were divided by the realised batch size, then multiplies by it: the bound becomes B times C."
     visibility = "per-record gradients of a mean-reduced loss"
+    refuted_by = "clip.add"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

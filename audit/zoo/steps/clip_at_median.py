@@ -13,6 +13,7 @@ class ClipAtMedian(DpSgdStep):
 
     wrong = "Clips at the median norm of the batch: a record that moves the median moves every other record's share."
     visibility = "adaptive clipping whose quantile is taken of the batch itself, without noise"
+    refuted_by = "sum.additive"
 
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
         """Return what each record's gradient is multiplied by, `(n,)`."""

@@ -12,6 +12,7 @@ class ClipBatchMean(DpSgdStep):
 
     wrong = "Clips after averaging over the batch: one record moves the sum by up to 2 C times the batch size."
     visibility = "home-made training_step of a fine-tuning guide"
+    refuted_by = "clip.add"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

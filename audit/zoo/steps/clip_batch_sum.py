@@ -12,6 +12,7 @@ class ClipBatchSum(DpSgdStep):
 
     wrong = "Clips the summed batch gradient to C: one record replaced can turn it around."
     visibility = "the commonest DP-SGD of blog posts and of language-model generators"
+    refuted_by = "clip.add"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

@@ -12,6 +12,7 @@ class ClipBiasNotCounted(DpSgdStep):
 
     wrong = "Computes the norm over the weights alone; gradients of biases enter unclipped."
     visibility = 'filters such as "no decay for biases" reused for clipping'
+    refuted_by = "clip.add"
 
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
         """Return what each record's gradient is multiplied by."""

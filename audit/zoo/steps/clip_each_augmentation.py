@@ -12,6 +12,7 @@ class ClipEachAugmentation(DpSgdStep):
 
     wrong = "Each augmented copy counts as a separate record: one record contributes up to 2 C."
     visibility = "augmentation multiplicity without averaging before the clip"
+    refuted_by = "clip.add"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

@@ -16,6 +16,7 @@ class ClipFirstPiece(DpSgdStep):
 
     wrong = "Computes clip factors for the first 12 records of a batch; what comes after them enters unclipped."
     visibility = "loops over chunks whose clip stands outside of the loop; buffers of a fixed size"
+    refuted_by = "clip.add"
 
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
         """Return what each record's gradient is multiplied by, `(n,)`."""

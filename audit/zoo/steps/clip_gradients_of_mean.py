@@ -15,6 +15,7 @@ class ClipGradientsOfMean(DpSgdStep):
         "before the clip: one record more moves every other one's share."
     )
     visibility = "loss.mean() in front of per-record gradients that are not multiplied by the batch size again"
+    refuted_by = "sum.additive"
 
     def record_gradients(self, params: Tensors, inputs: Tensor, labels: Tensor) -> Tensors:
         """Return each record's gradient of the mean loss, name to `(n, ...)`."""

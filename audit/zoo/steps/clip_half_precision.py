@@ -16,6 +16,7 @@ class ClipHalfPrecision(DpSgdStep):
         "gradient pass."
     )
     visibility = "mixed-precision training with norms in the low precision"
+    refuted_by = "clip.non_finite"
 
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
         """Return what each record's gradient is multiplied by."""

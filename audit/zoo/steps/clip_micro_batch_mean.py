@@ -19,6 +19,7 @@ class ClipMicroBatchMean(DpSgdStep):
         "micro-batch, with sensitivity up to 2 C per record times its size."
     )
     visibility = "TensorFlow Privacy num_microbatches below the batch size, counted as records"
+    refuted_by = "clip.add"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

@@ -13,6 +13,7 @@ class ClipNonFinite(DpSgdStep):
 
     wrong = "A record whose gradient is infinite or NaN enters the sum as it is."
     visibility = "Opacus, FedAvg aggregators, many home-made loops"
+    refuted_by = "clip.non_finite"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

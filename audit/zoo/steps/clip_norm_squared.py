@@ -18,6 +18,7 @@ class ClipNormSquared(DpSgdStep):
         "is below 1."
     )
     visibility = "a missing square root"
+    refuted_by = "clip.add"
 
     def factors(self, gradients: Tensors, clip_norm: float) -> Tensor:
         """Return what each record's gradient is multiplied by."""

@@ -16,6 +16,7 @@ class ClipPerTensor(DpSgdStep):
         "Clips each parameter tensor to C separately and counts C: the joint norm is C times the root of the number of tensors."
     )
     visibility = "torch.nn.utils.clip_grad_norm_ called per parameter"
+    refuted_by = "clip.add"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

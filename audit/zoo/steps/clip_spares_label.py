@@ -15,6 +15,7 @@ class ClipSparesLabel(DpSgdStep):
 
     wrong = "Leaves out one class from the clip; its records enter as they are."
     visibility = "masks of padding or of a background class that are applied to clip factors"
+    refuted_by = "clip.add"
 
     def total(self, params: Tensors, inputs: Tensor, labels: Tensor, clip_norm: float) -> Tensors:
         """Return the sum that is released."""

@@ -15,6 +15,7 @@ class NoiseBeforeClip(DpSgdStep):
 
     wrong = "Noise is added first and the result clipped: the clip bounds nothing that one record does."
     visibility = "clip_grad_norm_ after the noise in a training loop"
+    refuted_by = "noise.variance"
 
     def __call__(
         self,

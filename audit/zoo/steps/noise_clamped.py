@@ -12,6 +12,7 @@ class NoiseClamped(DpSgdStep):
 
     wrong = "Bounded noise: an output outside of its range, or at its end, proves a record with certainty."
     visibility = "noise.clamp_(-3 * std, 3 * std) against outliers"
+    refuted_by = "noise.law"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

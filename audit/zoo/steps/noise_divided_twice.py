@@ -12,6 +12,7 @@ class NoiseDividedTwice(DpSgdStep):
 
     wrong = "Noise is added to the mean with the deviation of noise that is divided again."
     visibility = "noise scaled by 1/B before it is added to a sum"
+    refuted_by = "noise.variance"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -18,6 +18,7 @@ class NoiseEachPiece(DpSgdStep):
         "utility lost, the batch size released."
     )
     visibility = "gradient accumulation around a private optimiser"
+    refuted_by = "noise.variance"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

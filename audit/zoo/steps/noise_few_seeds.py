@@ -15,6 +15,7 @@ class NoiseFewSeeds(DpSgdStep):
 
     wrong = "Noise comes from few seeds: who tries them all knows it, and two releases soon share theirs."
     visibility = "manual_seed(int(time.time()) % 1000), seeds of 16 bits, tables of noise made in advance"
+    refuted_by = "noise.repeats"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -12,6 +12,7 @@ class NoiseFromBatch(DpSgdStep):
 
     wrong = "Equal batches get equal noise: who repeats a query reads the sum."
     visibility = "reproducible seeding by step content"
+    refuted_by = "noise.repeats"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

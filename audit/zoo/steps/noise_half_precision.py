@@ -12,6 +12,7 @@ class NoiseHalfPrecision(DpSgdStep):
 
     wrong = "The grid of a half-precision format survives in the release: its gaps depend on the sum."
     visibility = "autocast around the optimiser"
+    refuted_by = "noise.resolution"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

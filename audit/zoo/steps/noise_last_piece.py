@@ -14,6 +14,7 @@ class NoiseLastPiece(DpSgdStep):
 
     wrong = "Noise is added when the last accumulation piece is full; a batch of another size is released without noise."
     visibility = '"if (step + 1) % accumulation == 0" around noise and update'
+    refuted_by = "noise.missing"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

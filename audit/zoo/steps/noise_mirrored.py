@@ -12,6 +12,7 @@ class NoiseMirrored(DpSgdStep):
 
     wrong = "Draws noise for half of each tensor and its negative for the other half: the sum of both halves has none."
     visibility = "antithetic sampling, a variance reduction of simulations, in place of independent noise"
+    refuted_by = "noise.repeats"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -12,6 +12,7 @@ class NoiseMissingLayer(DpSgdStep):
 
     wrong = "One parameter group is left out of the noise."
     visibility = "heads added after the privacy engine was attached"
+    refuted_by = "noise.missing"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -12,6 +12,7 @@ class NoiseMissingRow(DpSgdStep):
 
     wrong = "Masks the noise of one coordinate, whose gradient is released; the tensor's variance hardly shows it."
     visibility = "noise masked like a padding row of an embedding that is trained all the same"
+    refuted_by = "noise.missing"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

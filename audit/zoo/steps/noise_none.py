@@ -12,6 +12,7 @@ class NoiseNone(DpSgdStep):
 
     wrong = "The noise multiplier is never used."
     visibility = "a flag that is not passed on"
+    refuted_by = "noise.missing"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -12,6 +12,7 @@ class NoiseSameSeed(DpSgdStep):
 
     wrong = "The generator is made anew from one seed in every step: the noise of two steps cancels."
     visibility = "manual_seed in the training step"
+    refuted_by = "noise.repeats"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

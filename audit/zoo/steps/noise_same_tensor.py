@@ -12,6 +12,7 @@ class NoiseSameTensor(DpSgdStep):
 
     wrong = "The generator is reset before each tensor: known noise in one reveals the other."
     visibility = "a seed per layer that is the same for all"
+    refuted_by = "noise.repeats"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

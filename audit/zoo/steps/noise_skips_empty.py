@@ -12,6 +12,7 @@ class NoiseSkipsEmpty(DpSgdStep):
 
     wrong = "No noise for an empty batch: that it was empty is released."
     visibility = '"if len(batch) == 0: continue"'
+    refuted_by = "noise.missing"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -14,6 +14,7 @@ class NoiseSquareRoot(DpSgdStep):
 
     wrong = "The standard deviation is the root of what was accounted: variance and deviation confused."
     visibility = "np.random.normal and torch.normal called with a variance"
+    refuted_by = "noise.variance"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -12,6 +12,7 @@ class NoiseTruncated(DpSgdStep):
 
     wrong = "Bounded noise: an output outside of its range proves a record with certainty."
     visibility = "torch.nn.init.trunc_normal_ used as a noise source"
+    refuted_by = "noise.law"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -12,6 +12,7 @@ class NoiseUniform(DpSgdStep):
 
     wrong = "Bounded noise: an output outside of its range proves a record with certainty."
     visibility = "torch.rand in place of torch.randn"
+    refuted_by = "noise.law"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

@@ -12,6 +12,7 @@ class NoiseWhereMoved(DpSgdStep):
 
     wrong = "Coordinates whose sum is zero get no noise: which features or words a batch holds is released."
     visibility = "sparse gradients of embeddings whose noise is added to the rows of the batch alone"
+    refuted_by = "noise.missing"
 
     def noisy(self, total: Tensor, noise: Tensor) -> Tensor:
         """Return the clipped sum, with noise where it is not zero."""

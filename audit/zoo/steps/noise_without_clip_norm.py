@@ -12,6 +12,7 @@ class NoiseWithoutClipNorm(DpSgdStep):
 
     wrong = "Noise has standard deviation sigma instead of sigma times C: too little wherever C is above 1."
     visibility = "a missing factor; clip norm changed later"
+    refuted_by = "noise.variance"
 
     def noise(
         self, params: Tensors, count: int, noise_multiplier: float, clip_norm: float, generator: torch.Generator

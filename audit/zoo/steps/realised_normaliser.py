@@ -10,6 +10,7 @@ class RealisedNormaliser(DpSgdStep):
 
     wrong = "The divisor depends on the data: a record changes what all others are divided by."
     visibility = "Opacus issues 571 and 819; averaging in most loops"
+    refuted_by = "sum.additive"
 
     def normaliser(self, count: int, divisor: float) -> float:
         """Return the realised batch size."""
