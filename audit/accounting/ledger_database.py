@@ -22,7 +22,7 @@ from audit.accounting.ledger_entries import Body, Row
 from audit.accounting.ledger_file import FileStore
 from audit.accounting.ledger_limits import Limit
 from audit.accounting.ledger_server import ServerStore
-from audit.core.errors import ConfigError, DataError
+from audit.core.errors import ConfigError, DataError, OutputError
 from audit.core.event_forms import plain
 
 Place = Path | str
@@ -125,6 +125,7 @@ def record(place: Place, release: Release, *, unless_present: bool = False) -> L
 
     Raises:
         BudgetExceeded: it would cost more than what is left; nothing is recorded.
+        OutputError: the release cannot be written, or is not there when the ledger is read again.
     """
 
     def with_release(ledger: Ledger) -> tuple[Ledger, str, dict[str, Any]] | None:
@@ -185,4 +186,20 @@ def _extend(place: Place, change: Callable[[Ledger], tuple[Ledger, str, dict[str
             return book.ledger
         after, kind, body = addition
         if _store(place).append(book.seal, (kind, body)):
+            _confirm(place, book, (kind, body))
             return after
+
+
+def _confirm(place: Place, before: Book, entry: Body) -> None:
+    """Read the ledger again on a connection of its own, as the next command will.
+
+    Raises:
+        OutputError: the entry is not where it was written.
+    """
+    ((position, _, _, digest),) = ledger_entries.chained(len(before.hashes), before.seal, [entry])
+    hashes = read(place).hashes
+    if len(hashes) < position or hashes[position - 1] != digest:
+        raise OutputError(
+            f"{title(place)}: the entry was written and is not there when the ledger is read again; it is not recorded. The "
+            "file or its disk is damaged, or another program changes it"
+        )

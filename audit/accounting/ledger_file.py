@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
+import time
 import urllib.parse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +21,7 @@ from audit.core.errors import ConfigError, DataError, OutputError
 from audit.core.files import sync_folder
 
 _APPLICATION, _VERSION = 0x65417564, 1  # "eAud", in the file's header
+_ATTEMPTS = 20
 _PATIENCE = 10.0  # seconds that a command waits for another one that writes the same ledger
 _MAGIC = b"SQLite format 3\x00"
 _SCHEMA = (
@@ -70,11 +73,17 @@ class FileStore:
 
         Raises:
             DataError: it is missing, or something else.
+            OutputError: the disk, or who writes the ledger, keeps it from being read.
         """
         _recognise(self.path)
         try:
-            with _connect(self.path, "rw" if _is_writable(self.path) else "ro") as database:
+            if _is_writable(self.path):
+                with _connect(self.path, "rw") as database:
+                    return _rows(database, self.path)
+            with _copy(self.path) as copy, _connect(copy, "rw") as database:
                 return _rows(database, self.path)
+        except sqlite3.OperationalError as error:  # the disk, its space, a lock: nothing is said about what the file holds
+            raise OutputError(f"cannot read the ledger {self.path}: {error}") from error
         except sqlite3.Error as error:
             raise DataError(f"cannot read the ledger {self.path}: {error}") from error
 
@@ -86,6 +95,7 @@ class FileStore:
         """
         try:
             with _connect(self.path, "rw") as database, _writing(database):
+                _refuse_other_schema(database, self.path)
                 position, digest = database.execute("SELECT position, hash FROM head").fetchone()
                 if digest != seal:
                     return False
@@ -100,17 +110,56 @@ class FileStore:
 
 
 def _recognise(path: Path) -> None:
-    if path.exists() and not path.is_file():
-        raise DataError(f"cannot read the ledger {path}: it is not a regular file")
     try:
+        if path.exists() and not path.is_file():
+            raise DataError(f"cannot read the ledger {path}: it is not a regular file")
         with path.open("rb") as file:
             first = file.read(len(_MAGIC))
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError) as error:
         raise DataError(f"cannot read the ledger {path}: {error}; `audit ledger create` makes one") from error
+    except OSError as error:  # the disk or the network that it lies on
+        raise OutputError(f"cannot read the ledger {path}: {error}") from error
     if first.lstrip().startswith(b"{"):
         raise DataError(f"{path} is a ledger of an earlier version, in JSON; `audit ledger import {path} NEW` reads it")
     if first != _MAGIC:
         raise DataError(f"{path} is not a ledger; expected an SQLite database that `audit ledger create` made")
+
+
+@contextmanager
+def _copy(path: Path) -> Iterator[Path]:
+    """A copy of a ledger that may not be written, of one moment, with what writers have not yet moved out of its log.
+
+    Raises:
+        OutputError: it is written all the time, or there is no room for a copy.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    try:
+        with tempfile.TemporaryDirectory(prefix="ledger") as folder:
+            copy = Path(folder) / "ledger"
+            for _ in range(_ATTEMPTS):
+                before = _state(path), _state(log)
+                copy.write_bytes(path.read_bytes())
+                copy.with_name("ledger-wal").write_bytes(log.read_bytes() if before[1] else b"")
+                if (_state(path), _state(log)) == before:
+                    break
+                time.sleep(_PATIENCE / _ATTEMPTS)
+            else:
+                raise OutputError(f"another command writes the ledger {path}; try again when it is done")
+            yield copy
+    except OSError as error:
+        raise OutputError(
+            f"cannot read the ledger {path}: {error}. It may not be written here, so that it is read from a copy with its log "
+            f"({log.name}); ask its owner for the permission to read both"
+        ) from error
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """Size and time of the last change; None if there is no such file, or nothing in it."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return (status.st_size, status.st_mtime_ns) if status.st_size else None
 
 
 def _is_writable(path: Path) -> bool:
@@ -119,15 +168,14 @@ def _is_writable(path: Path) -> bool:
 
 @contextmanager
 def _connect(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
-    """A connection whose commits are on the disk when they return; where nothing may be written, one that only reads."""
-    options = f"mode={mode}" + ("&immutable=1" if mode == "ro" else "")
+    """A connection whose commits are on the disk when they return."""
     database = sqlite3.connect(
-        f"file:{urllib.parse.quote(str(path))}?{options}", uri=True, timeout=_PATIENCE, isolation_level=None
+        f"file:{urllib.parse.quote(str(path))}?mode={mode}", uri=True, timeout=_PATIENCE, isolation_level=None
     )
     try:
-        if mode != "ro":
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = FULL")
+        database.execute("PRAGMA trusted_schema = OFF")
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
         yield database
     finally:
         database.close()
@@ -151,11 +199,25 @@ def _append(database: sqlite3.Connection, rows: Sequence[Row]) -> None:
     database.execute("UPDATE head SET position = ?, hash = ?", (rows[-1][0], rows[-1][3]))
 
 
-def _rows(database: sqlite3.Connection, path: Path) -> tuple[list[Row], int, str]:
+def _refuse_other_schema(database: sqlite3.Connection, path: Path) -> None:
+    """Raise `DataError` if the database holds anything but the tables and triggers of a ledger, which could change what is
+    written: a further trigger can drop an entry while the statement that adds it succeeds."""
     (application,), (version,) = (database.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version"))
     if application != _APPLICATION or version != _VERSION:
         raise DataError(f"{path} is an SQLite database but no ledger of version {_VERSION}")
-    database.execute("BEGIN")  # entries and head of one moment
+    present = {text for (text,) in database.execute("SELECT sql FROM sqlite_master")}
+    expected = {statement for statement in _SCHEMA if statement.startswith("CREATE")}
+    if present != expected:
+        foreign = next(iter(str(text) for text in present - expected), "")
+        raise DataError(
+            f"{path}: its tables or triggers are not those of a ledger{f' ({foreign[:60]})' * bool(foreign)}; it was changed by "
+            "another program, and what it shows may be incomplete. Restore it from a backup"
+        )
+
+
+def _rows(database: sqlite3.Connection, path: Path) -> tuple[list[Row], int, str]:
+    database.execute("BEGIN")  # schema, entries and head of one moment
+    _refuse_other_schema(database, path)
     rows = database.execute("SELECT position, kind, body, hash FROM entries ORDER BY position").fetchall()
     position, digest = database.execute("SELECT position, hash FROM head").fetchone()
     database.execute("COMMIT")

@@ -81,7 +81,7 @@ class ServerStore:
             reason = without_passwords(str(getattr(error, "orig", None) or error).strip())
             if "lock timeout" in reason:
                 raise OutputError(f"another command writes the ledger {self}; try again when it is done") from error
-            raise (DataError if purpose == "read" else OutputError)(f"cannot {purpose} the ledger {self}: {reason}") from error
+            raise OutputError(f"cannot {purpose} the ledger {self}: {reason}") from error
 
     def create(self, entries: Sequence[Body]) -> None:
         """Write a new ledger, whole or not at all.
@@ -106,7 +106,8 @@ class ServerStore:
         """Return all entries in order, and the last position and the hash that the head states, of one moment.
 
         Raises:
-            DataError: there is no such ledger, or the server cannot be reached.
+            DataError: there is no such ledger.
+            OutputError: the server cannot be reached.
         """
         with self._transaction("read") as connection:
             (exists,) = _run(connection, "SELECT to_regclass('audit_ledger_heads') IS NOT NULL").one()

@@ -90,7 +90,11 @@ def record(
 
     planned_event = _event((noise, rate, steps), (records, scale), (event, mechanism), times)
     release = ledger.Release(name=name, event=planned_event, when=_moment(date), note=note, groups=tuple(group or ()))
-    return _say(ledger_database.record(file, release), as_json)
+    ledger_database.record(file, release)
+    book = ledger_database.read(file)
+    if not as_json:
+        print_plain(f"recorded as entry {len(book.hashes)}, and read again; the seal is {book.seal}")
+    return _say(book.ledger, as_json, seal=book.seal)
 
 
 @app.command()
@@ -244,7 +248,7 @@ def _moment(text: str) -> str:
     return text
 
 
-def _say(ledger: Ledger, as_json: bool) -> int:
+def _say(ledger: Ledger, as_json: bool, *, seal: str = "") -> int:
     from audit.accounting.ledger import summary
 
     book, limits = summary(ledger), [(row, ledger.spent_of(row)) for row in ledger.limits]
@@ -265,7 +269,7 @@ def _say(ledger: Ledger, as_json: bool) -> int:
                 "spent": total, "remaining": rest, "releases": rows, "limits": [
                     {"name": row.name, "group": row.group, "budget": row.budget_epsilon, "delta": row.delta,
                      "adjacency": str(row.adjacency), "accountant": row.accountant, "spent": cost} for row, cost in limits
-                ]})  # fmt: skip
+                ], **({"seal": seal} if seal else {})})  # fmt: skip
     else:
         for release in book.releases:
             remark = f" ({release.note})" if release.note else ""

@@ -36,7 +36,8 @@ def file(tmp_path: Path) -> Path:
 def tampered(path: Path, *statements: str) -> None:
     """Somebody edits the database by hand, triggers and all."""
     with closing(sqlite3.connect(path)) as database:
-        for statement in ("DROP TRIGGER no_change", "DROP TRIGGER no_removal", *statements):
+        triggers = [statement for statement in ledger_file._SCHEMA if "TRIGGER" in statement]
+        for statement in ("DROP TRIGGER no_change", "DROP TRIGGER no_removal", *statements, *triggers):
             database.execute(statement)
         database.commit()
 
@@ -166,6 +167,60 @@ def test_the_database_itself_refuses_to_forget(file: Path, statement: str) -> No
     ledger_database.record(file, answer("a"))
     with closing(sqlite3.connect(file)) as database, pytest.raises(sqlite3.IntegrityError, match="never"):
         database.execute(statement)
+
+
+SWALLOWERS = {
+    "a trigger on entries": "CREATE TRIGGER x BEFORE INSERT ON entries BEGIN SELECT RAISE(IGNORE); END",
+    "a trigger on the head": "CREATE TRIGGER x BEFORE UPDATE ON head BEGIN SELECT RAISE(IGNORE); END",
+    "a trigger that removes": "CREATE TRIGGER x AFTER INSERT ON entries BEGIN UPDATE head SET position = 1; END",
+    "an index": "CREATE UNIQUE INDEX x ON entries (kind)",
+    "a view": "CREATE VIEW x AS SELECT * FROM entries",
+    "a table": "CREATE TABLE x (y)",
+    "no trigger": "DROP TRIGGER no_change",
+    "a trigger in another form": "PRAGMA writable_schema = 1; UPDATE sqlite_master SET sql = replace(sql, 'ABORT', 'IGNORE')",
+}
+
+
+@pytest.mark.parametrize("name", SWALLOWERS)
+def test_a_database_with_anything_but_a_ledger_in_it_is_refused(file: Path, name: str) -> None:
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript(SWALLOWERS[name])
+    with pytest.raises(DataError, match=r"not those of a ledger|no ledger of version|cannot read the ledger"):
+        ledger_database.record(file, answer(1.0))
+    with pytest.raises(DataError, match=r"not those of a ledger|no ledger of version|cannot read the ledger"):
+        ledger_database.load(file)
+
+
+def test_a_record_that_is_not_there_when_it_is_read_again_is_an_error(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger_file.FileStore, "append", lambda self, seal, entry: True)
+    with pytest.raises(OutputError, match="not recorded"):
+        ledger_database.record(file, answer(1.0))
+
+
+def test_a_reader_without_the_right_to_write_sees_what_a_killed_writer_committed(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = sqlite3.connect(file)  # keeps the log from being moved into the file, as a kill after COMMIT does
+    holder.execute("SELECT * FROM entries").fetchall()
+    ledger_database.record(file, answer(1.0))
+    assert file.with_name(f"{file.name}-wal").stat().st_size > 0
+    expected = ledger_database.read(file)
+    monkeypatch.setattr(ledger_file, "_is_writable", lambda path: False)
+    names = sorted(path.name for path in file.parent.iterdir())
+    assert ledger_database.read(file) == expected
+    assert len(expected.ledger.releases) == 1
+    assert sorted(path.name for path in file.parent.iterdir()) == names
+    holder.close()
+
+
+def test_a_disk_that_fails_is_an_outage_and_not_a_wrong_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> Any:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(ledger_file, "_rows", fail)
+    with pytest.raises(OutputError, match="disk I/O error") as caught:
+        ledger_database.load(file)
+    assert caught.value.exit_code == 4
 
 
 def test_a_seal_noted_earlier_shows_a_history_written_anew(file: Path, tmp_path: Path) -> None:

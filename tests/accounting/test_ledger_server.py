@@ -157,7 +157,7 @@ def test_what_cannot_be_reached_is_named_without_its_password(server: str, tmp_p
     with pytest.raises(DataError, match="no ledger"):
         ledger_database.load(f"{server}#nobody")
     nowhere = f"postgresql://auditor:secret@/postgres?host={tmp_path}#people"
-    for action, error in ((lambda: ledger_database.load(nowhere), DataError),
+    for action, error in ((lambda: ledger_database.load(nowhere), OutputError),
                           (lambda: ledger_database.create(nowhere, empty()), OutputError)):  # fmt: skip
         with pytest.raises(error) as failure:
             action()

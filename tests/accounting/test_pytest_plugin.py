@@ -92,3 +92,15 @@ def test_a_misspelled_group_or_case_is_an_error(tmp_path: Path) -> None:
         pytest_plugin.checks_of("renyi", cases=["edge-D", "egde-D"])
     with pytest.raises(ConfigError, match="no case has the id"):
         pytest_plugin.checks_of("renyi", skip=["no-such-case"])
+
+
+def test_a_project_that_does_not_use_the_plugin_imports_nothing_of_the_suite() -> None:
+    program = "import audit.accounting.regression.pytest_plugin, sys; print(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    heavy = ("numpy", "torch", "scipy", "pandas", "dp_accounting", "yaml", "pydantic")
+    assert not [name for name in heavy if f"'{name}'" in done.stdout]
+    program = "import pytest, time, sys; start = time.process_time(); import audit.accounting.regression.pytest_plugin; "
+    done = subprocess.run(
+        [sys.executable, "-c", program + "print(time.process_time() - start)"], capture_output=True, text=True, check=True
+    )
+    assert float(done.stdout) < 0.05

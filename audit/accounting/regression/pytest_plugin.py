@@ -15,13 +15,12 @@ brackets (1) were answered by something else than 0 or infinity.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from audit.accounting import resolve
-from audit.accounting.regression import conclusion, suite
-from audit.core.errors import ConfigError
+if TYPE_CHECKING:
+    from audit.accounting.regression import suite
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -36,6 +35,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Gives a marked test with an argument `accountant_case` one instance per case."""
     if "accountant_case" not in metafunc.fixturenames:
         return
+    from audit.core.errors import ConfigError  # here and below: pytest loads this plugin in every project of the environment
+
     marker = metafunc.definition.get_closest_marker("accountant")
     if marker is None or not marker.args:
         raise pytest.UsageError(
@@ -59,6 +60,10 @@ def checks_of(
     seconds: float = 60.0,
 ) -> list[tuple[str, Callable[[], suite.Result]]]:
     """Name and check of every case that is chosen; a check passes, skips or fails the test that calls it."""
+    from audit.accounting import resolve
+    from audit.accounting.regression import conclusion, suite
+    from audit.core.errors import ConfigError
+
     accountant = resolve.subject(spec)
     all_cases = suite.load()
     unknown = set(cases or ()) - {case.id for case in all_cases}
@@ -90,11 +95,13 @@ def checks_of(
 
 def settle(result: suite.Result, loosest: float | None) -> suite.Result:
     """The result itself, or the outcome of pytest that belongs to its finding."""
+    from audit.accounting.regression.suite import CaseFinding
+
     case = result.case
     failure = f"{result.finding} {case.id}: {result.message}\n  expected because: {case.reason}\n  catches: {case.catches}"
-    if result.finding is suite.CaseFinding.UNSUPPORTED:
+    if result.finding is CaseFinding.UNSUPPORTED:
         pytest.skip(result.message)
-    if result.finding in (suite.CaseFinding.WRONG, suite.CaseFinding.CRASH):
+    if result.finding in (CaseFinding.WRONG, CaseFinding.CRASH):
         pytest.fail(failure, pytrace=False)
     if loosest is not None and result.factor > loosest and case.kind == "bracket":
         pytest.fail(f"{failure}\n  {result.factor:.3g} times the upper end, more than the {loosest:g} allowed", pytrace=False)
