@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from audit.cli.edition import external_edition as edition_of
 from audit.cli.printing import AsJson, print_json, print_plain
 from audit.cli.report_files import load
 from audit.core import files
@@ -18,6 +19,7 @@ from audit.core.files import file_sha256
 from audit.core.results import USUAL_FORMATS
 from audit.core.rounding import plural
 from audit.core.visible import without_passwords
+from audit.execution.run_folder import SUMS
 
 if TYPE_CHECKING:
     from audit.core.results import AuditReport
@@ -31,7 +33,11 @@ Formats = Annotated[
     typer.Option("--format", help="Format, a name that `audit ls formats` lists; may repeat. Default: those of a run."),
 ]
 Edition = Annotated[
-    str, typer.Option("--edition", help="Edition: internal, or external (without records, seeds, hashes and file names).")
+    str,
+    typer.Option(
+        "--edition",
+        help="Edition: internal, or external (answer, claims, bounds, and one area and one rate per game; from a run folder).",
+    ),
 ]
 Title = Annotated[str | None, typer.Option("--title", help="Title of the external edition.")]
 Languages = Annotated[
@@ -82,14 +88,21 @@ def report(
         formats=tuple(formats or ()),
         extra=("annex",) if annex else (),
     )
+    request.check()
     audit_report = _with_costs(_with_ledger(load(source), ledger, output), costs, output)
+    is_external = request.edition == EXTERNAL
+    if is_external:
+        earlier = [folder / f"report-{EXTERNAL}.json", *(part / f"report-{EXTERNAL}.json" for part in (source, source.parent))]
+        audit_report = edition_of(audit_report, source, title, earlier)
     files_by_name = _render(audit_report, request)
     sums = run_folder.read_sums(folder) if (folder / run_folder.SUMS).is_file() else None
     for name, content in files_by_name.items():
         _write(folder, name, content)
-    if sums is not None or key is not None:
+    if is_external:
+        _refresh_sums(folder, {}, files_by_name, run_folder.EXTERNAL_SUMS)
+    elif sums is not None or key is not None:
         _refresh_sums(folder, sums or {}, files_by_name)
-    _sign(folder, key)
+    _sign(folder, key, run_folder.EXTERNAL_SUMS if is_external else run_folder.SUMS)
     tracked = None if mlflow is None else _track(audit_report, files_by_name, mlflow)
     if as_json:
         print_json({"folder": str(folder), "files": sorted(files_by_name), "mlflow_run": tracked})
@@ -100,14 +113,15 @@ def report(
     return 0
 
 
-def _sign(folder: Path, key: Path | None) -> None:
-    """Sign the folder's checksums, or say that a signature is of the folder as it was."""
-    from audit.execution import run_folder, signature
+def _sign(folder: Path, key: Path | None, sums: str) -> None:
+    """Sign the checksums of the folder, or of an edition alone; or say that a signature is of the folder as it was."""
+    from audit.execution import signature
 
+    old = folder / f"{sums}.sig"
     if key is not None:
-        signature.sign(folder, key)
-    elif (folder / run_folder.SIGNATURE).is_file():
-        print_plain(f"'{folder / run_folder.SIGNATURE}' is of the folder as it was; sign again with --sign", file=sys.stderr)
+        signature.sign(folder, key, sums)
+    elif old.is_file():
+        print_plain(f"'{old}' is of the files as they were; sign again with --sign", file=sys.stderr)
 
 
 def _track(audit_report: AuditReport, files_by_name: Mapping[str, bytes], uri: str) -> str:
@@ -148,6 +162,13 @@ class _Request:
     formats: tuple[str, ...]
     extra: tuple[str, ...]
 
+    def check(self) -> None:
+        """Raise `ConfigError` if the edition does not exist, or is given what only another one takes."""
+        if self.edition not in (INTERNAL, EXTERNAL):
+            raise ConfigError(f"there is no edition '{self.edition}'; choose {INTERNAL} or {EXTERNAL}")
+        if self.edition == INTERNAL and self.title is not None:
+            raise ConfigError("--title is for --edition external; the internal edition keeps the title of the run")
+
     def formats_in(self, language: str) -> tuple[str, ...]:
         """The formats to render; by itself another language than English is for readers alone."""
         usual = USUAL_FORMATS if self.edition == INTERNAL else ("pdf", "json")
@@ -157,27 +178,19 @@ class _Request:
 def _render(audit_report: AuditReport, request: _Request) -> dict[str, bytes]:
     """The files of an edition; those of the external one carry it in their names and lie beside the internal ones."""
     import reports
-    from reports.editions.external import external
 
-    if request.edition not in (INTERNAL, EXTERNAL):
-        raise ConfigError(f"there is no edition '{request.edition}'; choose {INTERNAL} or {EXTERNAL}")
-    if request.edition == INTERNAL and request.title is not None:
-        raise ConfigError("--title is for --edition external; the internal edition keeps the title of the run")
-    edition = audit_report if request.edition == INTERNAL else external(audit_report, request.title)
     files: dict[str, bytes] = {}
     for language in request.languages:
-        files |= reports.render(edition, request.formats_in(language), language)
+        files |= reports.render(audit_report, request.formats_in(language), language)
     if request.edition == INTERNAL:
         return files
     return {f"{Path(name).with_suffix('')}-{EXTERNAL}{Path(name).suffix}": content for name, content in files.items()}
 
 
-def _refresh_sums(folder: Path, sums: dict[str, str], files_by_name: Mapping[str, bytes]) -> None:
-    """Puts the new checksums of the rendered files into SHA256SUMS; every other line stays as it was."""
-    from audit.execution import run_folder
-
-    checksums = sums | {name: file_sha256(folder / name) for name in files_by_name}
-    _write(folder, run_folder.SUMS, "".join(f"{digest}  {name}\n" for name, digest in sorted(checksums.items())).encode())
+def _refresh_sums(folder: Path, sums: dict[str, str], files_by_name: Mapping[str, bytes], name: str = SUMS) -> None:
+    """Puts the new checksums of the rendered files into SHA256SUMS, or a file like it; every other line stays as it was."""
+    checksums = sums | {file: file_sha256(folder / file) for file in files_by_name}
+    _write(folder, name, "".join(f"{digest}  {file}\n" for file, digest in sorted(checksums.items())).encode())
 
 
 def _write(folder: Path, name: str, content: bytes) -> None:

@@ -65,11 +65,14 @@ def _signature_problems(source: Path, key: Path) -> list[str]:
     from audit.execution import run_folder, signature
 
     folder = source if source.is_dir() else source.parent
-    if problem := signature.problem(folder, key):
+    sums = run_folder.SUMS
+    if not source.is_dir() and (folder / run_folder.EXTERNAL_SUMS).is_file():
+        sums = run_folder.EXTERNAL_SUMS if source.name in run_folder.read_sums(folder, run_folder.EXTERNAL_SUMS) else sums
+    if problem := signature.problem(folder, key, sums):
         return [problem]
-    if source.is_dir() or run_folder.read_sums(folder).get(source.name) == file_sha256(source):
+    if source.is_dir() or run_folder.read_sums(folder, sums).get(source.name) == file_sha256(source):
         return []
-    return [f"{source.name}: not as the signed {run_folder.SUMS} says"]
+    return [f"{source.name}: not as the signed {sums} says"]
 
 
 def _compare(path: Path, content: bytes, audit_report: AuditReport | None) -> str:

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+
+SEED_BITS = 128
+SHORTEST_SEED = 1 << 64
+"""Seeds below are found by trying all of them: memberships that follow from one are no secret."""
+
+
+def new_seed() -> int:
+    """Return a seed of `SEED_BITS` bits from the system's source of randomness, never a short one."""
+    return secrets.randbits(SEED_BITS - 1) | 1 << (SEED_BITS - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,10 @@ SUMS = "SHA256SUMS"
 PRIVATE = "private"
 RECORD_KEY = f"{PRIVATE}/record-key"
 SIGNATURE = f"{SUMS}.sig"
-NOT_LISTED = (SUMS, SIGNATURE, RECORD_KEY, MANIFEST, LOCK)
+EXTERNAL_SUMS = f"{SUMS}-external"
+"""Checksums of the files of an external edition alone: those of the run's folder commit to coins, seed and scores."""
+EXTERNAL_SIGNATURE = f"{EXTERNAL_SUMS}.sig"
+NOT_LISTED = (SUMS, SIGNATURE, EXTERNAL_SUMS, EXTERNAL_SIGNATURE, RECORD_KEY, MANIFEST, LOCK)
 """What `SHA256SUMS` leaves out: itself, the key of the records' names, which its owner may keep elsewhere, and what only an
 unfinished run needs."""
 
@@ -32,6 +35,8 @@ def verify_folder(folder: Path) -> list[str]:
         return [f"{SUMS} is missing: the folder is not a finished run"]
     try:
         checksums = read_sums(folder)
+        if (folder / EXTERNAL_SUMS).is_file():
+            checksums = read_sums(folder, EXTERNAL_SUMS) | checksums
     except DataError as error:
         return [str(error)]
     present = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
@@ -46,23 +51,28 @@ def _problem(folder: Path, name: str, checksum: str) -> str:
     path = folder / name
     if not path.is_file():
         return f"{name}: missing"
+    if path.resolve() != folder.resolve() / name:
+        return f"{name}: a link, or in a linked folder; expected the file itself"
     return "" if file_sha256(path) == checksum else f"{name}: changed"
 
 
-def read_sums(folder: Path) -> dict[str, str]:
-    """The checksums in `SHA256SUMS` by the names of the files.
+def read_sums(folder: Path, sums: str = SUMS) -> dict[str, str]:
+    """The checksums in `SHA256SUMS`, or another file of them, by the names of the files.
 
     Raises:
-        DataError: it is damaged.
+        DataError: it is damaged, or lists a file twice.
     """
-    path = folder / SUMS
+    path = folder / sums
     try:
         rows = [line.partition("  ") for line in read_text(path).splitlines() if line]
     except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{SUMS}: cannot be read ({error})") from error
+        raise DataError(f"{sums}: cannot be read ({error})") from error
+    names = [name for _, _, name in rows]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise DataError(f"{sums}: lists '{twice[0]:.80}' twice")
     bad = next((checksum for checksum, _, name in rows if not name or not re.fullmatch("[0-9a-f]{64}", checksum)), None)
     if bad is not None:
-        raise DataError(f"{SUMS}: '{bad:.80}' is not a checksum of a file")
+        raise DataError(f"{sums}: '{bad:.80}' is not a checksum of a file")
     return {name: checksum for checksum, _, name in rows}
 
 

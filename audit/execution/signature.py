@@ -13,7 +13,7 @@ from pathlib import Path
 
 from audit.core import files
 from audit.core.errors import ConfigError, DataError, OutputError
-from audit.execution.run_folder import SIGNATURE, SUMS, write
+from audit.execution.run_folder import SUMS, write
 
 NAMESPACE = "epsilon-audit"
 FIRST_LINE = b"-----BEGIN SSH SIGNATURE-----"
@@ -21,15 +21,15 @@ _SIGNER = "auditor"
 _SECONDS = 120  # for whoever has to type the key's passphrase
 
 
-def sign(folder: Path, key: Path) -> Path:
-    """Sign the folder's `SHA256SUMS` with a private key and return the path of the signature.
+def sign(folder: Path, key: Path, sums: str = SUMS) -> Path:
+    """Sign the folder's `SHA256SUMS`, or another file of checksums, with a private key and return the path of the signature.
 
     Raises:
         ConfigError: there is no such key, or OpenSSH cannot use it.
         OutputError: OpenSSH is absent, or the signature cannot be written.
     """
-    target = folder / SIGNATURE
-    content = signature_of((folder / SUMS).read_bytes(), key, NAMESPACE)
+    target = folder / f"{sums}.sig"
+    content = signature_of((folder / sums).read_bytes(), key, NAMESPACE)
     write(target, content)
     return target
 
@@ -49,18 +49,19 @@ def signature_of(content: bytes, key: Path, namespace: str) -> bytes:
     return process.stdout
 
 
-def problem(folder: Path, public: Path) -> str:
-    """Return why the signature of a folder's `SHA256SUMS` is not that of a public key, "" where it is.
+def problem(folder: Path, public: Path, sums: str = SUMS) -> str:
+    """Return why the signature of a folder's `SHA256SUMS`, or another such file, is not that of a public key, "" where it is.
 
     Raises:
         DataError: the public key cannot be read.
         OutputError: OpenSSH is absent.
     """
     signer = _public_key(public)
-    if not (folder / SIGNATURE).is_file() or not (folder / SUMS).is_file():
-        return f"{SIGNATURE}: missing"
-    words = _verify((folder / SUMS).read_bytes(), (folder / SIGNATURE).read_bytes(), signer, NAMESPACE)
-    return f"{SIGNATURE}: not by this key over {SUMS} as it is ({words})" if words else ""
+    signature = folder / f"{sums}.sig"
+    if not signature.is_file() or not (folder / sums).is_file():
+        return f"{signature.name}: missing"
+    words = _verify((folder / sums).read_bytes(), signature.read_bytes(), signer, NAMESPACE)
+    return f"{signature.name}: not by this key over {sums} as it is ({words})" if words else ""
 
 
 def refusal(content: bytes, signature: bytes, public: Path, namespace: str) -> str:

@@ -1,250 +1,383 @@
-"""The external edition of a report: nothing that points at a record, a membership, a person or a machine.
+"""The external edition of a report: the answer, claims, bounds, and of each game one area and one rate in coarse steps.
 
-The internal edition is the report as it was written. Whoever holds the internal one can make the external one again, byte for
-byte; the way back needs what is left out.
+Every field is written here by name (an allow-list): what is not named does not leave, whatever later versions of a report hold.
+All formats draw the edition alone, so that none tells more. What depends on who was a member goes through `FigureCount`,
+which rounds it and counts the bits; what follows is proved in docs/statistics.md, "What an external edition tells".
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from audit.core.claims import Claim, Verdict
-from audit.core.costs import CostSheet
-from audit.core.evaluation import Evaluation
-from audit.core.evidence import Watched
-from audit.core.game_results import (
-    AttackResult,
-    GameResult,
-    GroupResult,
-    GuessResult,
-    TriggerResult,
-)
-from audit.core.lower_bounds import ReportedBound
-from audit.core.provenance import BudgetLedger, DataSummary, Provenance
-from audit.core.results import AuditReport, Check, GateResult, MechanismResult
-from reports.editions import digits
-from reports.editions.thresholds import SMALLEST_GROUP, coarse, without_counts
+from audit.core.claims import Claim, NegativeControl, Outcome, Verdict
+from audit.core.game import Game
+from audit.core.game_results import AttackResult, GameResult, GuessResult, Histogram, RocCurve, TprAtFpr
+from audit.core.lower_bounds import LowerBound, ReportedBound, VoidBound, read_ceiling, read_epsilon, report_bound
+from audit.core.provenance import DataSummary, Engagement, Provenance
+from audit.core.results import AuditReport, Check, Coverage, MechanismResult
+from audit.core.table_risks import Closeness, SuccessRate, TableAudit, TableRisk
+from reports.editions.facts import AREAS, RATES, FigureCount
 from reports.formats.json import to_json
 
 MARK = "external edition"
 WITHHELD = "withheld in this edition"
 TITLES = {"model": "Audit of a trained model", "scores": "Audit of attack scores", "table": "Audit of a synthetic table"}
 """In place of a title that is the name of a file."""
-_ABSENT = re.compile(r"no canary is of .*so nothing is said of such records", re.DOTALL)
-"""The remark that names the values of columns, persons among them, which no canary has; values may hold any text."""
-_UNNAMED = "some groups have no canary, so nothing is said of their records"
-_ANSWERS = re.compile(r"\b[\d.]+% of the (members|nonmembers)\b")
-"""How many of one side the model answers right, in a remark: whoever asks the model knows which records the few others are."""
-_RATE = re.compile(r"tpr@(\d+(?:\.\d+)?)%|tpr_at_(\d+)_percent")
-"""A gate about a true positive rate, with its false positive rate in per cent."""
-_PLACE = re.compile(r"(?<![\w.])(?:~|[A-Za-z]:)?[/\\][^\s;,\"'()]*[^\s;,.\"'()]|\b\w+://\S+")
-"""A path or a URL."""
+TARGETS = (0.01, 0.1)
+"""False positive rates at which a rate may be stated: the first at which ten false positives are expected."""
+EXPECTED_HITS = 10
+OF_MEMBERS = ("blind", "scores", "own")
+"""Checks that are left out: scores and memberships decide them, or a text of the owner's names them."""
+WITHIN_CEILING = 0.9
+"""A bound is stated as at most this share of its ceiling: at the ceiling itself every guess would be known to be right."""
+P_VALUES = (0.001, 0.01, 0.05, 1.0)
+REASONS = {
+    Outcome.VIOLATED: "a bound lies above the claim",
+    Outcome.CONSISTENT: "no bound lies above the claim, and one could have been",
+    Outcome.OUT_OF_REACH: "even perfect scores would not have proved more than the claim",
+    Outcome.INVALID: "the audit's own checks failed",
+}
 
 
-def external(report: AuditReport, title: str | None = None) -> AuditReport:
-    """The report without records, small groups, seeds, hashes, configuration and arguments; a report of its own, so marked.
+def external(report: AuditReport, title: str | None = None, epsilon: float | None = None) -> AuditReport:
+    """Return the external edition, a report of its own and so marked; an external edition itself is returned as it is.
 
-    Guarantee: no `RecordExposure` or `RecordSpread`; no group, rate, bin or step of a curve that speaks of fewer than
-        `SMALLEST_GROUP` records, no two of an attack whose difference does or speaks of one side alone, no group whose size
-        with the total tells that of fewer, and no more digits than pages print; no seed, no hash of data, model or
-        configuration (which somebody who guesses them could check), no file name, and no text of the configuration or of the
-        command's arguments is left in any field, but what the owner declares: title, names of trainings and games, claims, what
-        lies outside of them (without paths) and who answers for the system. Its identifier follows from its own content alone.
-    Not withheld: how well an attack does. Whoever scores the records as a perfect attack did learns from its AUC and its bounds
-        who was a member; and figures of two attacks that order the records almost alike may differ by few of them.
+    Guarantee: its figures about members are functions of the memberships with together at most `2^bits` values, the number that
+        its first note states. No record, seed, hash, file name, curve, threshold, count of a part below `SMALLEST_COUNT`, text
+        of a configuration or figure of a single attack is in any field; its identifier follows from its own content alone.
+        What the owner declares stays: title, names of trainings and games, claims, who answers for the system.
 
     Args:
         title: in place of the report's own; those of trained models and score tables are file names, and always replaced.
+        epsilon: the edition's own, if the report's figures were computed from memberships that chance turned over; None if not.
     """
-    if _is_external(report):
+    if is_external(report):
         return report
+    facts = FigureCount()
     name = (title or TITLES.get(report.kind, report.title)).removesuffix(f" ({MARK})")
-    edition = replace(
-        report,
+    mechanisms = tuple(_mechanism(result, report.kind, facts) for result in report.mechanisms)
+    edition = AuditReport(
+        schema=report.schema,
         id="",
+        kind=report.kind,
         title=f"{name} ({MARK})",
-        model=_model(report),
+        created=f"{report.created[:10]}T00:00:00Z",
+        delta=report.delta,
+        confidence=report.confidence,
+        comparisons=report.comparisons,
         data=None if report.data is None else _data(report.data, report.kind),
-        mechanisms=tuple(_mechanism(result, report.kind) for result in report.mechanisms),
+        model=_model(report),
+        mechanisms=mechanisms,
+        outcome=report.outcome,
+        notes=(),
+        coverage=tuple(Coverage(attack_class=row.attack_class, done="", status=row.status) for row in report.coverage),
+        policy=(),
         config="",
-        settings=(),
-        config_lines=(),
-        engagement=None if report.engagement is None else replace(report.engagement, auditor="", reviewer=""),
         origins=(),
         provenance=_provenance(report.provenance),
-        ledger=None if report.ledger is None else _ledger(report.ledger),
-        costs=tuple(_costs(sheet, report.kind) for sheet in report.costs),
-        policy=tuple(_gate(gate, report) for gate in report.policy),
-        notes=tuple(_note(note) for note in report.notes),
+        engagement=None if report.engagement is None else _engagement(report.engagement),
+        table=None if report.table is None else _table(report.table, facts),
     )
+    edition = replace(edition, notes=statement(facts, records(report), epsilon))
     return replace(edition, id=f"PX-{hashlib.sha256(to_json(edition)).hexdigest()[:8].upper()}")
 
 
-def _is_external(report: AuditReport) -> bool:
-    """True if it is an external edition already: of its title alone, which is the owner's, nothing follows."""
-    origin = report.provenance
-    is_bare = origin.seed is None and not (origin.config_sha256 or report.config or report.settings or report.config_lines)
-    is_unnamed = report.data is None or report.data.source == WITHHELD
-    records = any(game.records for result in report.mechanisms for game in result.games)
-    return report.title.endswith(f"({MARK})") and is_bare and is_unnamed and not records
+def records(report: AuditReport) -> int:
+    """Return how many memberships its games decided, in two digits."""
+    return rounded_count(sum(game.game.canaries * game.game.runs for result in report.mechanisms for game in result.games))
 
 
-def _note(text: str) -> str:
-    return _ANSWERS.sub(rf"a share ({WITHHELD}) of the \1", _PLACE.sub(WITHHELD, text))
+def statement(facts: FigureCount, records: int, epsilon: float | None) -> tuple[str, ...]:
+    """Return what states how little an edition tells of so many memberships."""
+    bits = math.ceil(facts.bits)
+    own = (
+        f"Epsilon of this edition: {epsilon:g}. Before any figure here was computed, each membership was turned over by "
+        f"itself with a chance of {1 / (1 + math.exp(epsilon)):.2%}. Whatever else a reader knows, the odds of one "
+        f"membership change by at most a factor of e^{epsilon:g}; the proven bounds hold"
+        if epsilon is not None
+        else ""
+    )
+    count = (
+        f"This edition holds {facts.figures} figures that depend on who was a member, in coarse steps: together at most {bits} "
+        f"bits about {records:,} memberships"
+    )
+    return (own, count) if own else (count,)
+
+
+def is_external(report: AuditReport) -> bool:
+    """Return True for an external edition: of its title alone, which is the owner's, nothing follows."""
+    bare = not (report.config or report.settings or report.config_lines or report.origins or report.provenance.config_sha256)
+    has_mark = report.title.endswith(f"({MARK})") and report.id.startswith("PX-") and report.provenance.seed is None
+    records = any(game.records or game.groups for result in report.mechanisms for game in result.games)
+    if not (has_mark and bare and not records):
+        return False
+    return report.id == f"PX-{hashlib.sha256(to_json(replace(report, id=''))).hexdigest()[:8].upper()}"
 
 
 def _model(report: AuditReport) -> str:
-    """The kind of model; its options may name a factory, and a trained one is described by its file and hash."""
+    """Return the kind of model; its options may name a factory, and a trained one is described by its file and hash."""
     if report.kind == "run":
         return report.model if ":" not in report.model else f"a model of the owner's, {report.model.rpartition(', ')[2]}"
     return f"trained elsewhere, {report.model.rpartition(', ')[2]}" if report.kind == "model" else report.model
 
 
 def _data(data: DataSummary, kind: str) -> DataSummary:
-    name = data.name if kind == "run" else "records given"
-    return replace(data, name=name, source=WITHHELD, sha256="")
+    """Return kind and, of a run, sizes in two digits, which its configuration sets; sizes of given sides tell of members."""
+    is_run = kind == "run"
+    return DataSummary(
+        name=data.name if is_run else "records given",
+        source=WITHHELD,
+        sha256="",
+        train=rounded_count(data.train) if is_run else 0,
+        pool=rounded_count(data.pool) if is_run else 0,
+        test=rounded_count(data.test) if is_run else 0,
+        classes=data.classes,
+        features=data.features,
+    )
+
+
+def rounded_count(count: int) -> int:
+    """Return a count in two digits.
+
+    >>> rounded_count(1013), rounded_count(96)
+    (1000, 96)
+    """
+    digits = max(0, len(str(count)) - 2)
+    return int(round(count, -digits))
 
 
 def _provenance(provenance: Provenance) -> Provenance:
-    command = " ".join(provenance.command.split()[:2])
-    return replace(provenance, command=command, seed=None, config_sha256="", device="", threads=0)
+    return Provenance(
+        command=" ".join(provenance.command.split()[:2]),
+        version=provenance.version,
+        code_commit=provenance.code_commit,
+        seed=None,
+        config_sha256="",
+        packages=provenance.packages,
+        python=provenance.python,
+        platform="",
+        device="",
+        threads=0,
+    )
 
 
-def _gate(gate: GateResult, report: AuditReport) -> GateResult:
-    """The gate with the figure that this edition shows elsewhere; without one that it shows nowhere, or knows nothing of."""
-    name = gate.gate.lower()
-    if gate.found is None or "claimed" in name or "accuracy" in name:
-        return gate
-    if "proven" in name:
-        return replace(gate, found=digits.epsilon(gate.found, [gate.limit]))
-    if "auc" in name:
-        return replace(gate, found=round(gate.found, digits.DIGITS))
-    percent = _RATE.search(name)
-    return replace(gate, found=None if percent is None else _told_rate(report, float(percent[1] or percent[2]) / 100))
+def _engagement(engagement: Engagement) -> Engagement:
+    return Engagement(
+        system=engagement.system,
+        owner=engagement.owner,
+        purpose=engagement.purpose,
+        release_context=engagement.release_context,
+        valid_until=engagement.valid_until,
+        next_audit=engagement.next_audit,
+    )
 
 
-def _told_rate(report: AuditReport, target: float) -> float | None:
-    """Return the largest true positive rate at a target if the attack that reaches it tells it in this edition."""
-    results = [result for result in report.mechanisms if result.claims] or report.mechanisms
-    attacks = [attack for result in results for game in result.games for attack in game.attacks]
-    rows = [
-        (row.tpr, edition.tpr)
-        for attack in attacks
-        for row, edition in zip(attack.tpr_at, coarse(attack).tpr_at, strict=True)
-        if row.tpr is not None and math.isclose(row.target_fpr, target)
-    ]
-    largest = max((rate for rate, _ in rows), default=None)
-    return largest if any(rate == largest and edition is not None for rate, edition in rows) else None
-
-
-def _mechanism(result: MechanismResult, kind: str) -> MechanismResult:
-    name = result.name if kind == "run" else kind
-    return replace(
-        result,
-        name=name,
-        games=tuple(_game(game, result.claims) for game in result.games),
-        verdicts=tuple(_verdict(verdict, result.claims) for verdict in result.verdicts),
-        bound_trajectories=tuple(digits.trajectory(curve) for curve in result.bound_trajectories),
-        checks=tuple(_check(check) for check in result.checks),
+def _mechanism(result: MechanismResult, kind: str, facts: FigureCount) -> MechanismResult:
+    return MechanismResult(
+        name=result.name if kind == "run" else kind,
+        mechanism=result.mechanism if kind == "run" else None,
+        claims=result.claims,
+        trajectories=(),
+        bound_trajectories=(),
+        games=tuple(game_edition(game, result.claims, kind, facts) for game in result.games),
+        verdicts=tuple(_verdict(verdict, result.claims, facts) for verdict in result.verdicts),
+        outcome=result.outcome,
+        utility=(),
+        checks=tuple(_check(check) for check in result.checks if check.code not in OF_MEMBERS),
+        models=result.models,
+        limit=None,
+        training=result.training if kind == "run" else "",
     )
 
 
 def _check(check: Check) -> Check:
-    """The row without paths and numbers that name where coins came from; reports of older versions print their seed there."""
-    value = "recorded coins, one for each record" if "coins from" in check.value else _PLACE.sub(WITHHELD, check.value)
-    return replace(check, value=value)
+    """Return how an assumption of the training stands, without the figures behind it."""
+    return Check(code=check.code, item=check.item, value=WITHHELD, status=check.status)
 
 
-def _verdict(verdict: Verdict, claims: Sequence[Claim]) -> Verdict:
-    return replace(verdict, bound=None if verdict.bound is None else _bound(verdict.bound, claims))
+def _verdict(verdict: Verdict, claims: Sequence[Claim], facts: FigureCount) -> Verdict:
+    facts.one_of(2)  # void or not: all else follows from the bounds of the games, of which this one is the largest of its kind
+    bound = None if verdict.bound is None else _bound(verdict.bound, claims, FigureCount())
+    return Verdict(claim=verdict.claim, outcome=verdict.outcome, bound=bound, reason=REASONS[verdict.outcome])
 
 
-def _bound(bound: ReportedBound, claims: Sequence[Claim]) -> ReportedBound:
-    return without_counts(digits.bound(bound, claims), WITHHELD)
+def _bound(bound: ReportedBound, claims: Sequence[Claim], facts: FigureCount) -> ReportedBound:
+    """Return the bound with an epsilon and a ceiling rounded down, each on its side of every claim."""
+    value, ceiling = read_epsilon(bound), read_ceiling(bound)
+    limits = [claim.epsilon for claim in claims]
+    smaller_claims = [claim for claim in limits if claim < value]
+    value = min(value, max([WITHIN_CEILING * ceiling, *(math.nextafter(claim, math.inf) for claim in smaller_claims)]))
+    rounded_bound = LowerBound(
+        epsilon=facts.epsilon(value, limits),
+        delta=bound.delta,
+        confidence=bound.confidence,
+        estimator=bound.estimator,
+        comparisons=bound.comparisons,
+        ceiling=facts.epsilon(ceiling, limits),
+        assumes=bound.assumes,
+        family=bound.family,
+    )
+    return report_bound(rounded_bound, void=isinstance(bound, VoidBound))
 
 
-def _ledger(book: BudgetLedger) -> BudgetLedger:
-    """The ledger without the owner's remarks."""
-    return replace(book, releases=tuple(replace(release, note="") for release in book.releases))
-
-
-def _costs(sheet: CostSheet, kind: str) -> CostSheet:
-    return sheet if kind == "run" else replace(sheet, trainings=(kind,))
-
-
-def _game(game: GameResult, claims: Sequence[Claim]) -> GameResult:
-    return replace(
-        game,
-        records=(),
-        groups=tuple(digits.group(group) for group in _groups(game.groups)),
-        note=_PLACE.sub(WITHHELD, _ABSENT.sub(_UNNAMED, game.note)),
-        attacks=tuple(_attack(attack, claims) for attack in game.attacks),
-        evaluation=None if game.evaluation is None else _evaluation(game.evaluation, game.game.canaries),
-        trigger=None if game.trigger is None else _triggers(game.trigger),
-        watched=None if game.watched is None else _stopping_record(game.watched, claims),
+def game_edition(result: GameResult, claims: Sequence[Claim], kind: str, facts: FigureCount) -> GameResult:
+    """Return the game with one row in place of its attacks: their names, one area, one rate, the largest bound of each kind."""
+    return GameResult(
+        name=result.name if kind == "run" else kind,
+        game=_rules(result.game, kind),
+        attacks=(_attacks(result, claims, facts),) if result.attacks else (),
+        models=result.models,
     )
 
 
-def _groups(groups: Sequence[GroupResult]) -> tuple[GroupResult, ...]:
-    """The groups of each column that are large, and of them so many that the rest, which totals give away, is large or none."""
-    large_groups: list[GroupResult] = []
-    for is_class in (True, False):
-        column = [group for group in groups if group.group.startswith("group ") != is_class]
-        column.sort(key=_smaller_side, reverse=True)
-        count = sum(_smaller_side(group) >= SMALLEST_GROUP for group in column)
-        while 0 < count < len(column) and _rest(column[count:]) < SMALLEST_GROUP:
-            count -= 1
-        large_groups += column[:count]
-    return tuple(group for group in groups if group in large_groups)
+def _rules(game: Game, kind: str) -> Game:
+    return replace(game, canary=game.canary if kind == "run" else "")
 
 
-def _smaller_side(group: GroupResult) -> int:
-    return min(group.members, group.nonmembers)
+def _attacks(result: GameResult, claims: Sequence[Claim], facts: FigureCount) -> AttackResult:
+    best = max(result.attacks, key=lambda attack: attack.auc)
+    members, nonmembers = _sides(result, best, facts)
+    target = next((fpr for fpr in TARGETS if fpr * nonmembers >= EXPECTED_HITS), TARGETS[-1])
+    point = _rate(result, target, facts)
+    return AttackResult(
+        scorer=", ".join(attack.scorer for attack in result.attacks),
+        auc=facts.near(best.auc, AREAS),
+        auc_lower=facts.down(best.auc_lower, AREAS),
+        auc_upper=facts.up(best.auc_upper, AREAS),
+        roc=_line(point, best.roc.confidence, members, nonmembers),
+        tpr_at=(point,),
+        histogram=Histogram(edges=(0.0, 1.0), members=(members,), nonmembers=(nonmembers,)),
+        bounds=tuple(_bound(bound, claims, facts) for bound in _largest(result.bounds, facts)),
+        control=_control(result.controls),
+        guesses=_guesses(result.attacks, facts),
+    )
 
 
-def _rest(groups: Sequence[GroupResult]) -> int:
-    """Return how many records some groups hold together on the smaller side."""
-    return min(sum(group.members for group in groups), sum(group.nonmembers for group in groups))
+def _sides(result: GameResult, attack: AttackResult, facts: FigureCount) -> tuple[int, int]:
+    """Return the expected number of members and nonmembers if coins decided; else how many there were, in two digits."""
+    rules = result.game
+    if rules.choices == 1 and rules.inclusion == "coins":
+        records = rules.canaries * rules.runs
+        members = rounded_count(round(rules.inclusion_probability * records))
+        return members, rounded_count(records - members)
+    facts.one_of(90 * 7 + 10)
+    facts.one_of(90 * 7 + 10)
+    return rounded_count(attack.roc.members), rounded_count(attack.roc.nonmembers)
 
 
-def _guesses(guesses: GuessResult) -> GuessResult:
-    """The row, but for the number of likeliest values that were true: few, none or all would name the values."""
-    imputed = guesses.imputed or 0
-    return guesses if min(imputed, guesses.secrets - imputed) >= SMALLEST_GROUP else replace(guesses, imputed=None)
+def _rate(result: GameResult, target: float, facts: FigureCount) -> TprAtFpr:
+    """Return the largest rate of any attack at a target, in coarse steps; blank if none resolves it."""
+    rows = [row for attack in result.attacks for row in attack.tpr_at if math.isclose(row.target_fpr, target)]
+    best = max(rows, key=lambda row: -1.0 if row.tpr is None else row.tpr, default=None)
+    facts.one_of(2)
+    if best is None or best.tpr is None or best.lower is None or best.upper is None:
+        return TprAtFpr.blank(target, None if best is None else best.allowed)
+    return TprAtFpr(
+        target_fpr=target,
+        tpr=facts.near(best.tpr, RATES),
+        realised_fpr=None,
+        lower=facts.down(best.lower, RATES),
+        upper=facts.up(best.upper, RATES),
+        false_positives=None,
+        true_positives=None,
+        allowed=best.allowed,
+    )
 
 
-def _triggers(result: TriggerResult) -> TriggerResult | None:
-    """The row, None where fewer than `SMALLEST_GROUP` triggers were answered or missed: which ones tells what was planted."""
-    with_records = (result.hits_with, result.with_records - result.hits_with)
-    without_records = (result.hits_without, result.without_records - result.hits_without)
-    small = any(0 < count < SMALLEST_GROUP for count in (*with_records, *without_records))
-    return None if small or min(result.with_records, result.without_records) < SMALLEST_GROUP else result
+def _line(point: TprAtFpr, confidence: float, members: int, nonmembers: int) -> RocCurve:
+    """Return the rate as the one inner point of a curve."""
+    inner = [] if point.tpr is None else [(point.target_fpr, point.tpr, point.lower or 0.0, point.upper or 1.0)]
+    fpr, tpr, lower, upper = zip((0.0, 0.0, 0.0, 1.0), *inner, (1.0, 1.0, 1.0, 1.0), strict=True)
+    return RocCurve(
+        fpr=fpr,
+        tpr=tpr,
+        lower=lower,
+        upper=upper,
+        confidence=confidence,
+        band="one rate in coarse steps",
+        members=members,
+        nonmembers=nonmembers,
+    )
 
 
-def _stopping_record(stopping: Watched, claims: Sequence[Claim]) -> Watched:
-    """The bounds without the course of the evidence, which tells after each model whether its guesses were right."""
-    return replace(stopping, evidence=(), bounds=tuple(_bound(bound, claims) for bound in stopping.bounds))
+def _largest(bounds: Iterable[ReportedBound], facts: FigureCount) -> list[ReportedBound]:
+    """Return of each kind (any mechanism, each family) the largest bound."""
+    kinds: dict[tuple[str, float], list[ReportedBound]] = {}
+    for bound in bounds:
+        kinds.setdefault((bound.family or "", bound.delta), []).append(bound)
+    for rows in kinds.values():
+        facts.one_of(len(rows))
+    return [max(rows, key=read_epsilon) for rows in kinds.values()]
 
 
-def _evaluation(evaluation: Evaluation, canaries: int) -> Evaluation:
-    """The figures over all models that are not of few records; `canaries` is how many were audited."""
-    usage = evaluation.usage
-    if usage is not None and min(usage.truth, 1 - usage.truth) * canaries < SMALLEST_GROUP - 0.5:
-        usage = None  # its share tells how many were trained on
-    groups = tuple(group for group in evaluation.groups if group.canaries >= 2 * SMALLEST_GROUP)
-    units = tuple(unit for unit in evaluation.units if unit.units >= 2 * SMALLEST_GROUP)
-    return digits.evaluation(replace(evaluation, records=(), groups=groups, units=units, usage=usage))
+def _control(controls: Sequence[NegativeControl]) -> NegativeControl | None:
+    """Return all negative controls as one: coins drawn anew tell nothing of those that decided."""
+    if not controls:
+        return None
+    return NegativeControl(
+        repetitions=sum(control.repetitions for control in controls),
+        false_alarms=sum(control.false_alarms for control in controls),
+        allowed=sum(control.allowed for control in controls),
+        passed=all(control.passed for control in controls),
+    )
 
 
-def _attack(attack: AttackResult, claims: Sequence[Claim]) -> AttackResult:
-    edition = digits.attack(coarse(attack), claims)
-    return replace(
-        edition,
-        secrets=None if edition.secrets is None else replace(edition.secrets, mean_members=None, mean_nonmembers=None),
-        guesses=None if edition.guesses is None else _guesses(edition.guesses),
-        bounds=tuple(without_counts(bound, WITHHELD) for bound in edition.bounds),
+def _guesses(attacks: Sequence[AttackResult], facts: FigureCount) -> GuessResult | None:
+    """Return how often the best attack named a secret, in coarse steps."""
+    rows = [attack.guesses for attack in attacks if attack.guesses is not None]
+    if not rows:
+        return None
+    best = max(rows, key=lambda row: row.right / max(row.secrets, 1))
+    return GuessResult(
+        secrets=best.secrets,
+        right=round(facts.near(best.right / max(best.secrets, 1), AREAS) * best.secrets),
+        lower=facts.down(best.lower, AREAS),
+        upper=facts.up(best.upper, AREAS),
+        baseline=facts.near(best.baseline, AREAS),
+        imputed=None,
+        allowed=best.allowed,
+    )
+
+
+def _table(table: TableAudit, facts: FigureCount) -> TableAudit:
+    """Return the risks in coarse steps, without the columns and the figures of closest records."""
+    return TableAudit(
+        synthetic_records=rounded_count(table.synthetic_records),
+        training_records=rounded_count(table.training_records),
+        control_records=rounded_count(table.control_records),
+        columns=(),
+        categorical=(),
+        confidence=table.confidence,
+        risks=tuple(_risk(risk, facts) for risk in table.risks),
+        closeness=Closeness(training_copies=0.0, control_copies=0.0, training_distance=0.0, control_distance=0.0),
+    )
+
+
+def _risk(risk: TableRisk, facts: FigureCount) -> TableRisk:
+    facts.one_of(2)
+    steps = tuple(sorted({-area for area in AREAS} | set(AREAS)))
+    return TableRisk(
+        risk=risk.risk,
+        attack=risk.risk,
+        training=_success(risk.training, facts),
+        control=_success(risk.control, facts),
+        baseline=facts.near(risk.baseline, AREAS),
+        excess=facts.near(risk.excess, steps),
+        excess_lower=facts.down(risk.excess_lower, steps),
+        excess_upper=facts.up(risk.excess_upper, steps),
+        p_value=facts.up(risk.p_value, P_VALUES),
+        beyond_chance=risk.beyond_chance,
+    )
+
+
+def _success(rate: SuccessRate, facts: FigureCount) -> SuccessRate:
+    attacks = rounded_count(rate.attacks)
+    return SuccessRate(
+        successes=round(facts.near(rate.rate, AREAS) * attacks),
+        attacks=attacks,
+        lower=facts.down(rate.lower, AREAS),
+        upper=facts.up(rate.upper, AREAS),
     )

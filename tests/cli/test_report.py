@@ -123,28 +123,6 @@ def test_an_output_that_cannot_be_written_is_an_error_of_its_own(folder: Path, t
         commands.report(folder, output=tmp_path / "file")
 
 
-def test_the_external_edition_names_no_record_no_small_group_and_no_path(tmp_path: Path) -> None:
-    run = sample.run()
-    run = replace(run, provenance=replace(run.provenance, command="audit run /home/somebody/secret.yaml --set seed=3"))
-    (tmp_path / "report.json").write_bytes(reports.render(run, ("json",))["report.json"])
-    assert commands.report(tmp_path, edition="external") == 0
-    assert verification.verify(tmp_path / "report-external.pdf") == 0
-    text = (tmp_path / "report-external.json").read_text(encoding="utf-8")
-    full = (tmp_path / "report.json").read_text(encoding="utf-8")
-    records = [one.record for mechanism in run.mechanisms for game in mechanism.games for one in game.records]
-    assert records and all(one in full and one not in text for one in records)
-    assert "somebody" in full and "somebody" not in text and "--set" not in text
-    assert "target_epsilon" in full and "target_epsilon" not in text
-    kept = [
-        one
-        for mechanism in report_files.load(tmp_path / "report-external.pdf").mechanisms
-        for g in mechanism.games
-        for one in g.groups
-    ]
-    assert kept and all(min(one.members, one.nonmembers) >= 10 for one in kept)
-    assert len(kept) < sum(len(game.groups) for mechanism in run.mechanisms for game in mechanism.games)
-
-
 def test_several_languages_lie_side_by_side_and_each_can_be_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.report(folder, formats=["pdf"], language="en+zh") == 0
     assert (

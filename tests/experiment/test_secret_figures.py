@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from reports.editions.thresholds import coarse
 
 from attacks.scorers.discoverable_extraction import DiscoverableExtraction
 from attacks.scorers.exposure import Exposure
@@ -17,7 +18,6 @@ from audit.core.views import Scores
 from audit.experiment.describe.secret_figures import with_secrets
 from audit.experiment.line.figures import attack_result
 from audit.stats.scoring import texts
-from reports.editions.thresholds import coarse
 from tests.reports import sample
 
 GAME = next(game.game for mechanism in sample.run().mechanisms for game in mechanism.games)

@@ -13,6 +13,7 @@ from audit.cli.app import answer
 from audit.core.lower_bounds import read_epsilon
 from reports import headline, tracking
 from tests.reports import sample
+from tests.reports.scored import scored_folder
 
 
 @pytest.fixture
@@ -68,11 +69,7 @@ def test_a_run_that_breaks_off_has_failed(store: str, monkeypatch: pytest.Monkey
 
 def test_the_command_logs_the_edition_that_it_writes(store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mlflow: Any = pytest.importorskip("mlflow")
-    import reports
-
-    folder = tmp_path / "run"
-    folder.mkdir()
-    (folder / "report.json").write_bytes(reports.render(sample.run(), ("json",))["report.json"])
+    folder = scored_folder(tmp_path / "run")
     words = ["report", str(folder), "--edition", "external", "--format", "json", "--mlflow", store, "--json"]
     assert answer(words) == 0
     printed = json.loads(capsys.readouterr().out)

@@ -1311,6 +1311,23 @@ RECORDED = {
     "{name} adds no noise: it has no guarantee at any epsilon": "{name} 不加噪：在任何 ε 下都没有保证",
     "{name}: {item} failed the check ({value})": "{name}：{item}经核对不成立（{value}）",
     "the coins": "硬币",
+    (
+        "Epsilon of this edition: {epsilon}. Before any figure here was computed, each membership was turned over by itself "
+        "with a chance of {chance}. Whatever else a reader knows, the odds of one membership change by at most a factor of "
+        "e^{own}; the proven bounds hold"
+    ): (
+        "本版自身的 ε：{epsilon}。在计算此处任何数字之前，每条记录的成员身份都以 {chance} 的概率各自独立地改变。无论读者另"
+        "知道什么，一条记录成员身份的概率比至多改变 e^{own} 倍；所证明的界仍然成立"
+    ),
+    (
+        "This edition holds {figures} figures that depend on who was a member, in coarse steps: together at most {bits} bits "
+        "about {records} memberships"
+    ): "本版含 {figures} 个取决于成员身份的数字，均取粗略的步长：合计至多 {bits} bit，涉及 {records} 个成员身份",
+    "one rate in coarse steps": "一个取粗略步长的比率",
+    "a bound lies above the claim": "有一个界高于所声明的值",
+    "no bound lies above the claim, and one could have been": "没有界高于所声明的值，而本次审计本可得出这样的界",
+    "even perfect scores would not have proved more than the claim": "即使完美的分数也证明不了比声明更多",
+    "the audit's own checks failed": "审计自身的核对未成立",
 }
 """What reports record in English; names in braces stand for any text."""
 

@@ -1,0 +1,130 @@
+"""What a report tells of memberships, as linear constraints on them: thresholds, areas, rates, bins, sizes of groups."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.game_results import AttackResult, GameResult
+
+_GUESSES = re.compile(r"([\d,]+) of ([\d,]+) guesses right")
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Constraints:
+    """Linear constraints `low <= weights @ coins <= high` on the coins `(n,)` of one game.
+
+    Attributes:
+        weights: `(k, n)` float64.
+        low, high: `(k,)`.
+    """
+
+    weights: Array
+    low: Array
+    high: Array
+
+    @classmethod
+    def of(cls, rows: list[tuple[Array, float, float]], records: int) -> Constraints:
+        """Return the constraints of a list of rows, each of which was given once."""
+        unique = {(row.tobytes(), low, high): row for row, low, high in rows}
+        bounds = np.array([key[1:] for key in unique], dtype=np.float64).reshape(-1, 2)
+        return cls(weights=np.array(list(unique.values())).reshape(-1, records), low=bounds[:, 0], high=bounds[:, 1])
+
+    def join(self, further: Constraints) -> Constraints:
+        """Return the constraints of two reports about the same records together."""
+        parts = ((self.weights, further.weights), (self.low, further.low), (self.high, further.high))
+        weights, low, high = (np.concatenate(pair) for pair in parts)
+        return Constraints(weights=weights, low=low, high=high)
+
+
+def read(result: GameResult, columns: Mapping[str, Array], members: int, step: float) -> Constraints:
+    """Return what the figures of a game tell.
+
+    Args:
+        columns: attack to scores `(n,)`, which the attacker computes from the model and the records.
+        members: how many of them are members, which is granted to the attacker.
+        step: width of the steps that areas and rates were rounded to, downward or to the nearest.
+    """
+    (records,) = {len(values) for values in columns.values()}
+    rows: list[tuple[Array, float, float]] = [(np.ones(records), members, members)]
+    for attack in result.attacks:
+        names = [name for name in attack.scorer.split(", ") if name in columns]
+        for name in names:
+            exact = len(names) == 1 and attack.scorer == name
+            rows += _of_attack(attack, np.asarray(columns[name]), members, step, exact=exact)
+    return Constraints.of(rows, records)
+
+
+def _of_attack(
+    attack: AttackResult, scores: Array, members: int, step: float, *, exact: bool
+) -> Iterator[tuple[Array, float, float]] | list[tuple[Array, float, float]]:
+    """Return the constraints of one attack; of several attacks in one row the figures are the largest, so upper limits hold."""
+    records = len(scores)
+    order = np.argsort(-scores, kind="stable")
+    ranks = records - np.argsort(order)  # n for the largest score
+    pairs, lowest = members * (records - members), members * (members + 1) / 2
+    area = (max(0.0, attack.auc - step) * pairs + lowest, min(1.0, attack.auc + step) * pairs + lowest)
+    rows = [(ranks.astype(np.float64), area[0] if exact else lowest, area[1] + members)]
+    if exact:
+        rows += [(_top(order, above), count - ROUNDING, count + ROUNDING) for above, count in _cuts(attack, members, records)]
+    rows += list(_rates(attack, order, members, step, exact=exact))
+    return rows
+
+
+def _top(order: Array, count: int) -> Array:
+    """Return a row that picks the records with the largest scores."""
+    row = np.zeros(len(order))
+    row[order[:count]] = 1.0
+    return row
+
+
+def _cuts(attack: AttackResult, members: int, records: int) -> Iterator[tuple[int, int]]:
+    """Yield how many records lie above each threshold that a report gives away, and how many of them are members."""
+    if attack.roc.members == members and attack.roc.nonmembers == records - members and len(attack.roc.fpr) > 3:
+        for fpr, tpr in zip(attack.roc.fpr, attack.roc.tpr, strict=True):
+            hits, wrong = round(tpr * members), round(fpr * (records - members))
+            yield hits + wrong, hits
+    for point in attack.tpr_at:
+        if point.true_positives is not None and point.false_positives is not None:
+            yield point.true_positives + point.false_positives, point.true_positives
+    bins = attack.histogram
+    if len(bins.members) > 1:
+        above = np.cumsum(np.add(bins.members, bins.nonmembers)[::-1])
+        yield from zip(above.tolist(), np.cumsum(bins.members[::-1]).tolist(), strict=True)
+
+
+def _rates(
+    attack: AttackResult, order: Array, members: int, step: float, *, exact: bool
+) -> Iterator[tuple[Array, float, float]]:
+    """Yield what a rate without counts tells: so many members lie above the threshold that passes so many nonmembers."""
+    records = len(order)
+    for point in attack.tpr_at:
+        if point.tpr is None or point.true_positives is not None:
+            continue
+        wrong = int(point.target_fpr * (records - members))
+        upper_count = min(members, int(np.ceil((point.tpr + step) * members)))
+        yield _top(order, min(records, upper_count + wrong + 1)), 0.0, upper_count + 1.0
+        lower_count = int(max(0.0, point.tpr - step) * members)
+        if exact and lower_count:
+            yield _top(order, min(records, lower_count + wrong)), float(lower_count), float(lower_count + wrong)
+
+
+def guesses(result: GameResult, columns: Mapping[str, Array]) -> Constraints:
+    """Return what the words of bounds tell: of so many guesses at both ends so many are right."""
+    (records,) = {len(values) for values in columns.values()}
+    rows = []
+    for attack in result.attacks:
+        for bound in attack.bounds:
+            if (match := _GUESSES.search(bound.selected)) and attack.scorer in columns:
+                right, total = (int(text.replace(",", "")) for text in match.groups())
+                order = np.argsort(-np.asarray(columns[attack.scorer]), kind="stable")
+                row = np.zeros(records)
+                row[order[: total // 2]], row[order[records - (total - total // 2) :]] = 1.0, -1.0
+                count = float(right - (total - total // 2))
+                rows.append((row, count, count))
+    return Constraints.of(rows, records)
