@@ -38,10 +38,8 @@ KINDS = ("hash", "uuid", "link")
 USUAL = ("hash", "uuid")  # services choose the characters of short links by rules of their own
 HEAD = 6  # characters in front by which a second copy is known, however it is spelt or cut
 TRIES = 20  # for each alternative
-FEWEST, SURPRISE = (
-    32,
-    1e-4,
-)  # identifiers of one form that a test of their characters needs, and the error rate of all its tests
+FEWEST, MOST_TESTED = 32, 128  # identifiers of one form that a test of their characters needs, and looks at: its tail is exact
+SURPRISE = 1e-4  # error rate of all those tests together
 RANDOMNESS = (
     "each identifier was drawn uniformly from the strings of its form, independently of all else in the training data (as "
     "outputs of a hash function on unknown inputs, UUIDs of version 4 and random short links are), stands in one text only, "
@@ -186,7 +184,7 @@ def _refuse_uneven(identifiers: Sequence[str]) -> None:
         if len(codes) >= FEWEST
         for place in range(length)
         if (alphabet := _alphabet(is_link, length, is_uuid, place))
-        for column in ["".join(code[place] for code in codes)]
+        for column in ["".join(code[place] for code in codes[:MOST_TESTED])]
     ]
     if not tests:
         return

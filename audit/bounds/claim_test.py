@@ -70,7 +70,7 @@ def probe(estimator: Estimator, game: Game, mechanism: Event | None, delta: floa
         scores = secret_scores(game, np.zeros((count, game.choices)), np.zeros(count, dtype=int), mechanism)
     else:
         included = np.arange(count) % 2 == 0
-        scores = Scores(values=np.arange(float(count)), included=included, game=game, mechanism=mechanism)
+        scores = Scores(values=np.arange(count) // 2 % 2 * 1.0, included=included, game=game, mechanism=mechanism)
     return estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=Seed(0))
 
 

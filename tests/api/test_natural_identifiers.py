@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import uuid
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from audit.api import natural_identifiers as natural
 from audit.api.natural_identifiers import HEX, KINDS, NaturalIdentifiers, natural_identifiers
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
+from audit.stats.sampling_tests import uniformity
 
 
 def digest(number: int, name: str = "sha1") -> str:
@@ -97,6 +101,18 @@ def test_a_form_that_is_public_tells_nothing() -> None:
     assert right_by(found, lambda _, text: len(text) - len(text.lstrip("0"))) < 0.3
     with pytest.raises(DataError, match="not have uniform characters at place 1 "):
         natural_identifiers(padded)
+
+
+@pytest.mark.parametrize("counts", [[9, 5, 4, 3, 3, 2, 2, 1, 1, 1, 1], [10, 6, 4, 2, 2, 2, 1, 1, 1, 1, 1, 1]])
+def test_honest_hashes_are_refused_as_seldom_as_promised(counts: list[int]) -> None:
+    """At two expected of each character Pearson's own law is several times too small, so it refused eight times as often."""
+    hashes, draws = sum(counts), 400_000
+    simulated = np.random.default_rng(4).multinomial(hashes, [1 / 16] * 16, size=draws)
+    reached = (simulated**2).sum(1) >= sum(count**2 for count in counts)
+    chance = uniformity([*counts, *[0] * (16 - len(counts))])
+    assert np.mean(reached) == pytest.approx(chance, abs=5 * math.sqrt(chance / draws))
+    pearson = stats.chi2.sf(16 / hashes * sum(count**2 for count in counts) - hashes, 15)
+    assert pearson < chance < natural.SURPRISE * 32
 
 
 def test_numbers_are_no_hashes() -> None:

@@ -122,10 +122,11 @@ def test_delta_zero_is_accepted_where_it_makes_sense() -> None:
 @pytest.mark.parametrize("threshold_by", ["rank", "split", "fixed"])
 def test_every_way_to_a_threshold(threshold_by: str) -> None:
     chosen = {"kind": "clopper_pearson", "threshold_by": threshold_by, "threshold": 1.0}
-    found = audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials", estimator=chosen)
+    members, nonmembers = (np.random.default_rng(1).permutation(side) for side in (MEMBERS, NONMEMBERS))
+    found = audit.lower_bound(members, nonmembers, delta=1e-5, game="independent_trials", estimator=chosen)
     assert 1 < found.epsilon <= found.ceiling
     backwards = audit.lower_bound(
-        -NONMEMBERS, -MEMBERS, delta=1e-5, game="independent_trials", estimator={**chosen, "threshold": -1.0}
+        -nonmembers, -members, delta=1e-5, game="independent_trials", estimator={**chosen, "threshold": -1.0}
     )
     assert backwards.epsilon > 1
 

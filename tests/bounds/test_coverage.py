@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import audit
 from audit import plugins
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
@@ -126,3 +127,25 @@ def test_the_laws_would_catch_a_search_that_is_not_paid_for() -> None:
         best = thresholds.best_threshold(members, nonmembers, delta=law.delta, significance=SIGNIFICANCE)
         over += thresholds.fixed_bound(members, nonmembers, best, delta=law.delta, significance=SIGNIFICANCE) > law.epsilon
     assert over > stats.binom.ppf(1 - 1e-2, trials, SIGNIFICANCE)
+
+
+@pytest.mark.parametrize(
+    ("spec", "members", "nonmembers", "trials"),
+    [
+        ({"kind": "clopper_pearson", "threshold_by": "split"}, 127, 99, 150),
+        ({"kind": "clopper_pearson", "threshold_by": "split"}, 231, 231, 150),
+        ({"kind": "sequential"}, 43, 43, 150),
+    ],
+    ids=str,
+)
+def test_halves_and_orders_are_not_chosen_by_rank(spec: dict[str, Any], members: int, nonmembers: int, trials: int) -> None:
+    """Sizes at which a fixed choice of ranks was wrong in 74 %, 45 % and 13 % of the audits of randomised response."""
+    law, over = ScoreLaw(kind="flat", parameter=2.5), 0
+    included = np.arange(members + nonmembers) < members
+    for draw in range(trials):
+        values = law.draw(included, np.random.default_rng([draw, members]))
+        found = audit.lower_bound(
+            values[included], values[~included], delta=0.0, game="independent_trials", estimator=spec, certificates=0
+        )
+        over += found.epsilon > law.epsilon
+    assert over <= stats.binom.ppf(1 - 1e-5, trials, SIGNIFICANCE)

@@ -250,11 +250,33 @@ def test_bounds_of_independent_trials_are_right_for_the_worst_mechanism(
 
 @pytest.mark.parametrize("delta", [0.0, 1e-2])
 def test_a_threshold_chosen_on_half_of_the_trials_is_right_for_the_worst_mechanism(delta: float) -> None:
-    """Which half it is depends on the numbers of scores alone, so all orders can be listed."""
-    found = bounds_of_orders(ClopperPearson(threshold_by="split"), 9, delta, 1)
+    """Which half it is depends on the order of rows: all orders of memberships, each with rows in several random orders."""
+    count, estimator, rows = 9, ClopperPearson(threshold_by="split"), np.random.default_rng(1)
+    found = np.zeros((8, 2**count))
+    for order, index in itertools.product(range(len(found)), range(1, 2**count - 1)):
+        ranked = trials(((index >> np.arange(count)) & 1).astype(bool), 1)
+        shuffled = rows.permutation(count)
+        mixed = replace(ranked, values=ranked.values[shuffled], included=ranked.included[shuffled])
+        found[order, index] = estimator.lower_bound(mixed, delta=delta, confidence=CONFIDENCE, seed=Seed(0)).epsilon
     for value in np.unique(found[found > 0]):
         truth = float(value) - JUST_BELOW
-        assert float(law_of_orders(9, truth, delta)[found > truth].sum()) <= LEVEL + 1e-9, truth
+        assert float(law_of_orders(count, truth, delta) @ (found > truth).mean(axis=0)) <= LEVEL, truth
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-2])
+def test_bets_on_pairs_gain_nothing_on_average_in_a_fixed_order_of_memberships(delta: float) -> None:
+    """All answers of randomised response on four pairs, at the claim that is exactly true: the mean wealth of every bettor."""
+    epsilon, pairs = 1.0, 4
+    against = betting_claims.pairs(np.array([epsilon]), delta)
+    rate = rate_of(epsilon)
+    mean = np.zeros(sequential.BETTORS)
+    for answers in itertools.product((0.0, 1.0), repeat=2 * pairs):
+        members, nonmembers = np.array(answers[:pairs]), np.array(answers[pairs:])
+        right = int(members.sum() + (1 - nonmembers).sum())
+        wealth = sequential.follow_pairs(against, members, nonmembers).end
+        mean += rate**right * (1 - rate) ** (2 * pairs - right) * np.exp(wealth.log_wealth[0, :, 0]) * sequential.BETTORS
+    assert mean.max() <= 1 + 1e-9
+    assert mean.max() > 0.9, "and some bettors lose little"
 
 
 def test_every_estimator_for_any_mechanism_has_its_worst_case_here() -> None:

@@ -108,8 +108,9 @@ def test_a_larger_delta_never_proves_more_of_few_tied_scores(spec: dict[str, Any
 def test_the_ends_of_what_scores_can_be(spec: dict[str, Any]) -> None:
     one = bound(spec, scores([1.0], [-1.0]))
     assert one.epsilon == 0 <= one.ceiling
-    separated = bound(spec, scores(np.arange(80) + 1.0, -1.0 - np.arange(90)))
-    backwards = bound(spec, scores(-1.0 - np.arange(80), np.arange(90) + 1.0))
+    high, low = (np.random.default_rng(1).permutation(count) + 1.0 for count in (80, 90))
+    separated = bound(spec, scores(high, -low))
+    backwards = bound(spec, scores(-high, low))
     assert separated.epsilon > 1.5
     assert backwards.epsilon == 0 or spec["kind"] == "clopper_pearson"
     infinite = bound(spec, scores(np.full(80, np.inf), np.full(90, -np.inf)))
@@ -118,6 +119,18 @@ def test_the_ends_of_what_scores_can_be(spec: dict[str, Any]) -> None:
     assert ties[0] == ties[1] <= 1.0
     with pytest.raises(DataError, match="0 member"):
         bound(spec, scores([], [1.0]))
+
+
+@pytest.mark.parametrize("spec", [{"kind": "sequential"}, {"kind": "clopper_pearson", "threshold_by": "split"}])
+def test_rows_sorted_by_score_are_refused_where_their_order_counts(spec: dict[str, Any]) -> None:
+    draw = np.random.default_rng(2)
+    members, nonmembers = draw.normal(1, 1, 40), draw.normal(0, 1, 50)
+    assert bound(spec, scores(members, nonmembers)).epsilon >= 0
+    for rows in ((np.sort(members), nonmembers), (members, -np.sort(nonmembers))):
+        with pytest.raises(DataError, match=r"are sorted; .* in the order of records or trials, or use rank_exact"):
+            bound(spec, scores(*rows))
+    few_values = bound(spec, scores([0.0] + [1.0] * 39, [0.0] * 50))
+    assert few_values.epsilon > 0, "rows that chance alone sorts now and then"
 
 
 @EVERY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,6 +76,16 @@ def test_the_control_catches_an_unsound_estimator_and_passes_a_sound_one() -> No
     caught = control.negative_control(scores, [Unsound()], delta=1e-5, confidence=0.99, seed=Seed(1))
     assert not caught.passed
     assert caught.false_alarms == caught.repetitions
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.8])
+def test_the_control_draws_its_coins_at_the_rate_of_the_game(rate: float) -> None:
+    plain = drawn(400, 1.0)
+    game = replace(plain.game, inclusion_probability=rate, inclusion=Inclusion.COINS)
+    scores = replace(plain, game=game, included=np.arange(400) < 400 * rate)
+    shares = [float(control.fresh_coins(scores, Seed(repetition)).mean()) for repetition in range(20)]
+    assert np.mean(shares) == pytest.approx(rate, abs=5 * math.sqrt(rate * (1 - rate) / 8000))
+    assert len(set(shares)) > 1, "coins, not a permutation"
 
 
 def test_the_control_allows_what_chance_brings() -> None:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.core import checks
-from audit.core.data import Array
+from audit.core import checks, row_order
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
-from audit.core.seeds import Seed, of_design
+from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.bounds import binomial, ranks, thresholds
 
@@ -23,8 +22,8 @@ class ClopperPearson:
     """The classic rectangle of error rates, both directions, with an honest choice of threshold.
 
     Attributes:
-        threshold_by: "rank" (thresholds at ranks fixed in advance, error rate split over them), "split" (chosen on a
-            random half of the scores, tested on the other) or "fixed" (`threshold`).
+        threshold_by: "rank" (thresholds at ranks fixed in advance, error rate split over them), "split" (chosen on
+            every second row of each side, tested on the others) or "fixed" (`threshold`).
         threshold: used with "fixed"; must not come from these scores.
         ratio: between neighbouring ranks of the family.
 
@@ -57,7 +56,7 @@ class ClopperPearson:
         """The best of the family's rectangles.
 
         Raises:
-            DataError: one side is empty.
+            DataError: one side is empty, or "split" gets rows that are sorted by score.
         """
         checks.both_sides(scores.included, "clopper_pearson")
         checks.probability(delta, "delta")
@@ -92,23 +91,21 @@ class ClopperPearson:
 
 
 def _split(scores: Scores, delta: float, significance: float) -> tuple[float, float, str]:
-    """Bound, ceiling and threshold with one random half of each side choosing and the other deciding."""
-    generator = of_design("split", len(scores.members), len(scores.nonmembers)).numpy()
-    choosing_members, members = _halves(scores.members, generator)
-    choosing_nonmembers, nonmembers = _halves(scores.nonmembers, generator)
-    if 0 in (len(choosing_members), len(choosing_nonmembers)):
+    """Bound, ceiling and threshold; every second row of each side chooses the threshold and the others decide.
+
+    Raises:
+        DataError: the rows of a side are sorted by score.
+    """
+    # by rows, not by ranks: in a fixed choice of ranks the choosing half would tell where the deciding half lies
+    members = row_order.check_order(scores.members, "members", "clopper_pearson with threshold_by 'split'")
+    nonmembers = row_order.check_order(scores.nonmembers, "nonmembers", "clopper_pearson with threshold_by 'split'")
+    if min(len(members), len(nonmembers)) < 2:
         return 0.0, 0.0, ""
-    threshold = thresholds.best_threshold(choosing_members, choosing_nonmembers, delta=delta, significance=significance)
-    epsilon = thresholds.fixed_bound(members, nonmembers, threshold, delta=delta, significance=significance)
-    ceiling = binomial.separation_ceiling(len(members), len(nonmembers), delta, significance)
+    threshold = thresholds.best_threshold(members[1::2], nonmembers[1::2], delta=delta, significance=significance)
+    deciding = members[::2], nonmembers[::2]
+    epsilon = thresholds.fixed_bound(*deciding, threshold, delta=delta, significance=significance)
+    ceiling = binomial.separation_ceiling(len(deciding[0]), len(deciding[1]), delta, significance)
     return epsilon, ceiling, f"threshold {threshold:.6g} from the other half"
-
-
-def _halves(values: Array, generator: np.random.Generator) -> tuple[Array, Array]:
-    """Two random halves; the second is never the smaller."""
-    permutation = np.sort(values)[generator.permutation(len(values))]
-    half = len(values) // 2
-    return permutation[:half], permutation[half:]
 
 
 PLUGIN = ClopperPearson

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from audit.core import checks
+from audit.core import checks, row_order
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Array
@@ -18,10 +18,10 @@ from audit.core.evidence import BetWeight, Evidence
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.protocols import Pairs
-from audit.core.seeds import Seed, of_design
+from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.event_curves import EventCurves, curves_of
-from audit.stats.bounds import betting_claims, ranks, sequential
+from audit.stats.bounds import betting_claims, sequential
 from audit.stats.curves import tradeoff, tradeoff_curves
 from audit.stats.spread import evenly
 
@@ -57,27 +57,26 @@ class Sequential:
         return frozenset({Assumption.INDEPENDENT_TRIALS})
 
     def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
-        """The largest epsilon of a fixed grid that was refuted, with finished scores paired in random order.
+        """The largest epsilon of a fixed grid that was refuted, each member in turn with a nonmember.
 
         Raises:
-            DataError: one side is empty.
+            DataError: one side is empty, or the rows of a side are sorted by score.
             UnsupportedMechanism: the family is "dp_sgd" and the scores carry no DP-SGD mechanism, or records are replaced.
             ConfigError: delta is 0 inside a family, where every epsilon is infinite.
         """
-        values, included = _permutation(scores)
         against = self._hypotheses(scores, delta, ())
-        path = sequential.follow(against, values, included)
+        path = _follow_finished(against, scores)
         bound = self._bound(path, against, delta, confidence, scores)
         first_proof = _first(path.joint[:, 0], -math.log(1 - confidence))
         description = (
-            f"leakage proved after {path.trials[first_proof]} of {len(included)} trials" if first_proof is not None else ""
+            f"leakage proved after {path.trials[first_proof]} of {path.end.trials} trials" if first_proof is not None else ""
         )
         return replace(bound, selected=description if bound.epsilon > 0 else "")
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-        """True if `epsilon` at `delta` was refuted at some time, with finished scores paired in random order."""
+        """True if `epsilon` at `delta` was refuted at some time, each member in turn with a nonmember."""
         against = self._alone(scores, epsilon, delta)
-        return against is not None and _ever(sequential.follow(against, *_permutation(scores)), confidence)
+        return against is not None and _ever(_follow_finished(against, scores), confidence)
 
     def bound_along(self, scores: Scores, pairs: Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
         """The largest parameter of a fixed grid such that it and all below were refuted at some time, and the ceiling.
@@ -88,7 +87,7 @@ class Sequential:
         if self.family != "any":
             raise UnsupportedMechanism(f"sequential with the family '{self.family}' bounds no path of (epsilon, delta) pairs")
         against = betting_claims.along(pairs)
-        bound = self._bound(sequential.follow(against, *_permutation(scores)), against, pairs(0.0)[1], confidence, scores)
+        bound = self._bound(_follow_finished(against, scores), against, pairs(0.0)[1], confidence, scores)
         return bound.epsilon, bound.ceiling
 
     def ever_refutes(self, scores: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> bool:
@@ -192,25 +191,21 @@ def _dp_sgd(scores: Scores) -> EventCurves:
     return curves
 
 
-def _permutation(scores: Scores) -> tuple[Array, Array]:
-    """Finished scores in an order drawn for their numbers, ties against the attack: `(1, n)` values and `(n,)` memberships.
+def _follow_finished(against: betting_claims.Hypotheses, scores: Scores) -> sequential.BettingPath:
+    """The game on finished scores: the rows of each side in their order, a member with a nonmember.
 
-    How members and nonmembers came to be so many need not be known: fair coins of our own decide which side the next trial is
-    taken from, until that side has none left.
+    No coins are needed, how members and nonmembers came to be so many may be unknown, and how the two sides are mixed in the
+    table changes nothing (docs/statistics.md, "Sequential").
+
+    Raises:
+        DataError: one side is empty, or the rows of a side are sorted by score.
     """
     checks.both_sides(scores.included, "sequential")
-    ranking = ranks.by_rank(scores.values, scores.included)
-    order = of_design("sequential", int(ranking.sum()), int((~ranking).sum())).numpy()
-    sides = [order.permutation(-np.flatnonzero(ranking == side).astype(np.float64)) for side in (False, True)]
-    coins = order.random(len(ranking)) < 0.5
-    counts = [np.cumsum(~coins), np.cumsum(coins)]
-    within = (counts[0] <= len(sides[0])) & (counts[1] <= len(sides[1]))
-    included = coins[: len(coins) if within.all() else int(np.argmin(within))]
-    values = np.empty((1, len(included)))
-    for side, pool in enumerate(sides):
-        positions = included == bool(side)
-        values[0, positions] = pool[: int(positions.sum())]
-    return values, included
+    sides = [
+        row_order.check_order(rows, side, "sequential")
+        for rows, side in ((scores.nonmembers, "nonmembers"), (scores.members, "members"))
+    ]
+    return sequential.follow_pairs(against, sides[1], sides[0])
 
 
 def _follow(against: betting_claims.Hypotheses, scores: Sequence[Scores], attacks: int | None = None) -> sequential.BettingPath:

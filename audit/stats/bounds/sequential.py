@@ -211,9 +211,28 @@ def follow(
     against: Hypotheses, scores: Array, included: Memberships, chance: float = 0.5, stakes: int | None = None
 ) -> BettingPath:
     """The game on trials `(attacks, n)` in their order, in groups as `groups` makes them; `stakes` as in `Wealth`."""
-    wealth = start(against, len(scores), chance, stakes)
+    return _follow(start(against, len(scores), chance, stakes), scores, included, groups(len(included)))
+
+
+def follow_pairs(against: Hypotheses, members: Array, nonmembers: Array) -> BettingPath:
+    """The game on finished scores, each member in turn with a nonmember until one side has none left.
+
+    Both trials of a pair are bet on with the same thresholds and stakes, and the wealth is looked at after whole pairs. So it
+    is a supermartingale for the fixed order of memberships: what a fair coin would gain on average is the mean of the two gains
+    of a pair, and `(1 + a) (1 + b) <= (1 + (a + b) / 2)^2` (docs/statistics.md, "Sequential").
+
+    Args:
+        members: and `nonmembers`: `(n,)` scores in an order that does not depend on them.
+    """
+    pairs = min(len(members), len(nonmembers))
+    scores = np.stack([members[:pairs], nonmembers[:pairs]], axis=1).reshape(1, -1)
+    slices = [slice(2 * group.start, 2 * group.stop) for group in groups(pairs)]
+    return _follow(start(against), scores, np.tile([True, False], pairs), slices)
+
+
+def _follow(wealth: Wealth, scores: Array, included: Memberships, slices: list[slice]) -> BettingPath:
     trials, together, separate = [0], [wealth.best], [np.zeros((len(scores), len(wealth.best)))]
-    for group in groups(len(included)):
+    for group in slices:
         wealth, apart, joint_wealth = _update(wealth, scores[:, group], included[group])
         trials.append(wealth.trials)
         together.append(joint_wealth)

@@ -1,0 +1,39 @@
+"""Whether a test may use the order in which rows were given: not if it comes from the scores."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import DataError
+
+SURPRISE = 1e-6
+"""Rows are refused if an order that is independent of the scores would look as theirs does with a lower chance than this."""
+
+
+def check_order(values: Array, side: str, test: str) -> Array:
+    """Return the scores of one side unchanged, after the check that their order is not that of the scores.
+
+    Args:
+        values: `(n,)` scores of one side, one per row.
+        side: their name in the error.
+        test: the name of the test that uses the order of rows.
+
+    Raises:
+        DataError: they rise or fall from the first row to the last.
+    """
+    is_sorted = bool((values[1:] >= values[:-1]).all() or (values[1:] <= values[:-1]).all())
+    if is_sorted and _log_sorted_chance(values) < math.log(SURPRISE):
+        raise DataError(
+            f"the {len(values)} scores of {side} are sorted; {test} needs rows in an order that does not depend on the scores. "
+            "Give them in the order of records or trials, or use rank_exact or both_ends, for which the order does not count"
+        )
+    return values
+
+
+def _log_sorted_chance(values: Array) -> float:
+    """The logarithm of the chance that exchangeable rows with these values rise throughout or fall throughout."""
+    repeats = np.unique(values, return_counts=True)[1].tolist()
+    return math.log(2) + sum(math.lgamma(count + 1) for count in repeats) - math.lgamma(len(values) + 1)
