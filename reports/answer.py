@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, replace
 
 from audit.core.access import Access
 from audit.core.event_reading import unit
 from audit.core.game import Inclusion
-from audit.core.game_results import AttackResult, GameResult, TprAtFpr
-from audit.core.lower_bounds import read_ceiling, read_epsilon
+from audit.core.game_results import AttackResult, GameResult
+from audit.core.lower_bounds import LowerBound, read_ceiling, read_epsilon
 from audit.core.results import AuditReport, Check, MechanismResult, Status
 from reports import headline
 from reports.headline import GameBound
+from reports.strength import Interval, Strength, bracket_guesses, bracket_rate, choose_strength
 
-CLEAR = 1.0
-"""A proven epsilon from which on the answer is a plain yes; NIST SP 800-226, 2.2, calls epsilon of at most 1 conservative."""
+PROPERTY = "property"
+"""A secret of the data as a whole: differential privacy of records bounds nothing of it, so no epsilon is said of it."""
 
 EXPECTED_HITS = 10
 """A headline rate needs so many expected false positives."""
@@ -29,54 +29,148 @@ HALF = 4
 """An interval is half as wide with so many times the records."""
 
 
-class Strength(StrEnum):
-    """The answer in a word. There is none for "it does not leak"."""
-
-    YES = "yes"
-    LITTLE = "a little"
-    NOT_SHOWN = "not shown"
-    VOID = "no answer"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Members found by one attack at a false positive rate that was measured well; guessing finds `point.target_fpr`."""
+    """Members that an attack finds at a false positive rate, which is what guessing finds, with limits."""
 
-    attack: AttackResult
-    point: TprAtFpr
+    fpr: float
+    tpr: float
+    lower: float
+    upper: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What an adversary with one kind of access was shown to tell.
+    """What an adversary with one kind of access was shown to tell, by one attack in one game.
 
     Attributes:
-        proven: the largest bound for any mechanism at this access, None where no bound was computed.
-        rate: of the attack behind `proven`, else of the attack that finds most; None where no rate was measured well.
+        attack: the one that every figure of the answer is of.
+        proven: its largest bound for any mechanism, or that of all attacks of its game together; None where there is none.
+        rate: None where no rate was measured well.
         secret: what was guessed (`Game.secret`), "" where the question is membership.
-        guesser: the attack behind `proven`, else the one with most right guesses; None where the question is membership.
     """
 
     mechanism: MechanismResult
+    game: GameResult
+    attack: AttackResult
     access: Access
     strength: Strength
     proven: GameBound | None
     rate: Rate | None = None
     secret: str = ""
-    guesser: AttackResult | None = None
+
+    @property
+    def epsilon(self) -> float:
+        """Return what is proven for any mechanism, 0 if nothing is."""
+        return 0.0 if self.proven is None or not isinstance(self.proven.bound, LowerBound) else self.proven.bound.epsilon
 
 
 def answers(report: AuditReport) -> tuple[Answer, ...]:
-    """The answers for the training that the first page speaks of: on membership, then on other secrets, by rising access."""
-    subject = _subject(report)
-    if subject is None:
-        return ()
-    levels: dict[tuple[str, Access], list[AttackResult]] = {}
-    for game in subject.games:
+    """The strongest answer first, then the others: on membership, then on other secrets, by rising access.
+
+    A federation is answered for every party, and the one that proves most leads. Any other report is answered for the training
+    that its first page speaks of; of equally strong answers that leads whose attack decides the claim.
+    """
+    head = headline.headline(report)
+    decisive = None if head is None or head.proven is None else (head.proven.game.name, head.proven.attack)
+    subjects = _subjects(report)
+    candidates = [answer for mechanism in subjects for answer in _answer_questions(mechanism)]
+    order = list(Strength)
+
+    def rank(answer: Answer) -> tuple[float, ...]:
+        is_decisive = (
+            len(subjects) == 1 and head is not None and answer.mechanism is head.mechanism and _name(answer) == decisive
+        )
+        return order.index(answer.strength), not is_decisive, -answer.epsilon, -answer.attack.auc
+
+    lead = min(candidates, key=rank, default=None)
+    return () if lead is None else (lead, *(answer for answer in candidates if answer is not lead))
+
+
+def _name(answer: Answer) -> tuple[str, str]:
+    return answer.game.name, answer.attack.scorer
+
+
+def _answer_questions(mechanism: MechanismResult) -> Iterator[Answer]:
+    """One answer for each question and access: that of the game and attack which show most."""
+    levels: dict[tuple[str, Access], list[Answer]] = {}
+    for game in mechanism.games:
+        by_access: dict[Access, list[AttackResult]] = {}
         for attack in game.attacks:
-            levels.setdefault((game.game.secret, attack.access or game.game.access), []).append(attack)
-    order = sorted(levels, key=lambda level: (level[0], len(level[1].released)))
-    return tuple(_answer(subject, secret, access, levels[secret, access]) for secret, access in order)
+            by_access.setdefault(attack.access or game.game.access, []).append(attack)
+        for access, attacks in by_access.items():
+            answer = _answer(mechanism, game, access, attacks)
+            levels.setdefault((game.game.secret, access), []).append(answer)
+    order = list(Strength)
+    for level in sorted(levels, key=lambda level: (level[0], len(level[1].released))):
+        yield min(levels[level], key=lambda answer: (order.index(answer.strength), -answer.epsilon, -answer.attack.auc))
+
+
+def _answer(mechanism: MechanismResult, game: GameResult, access: Access, attacks: list[AttackResult]) -> Answer:
+    """The answer of the attack that a figure of the game shows in full, from among those with this access."""
+    free = [
+        place
+        for place in headline.game_bounds(mechanism)
+        if place.game is game and place.access == access and place.bound.family is None
+    ]
+    attack = headline.leading(replace(game, attacks=tuple(attacks)))
+    proven = headline.strongest([place for place in free if place.attack in (attack.scorer, headline.TOGETHER)])
+    rate = None if game.game.choices > 1 else _rate(game, attack)
+    if mechanism.is_void:
+        strength = Strength.VOID
+    else:
+        follows = proven is not None and isinstance(proven.bound, LowerBound) and game.game.secret != PROPERTY
+        strength = choose_strength(
+            read_epsilon(proven.bound) if proven is not None and follows else 0.0, _interval(attack, rate)
+        )
+        if strength in (Strength.TOO_FEW, Strength.NOT_SHOWN) and _tells_apart(game, attack):
+            strength = Strength.AT_LEAST if strength is Strength.TOO_FEW else Strength.LITTLE
+    secret = game.game.secret
+    return Answer(
+        mechanism=mechanism,
+        game=game,
+        attack=attack,
+        access=access,
+        strength=strength,
+        proven=None if secret == PROPERTY else proven,
+        rate=rate,
+        secret=secret,
+    )
+
+
+def _tells_apart(game: GameResult, attack: AttackResult) -> bool:
+    """True where a split has no bound, and the whole order of the scores shows what no single rate does."""
+    return game.game.inclusion is not Inclusion.COINS and game.game.choices == 1 and attack.auc_lower > 0.5
+
+
+def _interval(attack: AttackResult, rate: Rate | None) -> Interval | None:
+    if attack.guesses is not None:
+        return bracket_guesses(attack.guesses.lower, attack.guesses.upper, attack.guesses.baseline)
+    return None if rate is None else bracket_rate(rate.lower, rate.upper, rate.fpr)
+
+
+def _rate(game: GameResult, attack: AttackResult) -> Rate | None:
+    """The rate where a split's ROC lies furthest above guessing; else at the smallest target that is measured well."""
+    return (None if game.game.inclusion is Inclusion.COINS else _furthest(attack)) or _finest(attack)
+
+
+def _furthest(attack: AttackResult) -> Rate | None:
+    """The point of the ROC whose simultaneous band lies furthest above guessing by its ratio; None where none lies above."""
+    curve = attack.roc
+    least_fpr = EXPECTED_HITS / max(curve.nonmembers, 1)
+    points = [point for point in zip(curve.fpr, curve.tpr, curve.lower, curve.upper, strict=True) if least_fpr <= point[0] < 1]
+    fpr, tpr, lower, upper = max(points, key=lambda point: point[2] / point[0], default=(1.0, 1.0, 1.0, 1.0))
+    return Rate(fpr=fpr, tpr=tpr, lower=lower, upper=upper) if lower > fpr else None
+
+
+def _finest(attack: AttackResult) -> Rate | None:
+    """The rate at the smallest target that expects `EXPECTED_HITS` false positives; without one at the largest target."""
+    points = [point for point in attack.tpr_at if point.tpr is not None]
+    solid = [point for point in points if attack.roc.nonmembers * point.target_fpr >= EXPECTED_HITS]
+    best = min(solid, key=lambda point: point.target_fpr, default=max(points, key=lambda p: p.target_fpr, default=None))
+    if best is None or best.tpr is None or best.lower is None or best.upper is None:
+        return None
+    return Rate(fpr=best.target_fpr, tpr=best.tpr, lower=best.lower, upper=best.upper)
 
 
 def protected_unit(report: AuditReport) -> str:
@@ -89,6 +183,13 @@ def protected_unit(report: AuditReport) -> str:
     return "example" if subject.mechanism is None else unit(subject.mechanism)
 
 
+def _subjects(report: AuditReport) -> list[MechanismResult]:
+    """The trainings that the first page answers for: all parties of a federation, else one training."""
+    parties = [mechanism for mechanism in report.mechanisms if mechanism.training and mechanism.games]
+    subject = _subject(report)
+    return parties or ([] if subject is None else [subject])
+
+
 def _subject(report: AuditReport) -> MechanismResult | None:
     head = headline.headline(report)
     return head.mechanism if head is not None else next((mechanism for mechanism in report.mechanisms if mechanism.games), None)
@@ -98,59 +199,6 @@ def _attacks(mechanism: MechanismResult) -> Iterator[tuple[GameResult, AttackRes
     return ((game, attack) for game in mechanism.games if not game.game.secret for attack in game.attacks)
 
 
-def _answer(mechanism: MechanismResult, secret: str, access: Access, attacks: list[AttackResult]) -> Answer:
-    free = [bound for bound in headline.game_bounds(mechanism) if bound.access == access and bound.bound.family is None]
-    strongest = headline.strongest([bound for bound in free if bound.game.game.secret == secret])
-    leaders = [attack for attack in attacks if strongest is not None and attack.scorer == strongest.attack]
-    guesser = _best_guesser(leaders) or _best_guesser(attacks)
-    if mechanism.is_void:
-        strength = Strength.VOID
-    elif strongest is not None:
-        strength = _of_bound(read_epsilon(strongest.bound))
-    elif guesser is not None and guesser.guesses is not None:
-        strength = Strength.LITTLE if guesser.guesses.lower > guesser.guesses.baseline else Strength.NOT_SHOWN
-    else:
-        strength = max((_of_bands(attack) for attack in attacks), key=list(Strength)[::-1].index)
-    rate = None if secret else _finest(leaders) or _finest(attacks)
-    return Answer(
-        mechanism=mechanism, access=access, strength=strength, proven=strongest, rate=rate, secret=secret, guesser=guesser
-    )
-
-
-def _best_guesser(attacks: list[AttackResult]) -> AttackResult | None:
-    """Return the attack that guessed the largest share of secrets right."""
-    shares = [(attack.guesses.right / attack.guesses.secrets, attack) for attack in attacks if attack.guesses is not None]
-    return max(shares, key=lambda pair: pair[0], default=(0.0, None))[1]
-
-
-def _of_bound(epsilon: float) -> Strength:
-    return Strength.YES if epsilon >= CLEAR else Strength.LITTLE if epsilon > 0 else Strength.NOT_SHOWN
-
-
-def _of_bands(attack: AttackResult) -> Strength:
-    """The strength where membership is a split: how far the simultaneous band of the ROC lies above chance."""
-    curve = attack.roc
-    smallest = 1 / max(curve.nonmembers, 1)
-    ratio = max((low / max(fpr, smallest) for fpr, low in zip(curve.fpr, curve.lower, strict=True) if fpr < 1), default=0.0)
-    if ratio >= math.exp(CLEAR):
-        return Strength.YES
-    return Strength.LITTLE if ratio > 1 or attack.auc_lower > 0.5 else Strength.NOT_SHOWN
-
-
-def _finest(attacks: list[AttackResult]) -> Rate | None:
-    """The largest rate at the smallest target that expects at least `EXPECTED_HITS` false positives.
-
-    Where no attack has so many nonmembers, at the largest target that any attack resolves.
-    """
-    pairs = [Rate(attack=attack, point=point) for attack in attacks for point in attack.tpr_at if point.tpr is not None]
-    solid = [pair for pair in pairs if pair.attack.roc.nonmembers * pair.point.target_fpr >= EXPECTED_HITS]
-    targets = [pair.point.target_fpr for pair in solid]
-    target = min(targets) if targets else max((pair.point.target_fpr for pair in pairs), default=0.0)
-    return max(
-        (pair for pair in pairs if pair.point.target_fpr == target), key=lambda pair: pair.point.tpr or 0.0, default=None
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
     """Whether membership, or the values of other secrets, were decided by what nobody could foresee.
@@ -158,6 +206,7 @@ class Trust:
     Attributes:
         of_secrets: no game is about membership, all are about other secrets.
         by_coins: recorded coins, else a split of the data or values that were given.
+        by_this_audit: the audit drew those coins itself; else it was told how they fell.
         alarms, repetitions, allowed: of all negative controls together; 0 repetitions where there was none.
         sound: no negative control raised more false alarms than it is allowed.
         guard: the row of the check whether inputs alone tell the two parts apart, None where it is not in the report.
@@ -165,6 +214,7 @@ class Trust:
 
     of_secrets: bool
     by_coins: bool
+    by_this_audit: bool
     alarms: int
     repetitions: int
     allowed: int
@@ -177,7 +227,7 @@ class Trust:
         if not self.sound or (self.guard is not None and self.guard.status is Status.FAILED):
             return Status.FAILED
         if self.by_coins:
-            return Status.CHECKED if self.repetitions else Status.DECLARED
+            return Status.CHECKED if self.by_this_audit else Status.DECLARED
         return Status.GAP if self.guard is None else self.guard.status
 
 
@@ -191,6 +241,7 @@ def trust(report: AuditReport) -> Trust:
     return Trust(
         of_secrets=bool(games) and not of_membership,
         by_coins=any(game.inclusion is Inclusion.COINS for game in rules),
+        by_this_audit=report.kind == "run",
         alarms=sum(control.false_alarms for control in controls),
         repetitions=sum(control.repetitions for control in controls),
         allowed=sum(control.allowed for control in controls),

@@ -12,7 +12,7 @@ from audit.core.claims import Claim
 from audit.core.game_results import GameResult
 from audit.core.lower_bounds import ReportedBound, read_ceiling, read_course, read_epsilon
 from audit.core.results import AuditReport, MechanismResult
-from reports import headline
+from reports import answer, headline
 from reports.figures import _labels, _plots
 from reports.figures._plots import COLOURS, DASHES, Curve, Plan
 from reports.pages.blocks import Tone
@@ -154,7 +154,8 @@ def _bars(report: AuditReport) -> tuple[list[Bar], int]:
     owners = list({id(mechanism): mechanism for mechanism, _ in games}.values())
     if len(games) <= MOST_ROWS:
         return [_bar(f"{mechanism.name}\n{game.name}", mechanism, (game,)) for mechanism, game in games], len(owners)
-    gravest = sorted(owners, key=headline.gravity)[:MOST_TRAININGS]
+    lead = next((item.mechanism.name for item in answer.answers(report)), "")
+    gravest = sorted(owners, key=lambda owner: (owner.name != lead, headline.gravity(owner)))[:MOST_TRAININGS]
     return [_bar(owner.name, owner, owner.games) for owner in owners if owner in gravest], len(owners)
 
 

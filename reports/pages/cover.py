@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
 
 from audit.core.claims import Outcome
 from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon
 from audit.core.provenance import Engagement
 from audit.core.results import AuditReport, MechanismResult, Status
-from audit.core.rounding import SPACE
-from reports import headline
+from reports import answer, headline
 from reports.figures import _plots
 from reports.formats import figures
 from reports.headline import GameBound, Headline
@@ -30,24 +28,46 @@ from reports.pages.blocks import (
     Text,
     Tone,
 )
+from reports.strength import Strength
 from reports.words import named
 from reports.words.language import say
 from reports.words.numbers import at_delta, at_most, confidence, count, down, epsilon, percent, up
-from reports.words.phrases import figure_block, join_words, proof
+from reports.words.phrases import figure_block, join_sentences, join_words, proof
 
 
 def cover(report: AuditReport) -> tuple[Block, ...]:
-    """The blocks of the first page."""
+    """The blocks of the first page: answer, numbers, the sentence to quote and its figure together, then the facts."""
     head = headline.headline(report)
     drawing = figures.planned(report).get(picture(report))
     return (
         *((_internal(),) if names_records(report) else ()),
         verdict.verdict(report),
+        Numbers(items=cards(report)),
+        Quote(text=quote(report)),
+        *(() if drawing is None else (figure_block(drawing),)),
         verdict.facts(report, head, claim(report, head)),
-        Numbers(items=without_claim.numbers(report) if head is None else numbers(report, head)),
-        Quote(text=without_claim.sentence(report) if head is None else quotable(report, head)),
-        *(() if drawing is None else (replace(figure_block(drawing), floats=True),)),
     )
+
+
+def cards(report: AuditReport) -> tuple[Number, ...]:
+    """The numbers of the training that the answer leads with: against its claim, or without one what was found."""
+    head, lead = headline.headline(report), next(iter(answer.answers(report)), None)
+    if head is None or (lead is not None and lead.mechanism is not head.mechanism):
+        return without_claim.numbers(report, lead)
+    return numbers(report, head)
+
+
+def quote(report: AuditReport) -> str:
+    """The sentence that may be quoted alone: of the claim, after the leading answer where that is of another attack."""
+    head, lead = headline.headline(report), next(iter(answer.answers(report)), None)
+    if head is None:
+        return without_claim.sentence(report, lead)
+    text = quotable(report, head)
+    if lead is None or lead.strength is Strength.VOID:
+        return text
+    place = head.proven
+    is_same = lead.mechanism is head.mechanism and place is not None and place.attack in (lead.attack.scorer, headline.TOGETHER)
+    return text if is_same else f"{without_claim.sentence(report, lead)}{say('separator.space')}{text}"
 
 
 def _internal() -> Paragraph:
@@ -62,16 +82,13 @@ def names_records(report: AuditReport) -> bool:
 
 
 def picture(report: AuditReport) -> str:
-    """The drawing of the first page: claim and evidence, or where nothing was bounded the ROC of the first game."""
+    """The drawing of the first page: claim and evidence, or where nothing was bounded the ROC of the leading answer's game."""
     if any(True for mechanism in report.mechanisms for _ in headline.game_bounds(mechanism)):
         return "overview"
-    games = [
-        (mechanism.name, game.name)
-        for mechanism in report.mechanisms
-        for game in mechanism.games
-        if game.attacks and game.game.choices == 1
-    ]
-    return _plots.file_name("roc", *games[0]) if games else ""
+    lead = next(iter(answer.answers(report)), None)
+    if lead is None or lead.game.game.choices > 1:
+        return ""
+    return _plots.file_name("roc", lead.mechanism.name, lead.game.name)
 
 
 def claim(report: AuditReport, head: Headline | None) -> Text:
@@ -79,8 +96,17 @@ def claim(report: AuditReport, head: Headline | None) -> Text:
     if head is None:
         return (Strong(f"{say('verdict.none')}{say('separator.sentences')}"), without_claim.reason(report))
     outcome = head.verdict.outcome
-    tone = Tone.OPEN if outcome is Outcome.CONSISTENT and report.notes else named.OUTCOME_TONES[outcome]
-    return (Mark(named.verdict_title(outcome), tone), f"{say('separator.sentences')}{_in_words(head)}")
+    owner = join_sentences(_whose_claim(report, head))
+    return (Strong(named.verdict_title(outcome)), f"{say('separator.sentences')}{join_sentences([owner, _in_words(head)])}")
+
+
+def _whose_claim(report: AuditReport, head: Headline) -> list[str]:
+    """Return for which training the claim is made, where the answer above leads with another one."""
+    lead = next(iter(answer.answers(report)), None)
+    if lead is None or lead.mechanism is head.mechanism:
+        return []
+    texts = [say("claim.of_another_view", name=head.mechanism.name, epsilon=up(head.verdict.claim.epsilon))]
+    return texts if lead.mechanism.claims else [*texts, say("claim.none_for_the_lead", name=lead.mechanism.name)]
 
 
 def _in_words(head: Headline) -> str:
@@ -92,8 +118,27 @@ def _in_words(head: Headline) -> str:
         case Outcome.VIOLATED:
             sentence = _refutation(head.verdict.bound)
         case Outcome.CONSISTENT:
-            sentence = say("cover.the_attacks_listed_here_prove")
+            sentence = f"{say('cover.the_attacks_listed_here_prove')}{say('separator.space')}{power(head)}"
     return f"{sentence}{_assumptions(head.mechanism)}"
+
+
+def power(head: Headline) -> str:
+    """Return which true epsilon this audit would have caught against the claim, however loud its ceiling is."""
+    claim = head.verdict.claim
+    detectable = [
+        figure
+        for game in head.mechanism.games
+        for figure in game.detectable
+        if figure.claim == claim.epsilon and figure.family in (None, claim.family)
+    ]
+    best = min(detectable, key=lambda figure: figure.epsilon, default=None)
+    if best is None:
+        return say("power.not_simulated")
+    chance = percent(best.power, 0)
+    if math.isinf(best.epsilon):
+        return say("power.none", chance=chance)
+    inside = say("power.inside", family=named.family(best.family)) if best.family else ""
+    return say("power.from", chance=chance, epsilon=up(best.epsilon), inside=inside)
 
 
 def _refutation(bound: ReportedBound | None) -> str:
@@ -112,7 +157,9 @@ def _assumptions(mechanism: MechanismResult) -> str:
         Status.DECLARED: say("cover.declared_by_the_owner"),
         Status.CHECKED: say("cover.checked_by_this_audit"),
     }
-    assumptions = [f"{stand[status]}{SPACE}{word}" for status, word in words.items() if stand[status]]
+    assumptions = [
+        say("cover.assumption_count", count=stand[status], word=word) for status, word in words.items() if stand[status]
+    ]
     if set(stand) <= {Status.CHECKED}:
         return ""
     return say("cover.what_the_claim_rests_on", join_words=join_words(assumptions[::-1]))
@@ -138,7 +185,11 @@ def quotable(report: AuditReport, head: Headline) -> str:
     if head.proven is None:
         return say("cover.this_audit_computed_no_bound", sentence=sentence)
     evidence = say("cover.the_attack_proves", attack=head.proven.attack, proof=proof(report, head.proven))
-    reach = say("cover.could_have_proven_up_to", epsilon=epsilon(down(read_ceiling(head.proven.bound))))
+    free = headline.free(head.mechanism)
+    if head.proven.bound.family and free is not None:
+        evidence += say("cover.any_mechanism_beside", epsilon=down(read_epsilon(free.bound)))
+    key = "cover.could_have_proven_inside" if head.proven.bound.family else "cover.could_have_proven_up_to"
+    reach = say(key, epsilon=epsilon(down(read_ceiling(head.proven.bound))))
     match head.verdict.outcome:
         case Outcome.VIOLATED:
             return say("cover.so_the_claim_is_contradicted", sentence=sentence, evidence=evidence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from audit.core.results import AuditReport
 from audit.core.rounding import decimals
 from reports import headline
-from reports.pages import cover, verdict, without_claim
+from reports.pages import cover, verdict
 from reports.pages.blocks import Block, Mark, Mono, Numbers, Quote, Section, Strong, Text
 from reports.words.language import say
 
@@ -21,8 +21,8 @@ def _pages(report: AuditReport) -> tuple[Section, ...]:
     blocks: tuple[Block, ...] = (
         verdict.verdict(report),
         verdict.facts(report, head, cover.claim(report, head)),
-        Numbers(items=without_claim.numbers(report) if head is None else cover.numbers(report, head)),
-        Quote(text=_sentence(report)),
+        Numbers(items=cover.cards(report)),
+        Quote(text=cover.quote(report)),
         cover.identity(report),
     )
     return (Section(title="", blocks=blocks),)
@@ -44,15 +44,10 @@ def _card(report: AuditReport) -> str:
         f"**{say('answer.other', question=_plain(answer.question), strength=_plain(answer.word))}**",
         *(_plain(text) for text in answer.text),
         "\n".join([f"| {say('label.what')} | {say('label.said')} |", "|---|---|", *rows]),
-        f"> {_plain(_sentence(report))}",
+        f"> {_plain(cover.quote(report))}",
         say("label.source", id=_plain(report.id), version=_plain(report.provenance.version)),
     ]
     return "\n\n".join(lines) + "\n"
-
-
-def _sentence(report: AuditReport) -> str:
-    head = headline.headline(report)
-    return without_claim.sentence(report) if head is None else cover.quotable(report, head)
 
 
 def _plain(text: Text) -> str:

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 from audit.core.claims import Outcome
+from audit.core.game import Inclusion
 from audit.core.lower_bounds import read_ceiling, read_epsilon
-from audit.core.results import AuditReport
-from reports import answer, headline
-from reports.answer import Answer, Strength
+from audit.core.results import AuditReport, Status
+from reports import answer
+from reports.answer import Answer, Trust
 from reports.headline import GameBound, Headline
-from reports.pages.blocks import Facts, Mark, Strong, Text, Tone, Verdict
+from reports.pages import consequences
+from reports.pages.blocks import Facts, Strong, Text, Tone, Verdict
+from reports.strength import LEAST_PRINTED, Strength
 from reports.words import named
-from reports.words.language import say
+from reports.words.language import many, recorded, say
 from reports.words.numbers import confidence, count, down, near, rate, significant, target, up
 from reports.words.phrases import join_sentences
 
 TONES = {
     Strength.YES: Tone.MEASURED,
+    Strength.AT_LEAST: Tone.MEASURED,
     Strength.LITTLE: Tone.MEASURED,
+    Strength.TOO_FEW: Tone.PLAIN,
     Strength.NOT_SHOWN: Tone.PLAIN,
     Strength.VOID: Tone.OPEN,
 }
+MOST_ANSWERS = 4  # in full on the first page; the others stand in a line each
+MOST_LETTERS = 110  # of a description of canaries inside a sentence
 
 BASES = {
     (False, True): "trust.coins",
@@ -31,7 +41,7 @@ BASES = {
 
 
 def verdict(report: AuditReport) -> Verdict:
-    """The answer for the least access that was tried, and in a word for those who see more."""
+    """The strongest answer, and in a word and a sentence those of every other question and adversary."""
     all_answers = answer.answers(report)
     if not all_answers:
         return Verdict(
@@ -42,46 +52,69 @@ def verdict(report: AuditReport) -> Verdict:
         )
     first, further = all_answers[0], all_answers[1:]
     paragraphs: list[Text] = [join_sentences(sentences(report, first))]
-    for answer_item in further:
-        text = say("answer.other", question=question(report, answer_item), strength=say(f"answer.{answer_item.strength.value}"))
-        paragraphs.append((Strong(text), say("separator.space"), join_sentences(sentences(report, answer_item))))
-    return Verdict(
-        question=question(report, first),
-        word=say(f"answer.{first.strength.value}"),
-        text=tuple(paragraphs),
-        tone=TONES[first.strength],
-    )
+    if len(all_answers) <= MOST_ANSWERS:
+        for item in further:
+            text = say("answer.other", question=question(report, item), strength=word(item))
+            paragraphs.append((Strong(text), say("separator.space"), join_sentences(sentences(report, item))))
+    elif further:
+        paragraphs.append((Strong(say("answer.views")), say("separator.space"), _views(further)))
+    return Verdict(question=question(report, first), word=word(first), text=tuple(paragraphs), tone=TONES[first.strength])
+
+
+def word(item: Answer) -> str:
+    """Return the answer in a word."""
+    return say(f"answer.{item.strength.value}")
+
+
+def _views(further: tuple[Answer, ...]) -> str:
+    """Return the answers of many views in a clause each."""
+    clauses = [
+        say(
+            "answer.view",
+            name=item.mechanism.name if item.mechanism.training else named.level(item.access),
+            strength=word(item),
+            proof=say("answer.view_proof", epsilon=down(item.epsilon)) if item.epsilon >= LEAST_PRINTED else "",
+        )
+        for item in further
+    ]
+    return say("separator.clauses").join(clauses) + say("separator.end")
 
 
 def question(report: AuditReport, item: Answer) -> str:
-    """Return what is asked, in the reader's words."""
+    """Return what is asked, in the reader's words; in a federation with the training that it is asked of."""
     if item.secret:
         return named.question_of_secret(item.secret, item.access)
-    return named.question(item.access, answer.protected_unit(report))
+    text = named.question(item.access, answer.protected_unit(report))
+    training = item.mechanism.training
+    several = len({result.training for result in report.mechanisms}) > 1
+    return say("question.of_training", training=training, question=text) if training and several else text
 
 
-def sentences(report: AuditReport, answer: Answer) -> tuple[str, ...]:
+def sentences(report: AuditReport, item: Answer) -> tuple[str, ...]:
     """The rate with chance beside it, and what is proven."""
-    if answer.strength is Strength.VOID:
+    if item.strength is Strength.VOID:
         reasons = [
             verdict.reason
-            for verdict in answer.mechanism.verdicts
-            if verdict.outcome is answer.mechanism.outcome and verdict.reason
+            for verdict in item.mechanism.verdicts
+            if verdict.outcome is item.mechanism.outcome and verdict.reason
         ]
         return (say("answer.void", reason=reasons[0] if reasons else named.verdict_title(Outcome.INVALID)),)
-    return (_guesses(answer) if answer.secret else _rate(answer), _proof_text(report, answer))
+    rate_text = _guesses(item) if item.attack.guesses is not None else rate_sentence(report, item)
+    wide = say("answer.wide") if item.strength is Strength.AT_LEAST else ""
+    return (rate_text, _proof_text(report, item), wide)
 
 
-def _guesses(answer: Answer) -> str:
+def _guesses(item: Answer) -> str:
     """Return how many secrets were named, beside how many follow from what everybody knows of them."""
-    if answer.guesser is None or answer.guesser.guesses is None:
+    result = item.attack.guesses
+    if result is None:
         return say("answer.no_rate")
-    result = answer.guesser.guesses
     return say(
         "answer.guesses",
-        attack=answer.guesser.scorer,
+        attack=item.attack.scorer,
         right=count(result.right),
         secrets=count(result.secrets),
+        kind=describe_canaries(item),
         share=rate(result.right / result.secrets, result.secrets),
         low=rate(result.lower, result.secrets, "down"),
         high=rate(result.upper, result.secrets, "up"),
@@ -89,46 +122,86 @@ def _guesses(answer: Answer) -> str:
     )
 
 
-def _rate(answer: Answer) -> str:
-    if answer.rate is None:
+def rate_sentence(report: AuditReport, item: Answer) -> str:
+    """Return how many members the attack finds, who these members are, and how many guessing finds."""
+    if item.rate is None:
         return say("answer.no_rate")
-    attack, point = answer.rate.attack, answer.rate.point
-    size = attack.roc.members
+    size = item.attack.roc.members
     return say(
         "answer.rate",
-        attack=attack.scorer,
-        fpr=target(point.target_fpr),
-        tpr=rate(point.tpr, size),
-        low=rate(point.lower, size, "down"),
-        high=rate(point.upper, size, "up"),
-        chance=rate(point.target_fpr, size),
+        attack=item.attack.scorer,
+        fpr=false_positives(item.rate.fpr, item.attack.roc.nonmembers),
+        tpr=rate(item.rate.tpr, size),
+        members=members(report, item),
+        low=rate(item.rate.lower, size, "down"),
+        high=rate(item.rate.upper, size, "up"),
+        chance=rate(item.rate.fpr, size),
     )
 
 
-def _proof_text(report: AuditReport, answer: Answer) -> str:
-    if answer.proven is None:
-        return "" if headline.has_coins(report) else say("answer.no_draw" if answer.secret else "answer.split")
-    if read_epsilon(answer.proven.bound) <= 0:
-        return say("answer.nothing_proven", ceiling=down(read_ceiling(answer.proven.bound)))
-    text = proof(report, answer.proven)
-    leader = answer.guesser if answer.rate is None else answer.rate.attack
-    if leader is not None and leader.scorer == answer.proven.attack:
-        return say("answer.proven", proof=text)
-    return say("answer.proven_by", attack=answer.proven.attack, proof=text)
+def false_positives(fpr: float, nonmembers: int) -> str:
+    """Return a false positive rate: one that was asked for without idle zeros, any other as exact as the nonmembers allow."""
+    return target(fpr) if math.isclose(1000 * fpr, round(1000 * fpr)) else rate(fpr, nonmembers)
+
+
+def members(report: AuditReport, item: Answer) -> str:
+    """Return who the members are that an attack finds: planted by the audit, put in by coins, or given."""
+    number = count(item.attack.roc.members)
+    if item.game.game.inclusion is Inclusion.SPLIT:
+        return say("members.given", number=number)
+    if report.kind != "run":
+        return say("members.by_coins", number=number)
+    return say("members.planted", number=number, kind=describe_canaries(item))
+
+
+def describe_canaries(item: Answer) -> str:
+    """Return what the canaries are, as short as a sentence can hold."""
+    text = re.split("[;；]", recorded(item.game.game.canary))[0] or say("game.canaries")
+    return text if len(text) <= MOST_LETTERS else re.split("[,，]", text)[0]
+
+
+def _proof_text(report: AuditReport, item: Answer) -> str:
+    if item.secret == answer.PROPERTY:
+        return say("answer.property")
+    if item.proven is None:
+        by_coins = item.game.game.inclusion is Inclusion.COINS
+        area = "" if by_coins or item.secret else _area(item)
+        key = "answer.no_bound" if by_coins else "answer.no_draw" if item.secret else "answer.split"
+        return join_sentences([area, say(key)])
+    if read_epsilon(item.proven.bound) < LEAST_PRINTED:
+        return say("answer.nothing_proven", ceiling=down(read_ceiling(item.proven.bound)))
+    text = proof(report, item.proven)
+    ending = re.split(", |[;；，]", item.proven.bound.selected)[0]
+    if item.proven.attack != item.attack.scorer:
+        return say("answer.proven_by", attack=item.proven.attack, proof=text)
+    return say("answer.proven_at", ending=ending, proof=text) if ending[:1].isdigit() else say("answer.proven", proof=text)
+
+
+def _area(item: Answer) -> str:
+    """Return the whole order of the scores, for which a split has no bound."""
+    attack = item.attack
+    return say("answer.area", area=near(attack.auc, 3), low=down(attack.auc_lower, 3), high=up(attack.auc_upper, 3))
 
 
 def proof(report: AuditReport, place: GameBound) -> str:
     """A bound for any mechanism with its confidence and the ceiling of its own game."""
     bound = place.bound
     return say(
-        "proof", epsilon=down(read_epsilon(bound)), confidence=confidence(report.confidence), ceiling=down(read_ceiling(bound))
+        "proof",
+        epsilon=down(read_epsilon(bound)),
+        confidence=confidence(report.confidence),
+        ceiling=down(read_ceiling(bound)),
     )
 
 
 def facts(report: AuditReport, head: Headline | None, claim: Text) -> Facts:
-    """Claim, policy, membership, what would be stronger, and every open note: each on a line of its own."""
-    items: list[tuple[str, Text]] = [
-        (say("fact.claim"), claim),
+    """Claim, risk, next action, policy, membership, what would be stronger, and every open note: each on a line of its own."""
+    lead = next(iter(answer.answers(report)), None)
+    items: list[tuple[str, Text]] = [(say("fact.claim"), claim)]
+    if lead is not None:
+        items.append((say("fact.risk"), consequences.risk(lead)))
+        items.append((say("fact.next"), consequences.next_action(report, head, lead)))
+    items += [
         (say("fact.policy"), policy(report)),
         (say("fact.trust_of_secrets" if answer.trust(report).of_secrets else "fact.trust"), trust(report)),
     ]
@@ -149,7 +222,7 @@ def policy(report: AuditReport) -> Text:
     if not report.policy:
         return say("policy.none")
     failures = [gate for gate in report.policy if not gate.met]
-    mark = Mark(say("policy.not_met"), Tone.BAD) if failures else Mark(say("policy.met"), Tone.GOOD)
+    word = Strong(say("policy.not_met" if failures else "policy.met"))
     lines = [say("policy.gates", met=len(report.policy) - len(failures), all=len(report.policy))]
     lines += [
         say(
@@ -160,22 +233,32 @@ def policy(report: AuditReport) -> Text:
         )
         for gate in failures
     ]
-    return (mark, say("separator.sentences"), join_sentences(lines))
+    return (word, say("separator.sentences"), join_sentences(lines))
 
 
 def trust(report: AuditReport) -> Text:
-    """Return whether what decided membership, or the values of secrets, can be trusted."""
+    """Return what decided membership, or the values of secrets, and whether that was checked."""
     basis = answer.trust(report)
     lines = [say(BASES[basis.of_secrets, basis.by_coins])]
-    if basis.by_coins:
-        numbers = {"alarms": count(basis.alarms), "repetitions": count(basis.repetitions), "allowed": count(basis.allowed)}
-        lines.append(say("trust.control", **numbers) if basis.repetitions else say("trust.no_control"))
+    if basis.by_coins and basis.repetitions:
+        alarms = many("noun.false_alarm", basis.alarms)
+        lines.append(say("trust.control", alarms=alarms, repetitions=count(basis.repetitions), allowed=count(basis.allowed)))
+    elif basis.by_coins:
+        lines.append(say("trust.no_control"))
     if basis.guard is not None:
         lines.append(say("trust.guard", value=basis.guard.value))
     elif not basis.by_coins and not basis.of_secrets:
         lines.append(say("trust.no_guard"))
-    mark = named.status_mark(basis.status)
-    return (Mark(mark.text.capitalize(), mark.tone), say("separator.sentences"), join_sentences(lines))
+    return (Strong(say(f"trust.{_trust_word(basis)}")), say("separator.sentences"), join_sentences(lines))
+
+
+def _trust_word(basis: Trust) -> str:
+    """Return the word for what decided membership: *checked* only where this audit checked it."""
+    if basis.status is Status.FAILED:
+        return "failed"
+    if basis.by_coins:
+        return "drawn_here" if basis.by_this_audit else "declared"
+    return "inputs_checked" if basis.guard is not None and basis.guard.status is Status.CHECKED else "not_checked"
 
 
 def stronger_audit(report: AuditReport) -> str:

@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 from audit.core.claims import Outcome
 from audit.core.events import sgd
 from audit.core.game import Inclusion
-from audit.core.game_results import GuessResult
+from audit.core.game_results import GameResult, GuessResult
 from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon, replace_figures
 from audit.core.results import AuditReport, Check, MechanismResult, Status
 from reports import answer
-from reports.answer import Strength
 from reports.formats import figures
 from reports.formats import json as report_json
 from reports.formats.junit import JUnit
 from reports.formats.sarif import Sarif
-from reports.headline import headline
-from reports.pages import document, terms, verdict
+from reports.headline import headline, leading
+from reports.pages import cover, document, terms, verdict
 from reports.pages.cover import quotable
+from reports.strength import Strength, bracket_rate, choose_strength
 from reports.tables.report import overview
 from reports.words.language import say, speaking
 from reports.words.translation import translated
@@ -57,28 +57,130 @@ def _words(report: AuditReport) -> str:
     return " ".join(terms.texts((found.question, found.word, found.text))).replace("\xa0", " ")
 
 
+def _bracketed(report: AuditReport, lower: float, upper: float) -> AuditReport:
+    """The report with these limits on every rate, at a false positive rate of one in ten."""
+
+    def game(row: GameResult) -> GameResult:
+        attacks = tuple(
+            replace(
+                attack,
+                tpr_at=tuple(replace(point, lower=lower, upper=upper) for point in attack.tpr_at if point.target_fpr == 0.1),
+            )
+            for attack in row.attacks
+        )
+        return replace(row, attacks=attacks)
+
+    return replace(
+        report,
+        mechanisms=tuple(replace(row, games=tuple(map(game, row.games))) for row in report.mechanisms),
+    )
+
+
 @pytest.mark.parametrize(
-    ("epsilon", "strength"), [(0.0, Strength.NOT_SHOWN), (0.4, Strength.LITTLE), (0.999, Strength.LITTLE), (1.0, Strength.YES)]
+    ("epsilon", "limits", "strength"),
+    [
+        (0.0, (0.08, 0.12), Strength.NOT_SHOWN),
+        (0.0099, (0.08, 0.12), Strength.NOT_SHOWN),
+        (0.0, (0.0, 1.0), Strength.TOO_FEW),
+        (0.0, (0.06, 0.39), Strength.TOO_FEW),
+        (0.34, (0.10, 0.22), Strength.LITTLE),
+        (0.55, (0.0, 0.64), Strength.AT_LEAST),
+        (0.999, (0.11, 0.30), Strength.AT_LEAST),
+        (1.0, (0.0, 1.0), Strength.YES),
+        (0.0, (0.11, 0.2), Strength.LITTLE),
+        (0.0, (0.4, 0.9), Strength.YES),
+    ],
 )
-def test_the_strength_follows_the_bound_for_any_mechanism(epsilon: float, strength: Strength) -> None:
+def test_the_word_follows_from_proof_rate_and_interval_together(
+    epsilon: float, limits: tuple[float, float], strength: Strength
+) -> None:
     report = _bounded(sample.run(), lambda b: replace_figures(b, epsilon if b.family is None else 9.0, read_ceiling(b)))
-    assert {one.strength for one in answer.answers(report)} == {strength}
+    found = answer.answers(_bracketed(report, *limits))
+    assert {one.strength for one in found} == {strength}
+    assert choose_strength(epsilon, bracket_rate(*limits, 0.1)) is strength
 
 
-def test_the_question_is_that_of_the_least_access_and_all_are_answered() -> None:
+@given(st.floats(0, 3), st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 0.9))
+def test_no_word_promises_more_than_its_evidence(epsilon: float, first: float, second: float, fpr: float) -> None:
+    lower, upper = sorted((first, second))
+    interval = bracket_rate(lower, upper, fpr)
+    strength = choose_strength(epsilon, interval)
+    if lower <= fpr and epsilon < 0.01:
+        assert strength in (Strength.TOO_FEW, Strength.NOT_SHOWN), "nothing was shown"
+    if upper >= interval.clear:
+        assert strength not in (Strength.LITTLE, Strength.NOT_SHOWN), "a clear leak is not excluded"
+
+
+def test_the_strongest_answer_leads_and_all_are_given() -> None:
     report = sample.run()
     found = answer.answers(report)
-    assert [one.access.name for one in found] == ["final_model", "all_steps"]
+    assert [one.access.name for one in found] == ["all_steps", "final_model"]
     said = _words(report)
-    assert said.startswith("Do the outputs of this model tell which records it was trained on? A little")
-    assert "Do the noisy steps of this training tell which records the model was trained on? Yes." in said
+    assert said.startswith("Do the noisy steps of this training tell which records the model was trained on? Yes")
+    assert "Do the outputs of this model tell which records it was trained on? At least a little." in said
+
+
+def test_answer_numbers_quote_and_figure_name_one_attack() -> None:
+    for kind in ("consistent", "violated", "model", "scores"):
+        report = REPORTS[kind]()
+        lead = answer.answers(report)[0]
+        assert lead.attack.scorer in cover.quote(report)
+        assert all(lead.attack.scorer in card.detail for card in cover.cards(report) if "Attack:" in card.detail)
+        assert lead.proven is None or lead.proven.game is lead.game
+        if cover.picture(report) != "overview":
+            assert leading(lead.game).scorer == lead.attack.scorer and lead.game.name in cover.picture(report)
+
+
+@pytest.mark.parametrize(
+    ("kind", "members"),
+    [
+        ("consistent", "members planted by this audit (crafted gradients, one coordinate each)"),
+        ("model", "of the 2,000 records given as members"),
+        ("scores", "of the 500 records that coins put into the training, as declared"),
+    ],
+)
+def test_the_sentence_says_who_the_members_are(kind: str, members: str) -> None:
+    assert (members in _words(REPORTS[kind]()) and members in cover.quote(REPORTS[kind]())) or kind != "model"
+
+
+def test_a_federated_cover_leads_with_the_worst_view() -> None:
+    report = sample.run()
+    views = [replace(result, training="central", name=f"central ({result.name})") for result in report.mechanisms]
+    whole = replace(report, mechanisms=tuple(views))
+    lead = answer.answers(whole)[0]
+    worst = max(bound.epsilon for result in views for bound in result.bounds)
+    assert lead.epsilon == worst and lead.mechanism.claims == ()
+    facts = dict(verdict.facts(whole, headline(whole), cover.claim(whole, headline(whole))).items)
+    assert "nothing is claimed" in str(facts["Claim"]) and "central (non_private)" in str(facts["Claim"])
+    assert lead.attack.scorer in cover.quote(whole) and "ε ≤ 8.00" in cover.quote(whole).replace("\xa0", " ")
+
+
+def test_only_what_was_checked_is_called_checked() -> None:
+    def status(report: AuditReport) -> str:
+        return str(verdict.trust(report))
+
+    assert "Drawn by this audit" in status(sample.run()) and "hecked" not in status(sample.run())
+    assert "Declared, not checked" in status(sample.scores())
+    assert "Inputs checked" in status(sample.model())
+    bare = sample.model().mechanisms[0]
+    assert "Not checked" in status(replace(sample.model(), mechanisms=(replace(bare, checks=()),)))
+
+
+def test_power_risk_and_next_action_stand_on_the_cover() -> None:
+    for build in REPORTS.values():
+        report = build()
+        facts = dict(verdict.facts(report, headline(report), cover.claim(report, headline(report))).items)
+        assert facts["Risk to people"] and str(facts["Next"]).startswith("For the ")
+    claim = str(cover.claim(sample.run(), headline(sample.run())))
+    assert "would have caught" in claim.replace("\\xa0", " ")
+    assert "No true ε, however large" in str(cover.claim(sample.scores(), headline(sample.scores())))
 
 
 def test_chance_stands_beside_every_rate_of_the_answer() -> None:
     for build in REPORTS.values():
         said = _words(build())
-        assert said.count("false alarms the attack") == said.count("guessing finds")
-    assert "At 1 % false alarms" in _words(sample.run()) and "guessing finds 1.00 %" in _words(sample.run())
+        assert said.count("false positives the attack") == said.count(", guessing ")
+    assert "At 1 % false positives" in _words(sample.run()) and "guessing 1.00 %" in _words(sample.run())
 
 
 def test_a_void_audit_answers_nothing() -> None:
@@ -89,15 +191,20 @@ def test_a_void_audit_answers_nothing() -> None:
 def test_a_split_is_answered_from_the_band_and_proves_nothing() -> None:
     report = sample.model()
     (found,) = answer.answers(report)
-    assert found.proven is None and found.strength in (Strength.YES, Strength.LITTLE)
+    assert found.proven is None and found.strength is Strength.AT_LEAST and found.rate is not None
     assert "No ε follows" in _words(report)
     attacks = tuple(
-        replace(a, auc_lower=0.45, roc=replace(a.roc, lower=tuple(0.0 for _ in a.roc.lower)))
+        replace(
+            a,
+            auc_lower=0.45,
+            roc=replace(a.roc, lower=tuple(0.0 for _ in a.roc.lower)),
+            tpr_at=tuple(replace(point, lower=0.0) for point in a.tpr_at),
+        )
         for a in report.mechanisms[0].games[0].attacks
     )
     game = replace(report.mechanisms[0].games[0], attacks=attacks)
     (found,) = answer.answers(replace(report, mechanisms=(replace(report.mechanisms[0], games=(game,)),)))
-    assert found.strength is Strength.NOT_SHOWN
+    assert found.strength in (Strength.NOT_SHOWN, Strength.TOO_FEW)
 
 
 def test_whether_the_split_can_be_trusted() -> None:
@@ -199,7 +306,8 @@ def test_an_audit_of_other_secrets_is_not_called_one_without_attacks(secret: str
     words = _words(replace(report, mechanisms=tuple(guessed(mechanism) for mechanism in report.mechanisms)))
     assert "No attack was run" not in words and "which records" not in words
     assert (
-        "names 554 of 1,000 right, 55.4 % (interval 52.2 % to 58.6 %); naming the likeliest value is right for 50.0 %" in words
+        "names 554 of 1,000 right (" in words
+        and "), 55.4 %; interval 52.2 % to 58.6 %, naming the likeliest value 50.0 %" in words
     )
     assert words.startswith("Does what is released (") and "of the members" not in words
 
@@ -217,9 +325,9 @@ def _of_unit(report: AuditReport, unit: str) -> AuditReport:
 @pytest.mark.parametrize(
     ("language", "unit", "asked"),
     [
-        ("en", "client", "tell which clients’ records it was trained on?"),
-        ("en", "user", "tell which users’ records it was trained on?"),
-        ("en", "household", "tell which household records it was trained on?"),
+        ("en", "client", "tell which clients’ records the model was trained on?"),
+        ("en", "user", "tell which users’ records the model was trained on?"),
+        ("en", "household", "tell which household records the model was trained on?"),
         ("zh", "client", "能否判断某个客户端的数据是否用于训练？"),
         ("zh", "example", "能否判断某条记录是否用于训练？"),
     ],

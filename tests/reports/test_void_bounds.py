@@ -9,7 +9,7 @@ from audit.cli import output
 from audit.core.claims import Outcome
 from audit.core.lower_bounds import read_epsilon
 from audit.core.results import AuditReport, MechanismResult
-from reports import diff, headline, tracking
+from reports import answer, diff, headline, tracking
 from reports.figures import _bounds
 from reports.findings import JudgementState, findings
 from reports.pages import without_claim
@@ -64,9 +64,9 @@ def test_no_finding_of_a_void_training_says_proven_or_holds_under_the_claim() ->
 def test_without_a_claim_a_failed_control_voids_the_bounds_as_well() -> None:
     sound, void = unclaimed(), failed_control(unclaimed())
     assert not sound.mechanisms[0].is_void and void.mechanisms[0].is_void and void.mechanisms[0].outcome is None
-    assert "is proven" in without_claim.sentence(sound)
-    assert "is proven" not in without_claim.sentence(void).replace("Nothing is proven", "")
-    assert without_claim.numbers(void)[2].label.startswith("Not proven")
+    assert "it proves ε ≥" in without_claim.sentence(sound, answer.answers(sound)[0])
+    assert "proves" not in without_claim.sentence(void, answer.answers(void)[0]).replace("Nothing is proven", "")
+    assert without_claim.numbers(void, answer.answers(void)[0])[2].label.startswith("Not proven")
     assert "void" in _bounds.overview(void).alt and "proven epsilon" not in _bounds.overview(void).alt
 
 

@@ -22,15 +22,15 @@ SENTENCES = {
     "question.secret.candidate": "Does what is released ({what}) tell which of several candidates a training record was?",
     "question.secret.property": "Does what is released ({what}) tell a property of the training data as a whole?",
     "question.secret.text secret": "Does what is released ({what}) tell secrets that stood in the training texts?",
-    "answer.guesses": "The attack {attack} names {right} of {secrets} right, {share} (interval {low} to {high}); "
-    "naming the likeliest value is right for {chance} %.",
+    "answer.guesses": "The attack {attack} names {right} of {secrets} right ({kind}), {share}; interval {low} "
+    "to {high}, naming the likeliest value {chance} %.",
     "question.none": "Does this model tell which {units} it was trained on?",
     "answer.yes": "Yes",
     "answer.a little": "A little",
     "answer.not shown": "Not shown",
     "answer.no answer": "No answer",
-    "answer.rate": "At {fpr} false alarms the attack {attack} finds {tpr} of the members (interval {low} to {high}); "
-    "guessing finds {chance}.",
+    "answer.rate": "At {fpr} false positives the attack {attack} finds {tpr} of {members}; interval {low} "
+    "to {high}, guessing {chance}.",
     "answer.no_rate": "No rate could be measured on so few records.",
     "answer.proven": "It proves {proof}.",
     "answer.proven_by": "The largest proof is that of {attack}: {proof}.",
@@ -43,6 +43,70 @@ SENTENCES = {
     "proof": "ε ≥ {epsilon} for any mechanism with {confidence} confidence (ceiling of its game {ceiling})",
     "proof.nothing": "nothing",
     "proof.with": "{bound}{inside} with {confidence} confidence",
+    "answer.at least a little": "At least a little",
+    "answer.too few to say": "Too few records to say",
+    "answer.proven_at": "With {ending} it proves {proof}.",
+    "answer.no_bound": "No bound on ε was computed.",
+    "answer.area": "Over all thresholds its AUC is {area} ({low} to {high}); 0.5 is guessing.",
+    "answer.property": "This is a property of the data as a whole: differential privacy of single records "
+    "promises nothing about it, and no ε follows.",
+    "answer.void_short": "Its own checks failed",
+    "answer.views": "What else was asked:",
+    "answer.view": "{name}: {strength}{proof}",
+    "question.of_training": "{training}: {question}",
+    "members.given": "the {number} records given as members",
+    "members.by_coins": "the {number} records that coins put into the training, as declared",
+    "members.planted": "the {number} members planted by this audit ({kind})",
+    "fact.risk": "Risk to people",
+    "fact.next": "Next",
+    "risk.shown": "Whoever has this access can tell of records like these, clearly better than by "
+    "guessing, whether they were used. If being in the data says something of a person (an "
+    "illness, a debt), that is disclosed.",
+    "risk.shown_in_part": "Whoever has this access can tell of records like these, better than by guessing, "
+    "whether they were used. If being in the data says something of a person (an illness, a "
+    "debt), some of that is disclosed.",
+    "risk.unknown": "This audit cannot say whether people whose records were used are exposed.",
+    "risk.not_shown": "The attacks that were run expose nobody beyond guessing. A stronger attack may.",
+    "risk.property": "What becomes known is of the group behind the data, not of one person in it; it can "
+    "harm all who belong to that group.",
+    "next.the_owner": "the owner (not named)",
+    "next.the_auditor": "the auditor (not named)",
+    "next.until": "Next audit: {date}.",
+    "next.violated": "For {owner}: do not rely on the claim; find out whether the training or the claim is "
+    "wrong, mend it, and have it audited again.",
+    "next.invalid": "For {auditor}: find out why the check failed, mend it, and repeat the audit; until then "
+    "decide nothing by this report.",
+    "next.gate": "For {owner}: a gate of the release policy is not met; change the training or the "
+    "release, and have it audited again.",
+    "next.too_few": "For {auditor}: repeat the audit with at least {more} records on each side instead of {records}.",
+    "next.out_of_reach": "For {auditor}: repeat the audit with a game that can reach the claim (see Stronger).",
+    "next.not_shown": "For {owner}: keep this report with the release, and have it audited again when data, "
+    "training or release change.",
+    "next.shown": "For {owner}: decide whether the people in the data can bear this leak; if not, protect "
+    "the training or narrow the release, and have it audited again.",
+    "next.shown_under_a_claim": "For {owner}: decide whether the people in the data can bear this leak; that the claim "
+    "was not contradicted does not decide it.",
+    "noun.false_alarm": "{count} false alarm|{count} false alarms",
+    "trust.drawn_here": "Drawn by this audit",
+    "trust.declared": "Declared, not checked",
+    "trust.failed": "Failed",
+    "trust.inputs_checked": "Inputs checked",
+    "trust.not_checked": "Not checked",
+    "power.not_simulated": "Which leak they would have caught was not simulated.",
+    "power.none": "No true ε, however large, would have been caught with {chance} probability, by simulation.",
+    "power.from": "By simulation they would have caught a true ε from {epsilon} on{inside} with {chance} probability.",
+    "power.inside": " inside {family}",
+    "cover.assumption_count": "{count}\u00a0{word}",
+    "cover.any_mechanism_beside": " (for any mechanism ε ≥ {epsilon})",
+    "unclaimed.of_training": "“{name}”: {sentences}",
+    "unclaimed.secrets_named": "Secrets named",
+    "unclaimed.auc": "AUC",
+    "unclaimed.inside": "{detail}. Only inside {family}",
+    "answer.wide": "The records are too few to say how much.",
+    "answer.view_proof": " (ε ≥ {epsilon} for any mechanism)",
+    "cover.could_have_proven_inside": "could have proven up to {epsilon} inside that family",
+    "claim.of_another_view": "This is the claim for “{name}”, ε ≤ {epsilon}.",
+    "claim.none_for_the_lead": "For “{name}”, which leads this page, nothing is claimed.",
     "fact.claim": "Claim",
     "fact.policy": "Release policy",
     "fact.trust": "Membership",
@@ -55,11 +119,11 @@ SENTENCES = {
     "policy.gates": "{met} of {all} gates hold.",
     "policy.no_figure": "no figure",
     "policy.missed": "{gate}: limit {limit}, found {found}.",
-    "trust.coins": "Decided by recorded coins that the training could not foresee.",
-    "trust.split": "Decided by a split of the data.",
+    "trust.coins": "Membership was decided by recorded coins.",
+    "trust.split": "Membership was decided by a split of the data.",
     "trust.draws": "The value of each secret was drawn at random and recorded; the training could not foresee it.",
     "trust.no_draws": "The values of the secrets were not drawn at random.",
-    "trust.control": "The negative control raised {alarms} false alarms in {repetitions} repetitions ({allowed} allowed).",
+    "trust.control": "The negative control raised {alarms} in {repetitions} repetitions ({allowed} allowed).",
     "trust.no_control": "No negative control was run.",
     "trust.guard": "Whether inputs alone tell the two parts apart: {value}.",
     "trust.no_guard": "Whether the two parts differ before any model is asked was not tested.",
@@ -177,7 +241,8 @@ SENTENCES = {
     "more than ε allows. An attack gives a lower bound: it shows that one record changes the outcome by at least so much. "
     "An audit can contradict a claim, by a lower bound above it. It cannot prove one: a stronger attack may exist.",
     "read.claims_clients": "A claim is an upper bound: whoever trained the model says that one client, with all that it holds "
-    "and sends, changes the outcome by no more than ε allows. An attack gives a lower bound: it shows that one client changes "
+    "and sends, changes the outcome by no more than ε allows. An attack gives a lower bound: it shows "
+    "that one client changes "
     "the outcome by at least so much. An audit can contradict a claim, by a lower bound above it. It cannot prove one: a "
     "stronger attack may exist.",
     "read.attacks": "A trained model can give away which records were in its training data. An attack gives every record a "
@@ -276,7 +341,8 @@ SENTENCES = {
     "game.secrets_are_trials": " No release depends on two secrets, so each of them is a trial of its own.",
     "game.secrets_see_steps": "every noisy step",
     "game.secrets_see": "the {what}",
-    "game.one_secret": "In {runs}, one secret ({kind}) takes one of {choices} values, drawn by the auditor from a law that was "
+    "game.one_secret": "In {runs}, one secret ({kind}) takes one of {choices} values, drawn by the auditor from a law that "
+    "was "
     "declared before training. The attacker knows everything but the value, sees {sees}{own}, and names the value. "
     "Neighbouring data sets: {adjacency}.{noise}",
     "game.secrets": "In {runs}, each of {canaries} secrets ({kind}) takes one of {choices} values, drawn by the auditor "
@@ -500,8 +566,9 @@ SENTENCES = {
     "cover.the_evidence_cannot_be_used": "The evidence cannot be used: {reason}. Neither the claim nor its opposite follows.",
     "cover.even_perfect_scores_would_have": "Even perfect scores would have proven no more than {epsilon}, less than is "
     "claimed. This audit could not have failed, so it says nothing for or against the claim.",
-    "cover.the_attacks_listed_here_prove": "The attacks listed here prove less than is claimed, and they were able to prove "
-    "more. That is evidence for the claim, not a proof of it: a stronger attack may exist.",
+    "cover.the_attacks_listed_here_prove": "The attacks listed here prove less than is claimed. "
+    "That is no proof of the claim: a "
+    "stronger attack may exist.",
     "cover.the_attacks_prove_more_than": "The attacks prove more than the claim allows. Either the training does not do "
     "what was claimed, or the claim is wrong.",
     "cover.the_scores_refute_the_claimed": "The scores refute the claimed curve of {family}: the training is not the "
@@ -579,16 +646,12 @@ SENTENCES = {
     "unclaimed.the_figures_say_how_well": "The figures say how well attacks tell the given members from the given "
     "nonmembers. No ε follows from them: membership was decided by a split of the data and not by recorded coins, so a "
     "difference between the two parts need not be leakage.",
-    "unclaimed.at_false_positives_the_attack": "At {target} false positives the attack “{attack}” finds {rate} of the "
-    "members of “{name}” (interval {low} to {high}); guessing finds {chance}.",
-    "unclaimed.for_is_proven": "For “{name}” {proof} is proven {at_delta}.",
     "unclaimed.void": "Nothing is proven of “{name}”: its negative control found more than chance allows.",
     "unclaimed.nothing_was_measured": "Nothing was measured.",
     "unclaimed.members_found": "Members found",
     "unclaimed.no_rate_is_measured_well": "No rate is measured well enough",
     "unclaimed.members_found_at_fpr": "Members found at {target} FPR",
     "unclaimed.interval_to_attack": "Interval {low} to {high}; guessing finds {chance}. Attack: {attack}",
-    "unclaimed.largest_auc": "Largest AUC",
     "unclaimed.no_attack_was_run": "No attack was run",
     "unclaimed.interval_to_0_5_is": "Interval {down} to {up}; 0.5 is chance. Attack: {scorer}",
     "unclaimed.a_split_of_the_data": "A split of the data proves no ε",
@@ -602,12 +665,15 @@ SENTENCES = {
     "accurate than an imputer and prove more, since a bound counts each guess against the prior of the value guessed. "
     "Baseline: naming the likeliest value of each prior without the release, on average; imputed: how often that was right "
     "here. The interval of the success has {confidence} confidence where releases do not depend on several secrets, and "
-    "describes this run elsewhere. Allowed: the most that the tightest claim leaves any guess of that prior. Exposure: log2 of "
+    "describes this run elsewhere. Allowed: the most that the tightest claim leaves any guess of that "
+    "prior. Exposure: log2 of "
     "the number of values minus log2 of the true one's rank, mean over secrets; by chance: the exact mean of a uniform rank.",
     "trigger_table.caption": "Answers to triggers: how often the model gave the answer that a trigger's poisoned records "
-    "teach, on a record that is in no training, with these records planted and without them, counted over all trainings, with "
+    "teach, on a record that is in no training, with these records planted and without them, counted over "
+    "all trainings, with "
     "the share in percent; beside it the accuracy on test records without a trigger. Allowed: the most that the tightest "
-    "claim leaves so many poisoned records, by group privacy, at the share without them. The shares describe these trainings; "
+    "claim leaves so many poisoned records, by group privacy, at the share without them. The shares describe "
+    "these trainings; "
     "what they prove stands among the bounds.",
     "secret_table.caption": "What attacks get of the secrets behind texts, in a unit of their own: means over planted "
     "secrets and over those that coins left out, and how many reach a level. A secret that is extracted whole, and that "
@@ -637,7 +703,8 @@ SENTENCES = {
     "times √(1\u00a0−\u00a0p), and the claim has to count on that.",
     "party.final": "Whoever sees only the final model is claimed no more protection than whoever sees every released model; "
     "where it proves less, that is a weakness of the attacks and not a guarantee.",
-    "party.unit": "A claim about a client covers all that it holds and sends. One of its records is another unit: changing it "
+    "party.unit": "A claim about a client covers all that it holds and sends. One of its records is another unit: changing "
+    "it "
     "may turn the client's whole update, and so cost twice the distance that the client's absence costs.",
     "party_table.caption": "Every training and party at δ = {power}: the claimed ε, the proven one with the ceiling of its "
     "game, the same inside a family of mechanisms, and the one-shot estimate of two fitted normal laws, which is no bound "

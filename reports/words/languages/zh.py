@@ -22,14 +22,14 @@ SENTENCES = {
     "question.secret.candidate": "凭所发布的内容（{what}），能否从多个候选中认出某条训练记录？",
     "question.secret.property": "凭所发布的内容（{what}），能否得知训练数据整体的某一性质？",
     "question.secret.text secret": "凭所发布的内容（{what}），能否得知训练文本中的秘密？",
-    "answer.guesses": "攻击 {attack} 在 {secrets} 个中猜对 {right} 个，即 {share}（区间 {low} 至 {high}）；"
-    "只猜最可能的取值可猜对 {chance} %。",
+    "answer.guesses": "攻击 {attack} 在 {secrets} 个目标（{kind}）中猜对 {right} 个，即 {share}；区间 {low} 至 "
+    "{high}，只猜最可能的取值 {chance} %。",
     "question.none": "凭该模型能否判断{units}是否用于训练？",
     "answer.yes": "能",
     "answer.a little": "能，但程度有限",
     "answer.not shown": "未能证明",
     "answer.no answer": "没有结论",
-    "answer.rate": "在误报率为 {fpr} 时，攻击 {attack} 找出 {tpr} 的成员（区间 {low} 至 {high}）；随机猜测可找出 {chance}。",
+    "answer.rate": "在假阳性率为 {fpr} 时，攻击 {attack} 在{members}中找出 {tpr}；区间 {low} 至 {high}，随机猜测 {chance}。",
     "answer.no_rate": "记录太少，无法测得任何比率。",
     "answer.proven": "它证明 {proof}。",
     "answer.proven_by": "最强的证明来自攻击 {attack}：{proof}。",
@@ -42,6 +42,60 @@ SENTENCES = {
     "proof": "对任意机制 ε ≥ {epsilon}，置信水平 {confidence}（该博弈的上限为 {ceiling}）",
     "proof.nothing": "无",
     "proof.with": "{bound}{inside}，置信水平 {confidence}",
+    "answer.at least a little": "至少有一些",
+    "answer.too few to say": "记录太少，无法判断",
+    "answer.proven_at": "凭 {ending}，它证明 {proof}。",
+    "answer.no_bound": "没有计算 ε 的界。",
+    "answer.area": "就全部阈值而言，其 AUC 为 {area}（{low} 至 {high}）；0.5 为随机猜测。",
+    "answer.property": "这是数据整体的一项性质：针对单条记录的差分隐私对此不作任何承诺，由此得不出 ε。",
+    "answer.void_short": "其自身的检验未通过",
+    "answer.views": "其他各问：",
+    "answer.view": "{name}：{strength}{proof}",
+    "question.of_training": "{training}：{question}",
+    "members.given": "作为成员给出的 {number} 条记录",
+    "members.by_coins": "据声明由硬币放入训练的 {number} 条记录",
+    "members.planted": "本次审计植入的 {number} 个成员（{kind}）",
+    "fact.risk": "对人的风险",
+    "fact.next": "下一步",
+    "risk.shown": "拥有该访问权限者能够明显优于猜测地判断此类记录是否用于训练。若身处这些数据本身就透露某人的情况（如疾病、"
+    "债务），则该情况已被泄露。",
+    "risk.shown_in_part": "拥有该访问权限者能够优于猜测地判断此类记录是否用于训练。"
+    "若身处这些数据本身就透露某人的情况（如疾病、债务），则其中一部分已被泄露。",
+    "risk.unknown": "本次审计无法说明记录被使用的人是否暴露。",
+    "risk.not_shown": "已运行的攻击没有使任何人暴露到超出猜测的程度。更强的攻击可能做到。",
+    "risk.property": "所得知的是数据背后群体的情况，而非其中某一个人的情况；它可能损害属于该群体的所有人。",
+    "next.the_owner": "所有者（未具名）",
+    "next.the_auditor": "审计者（未具名）",
+    "next.until": "下次审计：{date}。",
+    "next.violated": "{owner}：不要依赖该声明；查明是训练有误还是声明有误，改正后再次审计。",
+    "next.invalid": "{auditor}：查明检验为何未通过，改正后重新审计；在此之前不要依据本报告作任何决定。",
+    "next.gate": "{owner}：发布策略有一项门限未满足；请更改训练或发布方式，然后再次审计。",
+    "next.too_few": "{auditor}：每一方至少用 {more} 条记录（现为 {records} 条）重新审计。",
+    "next.out_of_reach": "{auditor}：用能够触及该声明的博弈重新审计（见“如何更强”）。",
+    "next.not_shown": "{owner}：将本报告与发布内容一同保存；数据、训练或发布方式变化时再次审计。",
+    "next.shown": "{owner}：判断数据中的人能否承受这一泄露；若不能，请保护训练或缩小发布范围，然后再次审计。",
+    "next.shown_under_a_claim": "{owner}：判断数据中的人能否承受这一泄露；声明未被反驳并不能决定这一点。",
+    "noun.false_alarm": "{count} 次误报",
+    "trust.drawn_here": "由本次审计抽取",
+    "trust.declared": "仅为声明，未经检验",
+    "trust.failed": "未通过",
+    "trust.inputs_checked": "输入已检验",
+    "trust.not_checked": "未经检验",
+    "power.not_simulated": "没有模拟它们能发现多大的泄露。",
+    "power.none": "模拟表明，无论真实的 ε 多大，都不会以 {chance} 的概率被发现。",
+    "power.from": "模拟表明，{inside}真实的 ε 从 {epsilon} 起会以 {chance} 的概率被发现。",
+    "power.inside": "在{family}族内，",
+    "cover.assumption_count": "{count} 项{word}",
+    "cover.any_mechanism_beside": "（对任意机制 ε ≥ {epsilon}）",
+    "unclaimed.of_training": "“{name}”：{sentences}",
+    "unclaimed.secrets_named": "猜中的秘密",
+    "unclaimed.auc": "AUC",
+    "unclaimed.inside": "{detail}。仅在{family}族内",
+    "answer.wide": "记录太少，无法说明程度。",
+    "answer.view_proof": "（对任意机制 ε ≥ {epsilon}）",
+    "cover.could_have_proven_inside": "在该族内最多可证明 {epsilon}",
+    "claim.of_another_view": "这是对“{name}”的声明，ε ≤ {epsilon}。",
+    "claim.none_for_the_lead": "对本页首先说明的“{name}”没有任何声明。",
     "fact.claim": "声明",
     "fact.policy": "发布策略",
     "fact.trust": "成员身份",
@@ -54,11 +108,11 @@ SENTENCES = {
     "policy.gates": "{all} 项门限中有 {met} 项成立。",
     "policy.no_figure": "无数值",
     "policy.missed": "{gate}：限值 {limit}，实测 {found}。",
-    "trust.coins": "由训练过程无法预知的、已记录的硬币决定。",
-    "trust.split": "由数据划分决定。",
+    "trust.coins": "成员身份由已记录的硬币决定。",
+    "trust.split": "成员身份由数据划分决定。",
     "trust.draws": "每个秘密的取值由训练过程无法预知的、已记录的随机抽取决定。",
     "trust.no_draws": "秘密的取值不是随机抽取的。",
-    "trust.control": "阴性对照在 {repetitions} 次重复中出现 {alarms} 次误报（允许 {allowed} 次）。",
+    "trust.control": "阴性对照在 {repetitions} 次重复中出现{alarms}（允许 {allowed} 次）。",
     "trust.no_control": "没有运行阴性对照。",
     "trust.guard": "仅凭输入能否区分两部分：{value}。",
     "trust.no_guard": "没有检验两部分在询问模型之前是否已有差别。",
@@ -173,7 +227,8 @@ SENTENCES = {
     "read.claims": "声明是一个上界：训练模型者称，一条记录对结果的影响不超过 ε 所允许的程度。攻击给出一个下界：它表明一条记"
     "录对结果的影响至少有这么大。审计可以用高于声明的下界反驳声明，但不能证明声明：可能存在更强的攻击。",
     "read.claims_clients": "声明是一个上界：训练模型者称，一个客户端的全部数据和更新对结果的影响不超过 ε 所允许的程度。攻击给出"
-    "一个下界：它表明一个客户端对结果的影响至少有这么大。审计可以用高于声明的下界反驳声明，但不能证明声明：可能存在更强的攻击。",
+    "一个下界：它表明一个客户端对结果的影响至少有这么大。审计可以用高于声明的下界反驳声明，但不能证明声明："
+    "可能存在更强的攻击。",
     "read.attacks": "训练好的模型可能泄露哪些记录在其训练数据中。攻击给每条记录一个分数；在很少把他人误判为成员的同时找出的"
     "真正成员越多，模型泄露得就越多。审计可以表明模型有泄露，但不能表明它没有泄露：可能存在更强的攻击。",
     "never.claim": "本报告不断言某项声明为真。未被反驳的声明只是经受住了此处所列的攻击，仅此而已。",
@@ -465,8 +520,7 @@ SENTENCES = {
     "cover.the_evidence_cannot_be_used": "证据不可用：{reason}。既不能推出该声明，也不能推出其反面。",
     "cover.even_perfect_scores_would_have": "即使分数完美，能证明的也不超过 {epsilon}，低于所声明的值。本次审计不可能得出反"
     "驳，因此对该声明既不支持也不反对。",
-    "cover.the_attacks_listed_here_prove": "此处所列攻击证明的低于所声明的值，而它们本可证明更多。这是支持该声明的证据，但不"
-    "是证明：可能存在更强的攻击。",
+    "cover.the_attacks_listed_here_prove": "此处所列攻击证明的少于所声明的。这不是对声明的证明：可能存在更强的攻击。",
     "cover.the_attacks_prove_more_than": "攻击证明的超出该声明所允许的范围。要么训练与所声明的不符，要么声明有误。",
     "cover.the_scores_refute_the_claimed": "分数反驳了所声明的 {family} 曲线：训练并非所声明的机制，或声明有误。下面的数字是"
     "该族内的 ε，并非对实际运行内容所证明的 ε。",
@@ -537,16 +591,12 @@ SENTENCES = {
     "unclaimed.nobody_stated_an_so_nothing": "没有人声明 ε，因此没有可反驳的内容。这些数字说明攻击找出了多少。",
     "unclaimed.the_figures_say_how_well": "这些数字说明攻击能在多大程度上区分所给的成员与非成员。由此得不出 ε：成员身份由数"
     "据划分而非已记录的硬币决定，因此两部分的差别未必是泄露。",
-    "unclaimed.at_false_positives_the_attack": "在假阳性率为 {target} 时，攻击“{attack}”找出“{name}”{rate} 的成员（区间 "
-    "{low} 至 {high}）；随机猜测可找出 {chance}。",
-    "unclaimed.for_is_proven": "对“{name}”已证明 {proof}（{at_delta}）。",
     "unclaimed.void": "对“{name}”未证明任何 ε：其阴性对照的误报多于偶然所允许的。",
     "unclaimed.nothing_was_measured": "没有测量任何内容。",
     "unclaimed.members_found": "找出的成员",
     "unclaimed.no_rate_is_measured_well": "没有足够精确的比率",
     "unclaimed.members_found_at_fpr": "FPR 为 {target} 时找出的成员",
     "unclaimed.interval_to_attack": "区间 {low} 至 {high}；随机猜测可找出 {chance}。攻击：{attack}",
-    "unclaimed.largest_auc": "最大 AUC",
     "unclaimed.no_attack_was_run": "没有运行任何攻击",
     "unclaimed.interval_to_0_5_is": "区间 {down} 至 {up}；0.5 为随机水平。攻击：{scorer}",
     "unclaimed.a_split_of_the_data": "数据划分不能证明任何 ε",
@@ -1131,17 +1181,20 @@ RECORDED = {
     "{training}, game {game}: {note}": "{training}，博弈 {game}：{note}",
     "the attack is weak, because {reason}": "攻击偏弱，原因是{reason}",
     (
-        "{training}: noise at the server protects no client from the server: whoever receives updates or their sums sees them "
+        "{training}: noise at the server protects no client from the server: whoever receives updates or their "
+        "sums sees them "
         "without noise, and no epsilon is claimed there; the claim is about those who see released models alone"
     ): (
         "{training}：服务器处的噪声不能使任何客户端免受服务器观察：接收更新或其和的一方看到的是无噪声的内容，那里没有声明 ε；"
         "该声明只针对仅能看到所发布模型的一方"
     ),
     (
-        "{training}: each client adds noise to its own update, so the claim about single updates holds before the server too; "
+        "{training}: each client adds noise to its own update, so the claim about single updates holds before "
+        "the server too; "
         "in the sum the noise of all clients adds up, and who sees sums alone learns less"
     ): (
-        "{training}：每个客户端在自己的更新中加噪，因此关于单个更新的声明对服务器也成立；在和中所有客户端的噪声相加，只看到和的一"
+        "{training}：每个客户端在自己的更新中加噪，因此关于单个更新的声明对服务器也成立；在和中所有客户端的噪声相加，"
+        "只看到和的一"
         "方所知更少"
     ),
     (
@@ -1163,7 +1216,8 @@ RECORDED = {
         "differential privacy"
     ): "{training}：没有加噪，因此任何客户端对任何一方都不受保护；仅有安全聚合并不是差分隐私",
     (
-        "{remark}; claims are about one record of a client; a record may turn its client's whole update, so they count on half "
+        "{remark}; claims are about one record of a client; a record may turn its client's whole update, so "
+        "they count on half "
         "of the noise; several records of one client move no more than its update, and are claimed alike"
     ): (
         "{remark}；声明针对客户端的一条记录；一条记录可以改变其客户端的整个更新，因此这些声明只按一半的噪声计算；"
@@ -1284,7 +1338,8 @@ RECORDED = {
         "all models: attacks that compare could tell the coins from the references alone, so no epsilon follows. Train "
         "references on independent coins, or leave them out for an epsilon from the target alone"
     ): (
-        "参考模型的训练记录取决于目标模型的硬币，例如每条记录正好在一半的模型中：作比较的攻击仅凭参考模型即可推知硬币，因此得不出"
+        "参考模型的训练记录取决于目标模型的硬币，例如每条记录正好在一半的模型中：作比较的攻击仅凭参考模型即可推知硬币，"
+        "因此得不出"
         " ε。请用独立的硬币训练参考模型，或不使用参考模型，仅由目标模型得出 ε"
     ),
     (
