@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from audit.core.results import IN_WORDS
-from audit.core.rounding import down, plural
+from audit.core.rounding import SPACE, down, percent, plural
 from audit.core.tables import Table
 
 if TYPE_CHECKING:
@@ -108,7 +108,11 @@ class ModelCheck:
 
     def _strongest(self) -> str:
         row = self.attacks[0]
-        rate = "" if row.tpr is None else f"; it finds {row.tpr:.1%} of the members at a false positive rate of {row.fpr:g}"
+        rate = (
+            ""
+            if row.tpr is None
+            else f"; it finds {percent(row.tpr).replace(SPACE, '')} of the members at a false positive rate of {row.fpr:g}"
+        )
         return f"{row.attack}, AUC {row.auc:.3f} ({row.auc_lower:.3f} to {row.auc_upper:.3f}){rate}"
 
     def _proof(self, report: AuditReport) -> str:

@@ -15,7 +15,7 @@ from audit.core.errors import ConfigError
 from audit.core.game_results import AttackResult, GameResult
 from audit.core.lower_bounds import ReportedBound, VoidBound, read_ceiling, read_epsilon
 from audit.core.results import IN_WORDS, AuditReport, Status
-from audit.core.rounding import decimals, down, up
+from audit.core.rounding import SPACE, decimals, down, percent, up
 
 
 def origin(device: str) -> dict[str, Any]:
@@ -97,7 +97,8 @@ def _lines(report: AuditReport, folder: Path | None) -> list[str]:
         ]
     for attack in _attacks(report):
         rates = [
-            f"TPR {point.tpr:.1%} at FPR {point.target_fpr:g} ({point.lower:.1%} to {point.upper:.1%})"
+            f"TPR {_percent(point.tpr)} at FPR {point.target_fpr:g} "
+            f"({_percent(point.lower, 'down')} to {_percent(point.upper, 'up')})"
             for point in attack.tpr_at
             if point.tpr is not None and point.lower is not None and point.upper is not None
         ]
@@ -112,6 +113,11 @@ def _lines(report: AuditReport, folder: Path | None) -> list[str]:
     text += output.gate_lines(report)
     text += [f"note: {note}" for note in report.notes]
     return [*text, *([f"report: {output.document(folder)}"] if folder is not None else [])]
+
+
+def _percent(rate: float, side: str = "near") -> str:
+    """Return a rate as the pages round it, for a console."""
+    return percent(rate, side=side).replace(SPACE, "")
 
 
 def _bound(bound: ReportedBound) -> str:

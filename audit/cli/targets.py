@@ -44,6 +44,13 @@ class ReaderOptions:
         return {name: value for name, value in {**self.common, **self.explicit}.items() if name in keys}
 
 
+PICKLE_SUFFIXES = (".joblib", ".pkl", ".pickle")
+PICKLED = (
+    ". A pickled model runs code when it is read, so none is read here: call audit.check(model, members, nonmembers) in Python, "
+    "or save what the model predicts (--kind predictions)"
+)
+
+
 def taken_keys(kind: str) -> tuple[str, ...]:
     """Return the options of the class that reads files of this kind; `ConfigError` where there is none."""
     return plugins.keys(plugins.find(FOLDER, kind, "--kind"))[0]
@@ -69,7 +76,8 @@ def guess_kind(target: Path | None, explicit: Collection[str] = ()) -> str:
     if not fitting and explicit and len(takers) == 1:  # only one kind of file has a use for these options
         return takers[0]
     if not fitting:
-        raise ConfigError(f"the suffix of '{target.name}' does not show its kind; add --kind {'|'.join(KINDS)}")
+        pickled = PICKLED if target.suffix.lower() in PICKLE_SUFFIXES else ""
+        raise ConfigError(f"the suffix of '{target.name}' does not show its kind; add --kind {'|'.join(KINDS)}{pickled}")
     # of several that share a suffix, the one that finds its own marks in the file goes before those that look for none
     certain = [kind for kind in fitting if hasattr(classes[kind], "recognises") and classes[kind].recognises(target)]
     plain = [kind for kind in fitting if not hasattr(classes[kind], "recognises")]

@@ -167,7 +167,8 @@ def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
     height = HEAD_MM + FOOT_MM + ROW_MM * len(bars)
     axes = figure.add_axes((0.165, FOOT_MM / height, 0.535, 1 - (FOOT_MM + HEAD_MM) / height))
     epsilons = [read_epsilon(bound) for bar in bars for bound in bar.bounds]
-    levels = [value for value in (*epsilons, *(c.epsilon for bar in bars for c in bar.claims)) if math.isfinite(value)]
+    tightest = [bar.claim.epsilon for bar in bars if bar.claim is not None]  # any other claim beyond the axis is not drawn
+    levels = [value for value in (*epsilons, *tightest) if math.isfinite(value)]
     reach = [read_ceiling(bound) for bar in bars for bound in bar.bounds if math.isfinite(read_ceiling(bound))]
     top = min(max([1.0, *levels, *reach]) * 1.03, MOST_EMPTY * max([1.0, *levels]))
     axes.set_xlim(0, top)
@@ -202,7 +203,7 @@ def _paint_bar(axes: Any, y: float, bar: Bar, top: float) -> None:
         pale = 0.28 if bound.family else 1.0
         axes.barh(y, read_epsilon(bound), height=0.36, color=colour, alpha=pale, linewidth=0, zorder=2)
     for claim in bar.claims:
-        if math.isfinite(claim.epsilon):
+        if claim.epsilon <= top:
             width, order = (2.2, 4) if claim == bar.claim else (0.8, 3)
             axes.plot([claim.epsilon] * 2, [y - 0.46, y + 0.46], color=CLAIM, linewidth=width, zorder=order)
 

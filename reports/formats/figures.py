@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from audit.core.results import AuditReport
+from audit.core.rounding import decimals
 from reports import headline, parties
 from reports.figures import _bounds, _costs, _evidence, _ledger, _parties, _plots, _scores, _utility
 from reports.figures._plots import Drawing, Plan
@@ -36,7 +37,8 @@ def planned(report: AuditReport) -> Mapping[str, Plan]:
 @lru_cache(maxsize=4)
 def _plans(report: AuditReport, tag: str) -> Mapping[str, Plan]:
     """The figures in the language of that tag, which is the current one."""
-    return {plan.name: plan for plan in plans(report)}
+    with decimals(report.places):
+        return {plan.name: plan for plan in plans(report)}
 
 
 def drawings(report: AuditReport) -> Mapping[str, Drawing]:
@@ -48,9 +50,10 @@ def drawings(report: AuditReport) -> Mapping[str, Drawing]:
 def _drawings(report: AuditReport, tag: str) -> Mapping[str, Drawing]:
     """The drawings in the language of that tag, which is the current one."""
     images = {}
-    for plan in planned(report).values():
-        figure = _plots.figure_of(plan.height_mm, plan.paint)
-        images[plan.name] = Drawing(name=plan.name, caption=plan.caption, alt=plan.alt, figure=figure)
+    with decimals(report.places):
+        for plan in planned(report).values():
+            figure = _plots.figure_of(plan.height_mm, plan.paint)
+            images[plan.name] = Drawing(name=plan.name, caption=plan.caption, alt=plan.alt, figure=figure)
     return images
 
 

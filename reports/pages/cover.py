@@ -184,7 +184,9 @@ def quotable(report: AuditReport, head: Headline) -> str:
         return say("cover.this_audit_is_void", sentence=sentence, reason=head.verdict.reason)
     if head.proven is None:
         return say("cover.this_audit_computed_no_bound", sentence=sentence)
-    evidence = say("cover.the_attack_proves", attack=head.proven.attack, proof=proof(report, head.proven))
+    together = head.proven.attack == headline.TOGETHER
+    key = "cover.all_attacks_prove" if together else "cover.the_attack_proves"
+    evidence = say(key, attack=head.proven.attack, proof=proof(report, head.proven))
     free = headline.free(head.mechanism)
     if head.proven.bound.family and free is not None:
         evidence += say("cover.any_mechanism_beside", epsilon=down(read_epsilon(free.bound)))

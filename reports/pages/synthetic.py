@@ -8,7 +8,7 @@ from reports.pages.blocks import Block, Column, Heading, Items, Mark, Mono, Para
 from reports.pages.cover import identity
 from reports.pages.reproduction import reproduce
 from reports.words.language import say
-from reports.words.numbers import confidence, count, near, percent, significant
+from reports.words.numbers import confidence, count, near, percent, significant, target
 from reports.words.phrases import join_words
 
 NEVER_SAYS = ("law", "average")
@@ -39,7 +39,7 @@ def verdict(table: TableAudit) -> Verdict:
         if rows
         else say("synthetic.within", of=count(len(table.risks)))
     )
-    test = say("synthetic.test", confidence=confidence(table.confidence))
+    test = say("synthetic.test", doubt=target(round(1 - table.confidence, 9)))
     return Verdict(
         question=say("synthetic.question"),
         word=say("answer.yes" if rows else "answer.not shown"),

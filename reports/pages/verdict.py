@@ -173,7 +173,7 @@ def _proof_text(report: AuditReport, item: Answer) -> str:
     text = proof(report, item.proven)
     ending = re.split(", |[;；，]", item.proven.bound.selected)[0]
     if item.proven.attack != item.attack.scorer:
-        return say("answer.proven_by", attack=item.proven.attack, proof=text)
+        return say("answer.proven_together", proof=text)
     return say("answer.proven_at", ending=ending, proof=text) if ending[:1].isdigit() else say("answer.proven", proof=text)
 
 

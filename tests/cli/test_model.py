@@ -281,6 +281,8 @@ def test_the_kind_is_guessed(tmp_path):
     assert guess_kind(tmp_path / "b.pt") == "torchscript"
     (tmp_path / "c.pt").write_bytes(b"PK\x03\x04" + bytes(40) + b"PK\x05\x06" + bytes(3))
     assert guess_kind(tmp_path / "c.pt") == "state_dict"
+    with pytest.raises(ConfigError, match=r"'rf\.joblib' does not show its kind.*audit\.check\(model"):
+        guess_kind(Path("rf.joblib"))
     with pytest.raises(ConfigError, match=r"'a\.bin' does not show its kind"):
         guess_kind(Path("a.bin"))
 

@@ -21,6 +21,7 @@ from audit.core.errors import DataError
 from audit.core.lower_bounds import FamilyBound, LowerBound, VoidBound, read_epsilon, replace_figures, report_bound
 from audit.core.results import AuditReport, MechanismResult
 from audit.core.rounding import down, places_apart, up
+from reports.formats import figures
 from reports.formats import json as report_json
 from reports.pages import document, label, terms
 from reports.pages.blocks import Numbers, Table
@@ -221,3 +222,23 @@ def _untyped(plain: Any) -> Any:
         row.pop("family", None)
     names = {"epsilon_inside": "epsilon", "void_epsilon": "epsilon", "ceiling_inside": "ceiling", "void_ceiling": "ceiling"}
     return {names.get(key, key): value for key, value in row.items()}
+
+
+def test_drawings_print_a_bound_above_its_claim_outside_of_a_format_as_well() -> None:
+    report = sample.scores()
+    (result,) = report.mechanisms
+    game = replace(result.games[0], attacks=(replace(result.games[0].attacks[0], bounds=(sample.bound(2.000001),)),))
+    near = replace(report, mechanisms=(replace(result, games=(game,), verdicts=()),))
+    plan = figures.planned(near)["overview"]
+    assert "2.000001" in plan.alt
+    figure = reports.plot(near, "overview")
+    assert any("2.000001" in text.get_text() for axes in figure.axes for text in axes.texts)
+
+
+def test_a_claim_far_beyond_the_others_does_not_press_the_bars_together() -> None:
+    report = sample.scores()
+    (result,) = report.mechanisms
+    far = replace(result.claims[0], epsilon=900.0, source="another accountant")
+    figure = reports.plot(replace(report, mechanisms=(replace(result, claims=(*result.claims, far)),)), "overview")
+    (axes,) = figure.axes
+    assert axes.get_xlim()[1] < 10

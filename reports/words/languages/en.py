@@ -33,7 +33,6 @@ SENTENCES = {
     "to {high}, guessing {chance}.",
     "answer.no_rate": "No rate could be measured on so few records.",
     "answer.proven": "It proves {proof}.",
-    "answer.proven_by": "The largest proof is that of {attack}: {proof}.",
     "answer.nothing_proven": "No attack proves any leakage (ceiling {ceiling}). That does not show that nothing leaks.",
     "answer.split": "No ε follows, because membership was decided by a split of the data.",
     "answer.no_draw": "No ε follows, because the values of the secrets were not drawn at random.",
@@ -107,6 +106,8 @@ SENTENCES = {
     "cover.could_have_proven_inside": "could have proven up to {epsilon} inside that family",
     "claim.of_another_view": "This is the claim for “{name}”, ε ≤ {epsilon}.",
     "claim.none_for_the_lead": "For “{name}”, which leads this page, nothing is claimed.",
+    "cover.all_attacks_prove": "all attacks together prove {proof}",
+    "answer.proven_together": "All attacks of this game together prove {proof}.",
     "fact.claim": "Claim",
     "fact.policy": "Release policy",
     "fact.trust": "Membership",
@@ -636,11 +637,12 @@ SENTENCES = {
     "simulated.for_the_proof_of_any": "for the proof of any leakage",
     "simulated.by_nothing_at_all": "by {estimator}{inside} nothing at all {over}",
     "simulated.by": "{up} by {estimator}{inside} {over}",
-    "simulated.of_simulated_audits_of_to": "{count} of {count_2} simulated audits of {law} ({percent} to {percent_2})",
+    "simulated.of_simulated_audits_of_to": "{count} of {count_2} simulated audits of {law} (99 % limits on that rate: "
+    "{percent} to {percent_2})",
     "simulated.that_is_more_often_than": " That is more often than chance explains: do not rely on these bounds.",
     "simulated.the_largest_bound_of_this": "the largest bound of this game, with the same estimators, attacks and number of "
-    "scores, lay above the truth in {rates}. At most {limit} is promised. In brackets are 99\u00a0% limits on that rate; the "
-    "upper one is wide, because it rests on the few of these audits whose bounds were searched for, not tested at the truth",
+    "scores, lay above the truth in {rates}. At most {limit} is promised. The "
+    "upper limit is wide, because it rests on the few of these audits whose bounds were searched for, not tested at the truth",
     "unclaimed.nobody_stated_an_so_nothing": "Nobody stated an ε, so nothing could be contradicted. The figures say how "
     "much the attacks found.",
     "unclaimed.the_figures_say_how_well": "The figures say how well attacks tell the given members from the given "
@@ -793,9 +795,10 @@ SENTENCES = {
     "allows: {risks} ({some} of {of} attacks).",
     "synthetic.within": "None of {of} attacks succeeds on training records more often than on control records by "
     "more than chance allows. That shows only that these attacks failed.",
-    "synthetic.test": "The tests are exact for a table that does not depend on which of the records it was made "
-    "from: for such a table the chance that any of them is beyond chance is at most one minus {confidence}. A test may "
-    "be beyond chance while the limits of the excess reach below 0, since they ask for more.",
+    "synthetic.test": "The tests are exact for a table that does not depend on which of the records it was "
+    "made from: for such a table the chance that any of them is beyond chance is at most "
+    "{doubt}. A test may be beyond chance while the limits of the excess reach below 0, "
+    "since they ask for more.",
     "synthetic.singling out": "singling out",
     "synthetic.linkability": "linkability",
     "synthetic.inference": "inference",

@@ -32,7 +32,6 @@ SENTENCES = {
     "answer.rate": "在假阳性率为 {fpr} 时，攻击 {attack} 在{members}中找出 {tpr}；区间 {low} 至 {high}，随机猜测 {chance}。",
     "answer.no_rate": "记录太少，无法测得任何比率。",
     "answer.proven": "它证明 {proof}。",
-    "answer.proven_by": "最强的证明来自攻击 {attack}：{proof}。",
     "answer.nothing_proven": "没有攻击证明存在泄露（上限 {ceiling}）。这并不表明没有泄露。",
     "answer.split": "由于成员身份由数据划分决定，得不出 ε。",
     "answer.no_draw": "由于秘密的取值不是随机抽取的，得不出 ε。",
@@ -96,6 +95,8 @@ SENTENCES = {
     "cover.could_have_proven_inside": "在该族内最多可证明 {epsilon}",
     "claim.of_another_view": "这是对“{name}”的声明，ε ≤ {epsilon}。",
     "claim.none_for_the_lead": "对本页首先说明的“{name}”没有任何声明。",
+    "cover.all_attacks_prove": "全部攻击合起来证明 {proof}",
+    "answer.proven_together": "该博弈的全部攻击合起来证明 {proof}。",
     "fact.claim": "声明",
     "fact.policy": "发布策略",
     "fact.trust": "成员身份",
@@ -584,10 +585,11 @@ SENTENCES = {
     "simulated.for_the_proof_of_any": "为证明存在任何泄露",
     "simulated.by_nothing_at_all": "{estimator}{inside}（{over}）什么也发现不了",
     "simulated.by": "{estimator}{inside}（{over}）为 {up}",
-    "simulated.of_simulated_audits_of_to": "{law}的 {count_2} 次模拟审计中有 {count} 次（{percent} 至 {percent_2}）",
+    "simulated.of_simulated_audits_of_to": "{law}的 {count_2} 次模拟审计中有 {count} 次（该比率的 99 % 界限：{percent} 至 "
+    "{percent_2}）",
     "simulated.that_is_more_often_than": "这比偶然所能解释的更频繁：不要依赖这些界。",
     "simulated.the_largest_bound_of_this": "使用相同的估计方法、攻击和分数数量，此博弈最大的界高于真值的次数为：{rates}。承诺"
-    "的至多为 {limit}。括号内为该比率的 99 % 界限；上限较宽，因为它只依据其中少数实际搜索了界的审计，而非以真值检验的全部审计",
+    "的至多为 {limit}。上限较宽，因为它只依据其中少数实际搜索了界的审计，而非以真值检验的全部审计",
     "unclaimed.nobody_stated_an_so_nothing": "没有人声明 ε，因此没有可反驳的内容。这些数字说明攻击找出了多少。",
     "unclaimed.the_figures_say_how_well": "这些数字说明攻击能在多大程度上区分所给的成员与非成员。由此得不出 ε：成员身份由数"
     "据划分而非已记录的硬币决定，因此两部分的差别未必是泄露。",
@@ -720,9 +722,8 @@ SENTENCES = {
     "synthetic.question": "该合成数据表是否泄露其来源记录的信息？",
     "synthetic.beyond": "攻击对训练记录的成功率高于对照记录，且超出偶然：{risks}（{of} 项攻击中的 {some} 项）。",
     "synthetic.within": "{of} 项攻击中，没有一项对训练记录的成功率超出对照记录的幅度大于偶然。这只说明这些攻击未成功。",
-    "synthetic.test": "若数据表与由哪些记录生成无关，检验是精确的：此时任何一项被判为超出偶然的概率至多为一减 "
-    "{confidence}。检验超出偶然时，"
-    "超出部分的区间仍可能低于 0，因为区间的要求更严。",
+    "synthetic.test": "若数据表与由哪些记录生成无关，检验是精确的：此时任何一项被判为超出偶然的概率至多为 "
+    "{doubt}。检验超出偶然时，超出部分的区间仍可能低于 0，因为区间的要求更严。",
     "synthetic.singling out": "单独识别",
     "synthetic.linkability": "对接",
     "synthetic.inference": "推断",
