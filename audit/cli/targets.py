@@ -46,7 +46,7 @@ class ReaderOptions:
 
 PICKLE_SUFFIXES = (".joblib", ".pkl", ".pickle")
 PICKLED = (
-    ". A pickled model runs code when it is read, so none is read here: call audit.check(model, members, nonmembers) in Python, "
+    ". A pickled model runs code when it is read, so none is read: call audit.check(model, members, nonmembers) in Python, "
     "or save what the model predicts (--kind predictions)"
 )
 

@@ -1154,6 +1154,13 @@ RECORDED = {
     "loss on members": "成员损失",
     "accuracy on nonmembers": "非成员准确率",
     "loss on nonmembers": "非成员损失",
+    "no bound lies above the claim; perfect scores would have proved up to {ceiling} inside the family '{family}'": (
+        "没有界高于声明；在机制族 '{family}' 内，完美分数最多能证明 {ceiling}"
+    ),
+    (
+        "even perfect scores would have proved at most {ceiling} inside the family '{family}', so this audit could not have "
+        "refuted the claim"
+    ): "在机制族 '{family}' 内，即使完美分数也至多证明 {ceiling}，因此本次审计不可能反驳该声明",
     "no bound lies above the claim; perfect scores would have proved up to {ceiling}": "没有界高于声明；完美分数最多能证明 "
     "{ceiling}",
     (
