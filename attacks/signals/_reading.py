@@ -19,7 +19,7 @@ from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.protocols import Needs
 from audit.core.views import View
-from audit.stats.scoring import regression, signals
+from audit.stats.scoring import regression, resolution, signals
 
 CONFIDENCES = _reductions.CONFIDENCES
 """Logit-scaled confidences `(..., m)` beside the logits that they were computed from, once for several attacks."""
@@ -95,12 +95,24 @@ def output_figure(target: View, figure: str, attack: str) -> Array:
 def confidences(target: View, reference: View, attack: str, key: str = "logits") -> tuple[Array, Array]:
     """Logit-scaled confidences of the target `(queries, m)` and of the references `(k, queries, m)`.
 
+    Where the references give probabilities of exactly 0 or 1 (shares of trees or neighbours, rounded outputs), those of all
+    models are smoothed by the step that the references resolve: a log odds of 0 or 1 is a constant of the arithmetic.
+
     Args:
         key: of the logits; where a view has none, losses are read.
 
     Raises:
         ObservationError: neither logits nor losses were observed, or they are not finite.
     """
+    target_values, reference_values = exact_confidences(target, reference, attack, key)
+    step = None if is_regression(target, key) else resolution.resolution(reference_values)
+    if step is None:
+        return target_values, reference_values
+    return resolution.smooth(target_values, step), resolution.smooth(reference_values, step)
+
+
+def exact_confidences(target: View, reference: View, attack: str, key: str = "logits") -> tuple[Array, Array]:
+    """The same without smoothing, for attacks that compare probabilities, or a target's records alone."""
     if key == "logits" and target.get(CONFIDENCES) is not None:
         target_values, reference_values = signal_pair(CONFIDENCES, target, reference, attack)
         return with_queries(target_values, 2), with_queries(reference_values, 3)
@@ -157,7 +169,7 @@ def losses(target: View, reference: View, attack: str) -> tuple[Array, Array]:
             np.asarray(side, dtype=np.float64) for side in signal_pair("losses", target, reference, attack)
         )
         return query_mean(with_queries(target_values, 2), 0), query_mean(with_queries(reference_values, 3), 1)
-    target_values, reference_values = confidences(target, reference, attack)
+    target_values, reference_values = exact_confidences(target, reference, attack)
     return query_mean(losses_of_confidences(target_values), 0), query_mean(losses_of_confidences(reference_values), 1)
 
 

@@ -37,7 +37,7 @@ def tempered_log_p(target: View, reference: View, attack: str, degree: float) ->
             reading.with_queries(values, axes) for values, axes in zip(shared, (2, 3), strict=True)
         )
     elif degree == 1 or target.get("logits") is None or reading.is_regression(target, "logits"):
-        target_values, reference_values = (values / degree for values in reading.confidences(target, reference, attack))
+        target_values, reference_values = (values / degree for values in reading.exact_confidences(target, reference, attack))
     else:
         labels = reading.class_labels(target, attack)
         target_values, reference_values = (

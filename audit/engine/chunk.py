@@ -38,7 +38,7 @@ from audit.engine.random.sampling import Block, EnsembleSampler, Law
 from audit.engine.schedule import Arrangement
 from audit.engine.trial.clip_check import Recomputation
 from audit.engine.trial.frozen_features import TrainingData
-from audit.models.build import starting
+from audit.engine.trial.model_source import ModelSource
 
 
 class Chunk:
@@ -57,7 +57,7 @@ class Chunk:
         self.device = self.labels.device
         self.loss = loss_of(job.loss)
         self.passes = Passes(arrangement.rows, arrangement.planned, self.device)
-        self.seeds = job.seeds[part]
+        self.part, self.seeds = part, job.seeds[part]
         self.included = np.asarray(job.included[part], dtype=bool)
         self.private = job.noisy
         self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.sample_rate)
@@ -98,8 +98,9 @@ class Chunk:
         return noise_of(self.models.layout, seeds, self.models.flat, counters=self.counters)
 
     def _initial(self, arrangement: Arrangement) -> Gradients:
-        shape, outputs = self.job.dataset.train.inputs.shape[1:], self.job.dataset.outputs
-        modules = [starting(self.job.model, shape, outputs, seed.child("init"), self.job.start) for seed in self.seeds]
+        source = ModelSource.of(self.job)
+        modules = [source.make(model) for model in range(*self.part.indices(len(self.job.seeds)))]
+        own = modules if arrangement.apart else []
         state = stacked_state(modules, arrangement.dtype, self.device)
         architecture = arrangement.architecture
         models: Gradients | None = None if architecture is None else compiled_gradients(architecture, modules[0], state)
@@ -110,9 +111,10 @@ class Chunk:
                     module = arrangement.split.head
                 else:  # a factory that freezes other values in some models: each is trained on the records, as it is
                     self.inputs, self.records, slow = self.records, None, True
-            models = gradients_of(module, state, force_loop=slow, products=arrangement.products, draws=arrangement.draws)
+            products, draws = arrangement.products, arrangement.draws
+            models = gradients_of(module, state, force_loop=slow, products=products, draws=draws, own=own)
         if can_repeat(models):
-            self.recomputation = Recomputation(modules[0], self.seeds, len(self.job.seeds), self.job.steps)
+            self.recomputation = Recomputation(own or modules[:1], self.seeds, len(self.job.seeds), self.job.steps)
         return models
 
     def run(self, progress: Progress) -> TrainedModels:

@@ -32,11 +32,11 @@ from audit.engine.microbatches import planned_rows
 from audit.engine.parameter_layout import Layout
 from audit.engine.random.sampling import Law
 from audit.engine.trial.architecture_key import architecture_key
-from audit.engine.trial.examine import Probe
+from audit.engine.trial.examine import Behaviour, Probe
 from audit.engine.trial.frozen_features import Split
+from audit.engine.trial.model_source import ModelSource
 from audit.engine.trial.model_trial import KeptTrials, Trial, try_out, try_paths
 from audit.engine.trial.own_augmentation import augmentation_of, examine_augmentation
-from audit.models.build import starting
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +107,7 @@ class Arrangement:
         split: the models' frozen part, computed once for all records; None where they are trained on the records themselves.
         counters: draws are functions of step and place, made on the models' device.
         graphs: passes are captured and repeated.
+        apart: why each model needs a module of its own; None where weights alone make one of them another.
     """
 
     model_chunk: int
@@ -122,6 +123,7 @@ class Arrangement:
     split: Split | None = None
     counters: bool = False
     graphs: bool = False
+    apart: str | None = None
 
 
 def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique | None = None) -> Arrangement:
@@ -131,13 +133,18 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
         UnsupportedMechanism: a layer, or the forward pass, mixes the examples of a batch under DP-SGD.
     """
     device = find_device(job.device)
-    shape = job.dataset.train.inputs.shape[1:]
-    module = starting(job.model, shape, job.dataset.outputs, job.seeds[0].child("init"), job.start)
+    source = ModelSource.of(job)
+    module = source.make(0)
     technique = technique or Technique()
     if technique.augmentation is not None:
         examine_augmentation(augmentation_of(technique.augmentation), _probe(job).inputs)
     architecture = _compiled(job, settings, technique, module)
     trial = _trial(job, settings, module, compiled=architecture is not None, whole=_is_whole(job, settings, technique))
+    with plugins.foreign_code("the model or its loss, tried out before the training", whole=False):
+        apart = source.apart
+    if apart is not None:
+        architecture, trial = None, _separate_trials(job, source)
+        log.warning("each model is trained and attacked by its own module, one after another, which is slower: %s", apart)
     # canaries that are gradients take no rows; of the others about half are in a model, more only costs passes
     canary_rows = 0 if job.canaries.are_gradients else (len(job.canaries) + 1) // 2
     law = Law(population=len(job.dataset.train) + canary_rows, rate=job.sample_rate)
@@ -171,7 +178,21 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
         products=None if slow else PRECISIONS[settings.precision],
         counters=counters,
         graphs=settings.graphs,
+        apart=apart,
     )
+
+
+def _separate_trials(job: TrainingJob, source: ModelSource) -> Trial:
+    """Return what any of the models does that are not one another with exchanged weights; each is tried out by itself."""
+    probe, private = _probe(job), job.noisy is not None
+    with plugins.foreign_code("the models or their loss, tried out before the training", whole=False):
+        trials = [try_out(source.make(model), probe, private=private).behaviour for model in range(len(job.seeds))]
+    behaviour = Behaviour(
+        draws=tuple(sorted({name for trial in trials for name in trial.draws})),
+        stateful=tuple(sorted({name for trial in trials for name in trial.stateful})),
+        mixes=next((trial.mixes for trial in trials if trial.mixes is not None), None),
+    )
+    return Trial(behaviour=behaviour, sequential=True)
 
 
 def _is_whole(job: TrainingJob, settings: ScheduleSettings, technique: Technique) -> bool:
@@ -190,8 +211,7 @@ def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, c
     place = (find_device(job.device), settings.dtype)
 
     def counterpart() -> nn.Module:
-        shape, seed = job.dataset.train.inputs.shape[1:], Seed(0).child("another model")
-        return starting(job.model, shape, job.dataset.outputs, seed, job.start)
+        return ModelSource.of(job).from_seed(Seed(0).child("another model"))
 
     def trial(whole: bool) -> Trial:
         with plugins.foreign_code("the model or its loss, tried out before the training", whole=False):

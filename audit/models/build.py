@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -60,18 +61,39 @@ def build(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> nn.Modul
 
 
 def initialise_model(spec: Mapping[str, Any], input_shape: Shape, classes: int, seed: Seed) -> nn.Module:
-    """`build` with every random draw of the initialisation taken from `seed`; the global stream is left as it was.
+    """`build` with every random draw of the initialisation taken from `seed`; global streams are left as they were.
+
+    These are torch's and, for the code of a user's factory, those of Python and numpy.
 
     The model is in training mode; layers that the factory left in evaluation mode (of a model in training mode) stay there: a
     frozen backbone is then a fixed function of each record alone, its BatchNorm uses the statistics it came with.
     """
-    with seeded_stream(seed):
+    with seeded_stream(seed), _host_streams(seed) if is_foreign(spec) else nullcontext():
         module = build(spec, input_shape, classes)
     frozen_layers = [layer for layer in module.modules() if not layer.training] if module.training else []
     module.train()
     for layer in frozen_layers:
         layer.training = False
     return module
+
+
+def is_foreign(spec: Mapping[str, Any]) -> bool:
+    """True where code from outside this project makes the model."""
+    return "factory" in spec or ":" in str(spec.get("kind", ""))
+
+
+@contextmanager
+def _host_streams(seed: Seed) -> Iterator[None]:
+    """A scope in which the global streams of Python and numpy start at `seed`; restored after. Inside of `seeded_stream`."""
+    own, numbers = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        # not a stream of this project's own, but those that a factory's code may draw from
+        random.setstate(random.Random(seed.child("python").integer()).getstate())
+        np.random.set_state(np.random.RandomState(seed.child("numpy").integer() % 2**32).get_state())  # noqa: NPY002
+        yield
+    finally:
+        random.setstate(own)
+        np.random.set_state(numbers)  # noqa: NPY002
 
 
 def starting(
@@ -118,8 +140,9 @@ def parameter_count(spec: Mapping[str, Any], input_shape: Shape, classes: int) -
     >>> parameter_count({"kind": "logistic"}, (64,), 10)
     650
     """
-    own = "factory" not in spec and ":" not in str(spec.get("kind"))
-    with torch.device("meta") if own else nullcontext():  # our own architectures are counted without memory for them
+    with (
+        nullcontext() if is_foreign(spec) else torch.device("meta")
+    ):  # our own architectures are counted without memory for them
         module = initialise_model(spec, input_shape, classes, Seed(0))
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 

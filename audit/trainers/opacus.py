@@ -23,7 +23,8 @@ from audit.engine.parameter_layout import Layout
 from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.engine.read.subject import Ensemble
 from audit.engine.record_rows import training_tensors
-from audit.models.build import refuse_mixing_layers, starting
+from audit.engine.trial.model_source import ModelSource
+from audit.models.build import refuse_mixing_layers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,9 +88,7 @@ class _SingleModel:
         self.included = np.asarray(job.included[model : model + 1], dtype=bool)
         self.device = find_device(job.device)
         self.inputs, self.labels = training_tensors(job, torch.float32, self.device)
-        shape = job.dataset.train.inputs.shape[1:]
-        module = starting(job.model, shape, job.dataset.outputs, self.seed.child("init"), job.start)
-        self.module = module.to(self.device)
+        self.module = ModelSource.of(job).make(model).to(self.device)
         refuse_mixing_layers(self.module)
         self.layout = Layout.of(self.module)
         self.initial = self._export()

@@ -17,7 +17,8 @@ from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
 from audit.engine.device import find_device
 from audit.engine.read.subject import Ensemble
 from audit.engine.record_rows import training_tensors
-from audit.models.build import seeded_stream, starting
+from audit.engine.trial.model_source import ModelSource
+from audit.models.build import seeded_stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +57,9 @@ class UserFunction:
         function = self._load()
         device = find_device(job.device)
         inputs, labels = training_tensors(job, torch.float32, device)
-        states = []
+        states, source = [], ModelSource.of(job)
         for model, seed in enumerate(job.seeds):
-            module = starting(job.model, inputs.shape[1:], job.dataset.outputs, seed.child("init"), job.start).to(device)
+            module = source.make(model).to(device)
             rows = np.concatenate(
                 [np.arange(len(job.dataset.train)), len(job.dataset.train) + np.flatnonzero(job.included[model])]
             )

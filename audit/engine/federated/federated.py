@@ -12,6 +12,7 @@ from torch import Tensor
 
 from audit import plugins
 from audit.core.data import Array
+from audit.core.errors import UnsupportedMechanism
 from audit.core.seeds import Seed
 from audit.core.training import Progress, TrainedModels, TrainingJob
 from audit.engine.device import find_device
@@ -23,7 +24,7 @@ from audit.engine.federated.federated_records import CanaryExamples, RecordClien
 from audit.engine.gradients.clipping import all_finite, clip_factors, stacked_state
 from audit.engine.optimizing import optimizer_of
 from audit.engine.record_rows import client_records
-from audit.models.build import starting
+from audit.engine.trial.model_source import ModelSource
 
 
 class Federations:
@@ -55,8 +56,13 @@ class Federations:
         self.private = job.noisy
         self.clip_norm = None if self.private is None else self.private.clip_norm
         self.scale = 1.0 if self.clip_norm is None else self.clip_norm
-        shape, outputs = job.dataset.train.inputs.shape[1:], job.dataset.outputs
-        modules = [starting(job.model, shape, outputs, seed.child("init"), job.start) for seed in job.seeds]
+        source = ModelSource.of(job)
+        if source.apart is not None:
+            raise UnsupportedMechanism(
+                f"federations share one module, but weights alone do not make one model another: {source.apart}; make it "
+                "a buffer with the same values in every model, or a parameter"
+            )
+        modules = [source.make(model) for model in range(len(job.seeds))]
         self.state = stacked_state(modules, torch.float32, device)
         records = client_records(job, device)
         self.workers = self.crews(modules[0], self.state, records, plan.slots, plan.local)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -39,6 +39,7 @@ def gradients_of(
     force_loop: bool = False,
     products: torch.dtype | None = None,
     draws: bool = False,
+    own: Sequence[nn.Module] = (),
 ) -> Gradients:
     """N models with the architecture of `module` and the parameters of `state` (name to `(N, ...)`).
 
@@ -51,9 +52,10 @@ def gradients_of(
         force_loop: take the slow path.
         products: type in which the fast path multiplies; None for that of the parameters.
         draws: `forward` draws random numbers by other means than dropout layers.
+        own: a module for each model, where they differ in more than weights; these are run one after another.
     """
-    slow = force_loop or draws or loop_reason(module, state, records) is not None
-    return LoopGradients(module, state, draws=draws) if slow else TapeGradients(module, state, products)
+    slow = force_loop or draws or bool(own) or loop_reason(module, state, records) is not None
+    return LoopGradients(module, state, draws=draws, own=own) if slow else TapeGradients(module, state, products)
 
 
 def loop_reason(module: nn.Module, state: Mapping[str, Tensor], records: Tensor | None) -> str | None:

@@ -31,13 +31,16 @@ class LoopGradients:
 
     Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another. `draws`
     says that the forward pass draws random numbers by other means than layers; in evaluation every model then draws the same.
+    `own` holds a module for each model where weights alone do not make one of them another; elsewhere `module` serves all.
     """
 
-    def __init__(self, module: nn.Module, state: Mapping[str, Tensor], *, draws: bool = False) -> None:
+    def __init__(
+        self, module: nn.Module, state: Mapping[str, Tensor], *, draws: bool = False, own: Sequence[nn.Module] = ()
+    ) -> None:
         self.layout = Layout.of(module)
         self.flat = flat_storage(self.layout, state)
         self.models = self.flat.shape[0]
-        self.random = draws or has_random_layers(module)
+        self.random = draws or any(map(has_random_layers, own or [module]))
         self._draws = draws
         self._seeds: Sequence[Seed] = ()
         self._pass = 0
@@ -45,9 +48,21 @@ class LoopGradients:
         self._state = dict(state)
         for slot in self.layout.slots:
             self._state[slot.name] = slot.view(self.flat)
-        self.module = copy.deepcopy(module).to(self.flat.device, self.flat.dtype)
-        self._modes = Modes(self.module)
+        self.modules = [copy.deepcopy(original).to(self.flat.device, self.flat.dtype) for original in own or [module]]
+        self.module = self.modules[0]
+        self._modes = [Modes(own_module) for own_module in self.modules]
         self._buffers = [name for name, _ in self.module.named_buffers()]
+
+    def _module(self, model: int) -> nn.Module:
+        """Return what computes one of the models."""
+        return self.modules[model if len(self.modules) > 1 else 0]
+
+    def _set_modes(self, *, training: bool) -> None:
+        for modes in self._modes:
+            if training:
+                modes.train()
+            else:
+                modes.evaluate()
 
     def begin(self, seeds: Sequence[Seed]) -> None:
         """Sets the models' streams for the random layers of one step."""
@@ -65,7 +80,7 @@ class LoopGradients:
 
     def forward(self, inputs: Tensor) -> Tensor:
         """`(N * rows, outputs)` for folded inputs, in evaluation mode and without gradients."""
-        self._modes.evaluate()
+        self._set_modes(training=False)
         with torch.no_grad():
             parts = inputs.unflatten(0, (self.models, -1))
             return torch.cat([self._evaluate(n, parts[n]) for n in range(self.models)])
@@ -73,12 +88,12 @@ class LoopGradients:
     def _evaluate(self, model: int, inputs: Tensor) -> Tensor:
         """Outputs of one model, whose draws are the same in every call."""
         with seeded_stream(Seed(0).child("evaluation")) if self._draws else nullcontext():
-            outputs: Tensor = torch.func.functional_call(self.module, self._model(model), (inputs,))
+            outputs: Tensor = torch.func.functional_call(self._module(model), self._model(model), (inputs,))
             return outputs
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
         """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
-        self._modes.train()
+        self._set_modes(training=True)
         inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
         labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
         results = []
@@ -103,12 +118,12 @@ class LoopGradients:
             rows: of all models.
             plain: by autograd of one example after another; `torch.func.grad` loads torch's compiler, over a second of CPU.
         """
-        self._modes.train()
+        self._set_modes(training=True)
         inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
         labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
         parts = [_part(rows, inputs[n], labels[n], rows.mask[n]) for n in range(self.models)]
         gradients = self._plain_gradients if plain else self._example_gradients
-        return [gradients(*self._split(n), part) for n, part in enumerate(parts)]
+        return [gradients(n, *self._split(n), part) for n, part in enumerate(parts)]
 
     def _split(self, model: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         trainable = {slot.name for slot in self.layout.slots}
@@ -127,7 +142,7 @@ class LoopGradients:
             loss = (losses * rows.mask.to(losses.dtype)).sum()
             return torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
 
-        gradients = with_values(self.module, {**leaves, **constants}, work)
+        gradients = with_values(self._module(model), {**leaves, **constants}, work)
         for slot in self.layout.slots:
             gradient = gradients[list(leaves).index(slot.name)]
             if gradient is not None:
@@ -136,7 +151,7 @@ class LoopGradients:
     def _add_clipped(self, model: int, rows: Rows, clip: Clip, total: Tensor) -> Clipping:
         parameters, constants = self._split(model)
         copies = {**constants, **{name: constants[name].clone() for name in self._buffers}}
-        gradients = self._example_gradients(parameters, copies, rows)
+        gradients = self._example_gradients(model, parameters, copies, rows)
         for name in self._buffers:  # a trial sees most of those that change, but not one that waits for a certain record
             if not _equal(copies[name], constants[name]):
                 raise UnsupportedMechanism(
@@ -153,11 +168,13 @@ class LoopGradients:
             slot.view(total)[model].add_((factors[owner(slot.name)] @ flat).view(slot.shape))
         return clipping
 
-    def _example_gradients(self, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows) -> dict[str, Tensor]:
+    def _example_gradients(
+        self, model: int, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows
+    ) -> dict[str, Tensor]:
         """Name to `(rows, ...)`; by plain autograd where `vmap` does not know an operation."""
         if self.vectorises:
             try:
-                loss = self._record_loss(constants, rows)
+                loss = self._record_loss(model, constants, rows)
                 record_gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
                 gradients: dict[str, Tensor] = record_gradients(parameters, rows.inputs, rows.labels)
                 return gradients
@@ -166,9 +183,11 @@ class LoopGradients:
                     raise
                 self.vectorises = False
                 log.warning("examples are taken one after another, which is slower still; vmap says: %s", error)
-        return self._plain_gradients(parameters, constants, rows)
+        return self._plain_gradients(model, parameters, constants, rows)
 
-    def _plain_gradients(self, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows) -> dict[str, Tensor]:
+    def _plain_gradients(
+        self, model: int, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows
+    ) -> dict[str, Tensor]:
         stacked_gradients = {name: value.new_zeros(len(rows.mask), *value.shape) for name, value in parameters.items()}
         for row in rows.mask.nonzero().flatten().tolist():
             leaves = {name: value.detach().requires_grad_() for name, value in parameters.items()}
@@ -177,17 +196,17 @@ class LoopGradients:
                 loss = rows.loss.values(module(rows.inputs[row]), rows.labels[row]).mean()
                 return torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
 
-            parts = with_values(self.module, {**leaves, **constants}, work)
+            parts = with_values(self._module(model), {**leaves, **constants}, work)
             for name, part in zip(leaves, parts, strict=True):
                 if part is not None:
                     stacked_gradients[name][row] = part
         return stacked_gradients
 
-    def _record_loss(self, constants: dict[str, Tensor], rows: Rows) -> _RecordLoss:
+    def _record_loss(self, model: int, constants: dict[str, Tensor], rows: Rows) -> _RecordLoss:
         """Return the loss of one record, averaged over its copies, by parameters, inputs and label."""
 
         def loss(values: dict[str, Tensor], record: Tensor, label: Tensor) -> Tensor:
-            outputs = torch.func.functional_call(self.module, {**values, **constants}, (record,))
+            outputs = torch.func.functional_call(self._module(model), {**values, **constants}, (record,))
             return rows.loss.values(outputs, label).mean()
 
         return loss

@@ -13,16 +13,17 @@ from torch import nn
 
 from audit import plugins
 from audit.core.data import Canaries, Records
-from audit.core.errors import DataError, ObservationError
+from audit.core.errors import ConfigError, DataError, ObservationError
 from audit.core.models import Reduction, Representations
 from audit.core.seeds import Seed
 from audit.engine.device import find_device
 from audit.engine.gradients.clipping import Clip, Rows
 from audit.engine.gradients.dispatch import gradients_of
+from audit.engine.gradients.per_model_loop import LoopGradients
 from audit.engine.layers.layers import LinearLayer
 from audit.engine.losses import USUAL, RecordLoss, input_tensor, label_tensor
 from audit.engine.trial.foreign_streams import draws_in_evaluation
-from audit.models.build import initialise_model
+from audit.engine.trial.model_source import ModelSource
 from audit.stats.scoring import signals
 from audit.stats.scoring.representation import class_distances
 
@@ -42,6 +43,11 @@ class EnsembleReader:
         device: where to compute.
         batch: records at once; None keeps the inputs of one batch near 32 MB.
         loss: by which they were trained.
+        source: of the models before their training, in the order of `weights`; without it the weights have to be all that one
+            model has of its own.
+
+    Raises:
+        ConfigError: models hold drawn values outside of parameters and buffers, and there is no `source` to make them again.
     """
 
     def __init__(
@@ -54,15 +60,26 @@ class EnsembleReader:
         device: str = "cpu",
         batch: int | None = None,
         loss: RecordLoss = USUAL,
+        source: ModelSource | None = None,
     ) -> None:
         place = find_device(device)
-        module = initialise_model(spec, probe.shape[1:], outputs, Seed(0))
+        origin = source or ModelSource(
+            spec=spec, shape=probe.shape[1:], outputs=outputs, seeds=(Seed(0),), probe=input_tensor(probe, torch.float32)
+        )
+        module = origin.make(0)
+        with plugins.foreign_code("an answer of trained models", whole=False):
+            apart = origin.apart
+        if source is None and apart is not None:
+            raise ConfigError(f"weights alone do not make these models: {apart}; make it a buffer (register_buffer)")
+        own = [origin.make(model) for model in range(len(origin.seeds))] if apart is not None else []
         state = {name: torch.from_numpy(np.array(value)).to(place) for name, value in weights.items()}
         floating = next(value.dtype for value in state.values() if value.is_floating_point())
         records = input_tensor(probe, floating).to(place)
         with plugins.foreign_code("an answer of trained models", whole=False):
-            draws = draws_in_evaluation(module, input_tensor(probe, torch.float32))
-            self._models = gradients_of(module, state, records, draws=draws)
+            example = input_tensor(probe, torch.float32)
+            draws = any(draws_in_evaluation(original, example) for original in own or [module])
+            self._models = gradients_of(module, state, records, draws=draws, own=own)
+        self._modules = self._models.modules if isinstance(self._models, LoopGradients) else [self._models.module]
         self._count = next(iter(state.values())).shape[0]
         self._outputs, self._probe, self._loss = max(outputs, 1), probe, loss
         size = max(1, int(np.prod(probe.shape[1:])))
@@ -152,7 +169,7 @@ class EnsembleReader:
         norms = np.empty((self._count, len(records)), dtype=np.float32)
         features: NDArray[np.float32] | None = None
         for part in _parts(len(records), self._batch):
-            with _recorded_calls([last]) as calls:
+            with _recorded_calls(last) as calls:
                 out = self._forward(records.inputs[part]).float().cpu().numpy()
             inside = (
                 torch.cat([layer_inputs for _, layer_inputs, _ in calls])
@@ -161,7 +178,7 @@ class EnsembleReader:
                 .cpu()
                 .numpy()
             )
-            lengths = np.square(inside, dtype=np.float64).sum(-1) + (1.0 if _has_bias(last) else 0.0)
+            lengths = np.square(inside, dtype=np.float64).sum(-1) + (1.0 if _has_bias(last[0]) else 0.0)
             slopes = signals.log_output_gradient_norm(out, records.labels[part])
             norms[:, part] = np.exp(slopes + 0.5 * np.log(np.maximum(lengths, np.finfo(np.float64).tiny)))
             narrow = _narrow(inside)
@@ -172,22 +189,30 @@ class EnsembleReader:
         distances = class_distances(features, records.labels).astype(np.float32)
         return Representations(hidden=features, class_distances=distances, last_gradient_norms=norms)
 
-    def _last_linear(self) -> nn.Module | None:
-        """The linear layer, used once in a pass, whose output is the models' own (up to a constant for each record)."""
-        layers = [layer for layer in self._models.module.modules() if isinstance(layer, LinearLayer | nn.Linear)]
-        with _recorded_calls(layers) as calls:
+    def _last_linear(self) -> list[nn.Module] | None:
+        """The linear layer, used once in a pass, whose output is the models' own (up to a constant for each record).
+
+        One for all models, or that at the same place in the module of each.
+        """
+        paths: dict[nn.Module, str] = {
+            layer: path
+            for module in self._modules
+            for path, layer in module.named_modules()
+            if isinstance(layer, LinearLayer | nn.Linear)
+        }
+        with _recorded_calls(list(paths)) as calls:
             out = self._forward(self._probe[:2])
         if not calls:
             return None
-        last = calls[-1][0]
-        own = [(layer_input, layer_output) for layer, layer_input, layer_output in calls if layer is last]
+        last = [layer for layer, path in paths.items() if path == paths[calls[-1][0]]]
+        own = [(layer_input, layer_output) for layer, layer_input, layer_output in calls if layer in last]
         if sum(len(layer_output) for _, layer_output in own) != out.shape[0] * out.shape[1] or own[0][1].dim() != 2:
             return None
         joint = torch.cat([layer_output for _, layer_output in own]).view(*out.shape[:2], -1)
         if joint.shape != out.shape:
             return None
         is_logits = torch.allclose(joint - joint[..., :1], out - out[..., :1], rtol=1e-4, atol=1e-5, equal_nan=True)
-        return last if is_logits else None
+        return last if is_logits and len(last) == len(self._modules) else None
 
     def _forward(self, inputs: NDArray[Any]) -> torch.Tensor:
         """`(N, rows, outputs)` for one batch."""

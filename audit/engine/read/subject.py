@@ -14,6 +14,7 @@ from audit.core.models import Reduction, Representations, Signal
 from audit.core.training import Executed, TrainedModels, TrainingJob
 from audit.engine.losses import loss_of
 from audit.engine.read import observe
+from audit.engine.trial.model_source import ModelSource
 
 
 class Ensemble:
@@ -22,13 +23,21 @@ class Ensemble:
     Args:
         job: that trained them.
         models: weights, and what was recorded on the way.
+        source: of the models before their training; None for all models of the job, in its order.
     """
 
-    def __init__(self, job: TrainingJob, models: TrainedModels) -> None:
+    def __init__(self, job: TrainingJob, models: TrainedModels, source: ModelSource | None = None) -> None:
         self._job, self.models = job, models
+        self._source = source or ModelSource.of(job)
         probe = job.dataset.test.inputs[:2]
         self._reader = observe.EnsembleReader(
-            job.model, models.weights, probe, job.dataset.outputs, device=job.device, loss=loss_of(job.loss)
+            job.model,
+            models.weights,
+            probe,
+            job.dataset.outputs,
+            device=job.device,
+            loss=loss_of(job.loss),
+            source=self._source,
         )
         self._inside: tuple[Records, Representations | None] | None = None
         self._shown: tuple[Array, Array | None] | None = None  # canaries and outputs for them, while signals are read
@@ -85,18 +94,21 @@ class Ensemble:
 
     def changed(self, **changes: Any) -> Ensemble:
         """The same with other fields of `models`, for trainers that wrap another."""
-        return Ensemble(self._job, replace(self.models, **changes))
+        return Ensemble(self._job, replace(self.models, **changes), self._source)
 
     def alone(self, model: int) -> Ensemble:
         """One of the models."""
         weights = {name: value[model : model + 1] for name, value in self.models.weights.items()}
-        return Ensemble(self._job, TrainedModels(weights=weights, executed=self.models.executed))
+        source = self._source.section(slice(model, model + 1))
+        return Ensemble(self._job, TrainedModels(weights=weights, executed=self.models.executed), source)
 
     def checkpoints(self) -> Sequence[Ensemble]:
         """The models as they were after each of the job's checkpoints."""
         execution = self.models.executed
         checkpoints = self.models.checkpoints
-        return [Ensemble(self._job, TrainedModels(weights=weights, executed=execution)) for weights in checkpoints]
+        return [
+            Ensemble(self._job, TrainedModels(weights=weights, executed=execution), self._source) for weights in checkpoints
+        ]
 
     def gradient_norms(self, records: Records) -> Array:
         """`(N, n)` l2 norms of each record's loss gradient in all parameters."""

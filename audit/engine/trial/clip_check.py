@@ -91,8 +91,8 @@ class Recomputation:
     their own norm; -1 where nothing was recomputed.
     """
 
-    def __init__(self, module: nn.Module, seeds: Sequence[Seed], models: int, steps: int) -> None:
-        self._module = module
+    def __init__(self, modules: Sequence[nn.Module], seeds: Sequence[Seed], models: int, steps: int) -> None:
+        self._modules = modules  # one for all models, or one for each
         self._draws = [seed.child("recomputation").numpy().random(2) for seed in seeds]
         self._share = _MODELS / max(models, 1)
         self._early = min(_EARLY_STEP, steps - 1)
@@ -103,6 +103,10 @@ class Recomputation:
     def due(self, step: int) -> bool:
         """True at the steps at which something is recomputed."""
         return step in self._steps
+
+    def _module(self, engine: Gradients, model: int) -> nn.Module:
+        module = self._modules[model if len(self._modules) > 1 else 0]
+        return module.to(engine.flat.device, engine.flat.dtype)
 
     def _rows_to_check(self, rows: Rows) -> dict[int, int]:
         """Model to the row that is recomputed of it."""
@@ -117,9 +121,9 @@ class Recomputation:
         self, engine: Gradients, rows: Rows, factors: Sequence[Tensor] = ()
     ) -> dict[int, tuple[dict[str, Tensor], float]]:
         """By model the sum of the gradients of all its `rows`, whose dropout multiplies with `factors`."""
-        module = self._module.to(engine.flat.device, engine.flat.dtype)
         sums_by_model = {}
         for model in self._rows_to_check(rows):
+            module = self._module(engine, model)
             mask = rows.mask[model].repeat_interleave(rows.copies)
             section, real = slice(model * len(mask), (model + 1) * len(mask)), mask.nonzero().flatten()
             values = {name: value[model] for name, value in engine.state().items()}
@@ -198,7 +202,7 @@ class Recomputation:
         self, engine: Gradients, rows: Rows, model: int, place: int, factors: Sequence[Tensor]
     ) -> tuple[dict[str, Tensor], float]:
         """Plain gradient of the example at `place` among those of all models, whose dropout multiplies with `factors`."""
-        module = self._module.to(engine.flat.device, engine.flat.dtype)
+        module = self._module(engine, model)
         section = slice(place * rows.copies, (place + 1) * rows.copies)
         own = of_rows(factors, section, len(rows.inputs))
         example = rows.whole(section)
@@ -209,8 +213,9 @@ class Recomputation:
         error = error if math.isfinite(error) else math.inf
         self.errors[model] = max(self.errors[model], error)
         if step == self._early and RECOMPUTATION_LIMIT < error < math.inf:  # a model that diverged is set apart, not blamed
+            name = type(self._modules[0]).__name__
             raise ExecutionMismatch(
-                f"step {step + 1}, model {model} of its chunk ({type(self._module).__name__}): the engine's gradient differs "
+                f"step {step + 1}, model {model} of its chunk ({name}): the engine's gradient differs "
                 f"from plain autograd's by {error:.2g} of its size, where rounding stays below {RECOMPUTATION_LIMIT:g}: it "
                 "would train other models than the module. Look in forward() for what depends on the size of the batch"
             )

@@ -26,7 +26,7 @@ _TEST_RECORDS = 4
 def untrained_models(training_design: TrainingDesign, dataset: Dataset, device: str) -> Any:
     """`MODELS` models as they are initialised, for all games of a recipe: an `Ensemble`, or what a `ModelMaker` makes."""
     from audit.engine.read.subject import Ensemble
-    from audit.models.build import initialise_model
+    from audit.engine.trial.model_source import ModelSource
 
     seeds = tuple(SEED.child("model", number) for number in range(MODELS))
     empty = np.zeros(0, dtype=np.int64)
@@ -44,12 +44,10 @@ def untrained_models(training_design: TrainingDesign, dataset: Dataset, device: 
     )
     if isinstance(training_design.trainer, ModelMaker):
         return training_design.trainer.untrained(job)
-    states = [
-        initialise_model(training_design.model, dataset.train.inputs.shape[1:], dataset.outputs, seed).state_dict()
-        for seed in seeds
-    ]
+    source = ModelSource.of(job)
+    states = [source.make(model).state_dict() for model in range(MODELS)]
     weights = {name: np.stack([state[name].detach().cpu().numpy() for state in states]) for name in states[0]}
-    return Ensemble(job, TrainedModels(weights=weights, initial=weights, executed=_executed()))
+    return Ensemble(job, TrainedModels(weights=weights, initial=weights, executed=_executed()), source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,11 +51,11 @@ def partial_auc(members: Array, nonmembers: Array, fpr: float) -> float:
     """
     count = max(1, int(fpr * len(nonmembers) * (1 + 1e-12)))
     bar = np.partition(nonmembers, len(nonmembers) - count)[len(nonmembers) - count]
-    higher, tied = nonmembers[nonmembers > bar], int(np.sum(nonmembers == bar))
+    higher, ties = nonmembers[nonmembers > bar], int(np.sum(nonmembers == bar))
     places = count - len(higher)  # of the tied nonmembers, that are among the highest in a random order
     wins = roc.auc(members, higher) * len(higher) if len(higher) else 0.0
     wins += float(np.mean(members > bar)) * places
-    wins += float(np.mean(members == bar)) * places * (places + 1) / (2 * (tied + 1))
+    wins += float(np.mean(members == bar)) * places * (places + 1) / (2 * (ties + 1))
     return wins / count
 
 

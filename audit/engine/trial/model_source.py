@@ -1,0 +1,232 @@
+"""The one way to make the models of a job again, and a trial of whether weights alone make one of them another."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from audit.core.errors import ConfigError
+from audit.core.seeds import Seed
+from audit.core.training import TrainingJob
+from audit.engine.gradients.trials import CODE_ERRORS, model_name
+from audit.engine.layers.modes import Modes
+from audit.engine.losses import input_tensor
+from audit.engine.trial.mixing import alike
+from audit.engine.trial.outside_state import outside_state
+from audit.models.build import is_foreign, seeded_stream, starting
+
+_TWINS, _RECORDS = 3, 4
+_STREAMS = ("first twin", "second twin", "third twin")
+State = Mapping[str, Hashable]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelSource:
+    """The models that a job's training starts from, made by number: trainer, recomputation and reader all ask here.
+
+    Attributes:
+        spec: of the model.
+        shape: of one record.
+        outputs: of a model for one record, 0 for one number.
+        seeds: of the models, in order.
+        probe: some records of the job, `(n, ...)`.
+        start: weights that every model starts from; None for its own.
+    """
+
+    spec: Mapping[str, Any]
+    shape: tuple[int, ...]
+    outputs: int
+    seeds: tuple[Seed, ...]
+    probe: Tensor
+    start: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, job: TrainingJob) -> ModelSource:
+        """Return the source of all models of `job`."""
+        records = job.dataset.test if len(job.dataset.test) else job.dataset.train
+        return cls(
+            spec=job.model,
+            shape=job.dataset.train.inputs.shape[1:],
+            outputs=job.dataset.outputs,
+            seeds=job.seeds,
+            probe=input_tensor(records.inputs[:_RECORDS], torch.float32),
+            start=job.start,
+        )
+
+    def make(self, model: int) -> nn.Module:
+        """Return one model as it is before its training, in its modes of training."""
+        return self.from_seed(self.seeds[model])
+
+    def section(self, models: slice) -> ModelSource:
+        """Return the source of some of the models, for which the trial of all has decided."""
+        part = replace(self, seeds=self.seeds[models])
+        part.__dict__["apart"] = self.apart
+        return part
+
+    def from_seed(self, seed: Seed) -> nn.Module:
+        """Return the model of any seed."""
+        return starting(self.spec, self.shape, self.outputs, seed.child("init"), self.start)
+
+    @functools.cached_property
+    def apart(self) -> str | None:
+        """Reason for which models of several seeds with the same weights are not the same; None where they are.
+
+        What each model holds outside of them is compared for all models; outputs, with weights exchanged, of three. Models of
+        this project's own architectures are not tried.
+
+        Raises:
+            ConfigError: a model made twice from one seed differs, parameters have other shapes or are frozen in some models
+                only, or `forward` draws numbers that it keeps; the message names the attribute.
+        """
+        if not is_foreign(self.spec):
+            return None
+        return _Twins(self).difference()
+
+
+class _Twins:
+    """A model, the same once more, and models of other seeds."""
+
+    def __init__(self, source: ModelSource) -> None:
+        self._source = source
+        self.first, self.again = source.make(0), source.from_seed(source.seeds[0])
+        self.name = model_name(self.first)
+        self.state, self.second = outside_state(self.first), outside_state(self.again)
+        self.changing = [path for path in {**self.state, **self.second} if self.state.get(path) != self.second.get(path)]
+        self.labels = all(_is_label(state.get(path)) for path in self.changing for state in (self.state, self.second))
+        self.outputs = self._outputs(self.first, _STREAMS[0])
+
+    def difference(self) -> str | None:
+        """Return in what models of other seeds differ from the first."""
+        changing = self._refuse_unrepeatable()
+        reason: str | None = None
+        for counterpart, is_twin in self._counterparts():
+            path = _first_difference(self.state, outside_state(counterpart), changing)
+            if path is not None:
+                self._refuse_other_parameters(counterpart)
+                reason = reason or f"'{path}' differs between models, and is neither a parameter nor a buffer"
+            if is_twin and reason is None and not _agree(self.outputs, self._outputs(counterpart, _STREAMS[0])):
+                reason = "models with the same parameters and buffers give other outputs"
+        self._refuse_shared()
+        return reason
+
+    def _counterparts(self) -> Iterator[tuple[nn.Module, bool]]:
+        """All other models of the job, whose state is compared, and twins, whose outputs are compared as well."""
+        for seed in self._source.seeds[1:]:
+            yield self._source.from_seed(seed), False
+        for number in range(1, _TWINS):
+            yield self._source.from_seed(self._source.seeds[0].child("twin", number)), True
+
+    def _refuse_shared(self) -> None:
+        """Raise `ConfigError` where making another model has changed what the first one gives."""
+        if _agree(self.outputs, self._outputs(self.first, _STREAMS[0])):
+            return
+        current = outside_state(self.first)
+        paths = [path for path, value in self.state.items() if "(class" in path and current.get(path) != value]
+        value = f"'{paths[0].replace('.(class)', 'its class')}'" if paths else "a value that its class or its file holds"
+        raise ConfigError(
+            f"{self.name}: making another model changes {value}, and with it what this one gives; models of an audit live at "
+            "the same time, so make it a buffer of the model (register_buffer)"
+        )
+
+    def _refuse_unrepeatable(self) -> frozenset[str]:
+        """Return what only counts or names the models made; raise `ConfigError` where a seed does not decide a model."""
+        self._refuse_kept_draws()
+        alike_outputs = _agree(self.outputs, self._outputs(self.again, _STREAMS[0]))
+        if not self.labels or (self.changing and not alike_outputs):
+            names = ", ".join(f"'{path}'" for path in self.changing[:3])
+            raise ConfigError(
+                f"{self.name}: {names} comes out differently when the model is made twice from the same seed, so the trained "
+                "models could not be made again to be attacked; draw by torch, numpy.random or random without a generator of "
+                "your own (they are seeded for each model), and let no model count those made before it"
+            )
+        if not alike_outputs:
+            raise ConfigError(
+                f"{self.name}: made twice from the same seed, with the same parameters and buffers, it gives other outputs: "
+                "it computes with a value that its class or its file shares between models; make that a buffer"
+            )
+        return frozenset(self.changing)
+
+    def _refuse_other_parameters(self, counterpart: nn.Module) -> None:
+        """Raise `ConfigError` where what is trained is another in models of two seeds: no flat vector holds both."""
+        first_forms, second_forms = (
+            {name: _form(value) for name, value in _tensors(module)} for module in (self.first, counterpart)
+        )
+        if first_forms == second_forms:
+            return
+        name = next(name for name in (*first_forms, *second_forms) if first_forms.get(name) != second_forms.get(name))
+        first_form, second_form = (_words(forms.get(name)) for forms in (first_forms, second_forms))
+        raise ConfigError(
+            f"{self.name}: '{name}' is {first_form} in a model of one seed and {second_form} in one of another; all models of "
+            "an audit need parameters of the same names and shapes, trained or frozen alike: let an argument of the factory "
+            "decide, not a draw"
+        )
+
+    def _outputs(self, module: nn.Module, stream: str) -> list[Tensor] | None:
+        """Outputs of `module` with the values of the first twin, in both modes; None where its code fails."""
+        modes, outputs = Modes(module), []
+        try:
+            for mode in (modes.train, modes.evaluate):
+                mode()
+                values = {name: value.detach().clone() for name, value in _tensors(self.first)}
+                with torch.no_grad(), seeded_stream(Seed(0).child(stream)):
+                    outputs.append(torch.func.functional_call(module, values, (self._source.probe.clone(),)))
+        except CODE_ERRORS:
+            return None
+        finally:
+            modes.train()
+        return outputs
+
+    def _refuse_kept_draws(self) -> None:
+        """Raise `ConfigError` for what a first call of forward() draws and later calls use again."""
+        if self._outputs(self.again, _STREAMS[1]) is None:
+            return
+        current = outside_state(self.again)  # after a first call on one stream; that of the other was on another
+        new_paths = [path for path, value in current.items() if self.second.get(path) != value]
+        self._outputs(self.again, _STREAMS[2])
+        later = outside_state(self.again)
+        lasting_paths = [path for path in new_paths if later.get(path) == current[path]]
+        first_state = outside_state(self.first)
+        for path in lasting_paths:
+            if first_state.get(path) != current[path]:
+                raise ConfigError(
+                    f"{self.name}: '{path}' is drawn when forward() is first called, and used again: neither a parameter nor a "
+                    "buffer holds it, so attacks would read other models than were trained; draw it in the constructor"
+                )
+
+
+def _agree(left: list[Tensor] | None, right: list[Tensor] | None) -> bool:
+    """True where outputs in both modes are alike, or neither model can be run."""
+    if left is None or right is None:
+        return left is right
+    pairs = [pair for pair in zip(left, right, strict=True) if all(isinstance(value, Tensor) for value in pair)]
+    return all(values[0].shape == values[1].shape and alike(*values) for values in pairs)
+
+
+def _first_difference(left: State, right: State, apart_from: frozenset[str]) -> str | None:
+    paths = (*left, *(path for path in right if path not in left))
+    return next((path for path in paths if path not in apart_from and left.get(path) != right.get(path)), None)
+
+
+def _is_label(value: Hashable) -> bool:
+    """True for a whole number or a text, such as a count or a name of the models made so far."""
+    return isinstance(value, tuple) and value[0] in (int, str)
+
+
+def _tensors(module: nn.Module) -> Sequence[tuple[str, Tensor]]:
+    return (*module.named_parameters(), *module.named_buffers())
+
+
+def _form(value: Tensor) -> tuple[tuple[int, ...], torch.dtype, bool]:
+    return tuple(value.shape), value.dtype, value.requires_grad
+
+
+def _words(form: tuple[tuple[int, ...], torch.dtype, bool] | None) -> str:
+    if form is None:
+        return "absent"
+    shape, dtype, is_trained = form
+    return f"{'trained' if is_trained else 'not trained'}, {dtype}, of shape {shape}"
