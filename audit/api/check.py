@@ -152,10 +152,11 @@ class ModelCheck:
 
 
 def check(
-    model: Callable[..., Any] | Target | None,
-    members: Side,
-    nonmembers: Side,
+    model: Callable[..., Any] | Target | None = None,
+    members: Side | Any = None,
+    nonmembers: Side | Any = None,
     *,
+    loss_of: Callable[[Any], Any] | None = None,
     claim_epsilon: float | None = None,
     claim_unit: str | None = None,
     delta: float = 1e-5,
@@ -172,6 +173,9 @@ def check(
     Args:
         model: a `torch.nn.Module`, or a function of arrays; it gives logits or probabilities, `(n, classes)`. None
             where `references` trains it here, on the members.
+        loss_of: in place of `model`, `fn(batch) -> (n,)`, the loss of each record, lower where the model fits it better: for
+            graphs, masks, diffusion, survival times and whatever else. Members and nonmembers may then be arrays, tuples or
+            dictionaries of them, frames, lists of any records, data sets and loaders (docs/trained-models.md).
         members: records that it was trained on, exactly as it takes them: `(x, y)` of arrays or tensors, a `Dataset`, a
             `DataLoader`, or the path of an npz with x and y.
         nonmembers: records of the same kind that it was not trained on.
@@ -189,7 +193,9 @@ def check(
         DataError: records or coins that cannot be used; the message names what to do.
         ObservationError: the model's outputs are not finite.
     """
-    from audit.experiment.external.inspection import Settings, examine
+    from audit.core.errors import ConfigError
+    from audit.experiment.external.inspection import Settings, demand_references, examine
+    from audit.experiment.external.own_losses import examine_losses
 
     settings = Settings(
         delta=delta,
@@ -202,7 +208,15 @@ def check(
         overlap=overlap,
         command="audit.check",
     )
-    result = ModelCheck(inspection=examine(model, members, nonmembers, settings, references))
+    if members is None or nonmembers is None:
+        raise ConfigError("members and nonmembers are both needed: audit.check(model, (x_train, y_train), (x_test, y_test))")
+    if loss_of is not None and model is not None:
+        raise ConfigError("both model and loss_of are given; give the model alone, or loss_of, which asks the model itself")
+    demand_references(references)
+    if loss_of is None:
+        result = ModelCheck(inspection=examine(model, members, nonmembers, settings, references))
+    else:
+        result = ModelCheck(inspection=examine_losses(loss_of, members, nonmembers, settings, references))
     if not quiet:
         print(result)
     return result

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from audit.core.errors import ConfigError, DataError
 from audit.core.events import Event
 
-AnyEvent = Event | str | Path
+
+@runtime_checkable
+class HistoryHolder(Protocol):
+    """An accountant of Opacus, as far as it is looked at here: it remembers what was done."""
+
+    @property
+    def history(self) -> Any: ...
+
+
+AnyEvent = Event | str | Path | Mapping[str, Any] | Sequence[Any] | HistoryHolder
 _FORMS = (
     'an event ({"kind": "Gaussian", "noise_multiplier": 2.0}), an Opacus history ([[noise multiplier, sample rate, steps]]), a '
     "dp-accounting event (its class_name and fields, or its text), jax-privacy's DpParams with num_updates, a training config, "
@@ -23,7 +33,8 @@ def read_event(source: AnyEvent, *, mechanism: str = "") -> Event:
     Args:
         source: an event itself; the path of a JSON, YAML or text file with an event, an Opacus history, a dp-accounting
             event, jax-privacy's parameters, a training config or a report.json; the name of a config that
-            comes with the project; or an expression such as `dp_sgd(1.0, 0.01, 1000) + 20 * Laplace(10)`.
+            comes with the project; an expression such as `dp_sgd(1.0, 0.01, 1000) + 20 * Laplace(10)`; or, from a program, an
+            Opacus accountant, its `history` or its `state_dict()`, or any of the mappings that a file may hold.
         mechanism: of a config with several trainings, the name of that which is meant.
 
     Raises:
@@ -39,6 +50,8 @@ def read_event(source: AnyEvent, *, mechanism: str = "") -> Event:
 
     if isinstance(source, Event):
         return source
+    if not isinstance(source, str | Path):
+        return _of_value(source)
     text = str(source)
     if _is_file(text):
         return _of_file(Path(text), mechanism)
@@ -52,6 +65,27 @@ def read_event(source: AnyEvent, *, mechanism: str = "") -> Event:
         f"'{text}' is neither a file, nor an expression such as dp_sgd(1.0, 0.01, 1000), nor a config of the project "
         f"({', '.join(shipped_configs())})"
     )
+
+
+def _of_value(source: Any) -> Event:
+    """Return the event of an object in memory."""
+    if isinstance(source, HistoryHolder):
+        return _of_tree(_plain(source.history))
+    if isinstance(source, Mapping | Sequence | deque):
+        return _of_tree(_plain(source))
+    raise ConfigError(
+        f"the event is a {type(source).__name__}; expected an Event, text, a path, or an accountant with a history "
+        "(privacy_engine.accountant)"
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as a JSON file would hold it: lists for tuples, numbers for numbers of numpy and torch."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | deque):
+        return [_plain(item) for item in value]
+    return value.item() if hasattr(value, "item") and not isinstance(value, str) else value
 
 
 def _is_file(text: str) -> bool:

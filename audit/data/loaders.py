@@ -59,7 +59,7 @@ def of_loader(loader: Loader, name: str) -> dict[str, Array]:
     Raises:
         DataError: its sampler gives records no fixed place, or a batch is not `(x, y)`.
     """
-    rows = _rows(loader, name)
+    rows = rows_of_loader(loader, name)
     batches = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
     pairs = [_pair(loader.collate_fn([loader.dataset[row] for row in batch]), name) for batch in batches]
     if not pairs:
@@ -67,7 +67,7 @@ def of_loader(loader: Loader, name: str) -> dict[str, Array]:
     return {"x": np.concatenate([array(x) for x, _ in pairs]), "y": np.concatenate([array(y) for _, y in pairs])}
 
 
-def _rows(loader: Loader, name: str) -> list[int]:
+def rows_of_loader(loader: Loader, name: str) -> list[int]:
     """Positions in the data set, ascending, of all that the loader draws."""
     sampler, size = loader.sampler, _size(loader.dataset, name)
     kind = type(sampler).__name__

@@ -186,3 +186,19 @@ def test_the_event_of_a_report_is_read_as_the_report_wrote_it(event: Event, tmp_
     file.write_bytes(report_json.to_json(replace(report, mechanisms=(private,))))
     assert read_event(str(file)) == event
     assert read_event(str(file), mechanism="private") == event
+
+
+def test_an_opacus_accountant_is_read_as_its_history_and_its_state() -> None:
+    accountants = pytest.importorskip("opacus.accountants")
+    accountant = accountants.RDPAccountant()
+    for _ in range(1000):
+        accountant.step(noise_multiplier=1.0, sample_rate=0.01)
+    written = read_event("dp_sgd(1.0, 0.01, 1000)")
+    for source in (accountant, accountant.history, accountant.state_dict()):
+        assert read_event(source) == written
+
+
+@pytest.mark.parametrize("value", [3, None, object()])
+def test_an_object_that_is_no_event_is_refused_by_its_type(value: object) -> None:
+    with pytest.raises(ConfigError, match=f"the event is a {type(value).__name__}; expected an Event"):
+        read_event(value)  # type: ignore[arg-type]

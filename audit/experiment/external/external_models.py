@@ -39,6 +39,7 @@ class References:
         models: `k` models, each a module, a function of arrays or a `Target`; or else
         logits: `(k, n, classes)`, their outputs; or
         losses: `(k, n)`; or
+        loss_of: `k` functions, `fn(batch) -> (n,)`, beside a target that is given by its `loss_of`; or
         errors: `(k, n, d)`, predictions less truth of regressions.
     """
 
@@ -47,11 +48,20 @@ class References:
     logits: Array | None = None
     losses: Array | None = None
     errors: Array | None = None
+    loss_of: Sequence[Callable[[Any], Any]] = ()
 
     def __post_init__(self) -> None:
-        forms = [bool(len(self.models)), *(getattr(self, name) is not None for name in _AXES)]
+        for name in ("models", "loss_of"):
+            value = getattr(self, name)
+            if not isinstance(value, Sequence) and not hasattr(value, "__len__"):
+                raise ConfigError(f"references.{name} is a {type(value).__name__}; expected a list, one for each model")
+        if not all(callable(function) for function in self.loss_of):
+            raise ConfigError("references.loss_of expects a function for each model, fn(batch) -> (n,)")
+        forms = [bool(len(self.models)), bool(len(self.loss_of)), *(getattr(self, name) is not None for name in _AXES)]
         if sum(forms) != 1:
-            raise ConfigError(f"references are given in {sum(forms)} forms; expected one of models, {', '.join(_AXES)}")
+            raise ConfigError(
+                f"references are given in {sum(forms)} forms; expected one of models, loss_of, {', '.join(_AXES)}"
+            )
         included = np.asarray(self.included)
         if included.ndim != 2 or included.dtype.kind not in "biu" or not np.isin(included, (0, 1)).all():
             raise DataError(
@@ -66,8 +76,9 @@ class References:
                     f"references.{name} has shape {np.shape(array)} beside memberships of shape {included.shape}; expected "
                     f"{axes} with the same k and n"
                 )
-        if self.models and len(self.models) != len(included):
-            raise DataError(f"{len(self.models)} reference models but memberships of {len(included)}; expected as many of each")
+        count = len(self.models) or len(self.loss_of)
+        if count and count != len(included):
+            raise DataError(f"{count} reference models but memberships of {len(included)}; expected as many of each")
 
     def __len__(self) -> int:
         return len(self.included)
@@ -75,7 +86,7 @@ class References:
     def of(self, records: Array) -> References:
         """The same models on some of the records, by their columns."""
         arrays = {name: getattr(self, name)[:, records] for name in _AXES if getattr(self, name) is not None}
-        return References(included=self.included[:, records], models=self.models, **arrays)
+        return References(included=self.included[:, records], models=self.models, loss_of=self.loss_of, **arrays)
 
     def answers(self, inputs: Array, labels: Array | None) -> tuple[str, Array]:
         """The form of what they answer for these records, and the values `(k, n, ...)`.
@@ -83,7 +94,9 @@ class References:
         Raises:
             DataError: models without records to ask about, or that answer in different forms.
         """
-        if not self.models:
+        if len(self.loss_of):
+            raise ConfigError("references give loss functions, the target outputs; give its own as audit.check(loss_of=...)")
+        if not len(self.models):
             name = next(name for name in _AXES if getattr(self, name) is not None)
             return name, np.asarray(getattr(self, name))
         if labels is None or not inputs.size:

@@ -132,6 +132,7 @@ def examine_outputs(
     index: Array | None = None,
     source: tuple[str, str] = ("predictions", ""),
     references: References | ReferenceTraining | None = None,
+    remarks: tuple[str, ...] = (),
 ) -> Inspection:
     """The same from outputs that were recorded elsewhere, so that a model of any framework can be audited.
 
@@ -144,6 +145,7 @@ def examine_outputs(
         index: `(n,)` position of each record among the coins; None where members, and nonmembers, are in the order of theirs.
         source: name of the file and sha256 of its bytes.
         references: outputs of further models of one's own for the same records; or, beside inputs, how to train them.
+        remarks: on how the outputs were come by.
 
     Raises:
         ConfigError: a setting that cannot be used.
@@ -171,7 +173,9 @@ def examine_outputs(
     reference_models = _references(references, evidence, size, settings, by_coins=by_coins)
     case = _case(answers, evidence, references, reference_models, view.labels is not None)
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
-    return inspect_case(replace(case, membership=membership_check[0], by_coins=by_coins, trainer=trainer), settings)
+    return inspect_case(
+        replace(case, membership=membership_check[0], by_coins=by_coins, remarks=remarks, trainer=trainer), settings
+    )
 
 
 def inspect_outputs(view: View, included: Array, settings: Settings | None = None, **settings_of_case: Any) -> AuditReport:
@@ -199,6 +203,7 @@ def _references(
     """The references on the audited records, in their order; trained here on coins that know nothing of the target's."""
     if references is None:
         return None
+    demand_references(references)
     if isinstance(references, ReferenceTraining):
         if not evidence.inputs.size:
             raise DataError(
@@ -214,6 +219,22 @@ def _references(
         )
     reference_order.refuse_strange_index(references, evidence)
     return references.of(evidence.rows if evidence.index is None or evidence.units is not None else evidence.index)
+
+
+def demand_references(references: Any) -> None:
+    """Raise `ConfigError` for models, or anything else, in the place of references.
+
+    Raises:
+        ConfigError: with the line to write.
+    """
+    if references is None or isinstance(references, References | ReferenceTraining):
+        return
+    given = f"a {type(references).__name__}"
+    models = "[...]" if isinstance(references, list | tuple) else "[model, ...]"
+    raise ConfigError(
+        f"references are {given}; which records each model was trained on must be given as well: "
+        f"references=audit.References(included=included, models={models}), included (k, n) true or false, members first"
+    )
 
 
 def _case(

@@ -1,0 +1,204 @@
+"""Records in whatever container a user has: how many there are, and any of them as a batch of the same form."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import DataError
+from audit.data import loaders
+from audit.data.archives import read_npz
+from audit.data.source import read_bytes
+
+FORMS = (
+    "an array or tensor (n, ...), a tuple or dictionary of these, a DataFrame, a list of records, a data set, a DataLoader or "
+    "the path of an npz"
+)
+_BESIDE = ("group", "index", "unit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowContainer:
+    """Records by position.
+
+    Attributes:
+        size: how many.
+        take: `take(rows)` gives those at `rows` `(k,)` as one batch: arrays of `k` rows, a frame, a list of `k` records.
+        beside: `group`, `index` and `unit` of the records, `(n,)` each, where a mapping has them.
+    """
+
+    size: int
+    take: Callable[[Array], Any]
+    beside: Mapping[str, Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return self.size
+
+
+def read_rows(side: Any, name: str) -> RowContainer:
+    """Return the records of one side.
+
+    Args:
+        name: what messages call it.
+
+    Raises:
+        DataError: it has no records, or is no container whose records have fixed places; the message says which form has.
+    """
+    if isinstance(side, str | Path):
+        side = dict(read_npz(read_bytes(Path(side), name), Path(side)))
+    rows = _read(side, name)
+    if not rows.size:
+        raise DataError(f"{name}: no record; expected at least one")
+    return rows
+
+
+def _read(side: Any, name: str) -> RowContainer:
+    if isinstance(side, Mapping):
+        return _columns(side, name)
+    if isinstance(side, tuple) and side and all(_has_rows(part) for part in side):
+        return _parts(side, name)
+    if isinstance(side, loaders.Loader):
+        loader = side
+        places = loaders.rows_of_loader(loader, name)
+        return RowContainer(
+            size=len(places), take=lambda rows: loader.collate_fn([loader.dataset[places[row]] for row in rows.tolist()])
+        )
+    if _has_rows(side):
+        return RowContainer(size=_count(side), take=_taker(side))
+    raise DataError(
+        f"{name} are given as {type(side).__name__}, of which records cannot be asked for by their place; expected {FORMS} "
+        f"(of a generator or an IterableDataset: {name}=list({name}))"
+    )
+
+
+def _columns(side: Mapping[str, Any], name: str) -> RowContainer:
+    if not side:
+        raise DataError(f"{name}: an empty dictionary; expected arrays of n rows by their names")
+    strange = [key for key, value in side.items() if not _has_rows(value)]
+    if strange:
+        raise DataError(
+            f"{name}: '{strange[0]}' is a {type(side[strange[0]]).__name__}; expected n rows in each entry of the dictionary"
+        )
+    sizes = {key: _count(value) for key, value in side.items()}
+    _demand_one_size(sizes, name)
+    takers = {key: _taker(value) for key, value in side.items()}
+    return RowContainer(
+        size=next(iter(sizes.values())),
+        take=lambda rows: {key: take(rows) for key, take in takers.items()},
+        beside={key: loaders.array(side[key]) for key in _BESIDE if key in side},
+    )
+
+
+def _parts(side: tuple[Any, ...], name: str) -> RowContainer:
+    sizes = {f"part {place}": _count(part) for place, part in enumerate(side, start=1)}
+    _demand_one_size(sizes, name)
+    takers = [_taker(part) for part in side]
+    return RowContainer(size=sizes["part 1"], take=lambda rows: tuple(take(rows) for take in takers))
+
+
+def _demand_one_size(sizes: Mapping[str, int], name: str) -> None:
+    if len(set(sizes.values())) > 1:
+        counts = ", ".join(f"{size} in {key}" for key, size in sizes.items())
+        raise DataError(
+            f"{name}: {counts}; expected a row of each for every record (records of several sizes: a list with one entry for "
+            "each)"
+        )
+
+
+def _has_rows(value: Any) -> bool:
+    """Return whether records can be asked for by their place."""
+    if isinstance(value, str | bytes | Mapping):
+        return False
+    if hasattr(value, "iloc") or hasattr(value, "tocsr"):
+        return True
+    return loaders.is_indexed(value) and getattr(value, "shape", (1,)) != ()
+
+
+def _count(value: Any) -> int:
+    return int(value.shape[0]) if hasattr(value, "shape") else len(value)
+
+
+def _taker(value: Any) -> Callable[[Array], Any]:
+    """Return what gives rows of a container in its own form; of a list or a data set of single records a list."""
+    if hasattr(value, "iloc"):
+        return lambda rows: value.iloc[rows]
+    if hasattr(value, "tocsr"):
+        sparse = value.tocsr()
+        return lambda rows: sparse[rows]
+    if hasattr(value, "column_names") or hasattr(value, "get_column"):  # Hugging Face, polars: rows by a list of places
+        return lambda rows: value[rows.tolist()]
+    if hasattr(value, "shape"):
+        return lambda rows: value[rows]
+    return lambda rows: [value[row] for row in rows.tolist()]
+
+
+def numbers_of(batch: Any) -> Array | None:
+    """Return the numbers of a batch as columns `(k, d)`, for comparisons without a model; None if it holds others.
+
+    Columns of text become a code of each text, alike on both sides.
+    """
+    if isinstance(batch, Mapping | tuple):
+        return _join([numbers_of(part) for part in (batch.values() if isinstance(batch, Mapping) else batch)])
+    if hasattr(batch, "iloc") and hasattr(batch, "columns"):
+        return _join([numbers_of(batch.iloc[:, place].to_numpy()) for place in range(batch.shape[1])])
+    array = _array_of(batch)
+    if array is not None and array.dtype.kind in "OUSM" and array.ndim == 1:
+        return np.array([[_code(value)] for value in array.tolist()])
+    if array is None or array.dtype.kind not in "biuf" or array.ndim == 0:
+        return None
+    return np.nan_to_num(array.reshape(len(array), -1).astype(np.float64))
+
+
+def _array_of(batch: Any) -> Array | None:
+    """Return an array of one shape; None for records of several, or of objects that are no numbers."""
+    if isinstance(batch, list) and not all(isinstance(item, int | float | str | np.ndarray | np.generic) for item in batch):
+        return None
+    try:
+        return loaders.array(batch.toarray() if hasattr(batch, "toarray") else batch)
+    except (TypeError, ValueError):
+        return None
+
+
+def _code(value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(np.nan_to_num(value))
+    return int.from_bytes(hashlib.blake2b(str(value).encode(), digest_size=4).digest(), "big") / 2**32
+
+
+def _join(parts: list[Array | None]) -> Array | None:
+    columns = [part for part in parts if part is not None]
+    return np.concatenate(columns, axis=1) if columns and len(columns) == len(parts) else None
+
+
+def digest(batch: Any) -> bytes | None:
+    """Return a hash of one record, equal for equal records; None for objects that cannot be written down."""
+    try:
+        return hashlib.blake2b(pickle.dumps(_plain(batch)), digest_size=16).digest()
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return None
+
+
+def _plain(value: Any) -> Any:
+    """Return a value whose bytes depend on numbers and text alone."""
+    if isinstance(value, Mapping):
+        return [(str(key), _plain(item)) for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "iloc"):
+        return [_plain(item) for item in value.to_numpy(dtype=object).ravel().tolist()]
+    if hasattr(value, "tocsr"):
+        value = value.toarray()
+    if hasattr(value, "detach") or isinstance(value, np.ndarray | np.generic):
+        array = loaders.array(value)
+        return _plain(array.tolist()) if array.dtype.kind == "O" else (array.shape, array.dtype.str, array.tobytes())
+    if isinstance(value, str | bytes | int | float | bool | type(None)):
+        return value
+    fields = getattr(value, "to_dict", None)  # graphs of PyTorch Geometric
+    return _plain(fields()) if callable(fields) else _plain(vars(value)) if hasattr(value, "__dict__") else str(value)
