@@ -229,10 +229,9 @@ def demand_references(references: Any) -> None:
     """
     if references is None or isinstance(references, References | ReferenceTraining):
         return
-    given = f"a {type(references).__name__}"
     models = "[...]" if isinstance(references, list | tuple) else "[model, ...]"
     raise ConfigError(
-        f"references are {given}; which records each model was trained on must be given as well: "
+        f"references are a {type(references).__name__}; which records each model was trained on must be given as well: "
         f"references=audit.References(included=included, models={models}), included (k, n) true or false, members first"
     )
 
