@@ -7,6 +7,7 @@ bounds from scores never import torch.
 from __future__ import annotations
 
 from importlib import import_module
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 from audit.core.version import __version__ as __version__
@@ -110,6 +111,10 @@ if not TYPE_CHECKING:  # type checkers read the imports above, so that a wrong n
             raise AttributeError(f"module 'audit' has no attribute '{name}'")
         home = _HOME[name]
         value = import_module(f"{home}.{name}") if name in _MODULES else getattr(import_module(home), name)
+        if isinstance(value, FunctionType):
+            from audit.api.argument_types import guard
+
+            value = guard(value)
         globals()[name] = value
         return value
 

@@ -27,6 +27,7 @@ ENOUGH_RECORDS = 64
 
 HALF = 4
 """An interval is half as wide with so many times the records."""
+_LARGEST_EPSILON, _MOST_COINS = 700.0, 10**15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,7 +297,7 @@ def needed_coins(epsilon: float, confidence: float) -> int:
 
     Guarantee: under pure epsilon-DP all of n guesses are right with probability at most `(1 / (1 + e^-epsilon))^n`, so n
         right guesses refute it with error `1 - confidence` from `n >= ln(1 - confidence) / -ln(1 + e^-epsilon)` on. Every
-        delta above 0 needs at least as many.
+        delta above 0 needs at least as many. Beyond 10^15, which no data set has, that number is returned.
 
     References:
         Steinke, Nasr, Jagielski 2023, arXiv 2305.08846, Theorem 5.1.
@@ -304,4 +305,5 @@ def needed_coins(epsilon: float, confidence: float) -> int:
     >>> needed_coins(1.0, 0.95), needed_coins(8.0, 0.95)
     (10, 8932)
     """
-    return math.ceil(math.log(1 - confidence) / -math.log1p(math.exp(-epsilon)))
+    coins = math.log(1 - confidence) / -math.log1p(math.exp(-epsilon)) if epsilon < _LARGEST_EPSILON else math.inf
+    return math.ceil(coins) if coins < _MOST_COINS else _MOST_COINS

@@ -210,8 +210,8 @@ def _refuse_other_schema(database: sqlite3.Connection, path: Path) -> None:
     if present != expected:
         foreign = next(iter(str(text) for text in present - expected), "")
         raise DataError(
-            f"{path}: its tables or triggers are not those of a ledger{f' ({foreign[:60]})' * bool(foreign)}; it was changed by "
-            "another program, and what it shows may be incomplete. Restore it from a backup"
+            f"{path}: its tables or triggers are not those of a ledger{f' ({foreign[:60]})' * bool(foreign)}; it was changed "
+            "by another program, and what it shows may be incomplete. Restore it from a backup"
         )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from audit.core.errors import ConfigError
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -70,6 +72,8 @@ def _read(table: Any, side: str) -> tuple[Any, str, bytes]:
 
     if isinstance(table, pd.DataFrame):
         return table, side, pd.util.hash_pandas_object(table, index=False).to_numpy().tobytes()
+    if not isinstance(table, str | Path):
+        raise ConfigError(f"{side} is a {type(table).__name__}; expected a pandas table or the path of a file")
     path = Path(table)
     content = read_bytes(path, side)
     return with_exact_numbers(read_table(content, path), content, path), path.name, content

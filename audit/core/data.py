@@ -37,6 +37,9 @@ class Records:
     labels: Array
 
     def __post_init__(self) -> None:
+        for name, value in (("inputs", self.inputs), ("labels", self.labels)):
+            if not hasattr(value, "__len__") or getattr(value, "ndim", 1) == 0:
+                raise DataError(f"{name} are a single {type(value).__name__}; expected an array with an entry per record")
         if len(self.inputs) != len(self.labels):
             raise DataError(f"{len(self.inputs)} inputs but {len(self.labels)} labels; expected as many of each")
         for part in fields(self):

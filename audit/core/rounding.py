@@ -21,6 +21,7 @@ _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 PLACES = 2
+_WIDE = Context(prec=1000)  # digits of the largest double, and of any number of places behind the point
 MOST_PLACES = 16  # a double near 1 has no more
 _PLACES: ContextVar[int] = ContextVar("decimals of an epsilon", default=PLACES)
 
@@ -240,5 +241,6 @@ def plural(number: int, noun: str) -> str:
 
 
 def _cut(value: float, digits: int, side: str, scale: int = 1) -> str:
-    quantity = (Decimal(repr(float(value))) * scale).quantize(Decimal(1).scaleb(-digits), rounding=side)
+    number = _WIDE.multiply(Decimal(repr(float(value))), scale)
+    quantity = number.quantize(Decimal(1).scaleb(-digits), rounding=side, context=_WIDE)
     return f"{quantity if quantity else abs(quantity):,f}".replace("-", "−")

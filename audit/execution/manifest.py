@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from audit.core import moments
 from audit.core.errors import ConfigError
 from audit.core.files import read_json
 from audit.core.version import __version__
@@ -40,9 +39,7 @@ def start(folder: Path, config_sha256: str) -> str:
             jobs,
             __version__,
         )
-    epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    time = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
-    timestamp = f"{time:%Y-%m-%dT%H:%M:%SZ}"
+    timestamp = moments.timestamp()
     manifest = {"created": timestamp, "config_sha256": config_sha256, "version": __version__}
     write(path, json.dumps(manifest).encode())
     return timestamp

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from audit import plugins
 from audit.core import checks
 from audit.core.errors import ConfigError
 from audit.step_checks.batches import Batch
@@ -111,7 +112,9 @@ class FunctionStep:
         """
         keywords = {name: getattr(setting, name) for name in sorted(self.adjustable)}
         parameters = {name: _copy(value) for name, value in self.params.items()}
-        result = self.function(parameters, tuple(_like(self._sample, array) for array in batch), self._stream(seed), **keywords)
+        arrays = tuple(_like(self._sample, array) for array in batch)
+        with plugins.foreign_code("the step"):
+            result = self.function(parameters, arrays, self._stream(seed), **keywords)
         if not isinstance(result, Mapping) or set(result) != set(self.params):
             keys = sorted(result) if isinstance(result, Mapping) else type(result).__name__
             raise ConfigError(f"the step returned {keys}; expected a mapping with the keys {sorted(self.params)}")

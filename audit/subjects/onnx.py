@@ -10,6 +10,7 @@ import torch
 
 from audit.core.errors import DataError
 from audit.subjects._confined import ConfinedFile, Model, logits_of_outputs, unreadable
+from audit.subjects._onnx_external import refuse_external
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -24,8 +25,9 @@ class Onnx(ConfinedFile):
         """The graph of an ONNX file.
 
         Raises:
-            DataError: onnxruntime cannot read it, or it has more than one input.
+            DataError: onnxruntime cannot read it, it names other files, or it has more than one input.
         """
+        refuse_external(content, name)
         import onnxruntime
         from onnxruntime.capi import onnxruntime_pybind11_state as states
 

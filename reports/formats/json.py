@@ -28,6 +28,7 @@ from reports.formats._mechanisms import WrittenForm, written_form
 from reports.formats._older_schemas import READABLE, upgrade
 
 FILE = "report.json"
+_MOST_DIGITS = 40  # of a whole number: counts and seeds of 128 bits
 
 
 def to_json(report: AuditReport) -> bytes:
@@ -47,7 +48,8 @@ def from_json(data: bytes) -> AuditReport:
         DataError: not JSON, another schema version, an unknown or missing field, or a value of a wrong type.
     """
     try:
-        plain = json.loads(data, parse_constant=_no_constant)
+        plain = json.loads(data, parse_constant=_refuse_number, parse_int=_whole, parse_float=_finite)
+        json.dumps(plain, ensure_ascii=False).encode()  # a lone surrogate is no text
     except (ValueError, RecursionError) as error:
         raise DataError(f"{FILE} is not JSON ({error}); expected a report that `audit` wrote") from error
     if not isinstance(plain, dict):
@@ -113,8 +115,17 @@ def _number(value: float, location: str) -> float | str:
     return value if math.isfinite(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
-def _no_constant(name: str) -> float:
-    raise ValueError(f"the constant {name}")
+def _refuse_number(text: str) -> float:
+    raise ValueError(f"the number {text[:40]}")
+
+
+def _whole(text: str) -> int:
+    return int(text) if len(text) <= _MOST_DIGITS else int(_refuse_number(text))
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse_number(text)
 
 
 def _decode(value: Any, kind: Any, location: str) -> Any:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import numpy as np
 
-from audit.core import checks
+from audit.core import checks, moments
 from audit.core.adjacency import Adjacency
 from audit.core.claims import DECLARED, MOST_CERTIFICATES, Claim
 from audit.core.data import Array
@@ -139,9 +137,7 @@ class Settings:
         """Return when the audit was started."""
         if self.created is not None:
             return self.created
-        epoch = os.environ.get("SOURCE_DATE_EPOCH")
-        time = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
-        return f"{time:%Y-%m-%dT%H:%M:%SZ}"
+        return moments.timestamp()
 
 
 def sha256(text: str) -> str:
