@@ -9,10 +9,12 @@ import typer
 
 from audit.cli.printing import AsJson, print_json, print_plain
 from audit.cli.report_files import load
+from audit.core.errors import ConfigError
 from audit.core.files import file_sha256
 
 if TYPE_CHECKING:
     from audit.core.results import AuditReport
+    from audit.execution.recompute import NumberCheck
 
 VERIFICATION_FAILURE = 1
 
@@ -22,20 +24,49 @@ def verify(
     key: Annotated[
         Path | None, typer.Option("--key", metavar="PUBLIC", help="Public key of OpenSSH; checks SHA256SUMS.sig as well.")
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option("--recompute", help="Compute the numbers of a run folder again, by code that shares none with the audit."),
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Check hashes and schema, render again and compare every byte. Exit code 1 if anything differs."""
     audit_report = load(source)
-    problems = [*_problems(source, audit_report), *(_signature_problems(source, key) if key is not None else ())]
+    problems = [*_problems(source, audit_report), *_signature_problems(source, key)]
+    numbers = _recompute(source) if again else None
+    problems += numbers.problems if numbers is not None else []
     if as_json:
-        print_json({"report": audit_report.id, "verified": not problems, "problems": problems})
+        counts = {} if numbers is None else {"numbers": numbers.numbers, "recomputed": numbers.numbers - len(numbers.problems)}
+        print_json(
+            {"report": audit_report.id, "verified": not problems, "signed": key is not None, "problems": problems, **counts}
+        )
     else:
         for line in problems:
             print_plain(f"differs: {line}")
+        if numbers is not None:
+            print_plain(f"{numbers.numbers - len(numbers.problems)} of {numbers.numbers} numbers recomputed")
+        if key is None:
+            print_plain("unsigned: shows only that the files agree")
         print_plain(
             f"{source}: {'NOT VERIFIED' if problems else 'verified'}, report {audit_report.id}, schema {audit_report.schema}"
         )
     return VERIFICATION_FAILURE if problems else 0
+
+
+def _recompute(source: Path) -> NumberCheck:
+    """Return what came of computing the numbers of a run folder again; what cannot be read differs.
+
+    Raises:
+        ConfigError: `source` is not a run folder.
+    """
+    from audit.execution import recompute
+
+    if not source.is_dir():
+        raise ConfigError(f"--recompute needs the run folder with its scores; '{source}' is a file")
+    try:
+        return recompute.recompute(source)
+    except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
+        return recompute.NumberCheck(numbers=1, problems=[f"report.json or scores.parquet: {type(error).__name__}: {error}"])
 
 
 def _problems(source: Path, audit_report: AuditReport) -> list[str]:
@@ -60,14 +91,20 @@ def _problems(source: Path, audit_report: AuditReport) -> list[str]:
     return [f"{source.name}: {problem}"] if problem else []
 
 
-def _signature_problems(source: Path, key: Path) -> list[str]:
-    """Return what is wrong with the signature of the folder, and of one file alone whether the signed checksums name it."""
+def _signature_problems(source: Path, key: Path | None) -> list[str]:
+    """Return what is wrong with the signature of the folder, and of one file alone whether the signed checksums name it.
+
+    A signature that no key was given for is a problem: it was not checked.
+    """
     from audit.execution import run_folder, signature
 
     folder = source if source.is_dir() else source.parent
     sums = run_folder.SUMS
     if not source.is_dir() and (folder / run_folder.EXTERNAL_SUMS).is_file():
         sums = run_folder.EXTERNAL_SUMS if source.name in run_folder.read_sums(folder, run_folder.EXTERNAL_SUMS) else sums
+    if key is None:
+        signatures = [name for name in (run_folder.SIGNATURE, run_folder.EXTERNAL_SIGNATURE) if (folder / name).is_file()]
+        return [f"{name}: not checked; give the signer's public key with --key" for name in signatures if source.is_dir()]
     if problem := signature.problem(folder, key, sums):
         return [problem]
     if source.is_dir() or run_folder.read_sums(folder, sums).get(source.name) == file_sha256(source):

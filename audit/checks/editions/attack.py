@@ -64,7 +64,7 @@ def _with_differences(equations: Constraints) -> Constraints:
 def propagate(equations: Constraints) -> tuple[Array, bool]:
     """Return the coins `(n,)` that all solutions in whole numbers share (-1: not equations to), and whether there is none.
 
-    Sound: a coin is fixed only if its other value alone breaks a constraint, whatever the open raised are.
+    Sound: a coin is fixed only if its other value alone breaks a constraint, whatever the open to_true are.
     """
     certain = np.full(equations.weights.shape[1], -1, dtype=np.int8)
     for _ in range(ROUNDS):
@@ -78,13 +78,13 @@ def propagate(equations: Constraints) -> tuple[Array, bool]:
         size = np.abs(free)
         to_high = (size > (equations.high - smallest_sum)[:, None] + SLACK) & is_open  # may not take its larger contribution
         to_low = (size > (largest_sum - equations.low)[:, None] + SLACK) & is_open  # may not take its smaller one
-        raised = ((to_low & (free > 0)) | (to_high & (free < 0))).any(axis=0)
+        to_true = ((to_low & (free > 0)) | (to_high & (free < 0))).any(axis=0)
         zeros = ((to_high & (free > 0)) | (to_low & (free < 0))).any(axis=0)
-        if not (raised | zeros).any():
+        if not (to_true | zeros).any():
             break
-        if (raised & zeros).any():
+        if (to_true & zeros).any():
             return np.full_like(certain, -1), True
-        certain[raised], certain[zeros] = 1, 0
+        certain[to_true], certain[zeros] = 1, 0
     return certain, False
 
 

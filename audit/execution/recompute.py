@@ -1,0 +1,502 @@
+"""Numbers of a finished run computed again from report.json and scores.parquet, by code that shares none with this package.
+
+It imports numpy alone (and pyarrow to read the scores), so that an error, or a change, of the package's own statistics cannot
+agree with itself here. `python recompute.py RUN_DIR` runs it without the package.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+CLOSE = 1e-9
+FEWEST_PAIRS = 100  # pairs from which on limits of areas are compared
+GRAVITY = ("consistent", "out_of_reach", "invalid", "violated")
+CHANCE = 1e-3  # of a sound negative control to fail
+SCHEMAS = ("audit-report/1.0", "audit-report/1.1")
+APART = ("about", "execution", "name", "title", "output", "unaccounted")
+"""Sections of a config that its hash leaves out."""
+_GUESSES = re.compile(r"([\d,]+) of ([\d,]+) guesses right")
+
+
+@dataclass(slots=True)
+class NumberCheck:
+    """Counts the numbers that were computed again, and names those that differ.
+
+    Attributes:
+        numbers: compared so far.
+        problems: a line for each that differs, with its place.
+    """
+
+    numbers: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def equal(self, place: str, stated: Any, expected: Any) -> None:
+        """Compare one value; floats to a relative 1e-9."""
+        self.numbers += 1
+        if not _is_equal(stated, expected):
+            self.problems.append(f"{place}: {stated!r} is written, {expected!r} follows from the rest")
+
+    def holds(self, place: str, condition: bool, reason: str) -> None:
+        """Note a relation between numbers that has to hold."""
+        self.numbers += 1
+        if not condition:
+            self.problems.append(f"{place}: {reason}")
+
+
+def _is_equal(stated: Any, expected: Any) -> bool:
+    if isinstance(stated, float | int) and isinstance(expected, float | int) and not isinstance(stated, bool):
+        return math.isclose(stated, expected, rel_tol=CLOSE, abs_tol=CLOSE)
+    return bool(stated == expected)
+
+
+def recompute(folder: Path) -> NumberCheck:
+    """Return what came of computing the numbers of a run folder again."""
+    comparison = NumberCheck()
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"), object_pairs_hook=_unique)
+    comparison.holds("schema", report.get("schema") in SCHEMAS, f"{report.get('schema')!r} is not a schema that is known here")
+    tables = _read_scores(folder, report, comparison)
+    _identity(report, folder, comparison)
+    for result in report["mechanisms"]:
+        _mechanism(result, report, tables, comparison)
+    outcomes = [result["outcome"] for result in report["mechanisms"] if result["outcome"] is not None]
+    comparison.equal("outcome", report["outcome"], max(outcomes, key=GRAVITY.index, default=None))
+    for index, gate in enumerate(report["policy"]):
+        _gate(gate, report, f"policy[{index}]", comparison)
+    return comparison
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; one with a key twice is read differently by different readers."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"report.json holds a key twice ({', '.join(sorted(name for name in set(names) if names.count(name) > 1))})"
+        )
+    return dict(pairs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackScores:
+    """Scores and memberships of one attack, `(n,)` each, with names of records where the file has them."""
+
+    scores: NDArray[np.float64]
+    member: NDArray[np.bool_]
+    records: tuple[str, ...]
+
+
+def _read_scores(folder: Path, report: Mapping[str, Any], comparison: NumberCheck) -> dict[tuple[str, str, str], AttackScores]:
+    """Return the scores by training, game and attack; empty if the run has none."""
+    path = folder / "scores.parquet"
+    if not path.is_file():
+        return {}
+    from pyarrow import parquet
+
+    table = {name: np.asarray(values) for name, values in parquet.read_table(path).to_pydict().items()}
+    count = len(table["score"])
+    owners = [(result["name"], game["name"]) for result in report["mechanisms"] for game in result["games"]]
+    training = table.get("mechanism", np.full(count, owners[0][0] if owners else ""))
+    games = table.get("game", np.full(count, owners[0][1] if owners else ""))
+    columns = {}
+    for key in sorted(set(zip(training.tolist(), games.tolist(), table["attack"].tolist(), strict=True))):
+        rows = (training == key[0]) & (games == key[1]) & (table["attack"] == key[2])
+        names = [table[name][rows].tolist() for name in ("record", "run", "canary") if name in table]
+        keys = list(zip(*names, strict=True))
+        place = "scores.parquet " + "/".join(key)
+        comparison.holds(place, len(set(keys)) == len(keys), "a record is there twice")
+        comparison.holds(place, key[:2] in owners, "no game of the report has these scores")
+        records = tuple(map(str, table["record"][rows].tolist())) if "record" in table else ()
+        columns[key] = AttackScores(
+            scores=table["score"][rows].astype(np.float64), member=table["member"][rows].astype(bool), records=records
+        )
+    for owner in owners:
+        sides = [column.member for key, column in columns.items() if key[:2] == owner]
+        agreement = all(np.array_equal(side, sides[0]) for side in sides)
+        comparison.holds("/".join(owner), agreement, "its attacks have different memberships in scores.parquet")
+    return columns
+
+
+def _identity(report: Mapping[str, Any], folder: Path, comparison: NumberCheck) -> None:
+    """Compare id, hash of the config and seed with the config's text; and that with the file of the run."""
+    digest, text = report["provenance"]["config_sha256"], report["config"]
+    comparison.equal("id", report["id"], f"PA-{digest[:8].upper()}")
+    if text:
+        parts = re.split(r"(?m)^(?=\w[^\n]*:)", text)
+        bare = "".join(part for part in parts if part.partition(":")[0] not in APART)
+        digests = {hashlib.sha256(content.encode()).hexdigest() for content in (text, bare)}
+        comparison.holds("provenance.config_sha256", digest in digests, "not the hash of the config in the report")
+        seed = re.search(r"(?m)^seed: *(\d+)\s*$", text)
+        if seed is not None:
+            comparison.equal("provenance.seed", report["provenance"]["seed"], int(seed[1]))
+        for name in ("delta", "confidence"):
+            if match := re.search(rf"(?m)^{name}: *([\d.eE+-]+)\s*$", text):
+                comparison.equal(name, report[name], float(match[1]))
+    path = folder / "config.resolved.yaml"
+    if path.is_file():
+        comparison.holds("config", path.read_text(encoding="utf-8") == text, "not the text of config.resolved.yaml")
+
+
+def _mechanism(result: Mapping[str, Any], report: Mapping[str, Any], tables: Any, comparison: NumberCheck) -> None:
+    name = result["name"]
+    for game in result["games"]:
+        for attack in game["attacks"]:
+            place = f"{name}/{game['name']}/{attack['scorer']}"
+            column = tables.get((name, game["name"], attack["scorer"]))
+            comparison.holds(place, column is not None or not tables, "scores.parquet has no scores of it")
+            _attack(attack, game, column, place, comparison)
+            _bounds(attack["bounds"], report, column, place, comparison)
+        _groups(game, f"{name}/{game['name']}", comparison)
+        _records(game, tables, name, comparison)
+    _trajectories(result, comparison)
+    _verdicts(result, comparison)
+
+
+def _attack(attack: Any, game: Any, column: AttackScores | None, place: str, comparison: NumberCheck) -> None:
+    """Compare area, curve, rates, bins and control of one attack."""
+    curve = attack["roc"]
+    members, nonmembers = curve["members"], curve["nonmembers"]
+    if column is not None:
+        comparison.equal(f"{place}: members", members, int(column.member.sum()))
+        comparison.equal(f"{place}: nonmembers", nonmembers, int((~column.member).sum()))
+        comparison.equal(f"{place}: auc", attack["auc"], area(column.scores, column.member))
+        rules = game["game"]
+        comparison.equal(f"{place}: scores", len(column.scores), rules["canaries"] * rules["runs"] * rules["choices"])
+        _bins(attack["histogram"], column, place, comparison)
+    _curve(curve, column, place, comparison)
+    _area_beside_curve(attack, place, comparison)
+    low, high = attack["auc_lower"], attack["auc_upper"]
+    comparison.holds(
+        f"{place}: auc_lower", 0 <= low <= attack["auc"] <= high <= 1, "the limits do not hold the area between them"
+    )
+    if (
+        game["watched"] is None and min(members, nonmembers) >= FEWEST_PAIRS
+    ):  # looks at a game that may stop are paid for as well
+        exact = area_limits(attack["auc"], min(members, nonmembers), curve["confidence"])
+        for name, value in zip(("auc_lower", "auc_upper"), exact, strict=True):
+            comparison.holds(f"{place}: {name}", abs(attack[name] - value) < 0.02, f"not about {value:.4f}, which follows")
+    for row in attack["tpr_at"]:
+        _rate(row, curve, f"{place}: tpr at {row['target_fpr']:g}", comparison)
+    if attack["control"] is not None:
+        _control(attack["control"], attack["bounds"], place, comparison)
+
+
+def area(scores: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
+    """Return the chance that a member's score is above a nonmember's, ties counting half, by sums of ranks."""
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    members = int(member.sum())
+    return float((ranks[member].sum() - members * (members + 1) / 2) / (members * (len(member) - members)))
+
+
+def area_limits(share: float, pairs: int, confidence: float) -> tuple[float, float]:
+    """Return limits by Hoeffding's inequality with relative entropy, at most slightly wider than those by hinges."""
+    level = math.log(2 / (1 - confidence)) / max(pairs, 1)
+    return _entropy_limit(share, level), 1 - _entropy_limit(1 - share, level)
+
+
+def _entropy_limit(share: float, level: float) -> float:
+    low, high = 0.0, share
+    for _ in range(60):
+        middle = (low + high) / 2
+        first = share * math.log(share / middle) if middle > 0 and share > 0 else math.inf
+        second = (1 - share) * math.log((1 - share) / (1 - middle)) if share < 1 else 0.0
+        low, high = (middle, high) if first + second > level else (low, middle)
+    return low
+
+
+def _curve(curve: Any, column: AttackScores | None, place: str, comparison: NumberCheck) -> None:
+    """Compare each point with counts of scores above a threshold; between equal scores the order is chance's."""
+    fpr, tpr = np.array(curve["fpr"]), np.array(curve["tpr"])
+    rising = bool((np.diff(fpr) >= 0).all() and (np.diff(tpr) >= 0).all())
+    comparison.holds(f"{place}: roc", rising and len(fpr) == len(tpr), "the curve falls")
+    band = all(
+        low <= rate + CLOSE and rate <= high + CLOSE
+        for low, rate, high in zip(curve["lower"], tpr, curve["upper"], strict=True)
+    )
+    comparison.holds(f"{place}: roc band", band, "the band does not hold the curve")
+    hits, misses = tpr * curve["members"], fpr * curve["nonmembers"]
+    whole = np.abs(hits - np.rint(hits)).max() < 1e-6 and np.abs(misses - np.rint(misses)).max() < 1e-6
+    comparison.holds(f"{place}: roc", bool(whole), "a rate is no count over the number of records")
+    if column is None:
+        return
+    lowest, highest = _members_above(column)
+    for cut, count in zip(np.rint(hits + misses).astype(int), np.rint(hits).astype(int), strict=True):
+        above = min(int(cut), len(lowest) - 1)
+        comparison.holds(
+            f"{place}: roc",
+            lowest[above] <= count <= highest[above],
+            f"{count} members among the {above} largest scores do not follow",
+        )
+
+
+def _members_above(column: AttackScores) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return `(n + 1,)` the fewest and the most members among so many of the largest scores, over all orders of equal ones."""
+    ends = []
+    for first in (column.member, ~column.member):
+        order = np.lexsort((first, -column.scores))
+        ends.append(np.concatenate([[0], np.cumsum(column.member[order])]))
+    return ends[0], ends[1]
+
+
+def _area_beside_curve(attack: Any, place: str, comparison: NumberCheck) -> None:
+    """Note whether the area lies between those of the two staircases through the points."""
+    fpr, tpr = np.array(attack["roc"]["fpr"]), np.array(attack["roc"]["tpr"])
+    width = np.diff(fpr)
+    tie = 0.5 if len(fpr) <= 2 else 0.02  # equal scores are in an order of chance
+    inside = (width * tpr[:-1]).sum() - tie <= attack["auc"] <= (width * tpr[1:]).sum() + fpr[0] + tie
+    comparison.holds(f"{place}: auc", bool(inside), "not the area under the curve beside it")
+
+
+def _bins(bins: Any, column: AttackScores, place: str, comparison: NumberCheck) -> None:
+    edges = np.array(bins["edges"])
+    for name, side in (("members", column.member), ("nonmembers", ~column.member)):
+        counts = np.histogram(np.clip(column.scores[side], edges[0], edges[-1]), edges)[0]
+        differences = int(np.abs(counts - np.array(bins[name])).sum())
+        comparison.holds(f"{place}: histogram {name}", differences <= 2, "other counts follow from the scores")
+        comparison.equal(f"{place}: histogram {name}", sum(bins[name]), int(side.sum()))
+
+
+def _rate(row: Any, curve: Any, place: str, comparison: NumberCheck) -> None:
+    if row["tpr"] is None:
+        return
+    comparison.equal(place, row["tpr"], row["true_positives"] / curve["members"])
+    comparison.equal(f"{place}: realised", row["realised_fpr"], row["false_positives"] / curve["nonmembers"])
+    comparison.holds(place, row["realised_fpr"] <= row["target_fpr"] + CLOSE, "more false positives than the target")
+    comparison.holds(
+        place,
+        0 <= row["lower"] <= row["tpr"] + CLOSE and row["tpr"] <= row["upper"] + CLOSE <= 1 + 2 * CLOSE,
+        "outside of its limits",
+    )
+    points = [tpr for fpr, tpr in zip(curve["fpr"], curve["tpr"], strict=True) if fpr <= row["target_fpr"] + CLOSE]
+    after = [tpr for fpr, tpr in zip(curve["fpr"], curve["tpr"], strict=True) if fpr > row["target_fpr"] + CLOSE]
+    comparison.holds(
+        place, max(points) <= row["tpr"] + CLOSE and row["tpr"] <= min(after, default=1.0) + CLOSE, "not a point of the curve"
+    )
+
+
+def _control(control: Any, bounds: Any, place: str, comparison: NumberCheck) -> None:
+    """Compare the verdict of a negative control with its counts, and the number of alarms it is allowed."""
+    comparison.equal(f"{place}: control", control["passed"], control["false_alarms"] <= control["allowed"])
+    rate = min(1.0, sum(1 - bound["confidence"] for bound in bounds))
+    total, alarm_limit = 0.0, control["repetitions"]
+    for count in range(control["repetitions"] + 1):
+        total += math.comb(control["repetitions"], count) * rate**count * (1 - rate) ** (control["repetitions"] - count)
+        if total >= 1 - CHANCE:
+            alarm_limit = count
+            break
+    if bounds:
+        comparison.equal(f"{place}: control allows", control["allowed"], alarm_limit)
+
+
+def figure(bound: Any, name: str = "epsilon") -> float:
+    """Return epsilon or ceiling of a bound of any type."""
+    keys = (name, f"{name}_inside", f"void_{name}")
+    value = next(bound[key] for key in keys if key in bound)
+    return math.inf if value == "Infinity" else float(value)
+
+
+def _bounds(bounds: Any, report: Any, column: AttackScores | None, owner: str, comparison: NumberCheck) -> None:
+    for bound in bounds:
+        place = f"{owner}: {bound['estimator']}"
+        comparison.equal(f"{place}: delta", bound["delta"], report["delta"])
+        comparison.holds(
+            f"{place}: epsilon", 0 <= figure(bound) <= figure(bound, "ceiling") + CLOSE, "not between 0 and its ceiling"
+        )
+        share = (1 - report["confidence"]) / report["comparisons"]
+        comparison.equal(f"{place}: confidence", bound["confidence"], 1 - share)
+        guesses = _GUESSES.search(bound["selected"])
+        if guesses and bound["estimator"] == "one_run" and bound.get("family") is None:
+            right, count = (int(text.replace(",", "")) for text in guesses.groups())
+            _guesses(bound, (right, count), column, place, comparison)
+
+
+def _guesses(bound: Any, guesses: tuple[int, int], column: AttackScores | None, place: str, comparison: NumberCheck) -> None:
+    """Compare the right guesses with the scores, and epsilon with the most that so many prove by themselves."""
+    right, count = guesses
+    if column is not None:
+        lowest, highest = _members_above(column)
+        half, records = count // 2, len(column.scores)
+        rest = count - half
+        low = [
+            int(side[half]) + rest - int(ends[-1] - ends[records - rest])
+            for side, ends in ((lowest, lowest), (highest, highest))
+        ]
+        inside = min(low) - 1 <= right <= max(low) + 1 or count % 2 == 1
+        comparison.holds(f"{place}: guesses", inside, f"{right} of {count} right guesses do not follow from the scores")
+    value = figure(bound)
+    if value > 0:
+        alone = guess_limit(right, count, 1 - bound["confidence"])
+        comparison.holds(
+            f"{place}: epsilon", value <= alone + 1e-3, f"{right} of {count} right guesses prove at most {alone:.3f}"
+        )
+
+
+def guess_limit(right: int, count: int, error: float) -> float:
+    """Return the largest epsilon that so many right guesses alone refute; no bound over several counts is above it."""
+
+    def tail(epsilon: float) -> float:
+        rate = 1 / (1 + math.exp(-epsilon))
+        logs = [
+            math.lgamma(count + 1) - math.lgamma(hits + 1) - math.lgamma(count - hits + 1)
+            + hits * math.log(rate) + (count - hits) * math.log1p(-rate)
+            for hits in range(right, count + 1)
+        ]  # fmt: skip
+        return math.fsum(math.exp(value) for value in logs)
+
+    low, high = 0.0, 30.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if tail(middle) <= error else (low, middle)
+    return low
+
+
+def _groups(game: Any, owner: str, comparison: NumberCheck) -> None:
+    for group in game["groups"]:
+        place = f"{owner}: group {group['group']}"
+        comparison.holds(place, group["members"] >= 0 and group["nonmembers"] >= 0, "a negative count")
+        low, value, high = group["auc_lower"], group["auc"], group["auc_upper"]
+        if value is not None and low is not None and high is not None:
+            comparison.holds(place, 0 <= low <= value <= high <= 1, "the limits do not hold the area between them")
+
+
+def _records(game: Any, tables: Any, name: str, comparison: NumberCheck) -> None:
+    """Compare what is said of single records with their scores."""
+    columns = [column for key, column in tables.items() if key[:2] == (name, game["name"]) and column.records]
+    for row in game["records"]:
+        places = [(column, column.records.index(row["record"])) for column in columns if row["record"] in column.records]
+        if not places:
+            continue
+        place = f"{name}/{game['name']}: record {row['record']}"
+        agreeing = [
+            column for column, index in places
+            if bool(column.member[index]) == row["member"] and _is_equal(row["score"], float(column.scores[index]))
+        ]  # fmt: skip
+        comparison.holds(place, bool(agreeing), "score or membership is not that of scores.parquet")
+        shares = [float((column.scores[~column.member] >= row["score"] - CLOSE).mean()) for column in agreeing]
+        comparison.holds(
+            f"{place}: fpr", not shares or any(_is_equal(row["fpr"], share) for share in shares), "another share follows"
+        )
+
+
+def _trajectories(result: Any, comparison: NumberCheck) -> None:
+    """Compare the ends of accountants' courses with the claims that they were computed for."""
+    for course in result["trajectories"]:
+        values = [math.inf if value == "Infinity" else value for value in course["epsilon"]]
+        place = f"{result['name']}: course of {course['accountant']}"
+        comparison.holds(place, all(a <= b + 1e-6 for a, b in pairwise(values)), "epsilon falls over the steps")
+        ends = [_number(claim["epsilon"]) for claim in result["claims"]]
+        close = any(math.isclose(values[-1], end, rel_tol=0.02) for end in ends if math.isfinite(end)) if values else True
+        comparison.holds(place, close or not any(map(math.isfinite, ends)), "does not end at a claim")
+
+
+def _number(value: Any) -> float:
+    return math.inf if value == "Infinity" else float(value)
+
+
+def _verdicts(result: Any, comparison: NumberCheck) -> None:
+    """Compare each verdict with bounds, claim, controls and checks, and the outcome with the verdicts."""
+    name = result["name"]
+    rows = list(_all_bounds(result))
+    controls = [attack["control"] for game in result["games"] for attack in game["attacks"] if attack["control"]]
+    controls += [game["watched"]["control"] for game in result["games"] if game["watched"] and game["watched"].get("control")]
+    evidence = all(control["passed"] for control in controls)
+    training_valid = all(check["status"] != "failed" for check in result["checks"])
+    claims = [json.dumps(claim, sort_keys=True) for claim in result["claims"]]
+    comparison.equal(f"{name}: claims", [json.dumps(row["claim"], sort_keys=True) for row in result["verdicts"]], claims)
+    for verdict in result["verdicts"]:
+        claim = verdict["claim"]
+        place = f"{name}: claim by {claim['source']}"
+        epsilon = _number(claim["epsilon"])
+        able = [bound for bound in rows if bound["delta"] == claim["delta"] and bound["family"] in (None, claim["family"])]
+        verdict_bound = verdict["bound"]
+        comparison.holds(f"{place}: bound", verdict_bound is None or verdict_bound in able, "no game has this bound")
+        comparison.equal(f"{place}: bound", verdict_bound is None, not able)
+        above = any(figure(bound) > epsilon for bound in able)
+        reach = max((figure(bound, "ceiling") for bound in able), default=0.0)
+        likely_outcome = "violated" if above else "out_of_reach" if reach <= epsilon else "consistent"
+        if not evidence or (not training_valid and not above):
+            likely_outcome = "invalid"
+        if training_valid or evidence:
+            free = not able and not controls
+            agrees = verdict["outcome"] == likely_outcome or (free and verdict["outcome"] == "invalid") or not training_valid
+            comparison.holds(place, agrees, f"{verdict['outcome']} is written, {likely_outcome} follows from bounds and claim")
+        if verdict_bound is not None:
+            best = max((figure(bound) for bound in able), default=0.0)
+            comparison.holds(
+                f"{place}: bound",
+                above or _is_equal(figure(verdict_bound), best),
+                "not the largest that could refute the claim",
+            )
+        numbers = [float(text) for text in re.findall(r"(?:at least|at most|up to|claimed) (\d+\.?\d*)", verdict["reason"])]
+        figures = [epsilon, *(figure(bound, kind) for bound in rows for kind in ("epsilon", "ceiling"))]
+        figures += [bound["parameter"] for bound in rows if bound["parameter"] is not None]
+        strange = [value for value in numbers if not any(abs(value - row) <= 0.0101 for row in figures if math.isfinite(row))]
+        comparison.holds(f"{place}: reason", not strange, f"{strange} is no bound, ceiling or claim of this training")
+    outcomes = [verdict["outcome"] for verdict in result["verdicts"]]
+    tightest = min(result["verdicts"], key=lambda row: _number(row["claim"]["epsilon"]), default=None)
+    usual = next((word for word in ("violated", "invalid") if word in outcomes), tightest and tightest["outcome"])
+    attacks = any(game["attacks"] for game in result["games"])
+    if attacks and outcomes:
+        comparison.holds(f"{name}: outcome", result["outcome"] in (usual, "invalid" if not evidence else usual),
+                         f"{result['outcome']!r} is written, {usual!r} follows from its verdicts")  # fmt: skip
+    for bound in rows:
+        is_void = "void_epsilon" in bound
+        comparison.equal(f"{name}: {bound['estimator']}: void", is_void, result["outcome"] == "invalid" or not evidence)
+
+
+def _all_bounds(result: Any) -> Iterator[Any]:
+    for game in result["games"]:
+        for attack in game["attacks"]:
+            yield from attack["bounds"]
+        if game["watched"] is not None:
+            yield from game["watched"]["bounds"]
+
+
+def _gate(gate: Any, report: Any, place: str, comparison: NumberCheck) -> None:
+    """Compare whether a gate is met with its figure and limit, and the figure with the report."""
+    if gate["found"] is None:
+        return
+    reading, limit = _number(gate["found"]), _number(gate["limit"])
+    name = gate["gate"].lower()
+    is_least = "min" in name or ">=" in name or "accuracy" in name
+    comparison.equal(f"{place}: met", gate["met"], reading >= limit if is_least else reading <= limit)
+    results = [result for result in report["mechanisms"] if result["claims"]] or report["mechanisms"]
+    attacks = [attack for result in results for game in result["games"] for attack in game["attacks"]]
+    if "auc" in name and attacks:
+        comparison.holds(
+            f"{place}: found", any(_is_equal(reading, attack["auc"]) for attack in attacks), "no attack has this area"
+        )
+    if "proven" in name:
+        values = [figure(bound) for result in report["mechanisms"] for bound in _all_bounds(result)]
+        comparison.holds(
+            f"{place}: found", not values or any(_is_equal(reading, value) for value in [0.0, *values]), "no bound has it"
+        )
+    if "claimed" in name:
+        values = [_number(claim["epsilon"]) for result in report["mechanisms"] for claim in result["claims"]]
+        comparison.holds(f"{place}: found", not values or reading in values, "no claim has it")
+
+
+def main(folder: str) -> int:
+    """Print what differs, and how many numbers were computed again."""
+    comparison = recompute(Path(folder))
+    lines = [
+        *comparison.problems,
+        f"{comparison.numbers - len(comparison.problems)} of {comparison.numbers} numbers recomputed",
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
+    return 1 if comparison.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,236 @@
+"""`audit verify --recompute`: no tampered number agrees with the rest, even if all hashes and pages are written anew."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from audit.cli import verify as verification
+from audit.core.files import file_sha256
+from audit.execution import recompute, run_folder
+from tests.reports.scored import scored_folder
+
+SOURCE = Path(recompute.__file__)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return scored_folder(tmp_path_factory.mktemp("run") / "run", seed=2**100 + 9)
+
+
+def test_it_imports_nothing_of_this_package_and_is_short() -> None:
+    text = SOURCE.read_text()
+    names = [
+        node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert not [
+        name for name in names if str(name).split(".")[0] in ("audit", "attacks", "reports", "scipy", "pandas", "torch")
+    ]
+    assert len(text.splitlines()) <= 500
+
+
+def test_an_untouched_folder_agrees(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    comparison = recompute.recompute(run)
+    assert comparison.problems == [] and comparison.numbers > 200
+    assert recompute.main(str(run)) == 0
+    assert f"{comparison.numbers} of {comparison.numbers} numbers recomputed" in capsys.readouterr().out
+
+
+Report = dict[str, Any]
+Change = Callable[[Report], None]
+
+
+def game_of(report: Report) -> Any:
+    return report["mechanisms"][0]["games"][0]
+
+
+def attack_of(report: Report) -> Any:
+    return game_of(report)["attacks"][1]
+
+
+def bound_of(report: Report) -> Any:
+    return attack_of(report)["bounds"][0]
+
+
+def verdict_of(report: Report) -> Any:
+    return report["mechanisms"][0]["verdicts"][0]
+
+
+def put(place: Callable[[Report], Any], key: Any, value: Any) -> Change:
+    def change(report: Report) -> None:
+        target = place(report)
+        target[key] = value(target[key]) if callable(value) else value
+
+    return change
+
+
+def whole(report: Report) -> Report:
+    return report
+
+
+def every_bound(report: Report, key: str, value: float) -> None:
+    for attack in game_of(report)["attacks"]:
+        for bound in attack["bounds"]:
+            bound[key] = value
+    verdict_of(report)["bound"][key] = value
+
+
+CHANGES: dict[str, Change] = {
+    "area": put(attack_of, "auc", lambda value: value - 0.01),
+    "area to chance": put(attack_of, "auc", 0.51),
+    "lower limit of the area": put(attack_of, "auc_lower", lambda value: value - 0.05),
+    "upper limit of the area": put(attack_of, "auc_upper", lambda value: value + 0.05),
+    "limits exchanged": lambda report: attack_of(report).update(
+        auc_lower=attack_of(report)["auc_upper"], auc_upper=attack_of(report)["auc_lower"]
+    ),
+    "members": put(lambda report: attack_of(report)["roc"], "members", lambda value: value + 1),
+    "nonmembers": put(lambda report: attack_of(report)["roc"], "nonmembers", lambda value: value - 1),
+    "point of the curve": put(lambda report: attack_of(report)["roc"]["tpr"], 20, lambda value: value + 0.001),
+    "point of the curve by one record": put(lambda report: attack_of(report)["roc"]["tpr"], 30, lambda value: value * 0.5),
+    "false positives of the curve": put(lambda report: attack_of(report)["roc"]["fpr"], 20, lambda value: value * 1.5),
+    "band": put(lambda report: attack_of(report)["roc"]["lower"], 30, 0.999),
+    "curve of another attack": lambda report: attack_of(report).update(roc=copy.deepcopy(game_of(report)["attacks"][4]["roc"])),
+    "rate": put(lambda report: attack_of(report)["tpr_at"][0], "tpr", lambda value: value * 0.9),
+    "true positives": put(lambda report: attack_of(report)["tpr_at"][0], "true_positives", lambda value: value - 3),
+    "rate with its count": lambda report: attack_of(report)["tpr_at"][0].update(
+        true_positives=7, tpr=7 / attack_of(report)["roc"]["members"], lower=0.0
+    ),
+    "false positives": put(lambda report: attack_of(report)["tpr_at"][0], "false_positives", lambda value: value + 1),
+    "realised rate": put(lambda report: attack_of(report)["tpr_at"][0], "realised_fpr", 0.05),
+    "limit of a rate": put(lambda report: attack_of(report)["tpr_at"][0], "upper", 0.01),
+    "bin": put(lambda report: attack_of(report)["histogram"]["members"], 9, lambda value: value + 3),
+    "bins exchanged": lambda report: attack_of(report)["histogram"].update(
+        members=attack_of(report)["histogram"]["nonmembers"], nonmembers=attack_of(report)["histogram"]["members"]
+    ),
+    "edges": put(lambda report: attack_of(report)["histogram"], "edges", lambda edges: [edge + 1 for edge in edges]),
+    "control": put(lambda report: attack_of(report)["control"], "passed", False),
+    "alarms": put(lambda report: attack_of(report)["control"], "false_alarms", 19),
+    "allowed alarms": put(lambda report: attack_of(report)["control"], "allowed", 20),
+    "repetitions": put(lambda report: attack_of(report)["control"], "repetitions", 4000),
+    "epsilon": put(bound_of, "epsilon", 2.81),
+    "every epsilon": lambda report: every_bound(report, "epsilon", 3.3),
+    "negative epsilon": put(bound_of, "epsilon", -0.1),
+    "ceiling": put(bound_of, "ceiling", 0.0),
+    "ceiling below the claim": lambda report: every_bound(report, "ceiling", 99.0),
+    "delta of a bound": put(bound_of, "delta", 1e-2),
+    "confidence of a bound": put(bound_of, "confidence", 0.9999),
+    "guesses": put(bound_of, "selected", "350 of 350 guesses right"),
+    "right guesses": put(bound_of, "selected", lambda text: text.replace(text.split()[0], "1", 1)),
+    "comparisons": put(whole, "comparisons", 1),
+    "confidence": put(whole, "confidence", 0.99),
+    "delta": put(whole, "delta", 1e-9),
+    "outcome": put(whole, "outcome", "violated"),
+    "outcome of the training": put(lambda report: report["mechanisms"][0], "outcome", "violated"),
+    "verdict": put(verdict_of, "outcome", "violated"),
+    "bound of the verdict": put(lambda report: verdict_of(report)["bound"], "epsilon", 0.0),
+    "no bound in the verdict": put(verdict_of, "bound", None),
+    "claim of the verdict": put(lambda report: verdict_of(report)["claim"], "epsilon", 80.0),
+    "claim": put(lambda report: report["mechanisms"][0]["claims"][0], "epsilon", 0.1),
+    "both claims": lambda report: (
+        verdict_of(report)["claim"].update(epsilon=0.01),
+        report["mechanisms"][0]["claims"][0].update(epsilon=0.01),
+    ),
+    "reason": put(verdict_of, "reason", "no bound lies above the claim; perfect scores would have proved up to 77.12"),
+    "verdict left out": put(lambda report: report["mechanisms"][0], "verdicts", []),
+    "id": put(whole, "id", "PA-00000000"),
+    "hash of the config": put(lambda report: report["provenance"], "config_sha256", "0" * 64),
+    "id and hash": lambda report: (report.update(id="PA-00000000"), report["provenance"].update(config_sha256="0" * 64)),
+    "text of the config": put(whole, "config", lambda text: text + "more: 1\n"),
+    "schema": put(whole, "schema", "audit-report/9"),
+    "canaries": put(lambda report: game_of(report)["game"], "canaries", lambda value: value * 2),
+    "name of an attack": put(attack_of, "scorer", "lira"),
+}
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_changed_number_is_found(run: Path, kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    report = json.loads((folder / "report.json").read_text())
+    before = json.dumps(report)
+    CHANGES[kind](report)
+    assert json.dumps(report) != before, "nothing was changed"
+    (folder / "report.json").write_text(json.dumps(report))
+    assert recompute.recompute(folder).problems, kind
+
+
+def scores_changed(name: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    changes: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+        "inverted": lambda table: table.assign(score=-table.score),
+        "memberships exchanged": lambda table: table.assign(member=~table.member),
+        "memberships of one attack": lambda table: table.assign(member=table.member ^ (table.attack == "a")),
+        "an attack left out": lambda table: table[table.attack != "b"],
+        "rows left out": lambda table: table.groupby("attack").head(600),
+        "rows twice": lambda table: pd.concat([table, table]),
+        "one membership": lambda table: table.assign(member=np.where(table.index % 700 == 3, ~table.member, table.member)),
+        "an attack more": lambda table: pd.concat(
+            [table, table[table.attack == "a"].assign(attack="z", score=0.0, member=False)]
+        ),
+        "scores of another attack": lambda table: table.assign(
+            attack=table.attack.map({"a": "e", "e": "a"}).fillna(table.attack)
+        ),
+    }
+    return changes[name]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["inverted", "memberships exchanged", "memberships of one attack", "an attack left out", "rows left out", "rows twice",
+     "one membership", "an attack more", "scores of another attack"],
+)  # fmt: skip
+def test_changed_scores_are_found(run: Path, kind: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    table = pd.read_parquet(folder / "scores.parquet").reset_index(drop=True)
+    scores_changed(kind)(table).to_parquet(folder / "scores.parquet", index=False)
+    assert recompute.recompute(folder).problems, kind
+
+
+def signed_sums(folder: Path) -> None:
+    files = [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in (run_folder.SUMS, run_folder.SIGNATURE, "record-key")
+    ]
+    (folder / run_folder.SUMS).write_text(
+        "".join(f"{file_sha256(path)}  {path.relative_to(folder).as_posix()}\n" for path in files)
+    )
+
+
+def test_what_was_not_checked_is_not_passed_over(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run, folder)
+    import reports
+    from audit.cli.report_files import load
+
+    for name, content in reports.render(load(folder)).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    signed_sums(folder)
+    assert verification.verify(folder, again=True) == 0
+    printed = capsys.readouterr().out
+    assert "unsigned: shows only that the files agree" in printed and "numbers recomputed" in printed
+    (folder / run_folder.SIGNATURE).write_text("hello")
+    assert verification.verify(folder) == 1
+    assert "SHA256SUMS.sig: not checked" in capsys.readouterr().out
+    (folder / run_folder.SIGNATURE).unlink()
+    with (folder / run_folder.SUMS).open("a") as sums:
+        sums.write((folder / run_folder.SUMS).read_text().splitlines()[0] + "\n")
+    assert verification.verify(folder) == 1
+    assert "twice" in capsys.readouterr().out
+    signed_sums(folder)
+    shutil.move(folder / "junit.xml", tmp_path / "junit.xml")
+    (folder / "junit.xml").symlink_to(tmp_path / "junit.xml")
+    assert verification.verify(folder) == 1
+    assert "junit.xml: a link" in capsys.readouterr().out
