@@ -163,7 +163,10 @@ def minus_loss(model: Any, inputs: Array, labels: Array) -> Array:
 
 def _verdict(claim: Claim, bound: CertifiedBound) -> Verdict:
     if bound.epsilon > claim.epsilon:
-        outcome, reason = Outcome.VIOLATED, f"Epsilon is at least {below(bound.epsilon)} at the claimed delta"
+        outcome, reason = (
+            Outcome.VIOLATED,
+            f"Epsilon is at least {below(bound.epsilon, claim=claim.epsilon)} at the claimed delta",
+        )
     elif bound.ceiling <= claim.epsilon:
         outcome = Outcome.OUT_OF_REACH
         reason = f"Perfect scores would have proved {bound.ceiling:.3g} only: take more canaries or runs"

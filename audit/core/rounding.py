@@ -67,15 +67,25 @@ def down(value: float, digits: int | None = None) -> str:
     return INFINITY_TEXT if value == math.inf else _cut(value, _PLACES.get() if digits is None else digits, ROUND_FLOOR)
 
 
-def below(value: float, digits: int = 4) -> str:
+def below(value: float, digits: int = 4, claim: float | None = None) -> str:
     """A lower bound of any size in a sentence: so many significant digits, never above `value`.
+
+    Args:
+        claim: beside which it stands; a bound above it takes as many digits as print it above.
 
     >>> below(1.58359), below(0.99999), below(1.2e-7), below(0.0), below(math.inf)
     ('1.583', '0.9999', '1.2e-7', '0', 'no limit')
+    >>> below(1.0000019, claim=1.0)
+    '1.000001'
     """
     if value == math.inf:
         return INFINITY_TEXT
-    return f"{Context(prec=digits, rounding=ROUND_DOWN).create_decimal(repr(float(value))).normalize():g}"
+    cuts = (Context(prec=precision, rounding=ROUND_DOWN).create_decimal(repr(float(value))) for precision in range(digits, 18))
+    cut = next(
+        (cut for cut in cuts if claim is None or value <= claim or cut > Decimal(repr(float(claim)))),
+        Decimal(repr(float(value))),
+    )
+    return f"{cut.normalize():g}"
 
 
 def up(value: float, digits: int | None = None) -> str:

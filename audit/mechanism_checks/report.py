@@ -65,7 +65,7 @@ class MechanismReport:
             "samples": self.samples,
             "epsilon": _epsilon(self.epsilon),
             "delta": _delta(self.delta),
-            "fit": None if self.fit is None else {**_epsilon(self.fit), "mu": self.fit.parameter},
+            "fit": None if self.fit is None else {**_epsilon(self.fit), "family": self.fit.family, "mu": self.fit.parameter},
             "floating_point": None if self.floating_point is None else _delta(self.floating_point),
             "pair": self.pair.name,
             "scouts": [{"pair": name, "promise": promise} for name, promise in self.scouts],
@@ -74,16 +74,19 @@ class MechanismReport:
 
     def __str__(self) -> str:
         claim = self.verdict.claim
+        proven = below(self.epsilon.epsilon, claim=claim.epsilon)
         lines = [
             f"{self.name}: {self.verdict.outcome.value.replace('_', ' ')}. {self.verdict.reason}",
             f"  claimed  epsilon {claim.epsilon:g} at delta {claim.delta:g}",
-            f"  proven   epsilon >= {below(self.epsilon.epsilon)} at delta {claim.delta:g}, by {self.epsilon.selected}",
-            f"           delta >= {below(self.delta.delta)} at epsilon {claim.epsilon:g}",
+            f"  proven   epsilon >= {proven} at delta {claim.delta:g}, by {self.epsilon.selected}",
+            f"           delta >= {below(self.delta.delta, claim=claim.delta)} at epsilon {claim.epsilon:g}",
         ]
         if self.fit is not None:
-            lines.append(f"           epsilon >= {below(self.fit.epsilon)} inside the family '{self.fit.family}'")
+            lines.append(
+                f"           epsilon >= {below(self.fit.epsilon, claim=claim.epsilon)} inside the family '{self.fit.family}'"
+            )
         if self.floating_point is not None:
-            bound = below(self.floating_point.delta)
+            bound = below(self.floating_point.delta, claim=claim.delta)
             lines.append(f"           delta >= {bound} at epsilon {claim.epsilon:g}, by the lowest bits of the outputs")
         lines += [
             f"  ceiling  epsilon {self.epsilon.ceiling:.3f}: outputs that two data sets never share would prove no more",

@@ -213,12 +213,15 @@ def _verdict(claim: Claim, epsilon: LowerBound, fit: LowerBound | None, deltas: 
     """Refuted by any of the bounds; out of reach where no event could have refuted it."""
     refutations = []
     if epsilon.epsilon > claim.epsilon:
-        refutations.append((epsilon, f"epsilon is at least {below(epsilon.epsilon)} at the claimed delta"))
+        refutations.append((epsilon, f"epsilon is at least {below(epsilon.epsilon, claim=claim.epsilon)} at the claimed delta"))
     for text, bound in deltas:
         if bound.delta > claim.delta:
-            refutations.append((epsilon, f"{text}delta is at least {below(bound.delta)} at the claimed epsilon"))
+            refutations.append(
+                (epsilon, f"{text}delta is at least {below(bound.delta, claim=claim.delta)} at the claimed epsilon")
+            )
     if fit is not None and fit.epsilon > claim.epsilon:
-        text = f"mu of Gaussian DP is at least {below(fit.parameter or 0.0)}, an epsilon of {below(fit.epsilon)}"
+        inside = below(fit.epsilon, claim=claim.epsilon)
+        text = f"mu of Gaussian DP is at least {below(fit.parameter or 0.0)}, an epsilon of {inside} inside that family"
         refutations.append((fit, text))
     if refutations:
         reason = "; ".join(text for _, text in refutations)

@@ -63,3 +63,9 @@ def test_intervals_only_widen_in_print(value: float, size: int) -> None:
 )
 def test_examples(shown: str, expected: str) -> None:
     assert shown == expected
+
+
+@given(st.floats(1e-6, 50), st.floats(1e-9, 1e-3))
+def test_a_bound_above_its_claim_reads_above_it_in_a_sentence(claim: float, excess: float) -> None:
+    bound = claim * (1 + excess)
+    assert bound == claim or claim < float(rounding.below(bound, claim=claim)) <= bound
