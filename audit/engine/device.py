@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -40,13 +41,22 @@ def one_precision(device: torch.device) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
-    matmul = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
+    cudnn = torch.backends.cudnn
+    matmul = torch.backends.cuda.matmul
+    switches: list[tuple[Any, str, object]] = [(matmul, "allow_tf32", False), (cudnn, "allow_tf32", False)]
+    if hasattr(matmul, "fp32_precision"):  # from torch 2.9 on; once they were set, those by yes and no raise
+        switches = [(place, "fp32_precision", "ieee") for place in (matmul, cudnn.conv, cudnn.rnn)]
+    precisions = [getattr(place, name) for place, name, _ in switches]
+    modes = cudnn.enabled, cudnn.benchmark, cudnn.deterministic
     try:
-        with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-            yield
+        cudnn.enabled, cudnn.benchmark, cudnn.deterministic = True, False, True
+        for place, name, full in switches:
+            setattr(place, name, full)
+        yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = matmul
+        cudnn.enabled, cudnn.benchmark, cudnn.deterministic = modes
+        for (place, name, _), precision in zip(switches, precisions, strict=True):
+            setattr(place, name, precision)
 
 
 def describe(device: str) -> tuple[str, int]:

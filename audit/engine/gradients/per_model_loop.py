@@ -199,7 +199,7 @@ class LoopGradients:
             parts = with_values(self._module(model), {**leaves, **constants}, work)
             for name, part in zip(leaves, parts, strict=True):
                 if part is not None:
-                    stacked_gradients[name][row] = part
+                    stacked_gradients[name][row] = part.to_dense() if part.is_sparse else part
         return stacked_gradients
 
     def _record_loss(self, model: int, constants: dict[str, Tensor], rows: Rows) -> _RecordLoss:

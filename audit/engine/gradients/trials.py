@@ -61,6 +61,11 @@ def failure(module: nn.Module, records: Tensor, error: Exception) -> str:
     hint = (
         "; model.inputs names what a model of several inputs takes, and data.arrays the arrays that hold it" if several else ""
     )
+    if "dtype" in reason and ("BFloat16" in reason or "Half" in reason):
+        hint += (
+            "; models are computed in float32, whatever type their layers were made in: convert by the type of the weights "
+            "(x.to(self.layer.weight.dtype)), not to a fixed one"
+        )
     return f"{layer_name} fails on a batch of shape {tuple(records.shape)}: {type(error).__name__}: {reason} (in {line}){hint}"
 
 

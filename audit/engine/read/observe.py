@@ -16,7 +16,7 @@ from audit.core.data import Canaries, Records
 from audit.core.errors import ConfigError, DataError, ObservationError
 from audit.core.models import Reduction, Representations
 from audit.core.seeds import Seed
-from audit.engine.device import find_device
+from audit.engine.device import find_device, one_precision
 from audit.engine.gradients.clipping import Clip, Rows
 from audit.engine.gradients.dispatch import gradients_of
 from audit.engine.gradients.per_model_loop import LoopGradients
@@ -122,7 +122,9 @@ class EnsembleReader:
         values = np.empty((self._count, len(records)), dtype=np.float64)
         for part in _parts(len(records), self._batch):
             flat_inputs, rows = self._fold(records.inputs[part])
-            with torch.no_grad(), plugins.foreign_code("an answer of trained models, or its loss", whole=False):
+            place = flat_inputs.device
+            foreign = plugins.foreign_code("an answer of trained models, or its loss", whole=False)
+            with torch.no_grad(), one_precision(place), foreign:
                 outputs = self._models.forward(flat_inputs)
                 losses = self._loss.values(outputs, self._labels(records.labels[part]))
             values[:, part] = losses.view(self._count, rows).double().cpu().numpy()
@@ -142,16 +144,14 @@ class EnsembleReader:
             flat_inputs, rows = self._fold(records.inputs[part])
             if models.random:
                 models.begin([Seed(0)] * count)
-            clipping = models.add_sum(
-                Rows(
-                    inputs=flat_inputs,
-                    labels=self._labels(records.labels[part]),
-                    mask=torch.ones(count, rows, dtype=torch.bool, device=models.flat.device),
-                    loss=self._loss,
-                ),
-                Clip(norm=1.0),
-                scratch,
+            record_rows = Rows(
+                inputs=flat_inputs,
+                labels=self._labels(records.labels[part]),
+                mask=torch.ones(count, rows, dtype=torch.bool, device=models.flat.device),
+                loss=self._loss,
             )
+            with one_precision(flat_inputs.device):
+                clipping = models.add_sum(record_rows, Clip(norm=1.0), scratch)
             if clipping is None:
                 raise ObservationError("the engine gave no gradient norms")
             values[:, part] = clipping.norms.float().cpu().numpy()
@@ -217,7 +217,7 @@ class EnsembleReader:
     def _forward(self, inputs: NDArray[Any]) -> torch.Tensor:
         """`(N, rows, outputs)` for one batch."""
         flat_inputs, rows = self._fold(inputs)
-        with plugins.foreign_code("an answer of trained models", whole=False):
+        with one_precision(flat_inputs.device), plugins.foreign_code("an answer of trained models", whole=False):
             return self._models.forward(flat_inputs).view(self._count, rows, -1)
 
     def _fold(self, inputs: NDArray[Any]) -> tuple[torch.Tensor, int]:

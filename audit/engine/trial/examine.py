@@ -99,7 +99,7 @@ def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
             f"the model ({type(module).__name__}) cannot be copied, as many models at once need it: {error}"
         ) from error
     move(trial, Seed(0).child("examine"))
-    records = probe.inputs
+    records = probe.inputs.clone()  # a model may write into them
     buffers = {name: (value, value.clone()) for name, value in _buffers(trial).items()}
     parameters = {name: value.detach().clone() for name, value in trial.named_parameters()}
     outputs = try_forward(trial, records)
@@ -217,7 +217,13 @@ def _refuse_hidden_state(module: nn.Module, records: Tensor) -> None:
         return outputs
 
     parameters = {name: value.detach().clone() for name, value in module.named_parameters()}
+    before = records.clone()
     first, second = output_of(fresh()), output_of(fresh())
+    if not alike(first, second) and not torch.equal(records, before):
+        raise ConfigError(
+            f"{model_name(module)} writes into its input in forward(), and gives other outputs when it is called with that "
+            "batch again, as every trial and recomputation does; work on a copy (x = x * 2 in place of x.mul_(2), x.clone())"
+        )
     if not alike(first, second):
         raise ConfigError(
             f"{model_name(module)} gives other outputs when it is called again with the same batch and the same random "

@@ -69,8 +69,14 @@ class ModelSource:
         return part
 
     def from_seed(self, seed: Seed) -> nn.Module:
-        """Return the model of any seed."""
-        return starting(self.spec, self.shape, self.outputs, seed.child("init"), self.start)
+        """Return the model of any seed, in single precision, with dense gradients of embeddings."""
+        module = starting(self.spec, self.shape, self.outputs, seed.child("init"), self.start)
+        if any(value.dtype in (torch.bfloat16, torch.float16) for _, value in _tensors(module)):
+            module.float()  # what the engine computes in, whatever layers were made in
+        for layer in module.modules():
+            if isinstance(layer, nn.Embedding | nn.EmbeddingBag):
+                layer.sparse = False  # the same numbers, which can be clipped
+        return module
 
     @functools.cached_property
     def apart(self) -> str | None:

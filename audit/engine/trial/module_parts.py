@@ -19,6 +19,12 @@ def refuse_parts(module: nn.Module) -> None:
         layer_name = layer_title(path, layer)
         for name, parameter in layer.named_parameters(recurse=False):
             _refuse_parameter(layer_name, name, parameter)
+        if isinstance(layer, nn.DataParallel | nn.parallel.DistributedDataParallel):
+            raise ConfigError(
+                f"{layer_name} spreads one model over devices, and an audit trains many models side by side; return the module "
+                "inside of it (its attribute 'module')"
+            )
+        _refuse_computed_attribute(layer_name, layer)
         if "forward" in vars(layer):
             raise ConfigError(
                 f"{layer_name}: forward() was replaced on the object, which refers to this one model wherever it is copied; "
@@ -50,6 +56,17 @@ def _refuse_parameter(layer_name: str, name: str, parameter: nn.Parameter) -> No
             f"{layer_name}: a hook is attached to the gradient of '{name}', which gradients of single records do not pass "
             "through; take it away (the change belongs into forward(), or into the optimiser)"
         )
+
+
+def _refuse_computed_attribute(layer_name: str, layer: nn.Module) -> None:
+    """Raise `ConfigError` for an attribute that was computed from parameters, as hooks of pruning and old weight norms do."""
+    for name, value in vars(layer).items():
+        if isinstance(value, Tensor) and value.grad_fn is not None:
+            raise ConfigError(
+                f"{layer_name}: '{name}' was computed from parameters and lies in an attribute (torch.nn.utils.prune and the "
+                "old torch.nn.utils.weight_norm do so), which belongs to this one model wherever it is copied; use "
+                "torch.nn.utils.parametrizations or parametrize (a mask: prune.remove first), or compute it in forward()"
+            )
 
 
 def _refuse_common_memory(module: nn.Module) -> None:
