@@ -77,12 +77,3 @@ def of_models(seeds: Iterable[Seed]) -> tuple[Seed, ...]:
 
 def _short_bits(seed: Seed) -> set[int]:
     return {seed.child(name).integer() & _SHORT for name in _SHORT_STREAMS}
-
-
-def of_design(estimator: str, members: int, nonmembers: int) -> Seed:
-    """The stream of an estimator's own draws, fixed by the numbers of scores: nobody can draw again until a bound pleases.
-
-    >>> of_design("gaussian", 10, 12) == of_design("gaussian", 10, 12)
-    True
-    """
-    return Seed(0).child(estimator).child("members", members).child("nonmembers", nonmembers)

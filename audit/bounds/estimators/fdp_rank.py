@@ -13,7 +13,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
-from audit.core.seeds import Seed, of_design
+from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.event_curves import MOST_SIGNAL, EventCurves, curves_of, noise_of
 from audit.stats.bounds import least_favourable, rank_exact, ranks, roots
@@ -79,7 +79,6 @@ class FdpRank:
             family=mechanism.family,
             parameter=mechanism.parameter(signal),
             selected=_description(description, signal),
-            seed=of_design("fdp_rank", members, len(ranking) - members).integer(),
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
@@ -95,7 +94,7 @@ class FdpRank:
         scores_of_ranks = self._rank_scores(sides, mechanism)
         if least_favourable.plainly_null(ranking, scores_of_ranks, significance):
             return False
-        critical = _critical(self, sides, (mechanism, signal), significance, of_design("fdp_rank", *sides))
+        critical = _critical(self, sides, (mechanism, signal), significance)
         return least_favourable.sum_of_scores(ranking, scores_of_ranks) > critical
 
     def _simulations(self, sides: tuple[int, int], significance: float) -> bool:
@@ -156,7 +155,6 @@ def _search(estimator: FdpRank, ranking: Memberships, mechanism: EventCurves, si
         least_favourable.curve_shift(family),
         scores,
         significance=significance,
-        generator=of_design("fdp_rank", *sides).numpy(),
         guess=_guess(ranking, family, significance),
         largest=MOST_SIGNAL,
     )
@@ -172,10 +170,8 @@ def _likelihood_scores(mechanism: EventCurves, members: int, nonmembers: int) ->
 
 
 @functools.lru_cache(maxsize=256)
-def _critical(
-    estimator: FdpRank, sides: tuple[int, int], at: tuple[EventCurves, float], significance: float, stream: Seed
-) -> int:
-    """The largest sum that does not refute a mechanism with a signal; kept for simulated audits, which share one stream."""
+def _critical(estimator: FdpRank, sides: tuple[int, int], at: tuple[EventCurves, float], significance: float) -> int:
+    """The largest sum that does not refute a mechanism with a signal; kept for simulated audits, which share its draws."""
     mechanism, signal = at
     return least_favourable.critical_sum(
         least_favourable.curve_shift(_curve(mechanism)),
@@ -183,7 +179,6 @@ def _critical(
         estimator._rank_scores(sides, mechanism),
         members=sides[0],
         significance=significance,
-        generator=stream.numpy(),
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from audit.core import checks
+from audit.core import checks, row_order
 from audit.core.errors import ConfigError
 from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
-from audit.core.seeds import Seed, of_design
+from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.bounds import least_favourable, ranks
 from audit.stats.bounds.ranks import Memberships
@@ -26,7 +26,7 @@ class Gaussian:
     summed in place of the scores themselves (docs/statistics.md).
 
     Attributes:
-        statistic: "auc" (all pairs, exact null by simulating the least favourable pair), "paired" (disjoint random pairs,
+        statistic: "auc" (all pairs, exact null by simulating the least favourable pair), "paired" (disjoint pairs of rows,
             Clopper-Pearson) or "auto" (the first where its simulation is affordable).
 
     Guarantee: `parameter` exceeds the least mu for which the mechanism is mu-GDP with probability at most `1 - confidence`,
@@ -57,12 +57,10 @@ class Gaussian:
         significance, members = 1 - confidence, int(ranking.sum())
         nonmembers = len(ranking) - members
         by_simulation = self._affords_simulation(members, nonmembers, significance)
-        generator = _stream(members, nonmembers, by_simulation).numpy()
         if by_simulation:
-            mu = least_favourable.gdp_auc_bound(ranking, significance=significance, generator=generator)
+            mu = least_favourable.gdp_auc_bound(ranking, significance=significance)
         else:
-            auc = least_favourable.paired_auc_lower(ranking, significance=significance, generator=generator)
-            mu = least_favourable.mu_of_auc(auc)
+            mu = least_favourable.mu_of_auc(_paired_floor(scores, significance))
         epsilon = tradeoff.epsilon_of_gdp(mu, delta)
         return LowerBound(
             epsilon=epsilon,
@@ -75,7 +73,6 @@ class Gaussian:
             family="gdp",
             parameter=mu,
             selected="AUC over all pairs" if by_simulation else f"{min(members, nonmembers)} disjoint pairs",
-            seed=_stream(members, nonmembers, by_simulation).integer(),
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
@@ -83,14 +80,13 @@ class Gaussian:
         ranking = _ranking(scores, delta, confidence)
         significance, members = 1 - confidence, int(ranking.sum())
         by_simulation = self._affords_simulation(members, len(ranking) - members, significance)
-        stream, mu = _stream(members, len(ranking) - members, by_simulation), tradeoff.mu_of_gdp(epsilon, delta)
+        mu = tradeoff.mu_of_gdp(epsilon, delta)
         if not by_simulation:
-            auc_floor = least_favourable.paired_auc_lower(ranking, significance=significance, generator=stream.numpy())
-            return auc_floor > tradeoff.auc_of_gdp(mu)
+            return _paired_floor(scores, significance) > tradeoff.auc_of_gdp(mu)
         auc = least_favourable.auc_scores(len(ranking))
         if least_favourable.plainly_null(ranking, auc, significance):
             return False
-        critical = _critical(members, len(ranking) - members, mu, significance, stream)
+        critical = _critical(members, len(ranking) - members, mu, significance)
         return least_favourable.sum_of_scores(ranking, auc) > critical
 
     def _affords_simulation(self, members: int, nonmembers: int, significance: float) -> bool:
@@ -110,20 +106,22 @@ def _ranking(scores: Scores, delta: float, confidence: float) -> Memberships:
     return ranks.by_rank(scores.values, scores.included)
 
 
-def _stream(members: int, nonmembers: int, by_simulation: bool) -> Seed:
-    return of_design("gaussian", members, nonmembers).child("simulate" if by_simulation else "pairs")
+def _paired_floor(scores: Scores, significance: float) -> float:
+    """The lower limit on the AUC from pairs of rows; `DataError` where the rows of a side are sorted by score."""
+    members = row_order.check_order(scores.members, "members", "gaussian by disjoint pairs")
+    nonmembers = row_order.check_order(scores.nonmembers, "nonmembers", "gaussian by disjoint pairs")
+    return least_favourable.paired_auc_lower(members, nonmembers, significance=significance)
 
 
 @functools.lru_cache(maxsize=256)
-def _critical(members: int, nonmembers: int, mu: float, significance: float, stream: Seed) -> int:
-    """The largest sum that does not refute mu-GDP; kept for simulated audits, which share one stream."""
+def _critical(members: int, nonmembers: int, mu: float, significance: float) -> int:
+    """The largest sum that does not refute mu-GDP; kept for simulated audits, which share its draws."""
     return least_favourable.critical_sum(
         least_favourable.gdp_shift,
         mu,
         least_favourable.auc_scores(members + nonmembers),
         members=members,
         significance=significance,
-        generator=stream.numpy(),
     )
 
 

@@ -8,11 +8,13 @@ null, simulated here. The proof is in docs/statistics.md, section "Least favoura
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from audit.stats.bounds import roots
@@ -21,11 +23,16 @@ from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Array, Counts
 from audit.stats.curves.tradeoff_curves import Family, TradeoffCurve
 
-FEWEST_RANK = 10  # simulations beyond the critical value: fewer make the bound jump with the seed
-WORK = 2_000_000  # simulated scores in one test
+DRAWS_BEYOND = 1400  # simulations expected beyond the critical value: with fewer, paying for their luck costs power
+FEWEST_BEYOND = 40  # with fewer the bound of the simulation is no better than that of pairs
+COARSEST = 0.1  # significance; each class of significances reaches down to half of the one before
+LUCK = 1e-4  # chance that the draws of a size leave a test above its significance
+FIRST = 2000  # simulations that only say where a search may begin
+WORK = 16_000_000  # simulated scores in one test
+LIFT = 2e-6  # by which members are moved up: more than positions within +-8 are rounded, and tagged, as float32
+TOGETHER = 1 << 19  # simulated scores ranked at a time, which stay in a core's cache
 REACH, CELLS = 8.0, 16_000  # of the look-up of `curve_shift`, in normal coordinates
 FINEST = 2**30  # of rank scores: sums over 2^33 members still fit into 64 bits
-STRIDE = 256.0  # between simulations laid out on one line; positions lie within +-100 of their simulation's origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,51 +40,78 @@ class Simulations:
     """Draws of the least favourable pair, in normal coordinates (higher = more member-like).
 
     Attributes:
-        members: `(B, n1)` standard normal, each row ascending, to be shifted by the family's parameter.
-        nonmembers: `(B, n0)` standard normal, each row ascending.
+        members: `(B, n1)` standard normal, to be shifted by the family's parameter.
+        nonmembers: `(B, n0)` standard normal.
         ranks: pairs `(rows, rank)`: fewer than `rank` of the first `rows` draws may reach the observed statistic. The last
             pair is the test itself; the others are what coarser tests ask at the least.
     """
 
-    members: Array
-    nonmembers: Array
+    members: NDArray[np.float32]
+    nonmembers: NDArray[np.float32]
     ranks: tuple[tuple[int, int], ...]
 
 
 def simulations_for(members: int, nonmembers: int, significance: float) -> int:
     """Return how many simulations a test at `significance` takes, or 0 where too few fit into the work allowed.
 
-    The same number serves a decade of significances.
+    The same number serves a class of significances.
     """
-    count = _rows(members + nonmembers, _decade(significance))
-    return count if math.floor(significance * (count + 1)) >= FEWEST_RANK else 0
+    count = _rows(members + nonmembers, _class_edges(significance)[-1])
+    return count if significance * count >= FEWEST_BEYOND else 0
 
 
-def _decade(significance: float) -> int:
-    """1 for significances in [0.1, 1), 2 for [0.01, 0.1), and so on."""
-    return max(1, math.ceil(-math.log10(significance) - 1e-9))
+def _class_edges(significance: float) -> list[float]:
+    """The least significance of each class, from the coarsest to that of `significance`.
 
-
-def _rows(scores: int, decade: int) -> int:
-    """Draws for a decade: one short of a round number, so that `level * (count + 1)` is whole and no level is lost."""
-    return int(min(20 * 10**decade, WORK // scores)) - 1
-
-
-def simulate(members: int, nonmembers: int, significance: float, generator: np.random.Generator) -> Simulations:
-    """Fresh draws for one test at `significance`.
-
-    The draws of a coarser decade are the first of these, and what refutes here has to refute at the finest significance of
-    every coarser decade, so that less significance never refutes more.
+    >>> _class_edges(0.03)
+    [0.1, 0.05, 0.025]
     """
-    scores, decade = members + nonmembers, _decade(significance)
-    decades = [*((_rows(scores, power), 10.0**-power) for power in range(1, decade)), (_rows(scores, decade), significance)]
-    # filled row by row: the first rows are those of a shorter block from the same stream
-    draws = generator.standard_normal((decades[-1][0], scores))
+    count = max(0, math.ceil(math.log2(COARSEST / significance) - 1e-9))
+    return [COARSEST / 2**power for power in range(count + 1)]
+
+
+def _rows(scores: int, edge: float) -> int:
+    return int(min(DRAWS_BEYOND / edge, WORK // scores))
+
+
+@functools.lru_cache(maxsize=4096)
+def critical_rank(count: int, significance: float) -> int:
+    """The largest number such that a test which fewer of `count` draws reach has its level at `significance` or below.
+
+    Guarantee: with probability at least `1 - LUCK` over the draws. The draws that reach the least value whose true tail is
+        above the significance are binomial with a rate above it, and at most `critical_rank - 1` are with a chance of `LUCK` at
+        most (docs/statistics.md, "Least favourable pair").
+
+    >>> critical_rank(20_000, 0.05), critical_rank(100, 0.05)
+    (887, 0)
+    """
+    rank = max(0, int(special.bdtrik(LUCK, count, significance)) + 2)
+    while rank and special.bdtr(rank - 1, count, significance) > LUCK:
+        rank -= 1
+    return rank
+
+
+def simulate(members: int, nonmembers: int, significance: float, stream: int = 0) -> Simulations:
+    """Return the draws for one test at `significance`, from a stream that the numbers of scores fix: no caller can draw again.
+
+    The draws of a coarser class are the first of these, and what refutes here has to refute at the finest significance of
+    every coarser class, so that less significance never refutes more.
+    """
+    scores, edges = members + nonmembers, _class_edges(significance)
+    classes = [*((_rows(scores, edge), edge) for edge in edges[:-1]), (_rows(scores, edges[-1]), significance)]
+    draws = _normals(members, nonmembers, stream, classes[-1][0])
     return Simulations(
-        members=np.sort(draws[:, :members], axis=1),
-        nonmembers=np.sort(draws[:, members:], axis=1),
-        ranks=tuple((count, math.floor(level * (count + 1) * (1 + 1e-12))) for count, level in decades),
+        members=draws[:, :members],
+        nonmembers=draws[:, members:],
+        ranks=tuple((count, critical_rank(count, level)) for count, level in classes),
     )
+
+
+@functools.lru_cache(maxsize=2)
+def _normals(members: int, nonmembers: int, stream: int, rows: int) -> NDArray[np.float32]:
+    """`(rows, members + nonmembers)`, row by row, so that the first rows are those of a shorter block from the same stream."""
+    generator = np.random.default_rng([members, nonmembers, stream])
+    return generator.standard_normal((rows, members + nonmembers), dtype=np.float32)
 
 
 def wins(ranking: Memberships) -> int:
@@ -119,13 +153,27 @@ def sum_of_scores(ranking: Memberships, scores: Counts) -> int:
 
 
 def simulated_sums(member_rows: Array, nonmember_rows: Array, scores: Counts) -> Counts:
-    """`(B,)` sums of the members' rank scores in each row; both arguments ascending along rows and within +-100."""
-    count, size = nonmember_rows.shape
-    offset = STRIDE * np.arange(count)[:, None]
-    below = np.searchsorted((nonmember_rows + offset).ravel(), (member_rows + offset).ravel(), side="left")
-    start = size * np.arange(count)[:, None]
-    rank = below.reshape(member_rows.shape) - start + np.arange(member_rows.shape[1])
-    return np.asarray(scores[rank].sum(axis=1))
+    """`(B,)` sums of the members' rank scores in each row; positions are rounded to float32, so that members only rise.
+
+    The last bit of each position says whose it is, so that one sort of all positions ranks the members.
+    """
+    members = member_rows.shape[1]
+    positions = np.concatenate([member_rows + np.float32(LIFT), nonmember_rows], axis=1, dtype=np.float32)
+    bits = positions.view(np.int32)
+    bits[:, :members] |= 1
+    bits[:, members:] &= ~1
+    positions.sort(axis=1)
+    sums = (bits & 1) @ scores.astype(np.float64)  # whole numbers below 2^53: exact in any order
+    return np.asarray(sums.astype(np.int64))
+
+
+def _shifted_sums(draws: Simulations, shift: Callable[[float, Array], Array], parameter: float, scores: Counts) -> Counts:
+    """`(B,)` sums at a parameter, some rows at a time."""
+    step, sums = max(1, TOGETHER // len(scores)), np.empty(len(draws.members), dtype=np.int64)
+    for start in range(0, len(sums), step):
+        rows = slice(start, start + step)
+        sums[rows] = simulated_sums(shift(parameter, draws.members[rows]), draws.nonmembers[rows], scores)
+    return sums
 
 
 def rank_bound(
@@ -134,7 +182,7 @@ def rank_bound(
     scores: Counts,
     *,
     significance: float,
-    generator: np.random.Generator,
+    stream: int = 0,
     guess: float = 0.0,
     largest: float = 60.0,
     resolution: float = 1e-4,
@@ -143,23 +191,40 @@ def rank_bound(
 
     Args:
         ranking: memberships by falling score.
-        shift: `(parameter, members)` to the members' normal coordinates, ascending, non-decreasing in the parameter.
+        shift: `(parameter, members)` to the members' normal coordinates, non-decreasing in the parameter.
         scores: `(n,)` whole numbers, non-decreasing, from the lowest rank up; fixed beforehand.
         guess: a parameter that is probably refuted; only speeds up the search.
 
     Guarantee: exceeds the true parameter with probability at most `significance`, for independent, identically distributed
-        scores on each side. At the true parameter the Monte-Carlo p-value `(1 + #{simulated >= observed}) / (B + 1)` is
-        valid for any B, and one set of draws serves all parameters, so the refuted ones form an interval. That the first
-        draws have to refute at a larger significance too makes it only more cautious.
+        scores on each side, given the draws: the luck of the draws is paid for by `critical_rank`. One set of draws serves all
+        parameters, so the refuted ones form an interval. That the first draws have to refute at a larger significance too
+        makes it only more cautious.
     """
-    draws = simulate(int(ranking.sum()), int((~ranking).sum()), significance, generator)
-    rejects = _PruningTest(draws, shift, scores, sum_of_scores(ranking, scores)).rejects
+    draws = simulate(int(ranking.sum()), int((~ranking).sum()), significance, stream)
+    statistic = sum_of_scores(ranking, scores)
     spread = 0.5 * math.sqrt(1 / draws.members.shape[1] + 1 / draws.nonmembers.shape[1])
     stride = 2.0 ** round(math.log2(spread))  # searches of a family then meet at the same parameters, whose curves are kept
-    nearby = min(math.floor(guess / stride) * stride, largest)
-    start = nearby if nearby > 0 and rejects(nearby) else 0.0
-    stride = stride if start > 0 else 1.0
-    return roots.last_rejected(rejects, start=start, stride=stride, largest=largest, resolution=resolution)
+
+    def search(some: Simulations, guess: float, stride: float) -> float:
+        rejects = _PruningTest(some, shift, scores, statistic).rejects
+        nearby = min(math.floor(guess / stride) * stride, largest)
+        start = nearby if nearby > 0 and rejects(nearby) else 0.0
+        return roots.last_rejected(
+            rejects, start=start, stride=stride if start > 0 else 1.0, largest=largest, resolution=resolution
+        )
+
+    first = replace(
+        draws,
+        members=draws.members[:FIRST],
+        nonmembers=draws.nonmembers[:FIRST],
+        ranks=((FIRST, max(1, math.floor(draws.ranks[-1][1] / draws.ranks[-1][0] * FIRST))),),
+    )
+    # the first draws say where the end lies to about a tenth of its error, so that all draws are counted at few parameters
+    return (
+        search(draws, search(first, guess, stride) - stride / 8, stride / 4)
+        if len(draws.members) > FIRST
+        else search(draws, guess, stride)
+    )
 
 
 def critical_sum(
@@ -169,7 +234,7 @@ def critical_sum(
     *,
     members: int,
     significance: float,
-    generator: np.random.Generator,
+    stream: int = 0,
 ) -> int:
     """The largest sum of the members' rank scores that does not refute `parameter`: the test of `rank_bound` at one point.
 
@@ -177,8 +242,8 @@ def critical_sum(
 
     Guarantee: as `rank_bound`.
     """
-    draws = simulate(members, len(scores) - members, significance, generator)
-    sums = simulated_sums(shift(parameter, draws.members), draws.nonmembers, scores)
+    draws = simulate(members, len(scores) - members, significance, stream)
+    sums = _shifted_sums(draws, shift, parameter, scores)
     # the rank-th largest draw: above it fewer than `rank` draws reach the sum, in every pair of `ranks`
     return max(int(np.partition(sums[:rows], rows - rank)[rows - rank]) for rows, rank in draws.ranks)
 
@@ -191,19 +256,20 @@ class _PruningTest:
     """
 
     def __init__(self, draws: Simulations, shift: Callable[[float, Array], Array], scores: Counts, statistic: int) -> None:
-        self.members, self.nonmembers, self.ranks = draws.members, draws.nonmembers, draws.ranks
-        self.shift, self.scores, self.statistic = shift, scores, statistic
+        self.draws, self.shift, self.scores, self.statistic = draws, shift, scores, statistic
         self.row, self.exceedances = np.arange(len(draws.members)), np.zeros(len(draws.ranks), dtype=np.int64)
 
     def rejects(self, parameter: float) -> bool:
         """True if `parameter` is refuted; to be called inside the bracket that earlier answers left."""
-        reaches = simulated_sums(self.shift(parameter, self.members), self.nonmembers, self.scores) >= self.statistic
-        counts = self.exceedances + np.array([int(reaches[self.row < rows].sum()) for rows, _ in self.ranks])
-        refutes_claim = all(1 + count <= rank for count, (_, rank) in zip(counts.tolist(), self.ranks, strict=True))
+        draws = self.draws
+        reaches = _shifted_sums(draws, self.shift, parameter, self.scores) >= self.statistic
+        counts = self.exceedances + np.array([int(reaches[self.row < rows].sum()) for rows, _ in draws.ranks])
+        refutes_claim = all(count < rank for count, (_, rank) in zip(counts.tolist(), draws.ranks, strict=True))
         keep = ~reaches if refutes_claim else reaches
         if refutes_claim:
             self.exceedances = counts
-        self.members, self.nonmembers, self.row = self.members[keep], self.nonmembers[keep], self.row[keep]
+        self.draws = replace(draws, members=draws.members[keep], nonmembers=draws.nonmembers[keep])
+        self.row = self.row[keep]
         return refutes_claim
 
 
@@ -217,9 +283,9 @@ def curve_shift(family: Family) -> Callable[[float, Array], Array]:
     def shift(parameter: float, members: Array) -> Array:
         curve = family(parameter)
         fpr = 1 - curve.tnr(1 - special.ndtr(-grid))
-        shifts = np.clip(-special.ndtri(np.clip(fpr, 0.0, 1.0)), -100.0, 100.0)
+        shifts = np.maximum.accumulate(np.clip(-special.ndtri(np.clip(fpr, 0.0, 1.0)), -100.0, 100.0))
         cell = np.ceil((np.clip(members, -REACH, REACH) + REACH) * (CELLS / (2 * REACH))).astype(np.int64)
-        return np.asarray(np.maximum.accumulate(shifts)[np.minimum(cell, CELLS)])
+        return np.asarray(shifts[np.minimum(cell, CELLS)])
 
     return shift
 
@@ -238,7 +304,7 @@ def gdp_shift(mu: float, members: Array) -> Array:
     return members + mu
 
 
-def gdp_auc_bound(ranking: Memberships, *, significance: float, generator: np.random.Generator) -> float:
+def gdp_auc_bound(ranking: Memberships, *, significance: float, stream: int = 0) -> float:
     """The largest mu such that the AUC refutes mu-GDP.
 
     Guarantee: as `rank_bound`.
@@ -247,7 +313,7 @@ def gdp_auc_bound(ranking: Memberships, *, significance: float, generator: np.ra
     if plainly_null(ranking, scores, significance):
         return 0.0
     guess = mu_of_auc(auc_floor_guess(ranking, significance))
-    return rank_bound(ranking, gdp_shift, scores, significance=significance, generator=generator, guess=guess)
+    return rank_bound(ranking, gdp_shift, scores, significance=significance, stream=stream, guess=guess)
 
 
 def auc_floor_guess(ranking: Memberships, significance: float) -> float:
@@ -258,17 +324,15 @@ def auc_floor_guess(ranking: Memberships, significance: float) -> float:
     return float(special.ndtr(special.ndtri(auc_value) - 0.85 * error))
 
 
-def paired_auc_lower(ranking: Memberships, *, significance: float, generator: np.random.Generator) -> float:
-    """A lower limit on the AUC from disjoint random pairs.
+def paired_auc_lower(members: Array, nonmembers: Array, *, significance: float) -> float:
+    """A lower limit on the AUC from disjoint pairs, each member with the nonmember in the same row.
 
     Guarantee: exceeds the population's AUC with probability at most `significance` for independent, identically
-        distributed scores: each disjoint pair is won with that probability, independently (Clopper-Pearson).
+        distributed scores in an order that does not depend on them: each disjoint pair is won with that probability or a lower
+        one (ties are lost), independently (Clopper-Pearson).
     """
-    members, nonmembers = np.flatnonzero(ranking), np.flatnonzero(~ranking)
     pairs = min(len(members), len(nonmembers))
-    # places from the highest score down: the smaller one wins
-    wins_of_pairs = generator.permutation(members)[:pairs] < generator.permutation(nonmembers)[:pairs]
-    return float(rate_lower(int(wins_of_pairs.sum()), pairs, significance))
+    return float(rate_lower(int((members[:pairs] > nonmembers[:pairs]).sum()), pairs, significance))
 
 
 def mu_of_auc(auc: float) -> float:
