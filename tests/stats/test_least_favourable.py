@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -239,7 +240,7 @@ LEVELS = (0.05, 0.05 / 2, 0.05 / 3, 0.01, 0.05 / 20)
 
 @pytest.mark.parametrize("sizes", [(20, 20), (21, 20), (33, 47), pytest.param((100, 100), marks=pytest.mark.slow)])
 def test_at_each_size_the_area_under_the_roc_refutes_nothing_as_seldom_as_stated(sizes: tuple[int, int]) -> None:
-    """The exact conditional level where nothing leaks: the luck of a size's draws may not lift it, and costs a quarter at most."""
+    """The exact level where nothing leaks, given the draws: their luck may not lift it, and costs a quarter at most."""
     members, nonmembers = sizes
     tail = np.append(np.cumsum(chances_of_wins(members, nonmembers)[::-1])[::-1], 0.0)
     scores = least_favourable.auc_scores(members + nonmembers)
@@ -249,3 +250,25 @@ def test_at_each_size_the_area_under_the_roc_refutes_nothing_as_seldom_as_stated
         exact = float(tail[critical - least + 1])
         largest = float(tail[tail <= level].max())  # of the exact test
         assert 0.75 * largest < exact <= level, level
+
+
+TABLE = Path(__file__).parents[2] / "benchmarks" / "levels.csv"
+
+
+def test_no_size_of_the_shipped_table_has_more_than_the_stated_level() -> None:
+    """Exact levels of all sizes; a few rows are computed anew, so that the table is that of the draws in use."""
+    rows = np.loadtxt(TABLE, delimiter=",", skiprows=1)
+    members, _, share, _, _ = rows.T
+    assert set(share) == {1, 2, 3, 4, 5, 10, 20} and len(set(members)) > 100
+    assert members.min() == 20 and members.max() == 500
+    for row in rows:
+        assert 0 < row[3] <= row[4] <= 0.05 / row[2], row[:3]
+    for size in (20, 27, 40):
+        for row in rows[(members == size) & np.isin(share, (1, 3))]:
+            sides = int(row[0]), int(row[1])
+            tail = np.append(np.cumsum(chances_of_wins(*sides)[::-1])[::-1], 0.0)
+            scores = least_favourable.auc_scores(sum(sides))
+            critical = least_favourable.critical_sum(
+                least_favourable.gdp_shift, 0.0, scores, members=sides[0], significance=0.05 / row[2]
+            )
+            assert float(tail[critical - int(scores[: sides[0]].sum()) + 1]) == pytest.approx(row[3], abs=1e-7)

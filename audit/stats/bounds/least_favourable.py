@@ -12,6 +12,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,10 @@ LIFT = 2e-6  # by which members are moved up: more than positions within +-8 are
 TOGETHER = 1 << 19  # simulated scores ranked at a time, which stay in a core's cache
 REACH, CELLS = 8.0, 16_000  # of the look-up of `curve_shift`, in normal coordinates
 FINEST = 2**30  # of rank scores: sums over 2^33 members still fit into 64 bits
+
+
+Positions = NDArray[np.floating[Any]]
+"""In normal coordinates, higher = more member-like; drawn and ranked as float32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -152,7 +157,7 @@ def sum_of_scores(ranking: Memberships, scores: Counts) -> int:
     return int(scores[::-1][ranking].sum(dtype=np.int64))
 
 
-def simulated_sums(member_rows: Array, nonmember_rows: Array, scores: Counts) -> Counts:
+def simulated_sums(member_rows: Positions, nonmember_rows: Positions, scores: Counts) -> Counts:
     """`(B,)` sums of the members' rank scores in each row; positions are rounded to float32, so that members only rise.
 
     The last bit of each position says whose it is, so that one sort of all positions ranks the members.
@@ -167,7 +172,9 @@ def simulated_sums(member_rows: Array, nonmember_rows: Array, scores: Counts) ->
     return np.asarray(sums.astype(np.int64))
 
 
-def _shifted_sums(draws: Simulations, shift: Callable[[float, Array], Array], parameter: float, scores: Counts) -> Counts:
+def _shifted_sums(
+    draws: Simulations, shift: Callable[[float, Positions], Positions], parameter: float, scores: Counts
+) -> Counts:
     """`(B,)` sums at a parameter, some rows at a time."""
     step, sums = max(1, TOGETHER // len(scores)), np.empty(len(draws.members), dtype=np.int64)
     for start in range(0, len(sums), step):
@@ -178,7 +185,7 @@ def _shifted_sums(draws: Simulations, shift: Callable[[float, Array], Array], pa
 
 def rank_bound(
     ranking: Memberships,
-    shift: Callable[[float, Array], Array],
+    shift: Callable[[float, Positions], Positions],
     scores: Counts,
     *,
     significance: float,
@@ -228,7 +235,7 @@ def rank_bound(
 
 
 def critical_sum(
-    shift: Callable[[float, Array], Array],
+    shift: Callable[[float, Positions], Positions],
     parameter: float,
     scores: Counts,
     *,
@@ -255,7 +262,9 @@ class _PruningTest:
     that are still to be tried, and one that does not at a parameter that is kept never will.
     """
 
-    def __init__(self, draws: Simulations, shift: Callable[[float, Array], Array], scores: Counts, statistic: int) -> None:
+    def __init__(
+        self, draws: Simulations, shift: Callable[[float, Positions], Positions], scores: Counts, statistic: int
+    ) -> None:
         self.draws, self.shift, self.scores, self.statistic = draws, shift, scores, statistic
         self.row, self.exceedances = np.arange(len(draws.members)), np.zeros(len(draws.ranks), dtype=np.int64)
 
@@ -273,14 +282,14 @@ class _PruningTest:
         return refutes_claim
 
 
-def curve_shift(family: Family) -> Callable[[float, Array], Array]:
+def curve_shift(family: Family) -> Callable[[float, Positions], Positions]:
     """The `shift` of a family of curves: a member that ranks at quantile w of the curve moves to FPR `tpr^-1(w)`.
 
     Looked up on a fine grid and rounded towards more member-like, which can only reject less.
     """
     grid = np.linspace(-REACH, REACH, CELLS + 1)
 
-    def shift(parameter: float, members: Array) -> Array:
+    def shift(parameter: float, members: Positions) -> Positions:
         curve = family(parameter)
         fpr = 1 - curve.tnr(1 - special.ndtr(-grid))
         shifts = np.maximum.accumulate(np.clip(-special.ndtri(np.clip(fpr, 0.0, 1.0)), -100.0, 100.0))
@@ -299,9 +308,9 @@ def plainly_null(ranking: Memberships, scores: Counts, significance: float) -> b
     return lead <= 0 or lead / spread < -float(special.ndtri(significance)) - 0.5
 
 
-def gdp_shift(mu: float, members: Array) -> Array:
+def gdp_shift(mu: float, members: Positions) -> Positions:
     """Members' positions under the mu-GDP curve."""
-    return members + mu
+    return np.asarray(members + mu)
 
 
 def gdp_auc_bound(ranking: Memberships, *, significance: float, stream: int = 0) -> float:
