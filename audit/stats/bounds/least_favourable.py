@@ -28,7 +28,7 @@ DRAWS_BEYOND = 1400  # simulations expected beyond the critical value: with fewe
 FEWEST_BEYOND = 40  # with fewer the bound of the simulation is no better than that of pairs
 COARSEST = 0.1  # significance; each class of significances reaches down to half of the one before
 LUCK = 1e-4  # chance that the draws of a size leave a test above its significance
-FIRST = 2000  # simulations that only say where a search may begin
+FIRST_ROWS = 2000  # simulations that only say where a search may begin
 WORK = 16_000_000  # simulated scores in one test
 LIFT = 2e-6  # by which members are moved up: more than positions within +-8 are rounded, and tagged, as float32
 TOGETHER = 1 << 19  # simulated scores ranked at a time, which stay in a core's cache
@@ -212,24 +212,24 @@ def rank_bound(
     spread = 0.5 * math.sqrt(1 / draws.members.shape[1] + 1 / draws.nonmembers.shape[1])
     stride = 2.0 ** round(math.log2(spread))  # searches of a family then meet at the same parameters, whose curves are kept
 
-    def search(some: Simulations, guess: float, stride: float) -> float:
-        rejects = _PruningTest(some, shift, scores, statistic).rejects
+    def search(sample: Simulations, guess: float, stride: float) -> float:
+        rejects = _PruningTest(sample, shift, scores, statistic).rejects
         nearby = min(math.floor(guess / stride) * stride, largest)
         start = nearby if nearby > 0 and rejects(nearby) else 0.0
         return roots.last_rejected(
             rejects, start=start, stride=stride if start > 0 else 1.0, largest=largest, resolution=resolution
         )
 
-    first = replace(
+    first_draws = replace(
         draws,
-        members=draws.members[:FIRST],
-        nonmembers=draws.nonmembers[:FIRST],
-        ranks=((FIRST, max(1, math.floor(draws.ranks[-1][1] / draws.ranks[-1][0] * FIRST))),),
+        members=draws.members[:FIRST_ROWS],
+        nonmembers=draws.nonmembers[:FIRST_ROWS],
+        ranks=((FIRST_ROWS, max(1, math.floor(draws.ranks[-1][1] / draws.ranks[-1][0] * FIRST_ROWS))),),
     )
     # the first draws say where the end lies to about a tenth of its error, so that all draws are counted at few parameters
     return (
-        search(draws, search(first, guess, stride) - stride / 8, stride / 4)
-        if len(draws.members) > FIRST
+        search(draws, search(first_draws, guess, stride) - stride / 8, stride / 4)
+        if len(draws.members) > FIRST_ROWS
         else search(draws, guess, stride)
     )
 
