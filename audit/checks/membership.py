@@ -10,21 +10,25 @@ from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.core.results import Check, Status
-from audit.core.seeds import Seed
+from audit.core.seeds import Seed, new_seed
 
 IMPLAUSIBLE = 1e-6
 """Probability below which coins are not believed to be fair and independent."""
 
 
-def draw_coins(count: int, seed: int) -> Array:
-    """`(count,)` independent fair coins; train on the records where they are True, and keep the seed secret until the audit.
+def draw_coins(count: int, seed: int | None = None) -> Array:
+    """Return `(count,)` independent fair coins: train on the records where they are True, and keep them secret until the audit.
+
+    Args:
+        seed: None draws one of 128 bits from the system; then the coins have to be stored. Of a short one, or a date, the coins
+            follow by trying all.
 
     >>> draw_coins(6, 7).dtype
     dtype('bool')
     """
     if count < 2:
         raise DataError(f"{count} coins requested; expected at least 2, one per audited record")
-    return np.asarray(Seed(seed).child("membership").numpy().random(count) < 0.5)
+    return np.asarray(Seed(new_seed() if seed is None else seed).child("membership").numpy().random(count) < 0.5)
 
 
 def membership_check(stored_coins: Array | None, seed: int | None, included: Array, index: Array | None) -> tuple[Check, bool]:

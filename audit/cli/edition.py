@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit.core.errors import ConfigError, DataError
-from audit.core.seeds import SHORTEST_SEED
+from audit.core.seeds import SHORTEST_SEED, new_seed
 
 if TYPE_CHECKING:
     from audit.core.results import AuditReport
@@ -64,7 +64,7 @@ def _refuse_seed(report: AuditReport) -> None:
     if report.kind == "run" and seed is not None and seed < SHORTEST_SEED:
         raise ConfigError(
             f"memberships follow from the seed {seed} of the run, which can be guessed, so an external edition would give them "
-            "away. Leave `seed` out of the config, so that 128 bits are drawn, and run it again"
+            f"away. Run again with a secret seed in the config, such as this line: seed: {new_seed()}"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -90,7 +89,7 @@ def _own_config(data: Path, label: str | None, model: str | None, target_epsilon
         DataError: the file cannot be read with these settings.
     """
     from audit.config import parse, yaml_text
-    from audit.core.seeds import Seed
+    from audit.core.seeds import Seed, new_seed
     from audit.data.load import load
 
     section = {"kind": "npz", "path": str(data)} if data.suffix == ".npz" else _table(data, label)
@@ -107,7 +106,7 @@ def _own_config(data: Path, label: str | None, model: str | None, target_epsilon
             "# (every noisy step). `audit plan` says what these settings can show at most, and what they cost.",
             "version: 1",
             "name: my-audit",
-            f"seed: {secrets.randbelow(2**31)}  # memberships follow from it: keep this file to yourself",
+            f"seed: {new_seed()}  # 128 bits from the system; memberships follow from it: keep this file to yourself",
             f"delta: {delta:g}  # below one over the number of records that are protected",
             "confidence: 0.95",
             "",

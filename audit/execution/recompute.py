@@ -1,7 +1,6 @@
 """Numbers of a finished run computed again from report.json and scores.parquet, by code that shares none with this package.
 
-It imports numpy alone (and pyarrow to read the scores), so that an error, or a change, of the package's own statistics cannot
-agree with itself here. `python recompute.py RUN_DIR` runs it without the package.
+It imports numpy alone (and pyarrow to read scores). `python recompute.py RUN_DIR` runs it without the package.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ FEWEST_PAIRS = 100  # pairs from which on limits of areas are compared
 GRAVITY = ("consistent", "out_of_reach", "invalid", "violated")
 CHANCE = 1e-3  # of a sound negative control to fail
 SCHEMAS = ("audit-report/1.0", "audit-report/1.1")
-APART = ("about", "execution", "name", "title", "output", "unaccounted")
-"""Sections of a config that its hash leaves out."""
+APART = ("about", "execution", "name", "title", "output", "unaccounted")  # sections that the hash of a config leaves out
 _GUESSES = re.compile(r"([\d,]+) of ([\d,]+) guesses right")
 
 

@@ -20,7 +20,7 @@ from audit.cli import verify as verification
 from audit.core.data import Array
 from audit.core.errors import AuditError, ConfigError, DataError
 from audit.core.results import AuditReport
-from audit.core.seeds import SHORTEST_SEED
+from audit.core.seeds import SHORTEST_SEED, new_seed
 from audit.execution import run_folder
 from audit.experiment.external import editions
 from reports.editions.external import external
@@ -171,3 +171,9 @@ def test_a_signature_of_an_edition_is_of_that_edition_alone(tmp_path: Path) -> N
     shutil.copytree(folder, tmp_path / "out", ignore=lambda path, names: [name for name in names if "external" not in name])
     assert verification.verify(tmp_path / "out" / "report-external.json", key=public) == 0
     assert gate.SCORES not in (folder / run_folder.EXTERNAL_SUMS).read_text()
+
+
+def test_coins_without_a_seed_are_drawn_anew_from_128_bits() -> None:
+    assert not np.array_equal(draw_coins(200), draw_coins(200))
+    seeds = {new_seed() for _ in range(50)}
+    assert len(seeds) == 50 and all(2**127 <= seed < 2**128 for seed in seeds)
