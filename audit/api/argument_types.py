@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import collections.abc
+import enum
 import functools
 import inspect
 import numbers
@@ -94,8 +95,10 @@ def fits(value: Any, kind: Any) -> bool:
 
 
 def _is_instance(value: Any, kind: type) -> bool:
-    if kind is np.ndarray or kind is collections.abc.Sequence:
+    if kind in (np.ndarray, collections.abc.Sequence, collections.abc.Iterable, tuple, list):
         return _is_array(value)
+    if issubclass(kind, enum.Enum) and isinstance(value, str):
+        return True  # which the function looks up by its name
     return callable(value) if kind.__name__ == "Callable" else isinstance(value, kind)
 
 
@@ -134,6 +137,6 @@ def describe(kind: Any) -> str:
         return "None"
     origin = origin or kind
     name = getattr(origin, "__name__", str(origin))
-    if name in ("ndarray", "Sequence"):
+    if name in ("ndarray", "Sequence", "Iterable", "tuple", "list"):
         return "an array" if name == "ndarray" else "a list"
     return _WORDS.get(origin, f"a {name}")

@@ -12,9 +12,10 @@ from typing import Any
 
 from audit.core import memory
 from audit.core.errors import DataError
+from audit.data import parquet_columns
+from audit.data.parquet_columns import MOST_COLUMNS
 from audit.data.source import DAMAGE
 
-MOST_COLUMNS = 20_000
 EXACT = 2**53  # whole numbers beyond are not all told apart as float64
 
 
@@ -31,8 +32,7 @@ def read_table(content: bytes, place: Path, *, columns: list[str] | None = None,
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows with more cells than names lose data
             if content[:4] == b"PAR1":
-                _refuse_large_parquet(content, place)
-                frame = pd.read_parquet(io.BytesIO(content))
+                frame = parquet_columns.read(content, place)
             else:
                 text = _unpack(content, place) if content[:2] == b"\x1f\x8b" else content
                 header = _header(text, place, separator, skip)
@@ -41,10 +41,12 @@ def read_table(content: bytes, place: Path, *, columns: list[str] | None = None,
                     _refuse_names(header, frame, place)
         words = [name for name in frame.columns if frame[name].dtype.kind not in "biuf"]
         frame = frame.astype(dict.fromkeys(words, object))  # decodes every cell here, where a damaged one is an error
+    except UnicodeDecodeError as error:
+        raise DataError(f"{place} is not text in UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from error
     except (*DAMAGE, csv.Error, pa.ArrowException, pd.errors.ParserWarning) as error:
         raise DataError(
-            f"{place} cannot be read as a table: {str(error).strip()}. Expected CSV (plain or gzipped, columns separated by "
-            f"{separator!r}) or Parquet"
+            f"{place} cannot be read as a table: {str(error).strip()[:300]}. Expected CSV (plain or gzipped, columns separated "
+            f"by {separator!r}) or Parquet"
         ) from error
     if len(frame) == 0:
         raise DataError(f"{place} holds no row; expected at least one record")
@@ -77,12 +79,8 @@ def _texts(content: bytes, name: str, place: Path) -> Any:
     import pandas as pd
 
     if content[:4] == b"PAR1":
-        import pyarrow.parquet
-
-        column = pyarrow.parquet.read_table(io.BytesIO(content), columns=[name]).column(0)
-        if not str(column.type).startswith(("int", "uint")):
-            return None
-        return pd.Series([None if cell is None else str(cell) for cell in column.to_pylist()], dtype=object)
+        cells = parquet_columns.whole_numbers(content, name, place)
+        return None if cells is None else pd.Series(cells, dtype=object)
     text = _unpack(content, place) if content[:2] == b"\x1f\x8b" else content
     cells = pd.read_csv(
         io.BytesIO(text), usecols=[name], dtype=object, skipinitialspace=True, keep_default_na=False, na_values=[""]
@@ -121,19 +119,6 @@ def _refuse_names(header: list[str], frame: Any, place: Path) -> None:
 def _refuse_wide(columns: int, place: Path) -> None:
     if columns > MOST_COLUMNS:
         raise DataError(f"{place} has {columns:,} columns; expected at most {MOST_COLUMNS:,} (is it turned on its side?)")
-
-
-def _refuse_large_parquet(content: bytes, place: Path) -> None:
-    """Raise `DataError` where a Parquet file says that it holds more columns, or more cells, than can be read."""
-    import pyarrow.parquet
-
-    metadata = pyarrow.parquet.read_metadata(io.BytesIO(content))
-    _refuse_wide(metadata.num_columns, place)
-    size = 8 * metadata.num_rows * metadata.num_columns
-    if 2 * size > memory.machine():
-        raise DataError(
-            f"{place} holds {metadata.num_rows:,} rows of {metadata.num_columns} columns, more than fit into memory"
-        )
 
 
 def _unpack(content: bytes, place: Path) -> bytes:

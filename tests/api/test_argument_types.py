@@ -52,6 +52,7 @@ KINDS: list[tuple[Any, list[Any], list[Any]]] = [
     (str | None, ["x", None], [b"x", 1]),
     (typing.Literal["a", "b"], ["a"], ["c", 1, None]),
     (np.ndarray, [np.ones(3), [1, 2], (1,)], [3, "x", None, {"a": 1}, object(), int]),
+    (tuple[str, ...], [("a",), ["a"]], [3, "a", None]),
     (typing.Callable, [print, int], [3, None]),
     (typing.Any, [3, None, object()], []),
 ]

@@ -19,6 +19,7 @@ from audit.core.confined.confinement import missing_walls
 from audit.core.errors import AuditError, ConfigError, DataError
 
 SECONDS = 120.0
+READING_SECONDS = 20.0  # of a small file, libraries that are imported included
 _ERRORS: dict[str, type[AuditError]] = {"DataError": DataError, "ConfigError": ConfigError}
 _CALL = "call"
 _MESSAGES: set[str] = set()
@@ -136,7 +137,8 @@ def read(job: str, content: bytes, name: str, *, memory_bytes: int, limit: int, 
     Raises:
         DataError: as `ConfinedProcess`.
     """
-    process = ConfinedProcess(job, content, name, memory_bytes=memory_bytes, limit=limit, facts=facts)
+    seconds = READING_SECONDS + len(content) / 2**22
+    process = ConfinedProcess(job, content, name, seconds=seconds, memory_bytes=memory_bytes, limit=limit, facts=facts)
     try:
         return process.facts, process.body
     finally:
