@@ -32,7 +32,7 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.results import AuditReport, Check
 from audit.core.views import View
 from audit.data.members import MemberEvidence, Side, gather, without_overlap
-from audit.experiment.external import external_models, reference_order
+from audit.experiment.external import external_models, reference_memberships, reference_order
 from audit.experiment.external.external_models import References
 from audit.experiment.external.inspected import InspectedCase, Inspection, inspect_case
 from audit.experiment.external.model_answers import Answers
@@ -251,6 +251,9 @@ def _case(
     models = external_models.join(answers, references, evidence.inputs, labels)
     if isinstance(source, References):
         reference_order.refuse_members_first(source, answers, models, evidence, labels)
+        if evidence.units is None:
+            losses, is_recorded = reference_order.losses_of_all(models, labels), not len(source.models)
+            reference_memberships.refuse_foreign_memberships(losses, included, recorded=is_recorded)
     classes = (
         evidence.labels.astype(np.int64) if has_labels and evidence.labels.ndim == 1 and models.logits is not None else None
     )
