@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+_FEWEST = 30  # records that are in some references and out of others
+
 
 def neighbour_pairs(labels: NDArray[np.generic]) -> NDArray[np.int64]:
     """Disjoint pairs of rows with the same label, each the next such row after the other, `(pairs, 2)`.
@@ -55,6 +57,37 @@ def likeness(target: NDArray[np.float64], reference: NDArray[np.float64], pairs:
     """
     differences = [ranks[pairs[:, 1]] - ranks[pairs[:, 0]] for ranks in (rankdata(target), rankdata(reference))]
     return _signs(np.prod(differences, axis=0))
+
+
+def membership_evidence(losses: NDArray[np.float64], included: NDArray[np.bool_]) -> float | None:
+    """Return how clearly losses of records lie lower in models that were trained on them, in standard errors.
+
+    Args:
+        losses: `(k, n)`; `included` `(k, n)` bool.
+
+    Returns:
+        None if fewer than 30 records are in some of the models and out of others.
+    """
+    inside = included.sum(axis=0)
+    is_mixed = (inside > 0) & (inside < len(included))
+    if is_mixed.sum() < _FEWEST:
+        return None
+    ranks = np.stack([rankdata(row) for row in losses])[:, is_mixed]
+    coins, inside = included[:, is_mixed], inside[is_mixed]
+    ranks = ranks - ranks.mean(axis=1, keepdims=True)
+    excess = (ranks * ~coins).sum(axis=0) / (len(coins) - inside) - (ranks * coins).sum(axis=0) / inside
+    scale = float(np.sqrt((excess**2).sum()))
+    return float(excess.sum()) / scale if scale else 0.0
+
+
+def rank_sum(losses: NDArray[np.float64], included: NDArray[np.bool_]) -> float:
+    """Return how clearly losses `(n,)` of one model lie lower on its members, by the sum of ranks, in standard errors."""
+    count, inside = len(included), int(included.sum())
+    if inside in (0, count):
+        return 0.0
+    ranks = rankdata(losses)
+    spread = float(np.sqrt(inside * (count - inside) / count * ranks.var()))
+    return float(inside * ranks.mean() - ranks[included].sum()) / spread if spread else 0.0
 
 
 def _signs(values: NDArray[np.float64]) -> float:

@@ -100,7 +100,7 @@ def test_negative_and_tiny_losses_keep_their_order() -> None:
         (lambda b: np.full(len(b), np.nan), "60 losses that are NaN or infinite, the first for record 1"),
         (lambda b: b["x"], r"raised IndexError: .*expected 60 losses, fn\(batch\) -> \(n,\)"),
         (torch.nn.Linear(3, 2), "loss_of is a module .*reduction='none'"),
-        (3, "loss_of is a int; expected a function"),
+        (3, "loss_of is 3; expected a Callable"),
     ],
 )
 def test_what_is_no_loss_of_each_record_is_refused_by_name(function: Any, message: str) -> None:

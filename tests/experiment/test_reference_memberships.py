@@ -10,7 +10,8 @@ import pytest
 import audit
 from audit.core.errors import DataError
 from audit.experiment.external.inspection import References
-from audit.experiment.external.reference_memberships import membership_evidence, refuse_foreign_memberships
+from audit.experiment.external.reference_memberships import refuse_foreign_memberships
+from audit.stats.rank_evidence import membership_evidence
 
 N, MEMBERS, K = 300, 140, 8
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.stats import rankdata
 
 from audit.core.data import Array
 from audit.core.errors import DataError
+from audit.stats.rank_evidence import membership_evidence, rank_sum
 
 _TELLS = 6.0  # standard errors from which on the target's losses clearly tell its members
 _CHANCE = 2.0  # below them the memberships of references tell nothing of their losses
 _INVERTED = -6.0
-_FEWEST = 30  # records that are in some references and out of others
 
 
 def refuse_foreign_memberships(losses: Array, included: Array, *, recorded: bool) -> None:
@@ -38,7 +37,7 @@ def refuse_foreign_memberships(losses: Array, included: Array, *, recorded: bool
             f"references have lower losses on records that they were not trained on ({-evidence:.0f} standard errors): "
             "memberships are inverted; give references.included with true where model k was trained on record n (~included)"
         )
-    target = _target_evidence(losses[0], included[0])
+    target = rank_sum(losses[0], included[0])
     if target < _TELLS or evidence >= _CHANCE:
         return
     fits = {
@@ -57,37 +56,6 @@ def refuse_foreign_memberships(losses: Array, included: Array, *, recorded: bool
         f"the target's losses tell its members ({target:.0f} standard errors), but the references' losses tell nothing of "
         f"references.included ({evidence:.1f}): columns are in another order, or the models are of another kind; {advice}"
     )
-
-
-def membership_evidence(losses: Array, included: Array) -> float | None:
-    """Return how clearly losses of records lie lower in models that were trained on them, in standard errors.
-
-    Args:
-        losses: `(k, n)`; `included` `(k, n)` bool.
-
-    Returns:
-        None if fewer than 30 records are in some of the models and out of others.
-    """
-    inside = included.sum(axis=0)
-    is_mixed = (inside > 0) & (inside < len(included))
-    if is_mixed.sum() < _FEWEST:
-        return None
-    ranks = np.stack([rankdata(row) for row in losses])[:, is_mixed]
-    coins, inside = included[:, is_mixed], inside[is_mixed]
-    ranks = ranks - ranks.mean(axis=1, keepdims=True)
-    excess = (ranks * ~coins).sum(axis=0) / (len(coins) - inside) - (ranks * coins).sum(axis=0) / inside
-    scale = float(np.sqrt((excess**2).sum()))
-    return float(excess.sum()) / scale if scale else 0.0
-
-
-def _target_evidence(losses: Array, included: Array) -> float:
-    """Return the same of one model by the sum of ranks, in standard errors."""
-    count, inside = len(included), int(included.sum())
-    if inside in (0, count):
-        return 0.0
-    ranks = rankdata(losses)
-    spread = float(np.sqrt(inside * (count - inside) / count * ranks.var()))
-    return float(inside * ranks.mean() - ranks[included].sum()) / spread if spread else 0.0
 
 
 def _orders(included: Array, *, recorded: bool) -> Mapping[str, Array]:
