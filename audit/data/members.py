@@ -133,7 +133,11 @@ def _read(side: Side, name: str) -> tuple[dict[str, Array], str, bytes | None]:
 def _check_side(arrays: Mapping[str, Array], location: str) -> dict[str, Any]:
     inputs, labels = arrays["x"], arrays["y"]
     if inputs.ndim < 2 or inputs.dtype.kind not in "biuf":
-        raise DataError(f"{location}: x has shape {inputs.shape} and type {inputs.dtype}; expected numbers, (n, ...)")
+        raise DataError(
+            f"{location}: x has shape {inputs.shape} and type {inputs.dtype}; expected numbers, (n, ...). Records of any other "
+            "form (frames with text, dictionaries, graphs) are audited by a loss: audit.check(loss_of=fn, members=..., "
+            "nonmembers=...), where fn(batch) gives the loss of each record, (n,)"
+        )
     if len(inputs) == 0:
         raise DataError(f"{location}: no record; expected at least one member and one nonmember")
     for key in ("y", "group", "index", "unit"):

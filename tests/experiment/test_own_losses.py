@@ -187,3 +187,9 @@ def test_models_in_the_place_of_references_get_the_line_to_write() -> None:
     with pytest.raises(ConfigError, match="losses"):
         models = References(included=np.ones((1, 2 * N), bool), models=[torch.nn.Linear(3, 2)])
         audit.check(loss_of=loss_of, members=X[:N], nonmembers=X[N:], references=models, quiet=True)
+
+
+def test_a_frame_with_text_is_refused_with_the_call_that_takes_it() -> None:
+    frame, labels = pd.DataFrame({"a": [1.0, 2.0], "s": ["u", "v"]}), np.array([0, 1])
+    with pytest.raises(DataError, match=r"expected numbers.*audit\.check\(loss_of=fn, members=\.\.\., nonmembers="):
+        audit.check(lambda x: x, (frame, labels), (frame, labels), quiet=True)
