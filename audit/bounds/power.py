@@ -10,21 +10,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy import stats
 
-from audit.bounds import claim_test
+from audit.bounds import claim_test, simulation_costs
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
+from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.events import Event
-from audit.core.game import Game, Inclusion
+from audit.core.game import Assumption, Game, Inclusion
 from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.curves import tradeoff
 
 POWER = 0.8
-DRAWS = 100
+DRAWS = 1000  # a rate of 80 % is then known to 1.3 %
+FEWER = (1000, 500, 200, 100)  # where as many take long
+LOOKS, PATIENCE = 4, 8.0  # tests of each draw, about, and seconds that they may take together
+BALANCES = 5  # numbers of members that stand for all, where the coins are not what is tested: nulls are simulated for each
+TOLERANCE = 0.01  # of the least epsilon that is caught, relative
 FEWER_DRAWS = 25  # where whole bounds are simulated
 NULLS = 4  # streams that simulating estimators share over simulated audits, so that what they simulate is made once
 LARGEST_MU = 40.0
@@ -38,7 +44,7 @@ class Question:
     Attributes:
         claim: the epsilon that the audit sets out to refute; 0 asks for the proof of any leakage at all.
         power: wanted chance that the bound lies above the claim.
-        draws: simulated audits behind each estimate of that chance.
+        draws: simulated audits behind each estimate of that chance, at most.
     """
 
     delta: float
@@ -84,20 +90,37 @@ class PlanRow:
     hours: float | None = None
 
 
-def ideal_scores(game: Game, mu: float, seed: Seed, mechanism: Event | None = None) -> Scores:
-    """Scores as the best attack on a mu-GDP mechanism would give them in `game`, with as many members as coins give on average.
+def ideal_scores(game: Game, mu: float, seed: Seed, mechanism: Event | None = None, *, each_coin: bool = True) -> Scores:
+    """Scores as the best attack on a mu-GDP mechanism would give them in `game`, under coins that are drawn as the game does.
 
     Copies of a canary show as many times mu.
+
+    Args:
+        each_coin: draw each of the coins; False takes one of five numbers of members that are as likely as one another, so that
+            estimators that simulate their null for each number need few.
     """
     count = max(game.canaries * game.runs, 2)
     if game.choices > 1:  # candidates at right angles: a replacement moves by sqrt(2) mu
         distance = mu / math.sqrt(2) if game.adjacency is Adjacency.REPLACE_ONE else mu
-        shift = distance * (np.arange(game.choices) == 0)
+        drawn = seed.child("secrets").numpy().integers(game.choices, size=count)
+        shift = distance * (np.arange(game.choices) == drawn[:, None])
         values = seed.child("scores").numpy().normal(size=(count, game.choices)) + shift
-        return claim_test.secret_scores(game, values, np.zeros(count, dtype=int), mechanism)
-    included = np.arange(count) < min(max(round(count * game.inclusion_probability), 1), count - 1)
+        return claim_test.secret_scores(game, values, drawn, mechanism)
+    included = _coins(game, count, seed.child("coins"), each_coin)
     values = seed.child("scores").numpy().normal(size=count) + mu * game.copies * included
     return Scores(values=values, included=included, game=game, attack="ideal", mechanism=mechanism)
+
+
+def _coins(game: Game, count: int, seed: Seed, each_coin: bool) -> Array:
+    """`(count,)` memberships with at least one on either side, which estimators ask for."""
+    draws = seed.numpy().random(count)
+    chance = game.inclusion_probability
+    if each_coin:
+        members = int((draws < chance).sum())
+    else:
+        level = (math.floor(draws[0] * BALANCES) + 0.5) / BALANCES
+        members = int(stats.binom.ppf(level, count, chance))
+    return np.asarray(np.argsort(draws) < min(max(members, 1), count - 1))
 
 
 def ceiling(estimator: Estimator, game: Game, question: Question, mechanism: Event | None = None) -> float:
@@ -119,7 +142,7 @@ def bounds_at(
     mu = tradeoff.mu_of_gdp(epsilon, question.delta)
     bounds = []
     for draw in range(question.draws):
-        scores = ideal_scores(game, mu, _of_scores(draw), mechanism)
+        scores = ideal_scores(game, mu, _of_scores(draw), mechanism, each_coin=_tests_coins(estimator))
         bound = estimator.lower_bound(scores, delta=question.delta, confidence=question.confidence, seed=_of_estimator(draw))
         bounds.append(bound.epsilon)
     return tuple(sorted(bounds))
@@ -136,10 +159,10 @@ class PowerQuery:
 
     def catches_draw(self, epsilon: float, draw: int) -> bool:
         """True if simulated audit number `draw` of a Gaussian mechanism with this true epsilon refutes the claim."""
-        question = self.question
+        question, mu = self.question, tradeoff.mu_of_gdp(epsilon, self.question.delta)
         return claim_test.refutes(
             self.estimator,
-            ideal_scores(self.game, tradeoff.mu_of_gdp(epsilon, question.delta), _of_scores(draw), self.mechanism),
+            ideal_scores(self.game, mu, _of_scores(draw), self.mechanism, each_coin=_tests_coins(self.estimator)),
             epsilon=question.claim,
             delta=question.delta,
             confidence=question.confidence,
@@ -158,6 +181,10 @@ class PowerQuery:
         return False
 
 
+def _tests_coins(estimator: Estimator) -> bool:
+    return Assumption.INDEPENDENT_COINS in estimator.assumes
+
+
 def _of_scores(draw: int) -> Seed:
     return Seed(0).child("plan", draw)
 
@@ -167,7 +194,7 @@ def _of_estimator(draw: int) -> Seed:
 
 
 def detectable(
-    estimator: Estimator, game: Game, question: Question, mechanism: Event | None = None, *, tolerance: float = 0.05
+    estimator: Estimator, game: Game, question: Question, mechanism: Event | None = None, *, tolerance: float = TOLERANCE
 ) -> float:
     """The smallest true epsilon that this audit catches with the wanted power, from above to `tolerance`; infinite if none.
 
@@ -180,7 +207,7 @@ def detectable(
     largest = tradeoff.epsilon_of_gdp(LARGEST_MU, question.delta)
     # `sure`: how many draws catch `low` already; `unsure`: those that may still decide; `beyond`: `high` is caught often enough
     sure, unsure, beyond = 0, list(range(question.draws)), False
-    while not beyond or high > low * (1 + tolerance) + 0.01:
+    while not beyond or high > low * (1 + tolerance) + tolerance / 5:
         at = (low + high) / 2 if beyond else high
         detections = [draw for draw in unsure if query.catches_draw(at, draw)]
         if sure + len(detections) >= question.quota:
@@ -278,7 +305,9 @@ def plan(
 def _row(
     name: str, estimator: Estimator, game: Game, question: Question, *, mechanism: Event | None, hours: float | None
 ) -> PlanRow:
-    epsilon = detectable(estimator, game, question, mechanism)
+    seconds = LOOKS * simulation_costs.claim_seconds(estimator, game.canaries * game.runs)
+    draws = simulation_costs.affordable(question.draws, seconds, FEWER, PATIENCE) or min(question.draws, FEWER[-1])
+    epsilon = detectable(estimator, game, replace(question, draws=draws), mechanism)
     probe = epsilon if math.isfinite(epsilon) else max(question.claim, 1.0)
     typical = bounds_at(estimator, game, probe, replace(question, draws=min(question.draws, FEWER_DRAWS)), mechanism)
     family = claim_test.family_of(estimator, game, mechanism, question.delta)

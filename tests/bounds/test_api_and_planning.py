@@ -19,7 +19,9 @@ from audit.core.events import dp_sgd
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.core.views import Scores
+from audit.stats.curves import tradeoff
 from tests.bounds.powers import power_at
+from tests.marks import slow_rows
 
 DRAW = np.random.default_rng(0)
 MEMBERS, NONMEMBERS = DRAW.normal(2, 1, 300), DRAW.normal(0, 1, 300)
@@ -198,6 +200,31 @@ def test_power_grows_with_the_truth_and_the_ceiling_is_honest() -> None:
     found = power.detectable(estimator, rules, question)
     assert power_at(estimator, rules, found, question) >= 0.8
     assert power_at(estimator, rules, 0.6 * found, question) < 0.8
+
+
+CELLS = [("one_run", 100, 3.0), ("one_run", 100, 3.4), ("one_run", 1000, 5.7), ("rank_exact", 100, 1.0)]
+
+
+@pytest.mark.parametrize(("name", "scores", "claim"), slow_rows(CELLS, CELLS[1:]))
+def test_the_promised_power_is_that_of_fresh_games_with_coins_of_their_own(name: str, scores: int, claim: float) -> None:
+    """Near the ceiling, too: half of the coins on either side, to the one, is what coins hardly ever give."""
+    rules = "one_run" if name == "one_run" else "independent_trials"
+    row = audit.plan(delta=1e-5, claim=claim, scores=scores, game=rules, estimators=(name,))[0]
+    mu, draw, caught, plays = tradeoff.mu_of_gdp(row.detectable, 1e-5), np.random.default_rng(scores), 0, 400
+    for _ in range(plays):
+        coins = draw.random(scores) < 0.5
+        values = draw.normal(size=scores) + mu * coins
+        found = audit.lower_bound(values[coins], values[~coins], delta=1e-5, game=rules, estimator=name, certificates=0)
+        caught += found.epsilon > claim
+    assert 0.75 <= caught / plays <= 0.85
+
+
+def test_a_plan_tosses_the_coins_of_the_game() -> None:
+    rules = game(canaries=100, runs=1)
+    sides = [int(power.ideal_scores(rules, 1.0, Seed(draw)).included.sum()) for draw in range(200)]
+    assert 4 < np.std(sides) < 6 and 49 < np.mean(sides) < 51
+    few = {int(power.ideal_scores(rules, 1.0, Seed(draw), each_coin=False).included.sum()) for draw in range(200)}
+    assert few == {44, 47, 50, 53, 56}
 
 
 def test_a_claim_above_the_ceiling_is_out_of_reach() -> None:

@@ -20,8 +20,8 @@ USUAL = 4.0  # deviations; so many scores at least remain as they are on either 
 LARGE, SHRUNK = 1e300, 2.0**-8  # larger scores are shrunk first, exactly: no difference overflows
 
 SHARES = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)
-MORE_SHARES = (*SHARES[:-1], 0.86, 1.0)  # one more count costs below 1 % from so many coins on
-COINS_FOR_MORE = 400
+TEN_SHARES = (*SHARES[:-1], 0.86, 1.0)  # one more count costs below 1 % from so many coins on
+TEN_COUNTS_FROM = 400
 
 
 def shares_for(coins: int) -> tuple[float, ...]:
@@ -29,7 +29,7 @@ def shares_for(coins: int) -> tuple[float, ...]:
 
     The count of 86 % helps where scores separate the sides but have no gap between them.
     """
-    return MORE_SHARES if coins >= COINS_FOR_MORE else SHARES
+    return TEN_SHARES if coins >= TEN_COUNTS_FROM else SHARES
 
 
 def cut_between_sides(values: Array) -> int:
