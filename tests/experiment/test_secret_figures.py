@@ -13,7 +13,6 @@ from attacks.scorers.loss import Loss
 from audit.core.data import Canaries, Records
 from audit.core.game_results import LevelCount, SecretFigures
 from audit.core.secret_units import SecretScorer
-from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.experiment.describe.secret_figures import with_secrets
 from audit.experiment.line.figures import attack_result
@@ -34,7 +33,7 @@ def canaries(labels: list[list[int]], copies: int = 1) -> Canaries:
 
 def figures(values: list[float], labels: list[list[int]], attack: object, copies: int = 1) -> SecretFigures | None:
     sides = scores(np.array(values), np.arange(len(values)) % 2 == 0)
-    result = attack_result(sides, confidence=0.95, seed=Seed(1))
+    result = attack_result(sides, confidence=0.95)
     return with_secrets(result, attack, sides, canaries(labels, copies)).secrets  # type: ignore[arg-type]
 
 
@@ -75,7 +74,7 @@ def test_an_edition_tells_no_level_of_few_secrets(high: int, count: int) -> None
     included = np.arange(200) % 2 == 0
     values[:high] = 0.6
     result = with_secrets(
-        attack_result(scores(values, included), confidence=0.95, seed=Seed(1)),
+        attack_result(scores(values, included), confidence=0.95),
         Extraction(),
         scores(values, included),
         canaries([[-1, 4]] * 200),

@@ -20,7 +20,6 @@ from audit.core.errors import ConfigError
 from audit.core.events import Event
 from audit.core.evidence import Evidence, Watched
 from audit.core.game import Game
-from audit.core.game_results import AttackResult
 from audit.core.lower_bounds import LowerBound
 from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.seeds import Seed
@@ -156,13 +155,3 @@ def refuse_unfit(game_design: GameDesign, game: Game, mechanism: Event | None, d
 def anytime(estimators: Sequence[Estimator]) -> tuple[AnytimeEstimator, ...]:
     """The estimators of a game that stops, which `refuse` has let through."""
     return tuple(cast(AnytimeEstimator, estimator) for estimator in estimators)
-
-
-def pay_looks(attack_result: AttackResult, confidence: float, looks: int) -> AttackResult:
-    """An attack's figures whose intervals were computed at a share of the error, as what they are: valid at every look."""
-    if looks == 1:
-        return attack_result
-    return replace(
-        attack_result,
-        roc=replace(attack_result.roc, confidence=confidence, band=f"{attack_result.roc.band}, at any of {looks} looks"),
-    )

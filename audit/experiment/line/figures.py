@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from audit.core import checks
@@ -9,10 +11,9 @@ from audit.core.claims import NegativeControl
 from audit.core.data import Array
 from audit.core.game_results import AttackResult, GuessResult, Histogram, RocCurve, TprAtFpr
 from audit.core.lower_bounds import LowerBound
-from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.experiment.games.claim_limits import ClaimLimits
-from audit.stats.bounds import binomial, roc, secret_guesses
+from audit.stats.bounds import binomial, roc, secret_guesses, tied_scores
 from audit.stats.scoring import texts
 
 UNCLAIMED = ClaimLimits()
@@ -27,7 +28,6 @@ def attack_result(
     scores: Scores,
     *,
     confidence: float,
-    seed: Seed,
     bounds: tuple[LowerBound, ...] = (),
     control: NegativeControl | None = None,
     claim_limits: ClaimLimits = UNCLAIMED,
@@ -42,7 +42,7 @@ def attack_result(
     guesses = guess_result(scores, confidence, claim_limits) if scores.game.choices > 1 else None
     if guesses is not None:  # rates over pairs of a true and a wrong value are no test of one record
         claim_limits = UNCLAIMED
-    members, nonmembers = _without_ties(scores, seed.child("ties"))
+    members, nonmembers = _without_ties(scores)
     low, high = roc.auc_interval(scores.members, scores.nonmembers, confidence)
     return AttackResult(
         scorer=scores.attack,
@@ -51,7 +51,7 @@ def attack_result(
         auc_upper=high,
         roc=_curve(members, nonmembers, confidence),
         tpr_at=tuple(
-            _tpr_at(members, nonmembers, target, confidence, limit)
+            _with_expected_rate(_tpr_at(members, nonmembers, target, confidence, limit), scores)
             for target, limit in zip(TARGET_FPRS, _limits(claim_limits), strict=True)
         ),
         histogram=_histogram(scores),
@@ -80,16 +80,11 @@ def guess_result(scores: Scores, confidence: float, claim_limits: ClaimLimits) -
     )
 
 
-def _without_ties(scores: Scores, seed: Seed) -> tuple[Array, Array]:
-    """Both sides as distinct ranks, ties broken at random; evenly where all scores are equal, so that every rate is chance."""
-    draws = seed.numpy().random(len(scores.values))
-    if (scores.values == scores.values[0]).all():
-        for side in (scores.included, ~scores.included):
-            draws[side] = (np.arange(side.sum()) + 0.5) / side.sum()
-    order = np.lexsort((draws, scores.values))
-    ranks = np.empty(len(order))
-    ranks[order] = np.arange(len(order))
-    return ranks[scores.included], ranks[~scores.included]
+def _without_ties(scores: Scores) -> tuple[Array, Array]:
+    """Both sides as distinct ranks, each tie spread evenly, so that every rate is the expected one and no seed decides it."""
+    ranking = tied_scores.spread_evenly(scores.values, scores.included)
+    ranks = np.arange(len(ranking), dtype=np.float64)[::-1]
+    return ranks[ranking], ranks[~ranking]
 
 
 def _curve(members: Array, nonmembers: Array, confidence: float) -> RocCurve:
@@ -139,6 +134,13 @@ def _tpr_at(members: Array, nonmembers: Array, target: float, confidence: float,
         true_positives=point.true_positives,
         allowed=limit,
     )
+
+
+def _with_expected_rate(point: TprAtFpr, scores: Scores) -> TprAtFpr:
+    """The point with the expected rate of tied scores; its count of members is that rate's, rounded down."""
+    if point.tpr is None:
+        return point
+    return replace(point, tpr=tied_scores.expected_tpr(scores.members, scores.nonmembers, point.target_fpr))
 
 
 def _histogram(scores: Scores) -> Histogram:

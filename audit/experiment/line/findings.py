@@ -12,7 +12,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, Detectable, Estimate
 from audit.core.events import Event
 from audit.core.game import Game, Inclusion
-from audit.core.game_results import AttackResult, GameResult
+from audit.core.game_results import AttackResult, GameResult, RocCurve
 from audit.core.protocols import Estimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores
@@ -44,6 +44,28 @@ class BoundTerms:
     mechanism: Event | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparisons:
+    """What the limits of a game's figures hold for at once: each attack, so that the best can be picked, at every look."""
+
+    looks: int
+    attacks: int
+
+    @property
+    def count(self) -> int:
+        """Return over how many figures the error rate of limits is split."""
+        return self.looks * self.attacks
+
+    def named(self, curve: RocCurve, confidence: float) -> RocCurve:
+        """Return a curve whose band was computed at a share of the error rate as what it is: one that holds for all."""
+        band = curve.band
+        if self.attacks > 1:
+            band = f"{band}, for all {self.attacks} attacks at once"
+        if self.looks > 1:
+            band = f"{band}, at any of {self.looks} looks"
+        return replace(curve, confidence=confidence, band=band)
+
+
 def terms_of(prepared_game: PreparedGame, watch: stopping.StoppingRule) -> BoundTerms:
     """Return the terms of a game with its coins drawn."""
     game_design = prepared_game.game_design
@@ -63,7 +85,12 @@ def bound_game(scores: Sequence[Scores], terms: BoundTerms, stated_claims: State
     watch = terms.watch
     attacks = [
         _attack(
-            score, () if watch.ends else estimators, stated_claims, budget, (terms.seed.child("bounds", index), watch.looks)
+            score,
+            () if watch.ends else estimators,
+            stated_claims,
+            budget,
+            terms.seed.child("bounds", index),
+            Comparisons(looks=watch.looks, attacks=len(scores)),
         )
         for index, (score, estimators) in enumerate(zip(scores, terms.estimators, strict=True))
     ]
@@ -79,23 +106,26 @@ def bound_game(scores: Sequence[Scores], terms: BoundTerms, stated_claims: State
 
 
 def _attack(
-    scores: Scores, estimators: Sequence[Estimator], stated_claims: StatedClaims, budget: Budget, look: tuple[Seed, int]
+    scores: Scores,
+    estimators: Sequence[Estimator],
+    stated_claims: StatedClaims,
+    budget: Budget,
+    seed: Seed,
+    comparisons: Comparisons,
 ) -> AttackResult:
     """Bounds, negative control and figures of one attack."""
-    seed, looks = look
     by_coins = scores.game.inclusion is Inclusion.COINS
     result = figures.attack_result(
         scores,
-        confidence=bounding.share(budget.confidence, looks),
-        seed=seed,
+        confidence=bounding.share(budget.confidence, comparisons.count),
         bounds=bounding.bounds(scores, estimators, delta=budget.delta, confidence=budget.level, seed=seed),
         control=control.negative_control(scores, estimators, delta=budget.delta, confidence=budget.level, seed=seed)
         if estimators
         else None,
         claim_limits=stated_claims.claim_limits if by_coins else figures.UNCLAIMED,
     )
-    corrected = stopping.pay_looks(result, budget.confidence, looks)
-    return replace(corrected, access=scores.game.access, estimates=_estimates(scores, budget.delta))
+    result = replace(result, roc=comparisons.named(result.roc, budget.confidence))
+    return replace(result, access=scores.game.access, estimates=_estimates(scores, budget.delta))
 
 
 def _estimates(scores: Scores, delta: float) -> tuple[Estimate, ...]:

@@ -1,0 +1,53 @@
+"""Rates of a test whose scores are tied: what flagging equal scores by lot gives on average, without a lot.
+
+Among equal scores a test at a false positive rate between two thresholds flags each with one probability. Its expected rates
+lie on the line between the two points of the ROC, and no seed takes part.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from audit.stats.bounds.ranks import Memberships
+from audit.stats.bounds.validation import Array
+
+
+def spread_evenly(values: Array, included: Memberships) -> Memberships:
+    """`(n,)` memberships from the highest score to the lowest, members of a tie spread evenly among its nonmembers.
+
+    Behind r of b nonmembers of a tie stand `floor(a r / b)` of its a members, so each rate is the expected one up to one member.
+
+    >>> spread_evenly(np.zeros(4), np.array([True, True, False, False])).tolist()
+    [False, True, False, True]
+    >>> spread_evenly(np.array([2.0, 1.0]), np.array([True, False])).tolist()
+    [True, False]
+    """
+    included = np.asarray(included, dtype=bool)
+    _, tie = np.unique(-np.asarray(values, dtype=np.float64), return_inverse=True)
+    order = np.lexsort((included, tie))
+    tie, side = tie[order], included[order]
+    share = np.empty(len(order))
+    for one in (False, True):
+        within = tie[side == one]
+        sizes = np.bincount(within, minlength=1 if not len(tie) else int(tie[-1]) + 1)
+        begin = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        share[side == one] = (1 + np.arange(len(within)) - begin[within]) / sizes[within]
+    return np.asarray(side[np.lexsort((side, share, tie))])
+
+
+def expected_tpr(members: Array, nonmembers: Array, target_fpr: float) -> float:
+    """The expected true positive rate of the test that flags `floor(target_fpr n0)` nonmembers, equal scores by lot.
+
+    >>> expected_tpr(np.array([1.0, 0.0]), np.zeros(10), 0.2)
+    0.6
+    """
+    allowed = math.floor(target_fpr * len(nonmembers) * (1 + 1e-12))
+    falling = -np.sort(-np.asarray(nonmembers))
+    if allowed >= len(falling):
+        return 1.0
+    threshold = falling[allowed]  # the first nonmember that is not flagged for certain
+    above, tied = int((members > threshold).sum()), int((members == threshold).sum())
+    begin, size = int((falling > threshold).sum()), int((falling == threshold).sum())
+    return (above + tied * (allowed - begin) / size) / len(members)
