@@ -89,8 +89,7 @@ def bound_game(scores: Sequence[Scores], terms: BoundTerms, stated_claims: State
             () if watch.ends else estimators,
             stated_claims,
             budget,
-            terms.seed.child("bounds", index),
-            Comparisons(looks=watch.looks, attacks=len(scores)),
+            (terms.seed.child("bounds", index), Comparisons(looks=watch.looks, attacks=len(scores))),
         )
         for index, (score, estimators) in enumerate(zip(scores, terms.estimators, strict=True))
     ]
@@ -110,10 +109,10 @@ def _attack(
     estimators: Sequence[Estimator],
     stated_claims: StatedClaims,
     budget: Budget,
-    seed: Seed,
-    comparisons: Comparisons,
+    terms: tuple[Seed, Comparisons],
 ) -> AttackResult:
     """Bounds, negative control and figures of one attack."""
+    seed, comparisons = terms
     by_coins = scores.game.inclusion is Inclusion.COINS
     result = figures.attack_result(
         scores,

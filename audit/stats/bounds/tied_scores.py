@@ -17,7 +17,7 @@ from audit.stats.bounds.validation import Array
 def spread_evenly(values: Array, included: Memberships) -> Memberships:
     """`(n,)` memberships from the highest score to the lowest, members of a tie spread evenly among its nonmembers.
 
-    Behind r of b nonmembers of a tie stand `floor(a r / b)` of its a members, so each rate is the expected one up to one member.
+    Behind r of b nonmembers of a tie stand `floor(a r / b)` of its a members: each rate is the expected one up to one member.
 
     >>> spread_evenly(np.zeros(4), np.array([True, True, False, False])).tolist()
     [False, True, False, True]
@@ -28,13 +28,14 @@ def spread_evenly(values: Array, included: Memberships) -> Memberships:
     _, tie = np.unique(-np.asarray(values, dtype=np.float64), return_inverse=True)
     order = np.lexsort((included, tie))
     tie, side = tie[order], included[order]
-    share = np.empty(len(order))
+    ties = int(tie[-1]) + 1 if len(tie) else 0
+    sizes = [np.bincount(tie[side == one], minlength=ties) for one in (False, True)]
+    number = np.empty(len(order), dtype=np.int64)  # of a score within its side of its tie, from 1 on
     for one in (False, True):
         within = tie[side == one]
-        sizes = np.bincount(within, minlength=1 if not len(tie) else int(tie[-1]) + 1)
-        begin = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        share[side == one] = (1 + np.arange(len(within)) - begin[within]) / sizes[within]
-    return np.asarray(side[np.lexsort((side, share, tie))])
+        number[side == one] = 1 + np.arange(len(within)) - (np.cumsum(sizes[one]) - sizes[one])[within]
+    behind = np.where(side, -(-number * sizes[False][tie] // np.maximum(sizes[True][tie], 1)), number)  # that many nonmembers
+    return np.asarray(side[np.lexsort((side, behind, tie))])
 
 
 def expected_tpr(members: Array, nonmembers: Array, target_fpr: float) -> float:

@@ -917,7 +917,9 @@ RECORDED = {
     "rate x{factor}": "采样率 x{factor}",
     "steps x{factor}": "步数 x{factor}",
     "simulated level, concave curves": "模拟所得水平，似然比单调的曲线",
-    "simulated level, concave curves, for all {attacks} attacks at once": "模拟所得水平，似然比单调的曲线，对全部 {attacks} 种攻击同时成立",
+    "simulated level, concave curves, for all {attacks} attacks at once": (
+        "模拟所得水平，似然比单调的曲线，对全部 {attacks} 种攻击同时成立"
+    ),
     "simulated level, concave curves, at any of {looks} looks": "模拟所得水平，似然比单调的曲线，{looks} 次查看中的任何一次",
     "simulated level, concave curves, for all {attacks} attacks at once, at any of {looks} looks": (
         "模拟所得水平，似然比单调的曲线，对全部 {attacks} 种攻击同时成立，{looks} 次查看中的任何一次"
