@@ -2,6 +2,7 @@
 
     python benchmarks/roc_bands.py --critical                 the table CRITICAL of audit/stats/bounds/roc_band.py
     python benchmarks/roc_bands.py --coverage --draws 1000    the table of docs/statistics.md, section "Bands on a ROC"
+    python benchmarks/roc_bands.py --ties --draws 400         the same for scores of few values
 
 Critical values are quantiles of the departure of a curve from its samples, the larger of those of two curves: of scores that
 tell nothing and of randomised response. Coverage is counted on curves given by their corners, at these and on a grid of rates.
@@ -17,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
-from audit.stats.bounds import roc_band
+from audit.stats.bounds import roc_band, tied_scores
 from audit.stats.bounds.roc_band import LEVELS, SIZES, ThresholdPath
 from audit.stats.bounds.validation import Array, Counts
 
@@ -38,6 +39,13 @@ def binormal(shift: float, spread: float = 1.0) -> Corners:
     """Members normal around `shift` with standard deviation `spread`, nonmembers standard normal."""
     place = np.linspace(-7, 7, 4001)
     return _closed(special.ndtr(-place), special.ndtr((shift - place) / spread))
+
+
+def grouped(curve: Corners, values: int) -> Corners:
+    """A curve whose scores take so many values, about as many scores having each: straight between their thresholds."""
+    fpr, tpr = curve
+    thresholds = np.arange(values + 1) / values
+    return tuple(np.interp(thresholds, (fpr + tpr) / 2, rates) for rates in (fpr, tpr))  # type: ignore[return-value]
 
 
 def _closed(fpr: Array, tpr: Array) -> Corners:
@@ -68,8 +76,8 @@ def _places(rates: Array, uniform: Array) -> Array:
     return np.asarray(cell + (uniform - rates[cell]) / (rates[cell + 1] - rates[cell]))
 
 
-def departures(corners: Corners, members: int, nonmembers: int, draws: int) -> Array:
-    """`(draws,)` of the curve from as many samples."""
+def departures(corners: Corners, members: int, nonmembers: int, draws: int, *, ties: bool = False) -> Array:
+    """`(draws,)` of the curve from as many samples; with `ties` all scores between two corners are equal."""
     draw, size = np.random.default_rng([members, nonmembers, len(corners[0])]), members + nonmembers
     pooled = (members * corners[1] + nonmembers * corners[0]) / size
     grid = np.sin(np.linspace(0, math.pi / 2, max(FEW, math.ceil(POINTS * math.pi * math.sqrt(size))))[1:-1]) ** 2
@@ -80,7 +88,10 @@ def departures(corners: Corners, members: int, nonmembers: int, draws: int) -> A
     found = []
     for _ in range(draws):
         scores = np.concatenate(sampled(corners, members, nonmembers, draw))
-        found.append(roc_band.departure(ThresholdPath.of(np.argsort(-scores) < members), fpr, tpr))
+        ranking = np.argsort(-scores) < members
+        if ties:
+            ranking = tied_scores.spread_evenly(np.ceil(scores), np.arange(size) < members)
+        found.append(roc_band.departure(ThresholdPath.of(ranking), fpr, tpr))
     return np.array(found)
 
 
@@ -138,17 +149,33 @@ def coverage(draws: int) -> None:
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
+def ties(draws: int) -> None:
+    """Print the share of samples of tied scores whose band holds the whole curve."""
+    sides = SIDES[:2]
+    print("| values | shift | " + " | ".join(f"{members:,} and {nonmembers:,}" for members, nonmembers in sides) + " |")
+    print("|---|---|" + "---|" * len(sides), flush=True)
+    for values in (2, 3, 5, 10, 20, 50):
+        for shift in (0.0, 1.0, 2.0):
+            found = [departures(grouped(binormal(shift), values), *side, draws, ties=True) for side in sides]
+            limits = [roc_band.critical_value(*side, CONFIDENCE) for side in sides]
+            cells = [f"{np.mean(row <= limit):.1%}" for row, limit in zip(found, limits, strict=True)]
+            print(f"| {values} | {shift:g} | " + " | ".join(cells) + " |", flush=True)
+
+
 def main() -> None:
     """Print one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--critical", action="store_true")
     parser.add_argument("--coverage", action="store_true")
+    parser.add_argument("--ties", action="store_true")
     parser.add_argument("--draws", type=int, default=500)
     options = parser.parse_args()
     if options.critical:
         critical(options.draws)
     if options.coverage:
         coverage(options.draws)
+    if options.ties:
+        ties(options.draws)
 
 
 if __name__ == "__main__":

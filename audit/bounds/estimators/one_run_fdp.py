@@ -64,7 +64,7 @@ class OneRunFdp:
         coins = len(scores.values)
         guesses, correct = self._counts(scores, delta, confidence)
         parameter, at = _search(mechanism, guesses, correct, coins, 1 - confidence)
-        top = _ceiling(mechanism, tuple(guesses.tolist()), coins, confidence)
+        top = _ceiling(mechanism, tuple(guesses.tolist()), coins, len(scores.members), confidence)
         epsilon = _epsilon(parameter, mechanism, delta)
         return LowerBound(
             epsilon=epsilon,
@@ -141,9 +141,11 @@ def _parameter(parameter: float, mechanism: EventCurves | None) -> float:
 
 
 @functools.lru_cache(maxsize=256)
-def _ceiling(mechanism: EventCurves | None, guesses: tuple[int, ...], coins: int, confidence: float) -> float:
+def _ceiling(mechanism: EventCurves | None, guesses: tuple[int, ...], coins: int, members: int, confidence: float) -> float:
+    """Return the parameter that scores refute which separate both sides perfectly."""
     counts = np.array(guesses)
-    return _search(mechanism, counts, counts, coins, 1 - confidence)[0]
+    right = one_run_guesses.correct_guesses(np.arange(coins) < members, counts)
+    return _search(mechanism, counts, right, coins, 1 - confidence)[0]
 
 
 PLUGIN = OneRunFdp

@@ -69,13 +69,14 @@ class ProductChannel:
             curve, guesses, correct, coins=coins, significance=1 - confidence, largest=curve.largest
         )
         epsilon = curve.epsilon(statistic)
+        top = _ceiling(curve, tuple(guesses.tolist()), coins, len(scores.members), confidence)
         return LowerBound(
             epsilon=epsilon,
             delta=delta,
             confidence=confidence,
             estimator="product_channel",
             comparisons=len(guesses),
-            ceiling=max(epsilon, curve.epsilon(_ceiling(curve, tuple(guesses.tolist()), coins, confidence))),
+            ceiling=max(epsilon, curve.epsilon(top)),
             assumes=tuple(sorted(ASSUMES)),
             family=curve.family,
             parameter=curve.parameter(statistic),
@@ -160,9 +161,11 @@ class _Family:
 
 
 @functools.lru_cache(maxsize=256)
-def _ceiling(family: _Family, guesses: tuple[int, ...], coins: int, confidence: float) -> float:
+def _ceiling(family: _Family, guesses: tuple[int, ...], coins: int, members: int, confidence: float) -> float:
+    """Return the parameter that scores refute which separate both sides perfectly."""
     counts = np.array(guesses)
-    return product_channel.bound(family, counts, counts, coins=coins, significance=1 - confidence, largest=family.largest)[0]
+    right = one_run_guesses.correct_guesses(np.arange(coins) < members, counts)
+    return product_channel.bound(family, counts, right, coins=coins, significance=1 - confidence, largest=family.largest)[0]
 
 
 PLUGIN = ProductChannel
