@@ -133,7 +133,7 @@ def main() -> None:
         canary=canary.description,
     )
     scores = Scores(values=np.array(values), included=included[:, 0], game=game, attack="loss", mechanism=mechanism)
-    found = figures.attack_result(scores, confidence=CONFIDENCE, seed=seed)
+    found = figures.attack_result(scores, confidence=CONFIDENCE)
     accuracy = float(np.mean(test.argmax(-1) == source.test.labels))
     spent = time.process_time() - began
     print(f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}, {spent:.0f} CPU s")

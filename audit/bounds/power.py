@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import stats
 
 from audit.bounds import claim_test, simulation_costs
 from audit.core import checks
@@ -23,11 +22,12 @@ from audit.core.game import Assumption, Game, Inclusion
 from audit.core.protocols import AnytimeEstimator, Estimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores
+from audit.stats.bounds import binomial
 from audit.stats.curves import tradeoff
 
 POWER = 0.8
 DRAWS = 1000  # a rate of 80 % is then known to 1.3 %
-FEWER = (1000, 500, 200, 100)  # where as many take long
+DRAW_CHOICES = (1000, 500, 200, 100)  # where as many take long
 LOOKS, PATIENCE = 4, 8.0  # tests of each draw, about, and seconds that they may take together
 BALANCES = 5  # numbers of members that stand for all, where the coins are not what is tested: nulls are simulated for each
 TOLERANCE = 0.01  # of the least epsilon that is caught, relative
@@ -119,7 +119,7 @@ def _coins(game: Game, count: int, seed: Seed, each_coin: bool) -> Array:
         members = int((draws < chance).sum())
     else:
         level = (math.floor(draws[0] * BALANCES) + 0.5) / BALANCES
-        members = int(stats.binom.ppf(level, count, chance))
+        members = binomial.quantile(level, count, chance)
     return np.asarray(np.argsort(draws) < min(max(members, 1), count - 1))
 
 
@@ -306,7 +306,9 @@ def _row(
     name: str, estimator: Estimator, game: Game, question: Question, *, mechanism: Event | None, hours: float | None
 ) -> PlanRow:
     seconds = LOOKS * simulation_costs.claim_seconds(estimator, game.canaries * game.runs)
-    draws = simulation_costs.affordable(question.draws, seconds, FEWER, PATIENCE) or min(question.draws, FEWER[-1])
+    draws = simulation_costs.affordable(question.draws, seconds, DRAW_CHOICES, PATIENCE) or min(
+        question.draws, DRAW_CHOICES[-1]
+    )
     epsilon = detectable(estimator, game, replace(question, draws=draws), mechanism)
     probe = epsilon if math.isfinite(epsilon) else max(question.claim, 1.0)
     typical = bounds_at(estimator, game, probe, replace(question, draws=min(question.draws, FEWER_DRAWS)), mechanism)

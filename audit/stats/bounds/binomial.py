@@ -65,6 +65,15 @@ def separation_ceiling(members: int, nonmembers: int, delta: float, significance
     return epsilon if math.isfinite(epsilon) else 0.0
 
 
+def quantile(level: float, trials: int, rate: float) -> int:
+    """Return the least count that so many trials of this rate stay at or under with chance `level`.
+
+    >>> quantile(0.5, 100, 0.5), quantile(0.9, 100, 0.5)
+    (50, 56)
+    """
+    return int(np.searchsorted(special.bdtr(np.arange(trials), trials, rate), level))
+
+
 def two_sided(count: int, trials: int, rate: float) -> float:
     """A p-value of "each of `trials` comes true with probability `rate`": twice the smaller tail, at most 1.
 

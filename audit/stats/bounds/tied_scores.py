@@ -29,11 +29,13 @@ def spread_evenly(values: Array, included: Memberships) -> Memberships:
     order = np.lexsort((included, tie))
     tie, side = tie[order], included[order]
     ties = int(tie[-1]) + 1 if len(tie) else 0
-    sizes = [np.bincount(tie[side == one], minlength=ties) for one in (False, True)]
+    sizes = [np.bincount(tie[side == membership], minlength=ties) for membership in (False, True)]
     number = np.empty(len(order), dtype=np.int64)  # of a score within its side of its tie, from 1 on
-    for one in (False, True):
-        within = tie[side == one]
-        number[side == one] = 1 + np.arange(len(within)) - (np.cumsum(sizes[one]) - sizes[one])[within]
+    for membership in (False, True):
+        within = tie[side == membership]
+        number[side == membership] = (
+            1 + np.arange(len(within)) - (np.cumsum(sizes[int(membership)]) - sizes[int(membership)])[within]
+        )
     behind = np.where(side, -(-number * sizes[False][tie] // np.maximum(sizes[True][tie], 1)), number)  # that many nonmembers
     return np.asarray(side[np.lexsort((side, behind, tie))])
 
