@@ -41,7 +41,7 @@ def one_precision(device: torch.device) -> Iterator[None]:
     if device.type != "cuda":
         yield
         return
-    cudnn = torch.backends.cudnn
+    cudnn: Any = torch.backends.cudnn  # whose parts torch makes when it is imported
     matmul = torch.backends.cuda.matmul
     switches: list[tuple[Any, str, object]] = [(matmul, "allow_tf32", False), (cudnn, "allow_tf32", False)]
     if hasattr(matmul, "fp32_precision"):  # from torch 2.9 on; once they were set, those by yes and no raise
