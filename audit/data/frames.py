@@ -79,8 +79,8 @@ def _texts(content: bytes, name: str, place: Path) -> Any:
     import pandas as pd
 
     if content[:4] == b"PAR1":
-        cells = parquet_columns.whole_numbers(content, name, place)
-        return None if cells is None else pd.Series(cells, dtype=object)
+        numbers = parquet_columns.whole_numbers(content, name, place)
+        return None if numbers is None else pd.Series(numbers, dtype=object)
     text = _unpack(content, place) if content[:2] == b"\x1f\x8b" else content
     cells = pd.read_csv(
         io.BytesIO(text), usecols=[name], dtype=object, skipinitialspace=True, keep_default_na=False, na_values=[""]

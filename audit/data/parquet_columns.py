@@ -101,7 +101,9 @@ def read_columns(header: Mapping[str, Any], content: bytes) -> tuple[Message, No
         for number in range(frame.shape[1]):
             column = frame.iloc[:, number]
             if not isinstance(column.dtype, np.dtype) and column.dtype.kind in "iuf":  # `Int64`: as numpy holds it
-                column = column.astype(np.float64) if column.isna().any() else column.astype(column.dtype.numpy_dtype)
+                column = (
+                    column.astype(np.float64) if column.isna().any() else column.astype(np.dtype(str(column.dtype).lower()))
+                )
             is_plain = isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf"
             arrays[str(number)] = column.to_numpy() if is_plain else _texts(column, header["limit"], place)
         rows, body = pack(arrays)
