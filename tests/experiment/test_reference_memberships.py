@@ -45,9 +45,9 @@ def wrong(name: str, references: Any) -> Any:
 )
 def test_memberships_that_do_not_fit_are_refused_with_the_order_that_does(name: str, message: str) -> None:
     values, included = losses(1.0)
-    refuse_foreign_memberships(values, included, recorded=False)
+    refuse_foreign_memberships(values, included, is_recorded=False)
     with pytest.raises(DataError, match=message):
-        refuse_foreign_memberships(values, np.concatenate([included[:1], wrong(name, included[1:])]), recorded=False)
+        refuse_foreign_memberships(values, np.concatenate([included[:1], wrong(name, included[1:])]), is_recorded=False)
 
 
 def test_the_path_of_users_refuses_them() -> None:
@@ -65,7 +65,7 @@ def test_right_references_are_let_pass_whatever_they_learned() -> None:
     for seed in range(200):
         for effect in (0.0, 0.05, 0.3, 1.0):
             values, included = losses(effect, seed)
-            refuse_foreign_memberships(values, included, recorded=bool(seed % 2))
+            refuse_foreign_memberships(values, included, is_recorded=bool(seed % 2))
 
 
 def test_evidence_of_memberships_that_tell_nothing_has_unit_spread() -> None:
@@ -77,4 +77,4 @@ def test_evidence_of_memberships_that_tell_nothing_has_unit_spread() -> None:
 def test_references_that_hold_none_of_the_records_are_let_pass() -> None:
     values, included = losses(1.0)
     included[1:] = False
-    refuse_foreign_memberships(values, included, recorded=False)
+    refuse_foreign_memberships(values, included, is_recorded=False)

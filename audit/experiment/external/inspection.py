@@ -253,7 +253,7 @@ def _case(
         reference_order.refuse_members_first(source, answers, models, evidence, labels)
         if evidence.units is None:
             losses, is_recorded = reference_order.losses_of_all(models, labels), not len(source.models)
-            reference_memberships.refuse_foreign_memberships(losses, included, recorded=is_recorded)
+            reference_memberships.refuse_foreign_memberships(losses, included, is_recorded=is_recorded)
     classes = (
         evidence.labels.astype(np.int64) if has_labels and evidence.labels.ndim == 1 and models.logits is not None else None
     )

@@ -15,7 +15,7 @@ _CHANCE = 2.0  # below them the memberships of references tell nothing of their 
 _INVERTED = -6.0
 
 
-def refuse_foreign_memberships(losses: Array, included: Array, *, recorded: bool) -> None:
+def refuse_foreign_memberships(losses: Array, included: Array, *, is_recorded: bool) -> None:
     """Raise `DataError` where references do not know their own members although the target does, or know them inverted.
 
     Each record's losses in references that hold it are compared with those in references that do not, so that hard records
@@ -24,7 +24,7 @@ def refuse_foreign_memberships(losses: Array, included: Array, *, recorded: bool
     Args:
         losses: `(1 + k, n)`, the target's first.
         included: `(1 + k, n)` bool, the same order.
-        recorded: the references' outputs were given, whose columns may be in the wrong order as well.
+        is_recorded: the references' outputs were given, whose columns may be in the wrong order as well.
 
     Raises:
         DataError: with the order that fits, if one of those that are tried does.
@@ -41,7 +41,8 @@ def refuse_foreign_memberships(losses: Array, included: Array, *, recorded: bool
     if target < _TELLS or evidence >= _CHANCE:
         return
     fits = {
-        name: membership_evidence(losses[1:], columns) or 0.0 for name, columns in _orders(included, recorded=recorded).items()
+        name: membership_evidence(losses[1:], columns) or 0.0
+        for name, columns in _orders(included, is_recorded=is_recorded).items()
     }
     name = max(fits, key=lambda key: fits[key], default="")
     advice = (
@@ -58,10 +59,10 @@ def refuse_foreign_memberships(losses: Array, included: Array, *, recorded: bool
     )
 
 
-def _orders(included: Array, *, recorded: bool) -> Mapping[str, Array]:
+def _orders(included: Array, *, is_recorded: bool) -> Mapping[str, Array]:
     """Return memberships of references in other orders that people write by mistake; none where losses would move along."""
     references, members = included[1:], int(included[0].sum())
-    if recorded:
+    if is_recorded:
         return {"truth values are inverted": ~references}
     return {
         "columns are nonmembers first, then members": np.roll(references, members, axis=1),
