@@ -86,14 +86,14 @@ class ModelCheck:
         from audit.experiment.external.accuracy_remarks import LIKE_SIDES
 
         report, included = self.report, self.inspection.included
-        members, count, skipped = int(included.sum()), len(included), len(self.inspection.not_run)
+        members, count, omissions = int(included.sum()), len(included), len(self.inspection.not_run)
         lines = [
             f"{members} members, {count - members} nonmembers: {IN_WORDS[report.outcome]}",
             *(f"  no figure may follow: {note}" for note in report.notes if LIKE_SIDES in note),
             f"  strongest attack: {self._strongest()}",
             f"  epsilon: {self._proof(report)}",
             f"  members and nonmembers: {self._guard(report)}",
-            f"  not run: {plural(skipped, 'attack') + ', the reason in .attacks' if skipped else 'no attack was skipped'}",
+            f"  not run: {plural(omissions, 'attack') + ', the reason in .attacks' if omissions else 'no attack was omissions'}",
         ]
         lines += [f"  {name} ranks these records as {attack} does" for name, attack in self.inspection.repeats.items()]
         evaluation = report.mechanisms[0].games[0].evaluation

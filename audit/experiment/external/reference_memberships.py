@@ -12,7 +12,7 @@ from audit.stats.rank_evidence import membership_evidence, rank_sum
 
 _TELLS = 6.0  # standard errors from which on the target's losses clearly tell its members
 _CHANCE = 2.0  # below them the memberships of references tell nothing of their losses
-_INVERTED = -6.0
+_OPPOSITE = -6.0
 
 
 def refuse_foreign_memberships(losses: Array, included: Array, *, is_recorded: bool) -> None:
@@ -32,7 +32,7 @@ def refuse_foreign_memberships(losses: Array, included: Array, *, is_recorded: b
     evidence = membership_evidence(losses[1:], included[1:])
     if evidence is None:
         return
-    if evidence <= _INVERTED:
+    if evidence <= _OPPOSITE:
         raise DataError(
             f"references have lower losses on records that they were not trained on ({-evidence:.0f} standard errors): "
             "memberships are inverted; give references.included with true where model k was trained on record n (~included)"
