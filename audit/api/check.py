@@ -93,7 +93,7 @@ class ModelCheck:
             f"  strongest attack: {self._strongest()}",
             f"  epsilon: {self._proof(report)}",
             f"  members and nonmembers: {self._guard(report)}",
-            f"  not run: {plural(omissions, 'attack') + ', the reason in .attacks' if omissions else 'no attack was omissions'}",
+            f"  not run: {plural(omissions, 'attack') + ', the reason in .attacks' if omissions else 'no attack was skipped'}",
         ]
         lines += [f"  {name} ranks these records as {attack} does" for name, attack in self.inspection.repeats.items()]
         evaluation = report.mechanisms[0].games[0].evaluation
