@@ -40,6 +40,11 @@ def test_the_newest_release_is_this_version_and_unreleased_stands_above_it() -> 
     assert re.search(rf"^## {re.escape(audit.__version__)} - \d{{4}}-\d\d-\d\d$", TEXT, re.MULTILINE)
 
 
+def test_a_release_takes_at_most_sixty_lines() -> None:
+    releases = TEXT.split("\n## ")[1:]
+    assert {release.splitlines()[0]: len(release.splitlines()) for release in releases if len(release.splitlines()) > 60} == {}
+
+
 @pytest.mark.parametrize("name", NEW)
 def test_a_new_path_exists(name: str) -> None:
     assert exists(name)
