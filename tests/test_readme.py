@@ -24,9 +24,14 @@ ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def block(heading: str, language: str, index: int = 0) -> str:
-    """The code block number `index` of a language under a heading."""
-    section = re.split(r"^## ", README, flags=re.MULTILINE)
+COMMANDS = (ROOT / "docs/use/commands.md").read_text(encoding="utf-8")
+GATE = (ROOT / "docs/start/gate-a-release.md").read_text(encoding="utf-8")
+ACCOUNTANT = (ROOT / "docs/start/test-an-accountant.md").read_text(encoding="utf-8")
+
+
+def block(heading: str, language: str, index: int = 0, page: str = README) -> str:
+    """The code block number `index` of a language under a heading of a page."""
+    section = re.split(r"^## ", page, flags=re.MULTILINE)
     text = next(part for part in section if part.startswith(heading))
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)[index].strip()
 
@@ -115,10 +120,10 @@ def test_the_code_for_your_own_model_runs_and_is_short(tmp_path: Path, monkeypat
 
 def test_every_command_of_the_table_exists() -> None:
     known = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
-    named = set(re.findall(r"`audit ([a-z]+)", README)) | set(
-        re.findall(r"^\| `audit \w+`, `(\w+)`, `(\w+)`", README, re.MULTILINE)[0]
-    )
-    assert named <= known
+    shared = re.findall(r"^\| `audit \w+`, (`\w+`(?:, `\w+`)*) \|", COMMANDS, re.MULTILINE)  # rows of several commands
+    named = set(re.findall(r"`audit ([a-z]+)", COMMANDS)) | {name for row in shared for name in re.findall(r"\w+", row)}
+    assert named == known
+    assert set(re.findall(r"`audit ([a-z]+)", README)) <= known
 
 
 def test_links_and_files_exist() -> None:
@@ -126,9 +131,16 @@ def test_links_and_files_exist() -> None:
         assert (ROOT / target).exists(), target
 
 
-@pytest.mark.parametrize("heading", ["Gate a release in CI", "Test an accountant in CI"])
-def test_jobs_of_ci_are_yaml_and_call_commands_with_options_that_exist(heading: str) -> None:
-    (job,) = yaml.safe_load(block(heading, "yaml"))["jobs"].values()
+def test_the_readme_takes_at_most_130_lines() -> None:
+    assert len(README.splitlines()) <= 130
+
+
+@pytest.mark.parametrize("page", [GATE, ACCOUNTANT])
+def test_jobs_of_ci_are_yaml_and_call_commands_with_options_that_exist(page: str) -> None:
+    (job,) = yaml.safe_load(block("A job for GitHub Actions", "yaml", page=page))["jobs"].values()
+    install = next(step["run"] for step in job["steps"] if step.get("run", "").startswith("pip install"))
+    checkout = next(step["with"]["path"] for step in job["steps"] if "repository" in step.get("with", {}))
+    assert f"./{checkout}" in install.split()  # the package is on no index
     calls = [step["run"].split() for step in job["steps"] if step.get("run", "").startswith("audit ")]
     assert calls
     for call in calls:
@@ -139,7 +151,7 @@ def test_jobs_of_ci_are_yaml_and_call_commands_with_options_that_exist(heading: 
 
 
 def test_the_job_uploads_what_the_run_writes() -> None:
-    (job,) = yaml.safe_load(block("Gate a release in CI", "yaml"))["jobs"].values()
+    (job,) = yaml.safe_load(block("A job for GitHub Actions", "yaml", page=GATE))["jobs"].values()
     run = next(step["run"].split() for step in job["steps"] if step.get("run", "").startswith("audit run"))
     (sent,) = [step["with"]["sarif_file"] for step in job["steps"] if "upload-sarif" in step.get("uses", "")]
     assert sent == f"{run[run.index('--output') + 1]}/results.sarif"
