@@ -49,12 +49,14 @@ def dataset_usage(
     from audit.data.loaders import array
     from audit.experiment.external.dataset_usage import UsageSettings, estimate_usage
     from audit.experiment.external.inspection import ReferenceTraining
+    from audit.experiment.external.reference_training import TrainingRecords
     from audit.experiment.games.own_attacks import build_attack
 
     records, truths = array(inputs), np.asarray(array(labels))
     stream = Seed(seed).child("dataset usage")
     if isinstance(references, ReferenceTraining):
-        references = references.references(records, truths, 0.5, stream.child("trained references"))
+        training_records = TrainingRecords(inputs=records, given=truths, labels=truths)
+        references = references.references(training_records, 0.5, stream.child("trained references"))
     scorer = build_attack({"kind": attack})
     settings = UsageSettings(attack=scorer, seed=stream, confidence=confidence)
     return estimate_usage(model, Records(inputs=records, labels=truths), references, settings)

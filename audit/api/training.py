@@ -157,7 +157,7 @@ def minus_loss(model: Any, inputs: Array, labels: Array) -> Array:
 
     answers = query_model(model, inputs, labels)
     if answers.form == "logits":
-        return -cross_entropy(answers.values, labels)
+        return -cross_entropy(answers.values, np.asarray(answers.labels))
     return -answers.values if answers.form == "losses" else -(answers.values**2).sum(axis=1)
 
 

@@ -14,7 +14,7 @@ from audit.core.data import Array, Records
 from audit.core.errors import DataError
 from audit.data import loaders
 from audit.data.archives import only_keys, read_npz
-from audit.data.source import array_sha256, class_labels, combined_sha256, finite_inputs, read_bytes
+from audit.data.source import array_sha256, as_whole, combined_sha256, finite_inputs, read_bytes
 
 _FURTHER = ("exact", "group", "index", "unit")
 
@@ -29,7 +29,9 @@ class MemberEvidence:
 
     Attributes:
         inputs: `(n, ...)`, members first, float32 or whole numbers as given; `included` `(n,)` bool.
-        labels: `(n,)` int64 of classes; `(n, k)` int64 of several labels or tokens; float64 where real numbers were given.
+        labels: `(n,)` or `(n, k)`: int64, float64 or text. What they mean
+            follows from the model's outputs (`audit.experiment.external.label_reading`).
+        given: y as it was given, for a function that trains on it.
         rows: `(n,)` position before any record was dropped: names of records follow from it.
         index: `(n,)` position among the coins, or None.
         groups: `(n,)` text, or None.
@@ -48,6 +50,7 @@ class MemberEvidence:
     sha256: str
     omissions: int = 0
     units: Array | None = None
+    given: Array | None = None
 
 
 def gather(members: Side, nonmembers: Side) -> MemberEvidence:
@@ -77,20 +80,26 @@ def gather(members: Side, nonmembers: Side) -> MemberEvidence:
     merged_arrays: dict[str, Any] = {
         key: None if sides[0][key] is None else np.concatenate([side[key] for side in sides]) for key in sides[0]
     }
-    present = np.unique(merged_arrays["y"])
-    if len(present) < 2 and merged_arrays["y"].ndim == 1:
+    labels = merged_arrays["y"]
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.dtype.kind in "biuf":
+        labels = labels.astype(np.float64 if labels.dtype.kind == "f" else np.int64)
+    present = np.unique(labels)
+    if len(present) < 2 and labels.ndim == 1:
         raise DataError(f"all records have the label {present[0]}; expected at least two classes (is y the right array?)")
     counts = [len(side["y"]) for side in sides]
     return MemberEvidence(
         inputs=merged_arrays["x"],
-        labels=merged_arrays["y"],
+        labels=labels,
+        given=merged_arrays["y"],
         included=np.arange(sum(counts)) < counts[0],
         rows=np.arange(sum(counts)),
         index=merged_arrays["index"],
         groups=merged_arrays["group"],
         units=merged_arrays["unit"],
         name=", ".join(name for name, _ in files) if files else "arrays in memory",
-        sha256=combined_sha256(files) if files else array_sha256(merged_arrays["x"], merged_arrays["y"]),
+        sha256=combined_sha256(files) if files else array_sha256(merged_arrays["x"], as_whole(labels)),
     )
 
 
@@ -156,17 +165,15 @@ def _check_side(arrays: Mapping[str, Array], location: str) -> dict[str, Any]:
 
 
 def _truths(labels: Array, location: str) -> Array:
-    """Return what a model is to answer: integers `(n,)` or `(n, k)` as int64, real numbers as float64."""
-    if labels.ndim == 1 and labels.dtype.kind != "f":
-        return class_labels(labels, None, location)
+    """Return what a model is to answer: numbers or text, `(n,)`, or numbers `(n, k)`."""
+    if labels.dtype.kind in "OUS" and labels.ndim == 1 and labels.size:
+        return labels.astype(str)
     if labels.ndim not in (1, 2) or labels.dtype.kind not in "iufb" or not labels.size:
         raise DataError(
             f"{location} has shape {labels.shape} and type {labels.dtype}; expected one class or number a record, (n,), or "
             "several, (n, k)"
         )
-    if labels.dtype.kind == "f":
-        return finite_inputs(labels.astype(np.float64), location)
-    return labels.astype(np.int64)
+    return finite_inputs(labels, location) if labels.dtype.kind == "f" else labels
 
 
 def without_overlap(evidence: MemberEvidence, overlap: str, *, by_coins: bool) -> MemberEvidence:
@@ -202,6 +209,7 @@ def _take(evidence: MemberEvidence, mask: Array) -> MemberEvidence:
     return MemberEvidence(
         inputs=evidence.inputs[mask],
         labels=evidence.labels[mask],
+        given=None if evidence.given is None else evidence.given[mask],
         included=evidence.included[mask],
         rows=evidence.rows[mask],
         index=None if evidence.index is None else evidence.index[mask],

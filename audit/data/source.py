@@ -225,6 +225,19 @@ def finite_inputs(inputs: Array, location: str) -> Array:
     return inputs
 
 
+def as_whole(labels: Array) -> Array:
+    """Return whole numbers of any type as int64, other numbers as float64, and text as text."""
+    labels = np.asarray(labels)
+    if labels.dtype.kind == "O":
+        labels = np.array([str(label) for label in labels.ravel()]).reshape(labels.shape)
+    if labels.dtype.kind in "biu":
+        return labels.astype(np.int64)
+    if labels.dtype.kind != "f":
+        return labels
+    is_whole = np.isfinite(labels).all() and (labels % 1 == 0).all() and np.abs(labels).max(initial=0) < 2**53
+    return labels.astype(np.int64 if is_whole else np.float64)
+
+
 def class_labels(labels: Array, classes: int | None, location: str) -> Array:
     """`labels` as int64 in `0 .. classes-1`, or `DataError` naming the first that is not.
 

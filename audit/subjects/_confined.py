@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from audit.core.confined.process import SECONDS
+from audit.core.confined.process import SECONDS, form_error
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.data.source import read_bytes
@@ -61,6 +61,17 @@ class ConfinedFile(ABC):
         Raises:
             DataError: the library cannot read it, or it is no classifier.
         """
+
+    @property
+    def classes_(self) -> Array | None:
+        """The class of each column of the outputs, `(classes,)`, of an estimator that names them."""
+        names = self._model.facts.get("classes")
+        if names is None:
+            return None
+        kinds = {type(name) for name in names} if isinstance(names, list) else set()
+        if len(kinds) != 1 or not kinds <= {str, int, float, bool}:
+            raise form_error(Path(self.path).name)
+        return np.array(names)
 
     def logits(self, inputs: Array) -> Array:
         """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""

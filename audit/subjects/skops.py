@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
 
 from audit.core.errors import DataError
 from audit.subjects._confined import ConfinedFile, Model, logits_of_outputs, unreadable
+from audit.subjects._loading import DescribedModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,7 +47,9 @@ class Skops(ConfinedFile):
             raise DataError(
                 f"{name} holds a {type(estimator).__name__}; expected a classifier with predict_proba or decision_function"
             )
-        return lambda batch: logits_of_outputs(methods[0](batch.numpy()))
+        names = getattr(estimator, "classes_", None)
+        classes = names.tolist() if isinstance(names, np.ndarray) and names.ndim == 1 else None
+        return DescribedModel(lambda batch: logits_of_outputs(methods[0](batch.numpy())), {"classes": classes})
 
 
 PLUGIN = Skops

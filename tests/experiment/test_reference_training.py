@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 import audit
+from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError, ObservationError
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.external.inspection import ReferenceTraining, Settings, draw_coins, examine, examine_outputs
+from audit.experiment.external.reference_training import TrainingRecords
 from tests.cli.test_model import audit as command
 
 N = 120
@@ -56,6 +58,10 @@ def few_classes(records, seed):
 """
 
 
+def records_of(inputs: Array, labels: Array) -> TrainingRecords:
+    return TrainingRecords(inputs=inputs, given=labels, labels=labels)
+
+
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "my_training.py").write_text(FUNCTIONS)
@@ -86,7 +92,7 @@ def test_trained_references_are_references_trained_by_hand() -> None:
     assert trainings() == 7
     inputs, labels = (np.concatenate(pair) for pair in zip(members, nonmembers, strict=True))
     model = sys.modules["my_training"].fit(members, Seed(0).child("trained target").child("training", 0).integer() % 2**31)
-    references = training.references(inputs, labels, len(members[1]) / N, Seed(0).child("trained references"))
+    references = training.references(records_of(inputs, labels), len(members[1]) / N, Seed(0).child("trained references"))
     second = examine(model, members, nonmembers, settings, references)
     assert all(np.array_equal(first.scores[name], second.scores[name]) for name in ("lira", "loss"))
     assert first.report.mechanisms[0].games[0].attacks == second.report.mechanisms[0].games[0].attacks
@@ -109,7 +115,7 @@ def test_a_second_call_trains_what_is_missing_alone(folder: Path) -> None:
 
     def logits(function: str, runs: int) -> Any:
         training = ReferenceTraining(train=f"my_training:{function}", runs=runs, folder=folder / "kept")
-        return training.references(inputs, labels, 0.5, Seed(1)).logits
+        return training.references(records_of(inputs, labels), 0.5, Seed(1)).logits
 
     with pytest.raises(ConfigError, match=r"training 4 by my_training:stop_late failed: RuntimeError: out of memory .*my_tra"):
         logits("stop_late", 6)
@@ -132,14 +138,15 @@ def test_other_records_or_other_code_are_trained_again(folder: Path, monkeypatch
     members, nonmembers, _ = sides()
     training = ReferenceTraining(train="my_training:fit", runs=2, folder=folder / "kept")
     inputs, labels = (np.concatenate(pair) for pair in zip(members, nonmembers, strict=True))
-    training.references(inputs, labels, 0.5, Seed(1))
-    for changed in ((inputs + 1, labels, 0.5, Seed(1)), (inputs, 2 - labels, 0.5, Seed(1)), (inputs, labels, 0.5, Seed(2))):
+    training.references(records_of(inputs, labels), 0.5, Seed(1))
+    changes = ((inputs + 1, labels, 1), (inputs, 2 - labels, 1), (inputs, labels, 2))
+    for other_inputs, other_labels, seed in changes:
         before = trainings()
-        training.references(*changed)
+        training.references(records_of(other_inputs, other_labels), 0.5, Seed(seed))
         assert trainings() == before + 2
     (folder / "my_training.py").write_text(FUNCTIONS + "\nCHANGED = 1\n")
     code._foreign.cache_clear()
-    training.references(inputs, labels, 0.5, Seed(1))
+    training.references(records_of(inputs, labels), 0.5, Seed(1))
     assert trainings() == 10
 
 
@@ -147,7 +154,7 @@ def test_processes_train_the_same_models(folder: Path) -> None:
     members, nonmembers, _ = sides()
     inputs, labels = (np.concatenate(pair) for pair in zip(members, nonmembers, strict=True))
     alone, together = (
-        ReferenceTraining(train="my_training:fit", runs=3, workers=workers).references(inputs, labels, 0.5, Seed(1))
+        ReferenceTraining(train="my_training:fit", runs=3, workers=workers).references(records_of(inputs, labels), 0.5, Seed(1))
         for workers in (1, 2)
     )
     assert np.array_equal(alone.logits, together.logits) and np.array_equal(alone.included, together.included)

@@ -19,6 +19,7 @@ from audit.experiment.describe.leave_one_out import leave_one_out
 from audit.experiment.describe.usage_spread import CONFIDENCE, LEAST_REFERENCES, make_usage
 from audit.experiment.external import external_models
 from audit.experiment.external.external_models import References
+from audit.experiment.external.label_reading import find_class_names
 from audit.experiment.games.attack import canary_scores
 from audit.stats.scoring import usage
 
@@ -46,8 +47,9 @@ def estimate_usage(target: Any, records: Records, references: References, settin
     checks.confidence(confidence)
     _check_references(references, len(inputs))
     answers = external_models.query_model(target, inputs, labels)
-    models = external_models.join(answers, references, inputs, labels)
-    classes = labels.astype(np.int64) if labels.ndim == 1 and models.logits is not None else None
+    models = external_models.join(answers, references, inputs, labels, find_class_names(target))
+    read = np.asarray(answers.labels)
+    classes = read if read.ndim == 1 and models.logits is not None else None
     form = "losses" if models.logits is None else "logits"
     if attack.needs.of(models.released) is None:
         raise DataError(f"the attack needs more than {', '.join(sorted(models.released))} of the models; use loss or lira")

@@ -14,7 +14,8 @@ from audit.core.data import Array, Canaries, Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.models import Signal, Subject
 from audit.core.training import Executed
-from audit.experiment.external.model_answers import Answers, read_outputs
+from audit.experiment.external.label_reading import align_columns, find_class_names, read_labels
+from audit.experiment.external.model_answers import Answers, demand_numbers, read_answers
 from audit.stats.scoring.regression import error_confidences
 
 _CHANGING = (
@@ -88,8 +89,11 @@ class References:
         arrays = {name: getattr(self, name)[:, records] for name in _AXES if getattr(self, name) is not None}
         return References(included=self.included[:, records], models=self.models, loss_of=self.loss_of, **arrays)
 
-    def answers(self, inputs: Array, labels: Array | None) -> tuple[str, Array]:
+    def answers(self, inputs: Array, labels: Array | None, names: Array | None = None) -> tuple[str, Array]:
         """The form of what they answer for these records, and the values `(k, n, ...)`.
+
+        Args:
+            names: `(classes,)` the class of each column of the target's outputs, to which theirs are brought.
 
         Raises:
             DataError: models without records to ask about, or that answer in different forms.
@@ -101,7 +105,7 @@ class References:
             return name, np.asarray(getattr(self, name))
         if labels is None or not inputs.size:
             raise DataError("reference models need the records, inputs and labels; give recorded outputs of them instead")
-        answers = [query_model(model, inputs, labels) for model in self.models]
+        answers = [query_model(model, inputs, labels, names) for model in self.models]
         kinds = sorted({f"{answer.form} of shape {answer.values.shape}" for answer in answers})
         if len(kinds) > 1:
             raise DataError(f"reference models answer with {' and '.join(kinds)}; expected the same of all")
@@ -158,15 +162,17 @@ class RecordedOutputs:
         return {key: value for key, value in values.items() if value is not None}
 
 
-def join(target: Answers, references: References | None, inputs: Array, labels: Array | None) -> RecordedOutputs:
-    """The target and its references as one subject, the target first.
+def join(
+    target: Answers, references: References | None, inputs: Array, labels: Array | None, names: Array | None = None
+) -> RecordedOutputs:
+    """The target and its references as one subject, the target first; `names` are of the target's columns.
 
     Raises:
         DataError: they do not show the same of the same records.
     """
     form, values = target.form, target.values[None]
     if references is not None:
-        reference_form, reference_values = references.answers(inputs, labels)
+        reference_form, reference_values = references.answers(inputs, labels, names)
         if reference_form != form or reference_values.shape[1:] != values.shape[1:]:
             raise DataError(
                 f"the target shows {form} of shape {values.shape[1:]}, its references {reference_form} of shape "
@@ -178,17 +184,28 @@ def join(target: Answers, references: References | None, inputs: Array, labels: 
     return RecordedOutputs(**{form: values})
 
 
-def query_model(target: Any, inputs: Array, labels: Array) -> Answers:
+def query_model(target: Any, inputs: Array, labels: Array, names: Array | None = None) -> Answers:
     """Return what a module, a function of arrays or a `Target` answers for these records.
+
+    Args:
+        labels: y as it was given.
+        names: `(classes,)` the class of each column that is wanted; None takes the model's own.
 
     Raises:
         ConfigError: the target is none of these.
         DataError: its outputs do not fit the labels.
     """
-    query = _query(target)
-    answers = read_outputs(query(inputs), labels)
+    query, own = _query(target), find_class_names(target)
+    names = own if names is None else names
+
+    def answer(records: Array) -> Array:
+        return align_columns(query(records), own, names)
+
+    outputs = answer(inputs)
+    truths = read_labels(demand_numbers(outputs, labels), labels, names)
+    answers = read_answers(outputs, truths)
     sample_size = min(len(inputs), 32)
-    again = read_outputs(query(inputs[:sample_size]), labels[:sample_size])
+    again = read_answers(demand_numbers(answer(inputs[:sample_size]), labels[:sample_size]), truths[:sample_size])
     is_same = again.form == answers.form and np.allclose(
         again.values, answers.values[:sample_size], rtol=1e-3, atol=1e-3, equal_nan=True
     )

@@ -35,8 +35,9 @@ from audit.data.members import MemberEvidence, Side, gather, without_overlap
 from audit.experiment.external import external_models, reference_memberships, reference_order
 from audit.experiment.external.external_models import References
 from audit.experiment.external.inspected import InspectedCase, Inspection, inspect_case
+from audit.experiment.external.label_reading import find_class_names, read_labels
 from audit.experiment.external.model_answers import Answers
-from audit.experiment.external.reference_training import ReferenceTraining
+from audit.experiment.external.reference_training import ReferenceTraining, TrainingRecords
 from audit.experiment.external.scores import inspect_scores
 from audit.experiment.external.units import users_of
 from audit.experiment.games.settings import Settings, record_name
@@ -95,12 +96,17 @@ def examine(
     whole = len(evidence.included)
     membership_check = _membership(settings, evidence)
     evidence = without_overlap(evidence, settings.overlap, by_coins=membership_check[1])
-    answers = _target_answers(target, evidence, references, settings)
+    names = find_class_names(target)
+    answers = _target_answers(target, evidence, references, settings, names)
+    if target is None and references is not None:
+        names = _trained_names(answers, evidence.labels)
+        answers = replace(answers, labels=read_labels(answers.values, evidence.labels, names))
     notes = answers.remarks
     if evidence.omissions:
         notes = (f"{evidence.omissions} records were left out because they occur on both sides.", *notes)
     by_coins = membership_check[1]
-    case = _case(answers, evidence, references, _references(references, evidence, whole, settings, by_coins=by_coins))
+    brought = _references(references, evidence, whole, settings, by_coins=by_coins, names=names)
+    case = _case(answers, evidence, references, brought, names)
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
     return inspect_case(
         replace(case, membership=membership_check[0], by_coins=by_coins, remarks=notes, trainer=trainer), settings
@@ -108,17 +114,28 @@ def examine(
 
 
 def _target_answers(
-    target: Any, evidence: MemberEvidence, references: References | ReferenceTraining | None, settings: Settings
+    target: Any,
+    evidence: MemberEvidence,
+    references: References | ReferenceTraining | None,
+    settings: Settings,
+    names: Array | None,
 ) -> Answers:
     """The answers of the target, which is trained here on the members where none is given."""
     if target is not None:
-        return external_models.query_model(target, evidence.inputs, evidence.labels)
+        return external_models.query_model(target, evidence.inputs, evidence.labels, names)
     if not isinstance(references, ReferenceTraining):
         raise ConfigError("there is no target; give a model, or a ReferenceTraining (--train) that trains it on the members")
     seed = settings.stream.child("trained target")
-    (answers,) = references.answers(evidence.inputs, evidence.labels, evidence.included[None], seed)
+    (answers,) = references.answers(TrainingRecords.of(evidence), evidence.included[None], seed)
     note = "The target was trained here, on the members, by the function that trained its references."
     return replace(answers, remarks=(note, *answers.remarks))
+
+
+def _trained_names(answers: Answers, labels: Array) -> Array | None:
+    """Return the classes of a target that was trained here as its columns have them; None if columns are numbered."""
+    present = np.unique(labels)
+    has_columns = answers.form == "logits" and labels.ndim == 1 and answers.values.shape[1] == len(present)
+    return present if has_columns else None
 
 
 def examine_outputs(
@@ -168,10 +185,10 @@ def examine_outputs(
     membership_check = _membership(settings, evidence)
     form = next(name for name in ("logits", "errors", "losses") if view.get(name) is not None)
     values: dict[str, Any] = {form: np.asarray(view[form])}
-    answers = Answers(**values)
+    answers = Answers(**values, labels=None if view.labels is None else evidence.labels)
     by_coins = membership_check[1]
     reference_models = _references(references, evidence, size, settings, by_coins=by_coins)
-    case = _case(answers, evidence, references, reference_models, view.labels is not None)
+    case = _case(answers, evidence, references, reference_models)
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
     return inspect_case(
         replace(case, membership=membership_check[0], by_coins=by_coins, remarks=remarks, trainer=trainer), settings
@@ -199,6 +216,7 @@ def _references(
     settings: Settings,
     *,
     by_coins: bool,
+    names: Array | None = None,
 ) -> References | None:
     """The references on the audited records, in their order; trained here on coins that know nothing of the target's."""
     if references is None:
@@ -211,7 +229,7 @@ def _references(
             )
         rate = 0.5 if by_coins else float(evidence.included.mean())
         seed = settings.stream.child("trained references")
-        return references.references(evidence.inputs, evidence.labels, rate, seed, users_of(evidence.units))
+        return references.references(TrainingRecords.of(evidence, names), rate, seed, users_of(evidence.units))
     if references.included.shape[1] != whole:
         raise DataError(
             f"references.included has a column for {references.included.shape[1]} records but {whole} members and nonmembers "
@@ -241,20 +259,20 @@ def _case(
     evidence: MemberEvidence,
     source: References | ReferenceTraining | None,
     references: References | None,
-    has_labels: bool = True,
+    names: Array | None = None,
 ) -> InspectedCase:
     """The models, the target first; `source` says where the references, in the order of the records, come from."""
     included = evidence.included[None]
     if references is not None:
         included = np.concatenate([included, references.included])
-    labels = evidence.labels if has_labels else None
-    models = external_models.join(answers, references, evidence.inputs, labels)
+    labels = answers.labels
+    models = external_models.join(answers, references, evidence.inputs, None if labels is None else evidence.labels, names)
     if isinstance(source, References):
         reference_order.refuse_members_first(source, answers, models, evidence, labels)
         if evidence.units is None:
             losses, is_recorded = reference_order.losses_of_all(models, labels), not len(source.models)
             reference_memberships.refuse_foreign_memberships(losses, included, is_recorded=is_recorded)
-    classes = (
-        evidence.labels.astype(np.int64) if has_labels and evidence.labels.ndim == 1 and models.logits is not None else None
-    )
+    if labels is not None:
+        evidence = replace(evidence, labels=labels)
+    classes = labels.astype(np.int64) if labels is not None and labels.ndim == 1 and models.logits is not None else None
     return InspectedCase(models=models, included=included, evidence=evidence, labels=classes)

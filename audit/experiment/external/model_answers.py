@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import DataError
-from audit.data.source import class_labels, numbered
+from audit.data.source import numbered
+from audit.experiment.external.label_reading import read_labels
 from audit.stats.scoring import signals
 
 _FEWEST = float(np.finfo(np.float32).tiny)
@@ -34,12 +35,16 @@ class Answers:
         losses: `(n,)`, in nats.
         errors: `(n, d)`, prediction less truth of a regression, in any unit.
         remarks: on how they were read.
+        labels: y as it was read beside them; None if nobody gave it.
+        hits: `(n,)` share of the several labels, or tokens, of each record that are answered right; None for classes and numbers.
     """
 
     logits: Array | None = None
     losses: Array | None = None
     errors: Array | None = None
     remarks: tuple[str, ...] = ()
+    labels: Array | None = None
+    hits: Array | None = None
 
     @property
     def form(self) -> str:
@@ -58,13 +63,21 @@ def read_outputs(outputs: Array, labels: Array) -> Answers:
     Args:
         outputs: `(n, classes)` logits or probabilities; `(n,)` or `(n, 1)`, the logit or probability of class 1, or a
             prediction; `(n, labels)` for several yes or no labels; `(n, tokens, vocabulary)`.
-        labels: `(n,)` integers for classes, real numbers for regression (`(n, d)` for several); `(n, labels)` of 0 and 1;
-            `(n, tokens)` integers, negative where nothing is predicted.
+        labels: as `read_labels` takes them, or as it gives them.
 
     Raises:
         DataError: they do not fit each other; the message names the shapes that do.
     """
-    outputs, labels = _numbers(outputs, labels), _whole_classes(outputs, labels)
+    return read_answers(outputs, read_labels(demand_numbers(outputs, labels), labels))
+
+
+def read_answers(outputs: Array, labels: Array) -> Answers:
+    """Return the same of labels that `read_labels` gave."""
+    answers = _read(outputs, labels)
+    return replace(answers, labels=labels)
+
+
+def _read(outputs: Array, labels: Array) -> Answers:
     if labels.dtype.kind == "f":
         return _regression(outputs, labels)
     if labels.ndim == 2 and outputs.ndim == 3:
@@ -76,16 +89,8 @@ def read_outputs(outputs: Array, labels: Array) -> Answers:
     return _classes(outputs, labels)
 
 
-def _whole_classes(outputs: Array, labels: Array) -> Array:
-    """Real labels as classes, where the model gives a score for each class or the labels are 0 and 1."""
-    if labels.dtype.kind != "f" or labels.ndim != 1 or (labels % 1 != 0).any():
-        return labels
-    if (outputs.ndim == 2 and outputs.shape[1] > 1) or np.isin(labels, (0, 1)).all():
-        return class_labels(labels, None, "y")
-    return labels
-
-
-def _numbers(outputs: Array, labels: Array) -> Array:
+def demand_numbers(outputs: Array, labels: Array) -> Array:
+    """Return outputs, or raise `DataError` unless they are numbers for these records."""
     fits = outputs.ndim in (1, 2, 3) and len(outputs) == len(labels) and outputs.size and outputs.dtype.kind in "fiu"
     if not fits:
         raise DataError(
@@ -171,7 +176,8 @@ def _several_labels(outputs: Array, labels: Array) -> Answers:
     if values.min() >= 0 and values.max() <= 1:
         values = _logarithms(values) - _logarithms(1 - values)
         remarks.append(_FROM_PROBABILITIES)
-    return Answers(losses=signals.binary_cross_entropy(values, labels), remarks=tuple(remarks))
+    hits = ((values > 0) == (labels == 1)).mean(axis=1)
+    return Answers(losses=signals.binary_cross_entropy(values, labels), remarks=tuple(remarks), hits=hits)
 
 
 def _token_losses(outputs: Array, labels: Array) -> Answers:
@@ -184,10 +190,11 @@ def _token_losses(outputs: Array, labels: Array) -> Answers:
     empty = np.flatnonzero(~is_target.any(axis=1))
     if len(empty):
         raise DataError(f"{numbered(int(empty[0]))} has no token that is predicted: all its labels are negative; leave it out")
-    losses = np.zeros(len(labels))
+    losses, hits = np.zeros(len(labels)), np.zeros(len(labels))
     for row, (scores, tokens, mask) in enumerate(zip(outputs, labels, is_target, strict=True)):
         losses[row] = signals.cross_entropy(scores[mask], tokens[mask]).mean()
-    return Answers(losses=losses, remarks=(_TOKENS,))
+        hits[row] = (scores[mask].argmax(axis=-1) == tokens[mask]).mean()
+    return Answers(losses=losses, remarks=(_TOKENS,), hits=hits)
 
 
 def _logarithms(probabilities: Array) -> Array:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from audit.core.protocols import Executor
 from audit.core.seeds import Seed
 from audit.core.training import Progress
 from audit.data.archives import read_npz
+from audit.data.members import MemberEvidence
 from audit.data.source import array_sha256
 from audit.execution import code, run_folder
 from audit.experiment.external.external_models import References, query_model
+from audit.experiment.external.label_reading import find_class_names
 from audit.experiment.external.model_answers import Answers
 from audit.experiment.external.units import Users
 
@@ -33,6 +35,36 @@ RATES = (0.2, 0.8)
 
 def _ignore(_: int) -> None:
     """Report progress to nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainingRecords:
+    """The audited records, as a training function gets them and as its models are asked about them.
+
+    Attributes:
+        inputs: `(n, ...)`; `given` y as it was given; `labels` the same as `read_labels` takes it.
+        names: `(classes,)` the class of each of the target's columns; None if they are numbered, or nothing is known of them.
+    """
+
+    inputs: Array
+    given: Array
+    labels: Array
+    names: Array | None = None
+
+    @classmethod
+    def of(cls, evidence: MemberEvidence, names: Array | None = None) -> Self:
+        """Return those of the evidence; whole numbers in one column are given as int64."""
+        has_numbers = evidence.given is None or (evidence.given.ndim == 1 and evidence.given.dtype.kind in "biu")
+        given = evidence.labels if has_numbers or evidence.given is None else evidence.given
+        return cls(inputs=evidence.inputs, given=given, labels=evidence.labels, names=names)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def sha256(self) -> str:
+        """Hash of records and names."""
+        return array_sha256(self.inputs, self.given, *(() if self.names is None else (self.names,)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,12 +111,10 @@ class ReferenceTraining:
         """The top-level module that holds the function; empty where its source is not known."""
         return code.foreign_modules([self.name])
 
-    def references(self, inputs: Array, labels: Array, rate: float, seed: Seed, users: Users | None = None) -> References:
+    def references(self, records: TrainingRecords, rate: float, seed: Seed, users: Users | None = None) -> References:
         """Train on random halves, or other shares, of the records.
 
         Args:
-            inputs: `(n, ...)`.
-            labels: `(n,)`.
             rate: chance of each record to be in the training set of each model; kept within `RATES`.
             seed: of coins and trainings.
             users: whose records are in or out together; None draws a coin for each record.
@@ -96,13 +126,13 @@ class ReferenceTraining:
         """
         share = min(max(rate, RATES[0]), RATES[1])
         streams = [seed.child("coins", run).numpy() for run in range(self.runs)]
-        draws = [random.random(len(labels)) < share if users is None else users.draw(random, share) for random in streams]
+        draws = [random.random(len(records)) < share if users is None else users.draw(random, share) for random in streams]
         included = np.stack(draws)
-        answers = self.answers(inputs, labels, included, seed)
+        answers = self.answers(records, included, seed)
         values: dict[str, Any] = {answers[0].form: np.stack([answer.values for answer in answers])}
         return References(included=included, **values)
 
-    def answers(self, inputs: Array, labels: Array, included: Array, seed: Seed) -> list[Answers]:
+    def answers(self, records: TrainingRecords, included: Array, seed: Seed) -> list[Answers]:
         """Answers for all records of models that are trained on given ones.
 
         Args:
@@ -117,12 +147,12 @@ class ReferenceTraining:
         ]
         for job in jobs:
             if not job.included.any():
-                raise DataError(f"the coins of model {job.number} chose none of {len(labels)} records; give more records")
-        keys = self._keys(jobs, inputs, labels)
+                raise DataError(f"the coins of model {job.number} chose none of {len(records)} records; give more records")
+        keys = self._keys(jobs, records)
         results = {job.number: result for job, key in zip(jobs, keys, strict=True) if (result := self._lookup(key)) is not None}
         self.progress(len(results))
         missing = [job for job in jobs if job.number not in results]
-        for place, result in self._executor().map(_fit_and_ask, (self.train, inputs, labels), missing, self.progress):
+        for place, result in self._executor().map(_fit_and_ask, (self.train, records), missing, self.progress):
             number = missing[place].number
             self._keep(keys[number], result)
             results[number] = result
@@ -141,10 +171,10 @@ class ReferenceTraining:
         executor: Executor = plugins.build(folder, form)
         return executor
 
-    def _keys(self, jobs: Sequence[_Job], inputs: Array, labels: Array) -> list[str]:
+    def _keys(self, jobs: Sequence[_Job], records: TrainingRecords) -> list[str]:
         """Hashes of all that decides what each model answers, libraries apart."""
         source = {name: digest for name, digest in code.sources(self._modules).items() if name != code.OWN}
-        common = f"{self.name} {sorted(source.items())} {array_sha256(inputs, labels)}"
+        common = f"{self.name} {sorted(source.items())} {records.sha256}"
         return [
             hashlib.sha256(f"{common} {job.seed} {job.included.astype(np.uint8).tobytes().hex()}".encode()).hexdigest()
             for job in jobs
@@ -186,22 +216,25 @@ class _Job:
     seed: int
 
 
-def _fit_and_ask(context: tuple[Any, Array, Array], job: _Job, progress: Progress) -> dict[str, Array]:
+def _fit_and_ask(context: tuple[Any, TrainingRecords], job: _Job, progress: Progress) -> dict[str, Array]:
     """Train one model and return its answers for all records as arrays."""
-    train, inputs, labels = context
+    train, records = context
     function = plugins.foreign(train) if isinstance(train, str) else train
     try:
-        model = function((inputs[job.included], labels[job.included]), job.seed)
+        model = function((records.inputs[job.included], records.given[job.included]), job.seed)
     except Exception as error:  # whatever the user's own code raises is told to its owner, from whichever process
         at = plugins.fault(error)
         raise ConfigError(
             f"training {job.number} by {train} failed: {type(error).__name__}: {error}{f' ({at})' if at else ''}; expected "
             "train((inputs, labels), seed) to return a model"
         ) from error
-    answers = query_model(model, inputs, labels)
-    bad = int(np.isnan(answers.values).reshape(len(labels), -1).any(axis=1).sum())
+    names = records.names
+    if names is None and records.labels.ndim == 1 and find_class_names(model) is not None:
+        names = np.unique(records.labels)
+    answers = query_model(model, records.inputs, records.labels, names)
+    bad = int(np.isnan(answers.values).reshape(len(records), -1).any(axis=1).sum())
     if bad:
-        raise ObservationError(f"model {job.number} answers {bad} of {len(labels)} records with NaN; did its training diverge?")
+        raise ObservationError(f"model {job.number} answers {bad} of {len(records)} records with NaN; did its training diverge?")
     progress(1)
     return {answers.form: answers.values, "remarks": np.array(answers.remarks, dtype=np.str_)}
 

@@ -1,0 +1,138 @@
+"""What y means beside a model's outputs: the column of a class, yes or no, several labels, numbers, or tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import DataError
+from audit.data.source import as_whole, class_labels, numbered
+
+_MOST_NAMED = 10
+
+
+def find_class_names(model: Any) -> Array | None:
+    """Return the names of the columns of a classifier's outputs, `classes_` of scikit-learn's interface; None without them.
+
+    A bound method, such as `forest.predict_proba`, stands for the estimator that it belongs to.
+    """
+    for owner in (model, getattr(model, "__self__", None)):
+        names = getattr(owner, "classes_", None)
+        if names is None or hasattr(owner, "parameters") or isinstance(names, list):
+            continue  # a list holds the classes of several labels
+        names = np.asarray(names)
+        if names.ndim == 1 and len(names) > 1:
+            return names
+    return None
+
+
+def read_labels(outputs: Array, labels: Array, names: Array | None = None) -> Array:
+    """Return y in the one form that its values and the model's outputs allow, whatever its type.
+
+    Zeros and ones are labels, and so are -1 and 1. Rows with a single one are classes if outputs have a column for each. Whole
+    numbers are classes if outputs have a column for each class. Real numbers are those of a regression if outputs are, one each.
+
+    Args:
+        outputs: `(n, ...)` of the model.
+        labels: `(n,)` or `(n, k)` of any type.
+        names: `(classes,)` the class of each column of outputs; None if columns are numbered.
+
+    Returns:
+        int64 `(n,)` columns of classes, or 0 and 1; int64 `(n, k)` several labels or tokens; float64 for a regression.
+
+    Raises:
+        DataError: y holds text and the model does not name its classes, or a class that the model does not have.
+    """
+    may_be_numbers = np.asarray(labels).dtype.kind == "f" and outputs.dtype.kind == "f"
+    labels = as_whole(labels)
+    if labels.ndim == 2 and labels.shape[1] == 1 and outputs.ndim < 3:
+        labels = labels[:, 0]
+    has_columns = outputs.ndim == 2 and outputs.shape[1] > 1
+    if labels.ndim == 1 and names is not None and has_columns:
+        return _find_columns(labels, names)
+    if labels.dtype.kind not in "if":
+        raise DataError(
+            f"y has type {labels.dtype} ('{labels.flat[0]}', ...) and the model does not name the classes of its columns; give "
+            "y as whole numbers, the column of each record's class, or the estimator itself, whose classes_ names them"
+        )
+    if labels.dtype.kind == "f":
+        return labels
+    labels = _from_signs(outputs, labels)
+    if labels.ndim == 2:
+        return _read_rows(outputs, labels, may_be_numbers=may_be_numbers)
+    if labels.ndim == 1 and outputs.ndim == 3 and outputs.shape[1] == 1:
+        return labels[:, None]
+    if not has_columns and outputs.ndim <= 2 and (labels.max() > 1 or labels.min() < 0):
+        return _read_numbers(outputs, labels, may_be_numbers=may_be_numbers)
+    return class_labels(labels, None, "y") if labels.ndim == 1 else labels
+
+
+def align_columns(outputs: Array, own: Array | None, names: Array | None) -> Array:
+    """Return outputs with a column for each of `names`, in their order, of a model whose columns are its `own` classes.
+
+    A model that was trained without a rare class never gives it: its share is 0, or the least of the record's scores.
+
+    Raises:
+        DataError: the model has a class that `names` lacks.
+    """
+    if own is None or names is None or outputs.ndim != 2 or outputs.shape[1] != len(own) or np.array_equal(own, names):
+        return outputs
+    columns = _find_columns(as_whole(own), names)
+    is_share = outputs.min() >= 0 and np.abs(outputs.sum(axis=1) - 1).max() < 1e-3
+    least = np.zeros((len(outputs), 1)) if is_share else outputs.min(axis=1, keepdims=True)
+    aligned = np.repeat(least, len(names), axis=1).astype(outputs.dtype)
+    aligned[:, columns] = outputs
+    return aligned
+
+
+def _find_columns(labels: Array, names: Array) -> Array:
+    """Return the column of each label by the names of the columns, int64 `(n,)`."""
+    names = as_whole(names)
+    if (names.dtype.kind in "if") != (labels.dtype.kind in "if"):
+        names, labels = names.astype(str), labels.astype(str)
+    order = np.argsort(names, kind="stable")
+    places = np.minimum(np.searchsorted(names[order], labels), len(names) - 1)
+    columns = order[places]
+    strange = np.flatnonzero(names[columns] != labels)
+    if len(strange):
+        raise DataError(
+            f"label {labels[strange[0]]!s} of {numbered(int(strange[0]))}, members first, is none of the classes that the model "
+            f"names: {_shorten(names)}; correct y, or give the right model"
+        )
+    return np.asarray(columns, np.int64)
+
+
+def _shorten(names: Sequence[Any] | Array) -> str:
+    shown = [str(name) for name in names[:_MOST_NAMED]]
+    return ", ".join([*shown, "..."] if len(names) > _MOST_NAMED else shown)
+
+
+def _from_signs(outputs: Array, labels: Array) -> Array:
+    """Return labels of -1 and 1 as 0 and 1; tokens may hold both, so outputs for tokens leave y as it is."""
+    is_sign = outputs.ndim < 3 and labels.min() == -1 and np.isin(labels, (-1, 1)).all()
+    return (labels + 1) // 2 if is_sign and (outputs.ndim < 2 or outputs.shape[1] <= 2 or labels.ndim == 2) else labels
+
+
+def _read_rows(outputs: Array, labels: Array, *, may_be_numbers: bool) -> Array:
+    """Return y of rows: classes if each row has a single one, several labels, tokens, or several numbers."""
+    if outputs.ndim == 3:
+        return labels
+    if np.isin(labels, (0, 1)).all():
+        is_one_hot = (labels.sum(axis=1) == 1).all() and (outputs.ndim == 1 or outputs.shape[1] in (1, labels.shape[1]))
+        return labels.argmax(axis=1) if is_one_hot else labels
+    is_regression = may_be_numbers and outputs.shape == labels.shape
+    return labels.astype(np.float64) if is_regression else labels
+
+
+def _read_numbers(outputs: Array, labels: Array, *, may_be_numbers: bool) -> Array:
+    """Return whole numbers of a floating-point type as those of a regression; others are classes that lack their columns."""
+    if not may_be_numbers:
+        raise DataError(
+            f"the target gives {outputs.dtype} of shape {outputs.shape} for {len(labels)} records of classes {labels.min()} to "
+            f"{labels.max()}; expected logits or probabilities, ({len(labels)}, {labels.max() + 1}); for a regression give "
+            "y as real numbers, and predictions as real numbers"
+        )
+    return labels.astype(np.float64)
