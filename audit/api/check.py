@@ -83,17 +83,19 @@ class ModelCheck:
         return max(self.report.mechanisms[0].bounds, key=lambda bound: bound.epsilon, default=None)
 
     def __str__(self) -> str:
-        from audit.experiment.external.accuracy_remarks import LIKE_SIDES
+        from audit.experiment.external.inspected import SPLIT_NOTE
 
         report, included = self.report, self.inspection.included
-        members, count, omissions = int(included.sum()), len(included), len(self.inspection.not_run)
+        members, count = int(included.sum()), len(included)
+        seen = report.mechanisms[0].preflight
         lines = [
             f"{members} members, {count - members} nonmembers: {IN_WORDS[report.outcome]}",
-            *(f"  no figure may follow: {note}" for note in report.notes if LIKE_SIDES in note),
+            *([] if seen is None else [f"  read as: {text}" for text in (seen.reading, seen.figures) if text]),
+            *(f"  {note}" for note in report.notes if note != SPLIT_NOTE),
             f"  strongest attack: {self._strongest()}",
             f"  epsilon: {self._proof(report)}",
             f"  members and nonmembers: {self._guard(report)}",
-            f"  not run: {plural(omissions, 'attack') + ', the reason in .attacks' if omissions else 'no attack was skipped'}",
+            *self._more(),
         ]
         lines += [f"  {name} ranks these records as {attack} does" for name, attack in self.inspection.repeats.items()]
         evaluation = report.mechanisms[0].games[0].evaluation
@@ -106,8 +108,18 @@ class ModelCheck:
         ]
         return "\n".join(lines)
 
+    def _more(self) -> list[str]:
+        """Return what would let further attacks run, in a line."""
+        waiting = sum("reference models" in reason for reason in self.inspection.not_run.values())
+        if not waiting:
+            return []
+        verb = "compares" if waiting == 1 else "compare"
+        return [f"  {plural(waiting, 'further attack')} {verb} with reference models: references=audit.ReferenceTraining(train)"]
+
     def _strongest(self) -> str:
         row = self.attacks[0]
+        if self.inspection.included.sum() < 2 or (~self.inspection.included).sum() < 2:
+            return f"{row.attack}; one record a side says nothing of how often it is right"
         rate = (
             ""
             if row.tpr is None

@@ -89,6 +89,9 @@ def _attacks(report: AuditReport) -> list[AttackResult]:
 def _lines(report: AuditReport, folder: Path | None) -> list[str]:
     text = [f"{report.title}: {IN_WORDS[report.outcome]}"]
     for result in report.mechanisms:
+        if result.preflight is not None:
+            readings = (result.preflight.reading, result.preflight.figures)
+            text += [f"  read as: {reading}" for reading in readings if reading]
         text += [f"  {verdict.reason}" for verdict in result.verdicts]
         text += [
             f"  holds only if membership was decided by {check.value}: this is declared, and no table of scores shows it"

@@ -28,6 +28,7 @@ from audit.core.lower_bounds import (
     read_epsilon,
     require_reported,
 )
+from audit.core.preflight import Preflight
 from audit.core.provenance import BudgetLedger, DataSummary, Engagement, Provenance
 from audit.core.rounding import decimals, down, places_apart, up
 from audit.core.table_risks import TableAudit
@@ -114,6 +115,7 @@ class MechanismResult:
 
     Attributes:
         training: name of the training that several results are about, each as one party sees it; "" where there is one result.
+        preflight: how what was given was read, and whether it fits; None where nothing had to be read.
     """
 
     name: str
@@ -129,6 +131,7 @@ class MechanismResult:
     models: int = 0
     limit: LimitCurve | None = None
     training: str = ""
+    preflight: Preflight | None = None
 
     def __post_init__(self) -> None:
         verdict_bounds = tuple(verdict.bound for verdict in self.verdicts if verdict.bound is not None)

@@ -1,4 +1,4 @@
-"""Remarks on a model that somebody brought, from how often it is right on either side: records or a split gone wrong."""
+"""A remark on a given model that is right on nearly all records of both sides: a split gone wrong."""
 
 from __future__ import annotations
 
@@ -9,23 +9,6 @@ from audit.experiment.games.observed import GameModels
 
 LOOKS_TRAINED = 0.98  # share of right answers from which on a side looks trained on
 LIKE_SIDES = "both sides look trained on"  # words of the remark
-
-
-def low_accuracy(models: GameModels) -> list[str]:
-    """A remark where the model is no better on its own training records than always naming the commonest class."""
-    logits = models.observed.signals.get(Logits.key)
-    if logits is None or models.labels is None:
-        return []
-    included = models.prepared_game.assignment.included[0]
-    labels = np.asarray(models.labels)[included]
-    accuracy = float(np.mean(logits[0][included].argmax(-1) == labels))
-    guess = float(np.bincount(labels).max() / len(labels))
-    if accuracy > guess:
-        return []
-    return [
-        f"The model is right on {accuracy:.1%} of the members, no more than always naming one class ({guess:.1%}): are the "
-        "records exactly as the model takes them (scaling, order of classes)?"
-    ]
 
 
 def like_sides(models: GameModels) -> list[str]:

@@ -15,14 +15,16 @@ from audit.checks import blind
 from audit.checks.membership import IMPLAUSIBLE, dependence_tail
 from audit.core.data import Array, Assignment, Records
 from audit.core.errors import ConfigError
+from audit.core.preflight import Preflight
 from audit.core.provenance import DataSummary
 from audit.core.results import AuditReport, Check, Status
 from audit.core.views import Scores
 from audit.data.members import MemberEvidence
 from audit.experiment.describe import utility
-from audit.experiment.external.accuracy_remarks import like_sides, low_accuracy
+from audit.experiment.external.accuracy_remarks import like_sides
 from audit.experiment.external.external_game import external_game, external_scorers, unserved_reason
 from audit.experiment.external.external_models import RecordedOutputs
+from audit.experiment.external.model_answers import Answers
 from audit.experiment.external.nonmember_medians import cross_fitted_medians
 from audit.experiment.external.units import of_users, remarks_on, user_records, users_of
 from audit.experiment.games import attack, stopping
@@ -32,10 +34,10 @@ from audit.experiment.games.prepared_game import ExternalRecords, PreparedGame
 from audit.experiment.games.records import RecordTable
 from audit.experiment.games.settings import Settings
 from audit.experiment.games.spec import GameDesign
-from audit.experiment.line import game, judge
+from audit.experiment.line import game, judge, preflight
 from audit.experiment.line import report as reporting
 from audit.experiment.line.provenance import of_settings
-from audit.stats.scoring.signals import scaled_confidence
+from audit.stats.scoring.signals import cross_entropy, scaled_confidence
 
 SPLIT_NOTE = (
     "Membership was decided by a data split, not by recorded coins: there is no randomness to reason from, so no epsilon "
@@ -86,6 +88,7 @@ class InspectedCase:
         membership: how it was decided, as a row of the assumptions table; `by_coins` whether by recorded coins.
         remarks: of those who read the input.
         trainer: the function that trained the references here; "" where somebody brought them.
+        answers: of the target.
     """
 
     models: RecordedOutputs
@@ -96,6 +99,7 @@ class InspectedCase:
     by_coins: bool = False
     remarks: tuple[str, ...] = ()
     trainer: str = ""
+    answers: Answers | None = None
 
 
 def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
@@ -122,19 +126,20 @@ def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
     stated_claims = StatedClaims(claims=settings.claims)
     outcome = game.conclude(models, scores, stated_claims, budget, stopping.watch_of(game_design, stated_claims.claims, budget))
     guard = _guard(case, settings)
+    seen = _look(case, settings, scores, game_design)
     training = judge.Training(
         name=settings.title or case.evidence.name,
         mechanism=None,
         stated_claims=stated_claims,
         utility=utility.of_sides(record_models),
         checks=(case.membership, guard.check, *_of_references(case, by_coins=by_coins, dependent=is_dependent)),
-        doubt=BIAS_CHECK if guard.has_bias else DEPENDENT_CHECK if is_dependent else "",
+        doubt=BIAS_CHECK if guard.has_bias else DEPENDENT_CHECK if is_dependent else seen.doubt,
+        preflight=seen,
     )
     result = judge.conclude(training, [outcome])
     without_epsilon = DEPENDENT_NOTE if is_dependent else SPLIT_NOTE
-    notes = [BIASED_NOTE] * guard.has_bias + [without_epsilon] * (not case.by_coins) + [*case.remarks]
+    notes = preflight.notes(seen) + [BIASED_NOTE] * guard.has_bias + [without_epsilon] * (not case.by_coins) + [*case.remarks]
     notes += [
-        *low_accuracy(record_models),
         *([] if case.by_coins else like_sides(record_models)),
         *remarks_on(users, settings.claim_unit),
     ]
@@ -147,6 +152,35 @@ def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
         not_run=_not_run(case, settings, game_design, repeats),
         repeats=repeats,
     )
+
+
+def _look(case: InspectedCase, settings: Settings, scores: Sequence[Scores], game_design: GameDesign) -> Preflight:
+    """The preflight of the records; of users, on a record of each, since those of one are alike."""
+    users = users_of(case.evidence.units)
+    everyone = np.arange(len(case.evidence.included))
+    rows = everyone if users is None else users.draw_records(settings.stream.child("preflight").numpy())
+    answers, labels = case.answers or Answers(), case.labels
+    logits = None if case.models.logits is None else np.asarray(case.models.logits[0])[rows]
+    errors = None if answers.errors is None or answers.labels is None else answers.errors.reshape(len(everyone), -1)[rows]
+    losses = np.asarray(case.models.losses[0])[rows] if case.models.losses is not None else None
+    if losses is None:
+        losses = cross_entropy(np.asarray(logits), np.asarray(labels)[rows])
+    truths = None if answers.labels is None else answers.labels.reshape(len(everyone), -1)[rows].astype(np.float64)
+    bounded = {attack.name for attack in game_design.attacks if attack.estimators}
+    included = np.asarray(case.included[0])[rows]
+    records = preflight.ReadRecords(
+        losses=losses,
+        included=included,
+        reading=answers.reading,
+        logits=logits,
+        labels=None if labels is None else labels[rows],
+        errors=errors,
+        truths=truths,
+        hits=None if answers.hits is None else answers.hits[rows],
+        baseline=answers.baseline(np.asarray(case.included[0])),
+    )
+    own = [score.values for score in scores if score.attack in bounded and users is None]
+    return preflight.look(records, own, by_coins=case.by_coins)
 
 
 def _not_run(case: InspectedCase, settings: Settings, game_design: GameDesign, repeats: Mapping[str, str]) -> dict[str, str]:

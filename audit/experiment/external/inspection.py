@@ -275,4 +275,4 @@ def _case(
     if labels is not None:
         evidence = replace(evidence, labels=labels)
     classes = labels.astype(np.int64) if labels is not None and labels.ndim == 1 and models.logits is not None else None
-    return InspectedCase(models=models, included=included, evidence=evidence, labels=classes)
+    return InspectedCase(models=models, included=included, evidence=evidence, labels=classes, answers=answers)

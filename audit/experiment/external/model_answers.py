@@ -52,6 +52,31 @@ class Answers:
         return next(name for name in ("logits", "losses", "errors") if getattr(self, name) is not None)
 
     @property
+    def reading(self) -> str:
+        """Return how outputs and y were read, in a sentence."""
+        if self.logits is not None:
+            source = "probabilities" if _FROM_PROBABILITIES in self.remarks else "logits"
+            return f"outputs are {source} of {self.logits.shape[-1]} classes, y holds classes"
+        if self.errors is not None:
+            return "outputs are numbers, y holds numbers"
+        if _SEVERAL in self.remarks:
+            return "outputs have a score for each label, y holds several labels"
+        if _TOKENS in self.remarks:
+            return "outputs are logits of tokens, y holds tokens"
+        return "losses were given"
+
+    def baseline(self, included: Array) -> float | None:
+        """Return the share of several labels, or of tokens, that always naming the commonest gets right on members."""
+        if self.hits is None or self.labels is None:
+            return None
+        labels = self.labels[included]
+        if _SEVERAL in self.remarks:
+            shares = labels.mean(axis=0)
+            return float(np.maximum(shares, 1 - shares).mean())
+        tokens = labels[labels >= 0]
+        return float(np.bincount(tokens).max() / len(tokens))
+
+    @property
     def values(self) -> Array:
         """Return the array that is there."""
         return np.asarray(getattr(self, self.form))

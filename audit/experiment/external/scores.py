@@ -9,12 +9,13 @@ from audit.bounds.budget import Budget
 from audit.bounds.granted import granted_estimators
 from audit.core.data import Array
 from audit.core.game import Assumption, Game
+from audit.core.preflight import Preflight
 from audit.core.results import AuditReport, Check, Status
 from audit.core.views import Scores
 from audit.experiment.games import stopping
 from audit.experiment.games.hypothesis import StatedClaims
 from audit.experiment.games.settings import Settings
-from audit.experiment.line import findings, judge
+from audit.experiment.line import findings, judge, preflight
 from audit.experiment.line import report as reporting
 from audit.experiment.line.game import GameOutcome
 from audit.experiment.line.provenance import of_settings
@@ -67,7 +68,15 @@ def inspect_scores(
     )
     stated_claims = StatedClaims(claims=settings.claims)
     outcome = GameOutcome(result=findings.bound_game(tables, terms, stated_claims, budget), scores=tuple(tables))
-    training = judge.Training(name=name, mechanism=None, stated_claims=stated_claims, checks=(_declaration(game), *odd))
+    seen = _look(tables)
+    training = judge.Training(
+        name=name,
+        mechanism=None,
+        stated_claims=stated_claims,
+        checks=(_declaration(game), *odd),
+        doubt=seen.doubt,
+        preflight=seen,
+    )
     config = settings.text(scores=name, records=len(included), game=game, columns=list(columns))
     frame = reporting.Frame(
         kind="scores",
@@ -78,9 +87,16 @@ def inspect_scores(
         model="not given",
         config=config,
         provenance=of_settings(settings, config),
-        remarks=(*remarks, *(f"Column {check.item}: {check.value}." for check in odd)),
+        remarks=(*preflight.notes(seen), *remarks, *(f"Column {check.item}: {check.value}." for check in odd)),
     )
     return reporting.report([judge.conclude(training, [outcome])], frame)
+
+
+def _look(tables: Sequence[Scores]) -> Preflight:
+    """The preflight of scores: whether those of members are lower than those of nonmembers, in any column."""
+    values = [table.values for table in tables]
+    records = preflight.ReadRecords(losses=-values[0], included=tables[0].included, reading="scores were given")
+    return preflight.look(records, values[1:], by_coins=True)
 
 
 def _odd(tables: Sequence[Scores], assumes: frozenset[Assumption]) -> tuple[Check, ...]:

@@ -10,6 +10,7 @@ from audit.core.claims import Claim, Outcome, Verdict
 from audit.core.events import Event
 from audit.core.game import Inclusion
 from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon, report_bound, report_trajectory
+from audit.core.preflight import Preflight
 from audit.core.results import Check, MechanismResult, Metric, Status, Trajectory
 from audit.core.rounding import PLACES, down, places_apart, up
 from audit.experiment.games.hypothesis import StatedClaims
@@ -30,6 +31,7 @@ class Training:
         doubt: why no figure of its games can be believed, "" where they can.
         counted: whether its models are its own; those that another party's row counts are not counted again.
         shared: name of the training that several parties look at; "" where there is one.
+        preflight: how what was given was read; its doubt is part of `doubt`.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Training:
     doubt: str = ""
     counted: bool = True
     shared: str = ""
+    preflight: Preflight | None = None
 
 
 def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResult:
@@ -81,6 +84,7 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
         models=sum(game.result.models for game in games) if training.counted else 0,
         limit=training.stated_claims.limit,
         training=training.shared,
+        preflight=training.preflight,
     )
 
 

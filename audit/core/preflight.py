@@ -1,0 +1,59 @@
+"""How what a user gave was read, and whether the model's answers fit it, before anything is concluded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriedReading:
+    """Another reading of the same records, with the figures that it would give.
+
+    Attributes:
+        name: what it reads otherwise.
+        fit: on members, in the measure of the preflight; None if it changes nothing in it.
+        auc: of members against nonmembers, by the loss.
+    """
+
+    name: str
+    fit: float | None
+    auc: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preflight:
+    """Whether outputs and y fit each other, and members fit better than nonmembers.
+
+    Attributes:
+        reading: how outputs and y were read.
+        measure: "accuracy", "error" (root mean square) or "" if only losses are known.
+        members, nonmembers: the measure on either side; `baseline` of the commonest class, or of the mean, on members.
+        auc: of the loss, members against nonmembers; above 1/2 if members have smaller losses.
+        chance: of an AUC as small as this one if membership says nothing of the losses.
+        tried: other readings, where something speaks against this one.
+        doubt: why the reading cannot be right; "" if nothing speaks against it.
+        question: what to look at, "" if nothing stands out.
+    """
+
+    reading: str
+    measure: str
+    members: float | None
+    nonmembers: float | None
+    baseline: float | None
+    auc: float
+    chance: float
+    tried: tuple[TriedReading, ...] = ()
+    doubt: str = ""
+    question: str = ""
+
+    @property
+    def figures(self) -> str:
+        """Return the figures of the measure in a sentence; "" if only losses are known."""
+        if self.members is None or self.nonmembers is None or self.baseline is None:
+            return ""
+        if self.measure == "error":
+            return (
+                f"root mean square error: members {self.members:.4g}, nonmembers {self.nonmembers:.4g}; always the mean "
+                f"{self.baseline:.4g}"
+            )
+        return f"right answers: members {self.members:.1%}, nonmembers {self.nonmembers:.1%}; commonest class {self.baseline:.1%}"

@@ -1,0 +1,223 @@
+"""Whether outputs and y were read right: members that do worse than nonmembers, or another reading that fits far better.
+
+Every test of a side is exact in what it assumes: if membership says nothing of outputs and labels, it is a random draw of
+records. Readings are found from outputs and labels of both sides together, without a look at membership.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import rankdata
+
+from audit.core.data import Array
+from audit.core.preflight import Preflight, TriedReading
+from audit.stats.scoring.signals import cross_entropy
+from audit.stats.sign_test import lower_tail
+
+LEVEL = 1e-5
+"""Of each kind of test: of the loss, of scores with bounds, of other readings. Together a right audit is refused in fewer than
+1 of 10,000 (docs/statistics.md)."""
+_FAR = 0.2
+_MOST_CLASSES = 1000
+_SWAPPED = "members and nonmembers swapped"
+_OWN_ANSWER = "y set aside for the model's own answers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReadRecords:
+    """The target's answers for the audited records, as they were read.
+
+    Attributes:
+        losses: `(n,)`; `included` `(n,)` bool, the members.
+        logits: `(n, classes)` with `labels` `(n,)`; or None.
+        errors: `(n, d)` prediction less truth, with the `truths` `(n, d)`; or None.
+        hits: `(n,)` share of several labels or tokens that is right; `baseline` of naming the commonest; or None.
+        reading: how outputs and y were read.
+    """
+
+    losses: Array
+    included: Array
+    reading: str
+    logits: Array | None = None
+    labels: Array | None = None
+    errors: Array | None = None
+    truths: Array | None = None
+    hits: Array | None = None
+    baseline: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Candidate:
+    """Another reading: losses of the records that it covers, and how well answers agree with it on members, 1 if wholly."""
+
+    name: str
+    losses: Array
+    included: Array
+    fit: float
+    agreement: float
+
+
+def look(records: ReadRecords, bounded: Sequence[Array] = (), *, by_coins: bool) -> Preflight:
+    """Return what the reading shows.
+
+    Args:
+        bounded: `(n,)` scores that verdicts rest on, higher for members.
+        by_coins: whether recorded coins decided membership; then records may have been labelled wrongly on purpose.
+    """
+    included = records.included
+    auc, chance = area(records.losses, included), lower_tail(-records.losses, included)
+    measure, figures, agreement = _measure(records)
+    candidates = list(_candidates(records)) if agreement is not None and agreement < 0.5 else []
+    tried = [TriedReading(name=one.name, fit=one.fit, auc=area(one.losses, one.included)) for one in candidates]
+    doubt = ""
+    if chance < LEVEL:
+        doubt = (
+            "members do worse than nonmembers, which chance gives in fewer than 1 of 100,000 audits: the records, their "
+            "labels, the outputs or the sides are not what they were read as"
+        )
+        tried = [TriedReading(name=_SWAPPED, fit=None, auc=1 - auc), *tried]
+    else:
+        better = [one for one in candidates if _is_better(one, float(agreement or 0.0), len(candidates))]
+        clear = [] if by_coins else [one for one in candidates if _is_shifted(one, records, float(agreement or 0.0))]
+        if better or clear:
+            best = max(better or clear, key=lambda one: one.agreement)
+            doubt = f"another reading fits far better: '{best.name}'"
+        elif bounded and min(lower_tail(scores, included) for scores in bounded) < LEVEL / len(bounded):
+            doubt = (
+                "the scores that the verdict rests on are lower for members than for nonmembers, which chance gives in fewer "
+                "than 1 of 100,000 audits"
+            )
+    poor = figures[0] is not None and (figures[0] >= figures[2] if measure == "error" else figures[0] <= figures[2])
+    question = "" if doubt or not poor else "the model is no better on its own training records than " + (
+        "always giving the mean: are y and outputs in one unit?"
+        if measure == "error"
+        else "always naming the commonest class: are records and labels exactly as it was trained on them? Strongly private "
+        "training can do this as well"
+    )
+    return Preflight(
+        reading=records.reading,
+        measure=measure,
+        members=figures[0],
+        nonmembers=figures[1],
+        baseline=figures[2],
+        auc=auc,
+        chance=chance,
+        tried=tuple(tried) if doubt or question else (),
+        doubt=doubt,
+        question=question,
+    )
+
+
+def notes(seen: Preflight) -> list[str]:
+    """Return what a reader of the verdict must not miss: what speaks against the reading, and what was tried."""
+    if seen.question:
+        return [f"Look first: {seen.question}."]
+    if not seen.doubt:
+        return []
+    tried = "; ".join(f"{one.name}: AUC {one.auc:.3f}{_describe_fit(one, seen)}" for one in seen.tried)
+    return [f"Invalid: {seen.doubt}; AUC of the loss {seen.auc:.3f}.", *([f"Other readings that were tried: {tried}."] if tried else [])]
+
+
+def _describe_fit(one: TriedReading, seen: Preflight) -> str:
+    return f", right {one.fit:.1%}" if one.fit is not None and seen.measure == "accuracy" else ""
+
+
+def area(losses: Array, included: Array) -> float:
+    """Return the AUC of small losses, ties at half.
+
+    >>> area(np.array([1.0, 2.0, 3.0]), np.array([True, False, False]))
+    1.0
+    """
+    members = int(included.sum())
+    others = len(included) - members
+    above = rankdata(-losses)[included].sum() - members * (members + 1) / 2
+    return float(above / (members * others))
+
+
+def _measure(records: ReadRecords) -> tuple[str, tuple[float | None, float | None, float | None], float | None]:
+    """Return the measure, its figures, and how well answers agree with y on members beyond chance, 1 if wholly."""
+    included = records.included
+    if records.logits is not None and records.labels is not None:
+        answers, labels = records.logits.argmax(axis=1), records.labels
+        right = answers == labels
+        commonest = float(np.bincount(labels[included]).max() / included.sum())
+        figures = float(right[included].mean()), float(right[~included].mean()), commonest
+        return "accuracy", figures, _agreement(answers[included], labels[included])
+    if records.errors is not None and records.truths is not None:
+        truths = records.truths[included]
+        spread = float(np.sqrt(((truths - truths.mean(axis=0)) ** 2).mean()))
+        sides = [float(np.sqrt((records.errors[side] ** 2).mean())) for side in (included, ~included)]
+        return "error", (sides[0], sides[1], spread), 1 - sides[0] ** 2 / spread**2 if spread else None
+    if records.hits is not None:
+        sides = [float(records.hits[side].mean()) for side in (included, ~included)]
+        return "accuracy", (sides[0], sides[1], records.baseline), None
+    return "", (None, None, None), None
+
+
+def _agreement(answers: Array, labels: Array) -> float:
+    """Return Cohen's kappa."""
+    size = int(max(answers.max(), labels.max())) + 1
+    shares = [np.bincount(values, minlength=size) / len(values) for values in (answers, labels)]
+    expected = float(shares[0] @ shares[1])
+    return (float((answers == labels).mean()) - expected) / (1 - expected) if expected < 1 else 0.0
+
+
+def _candidates(records: ReadRecords) -> Iterator[_Candidate]:
+    if records.errors is not None and records.truths is not None:
+        yield _rescaled(records)
+        return
+    if records.logits is None or records.labels is None or records.logits.shape[1] > _MOST_CLASSES:
+        return
+    logits, labels, classes = records.logits, records.labels, records.logits.shape[1]
+    answers = logits.argmax(axis=1)
+    for name, shifted in (("labels - 1", labels - 1), ("labels + 1", labels + 1)):
+        fits = (shifted >= 0) & (shifted < classes)
+        if 0 < records.included[fits].sum() < fits.sum():
+            yield _classes(name, logits[fits], shifted[fits], records.included[fits])
+    yield _classes("outputs with the other sign", -logits, labels, records.included)
+    counts = np.zeros((classes, classes))
+    np.add.at(counts, (labels, answers), 1)
+    yield _classes("columns in another order", logits, linear_sum_assignment(-counts)[1][labels], records.included)
+    yield _classes(_OWN_ANSWER, logits, answers, records.included)
+
+
+def _classes(name: str, logits: Array, labels: Array, included: Array) -> _Candidate:
+    answers = logits.argmax(axis=1)[included]
+    return _Candidate(
+        name=name,
+        losses=cross_entropy(logits, labels),
+        included=included,
+        fit=float((answers == labels[included]).mean()),
+        agreement=_agreement(answers, labels[included]),
+    )
+
+
+def _rescaled(records: ReadRecords) -> _Candidate:
+    """Return y on the scale of the predictions, by least squares for each number."""
+    truths, errors = np.asarray(records.truths), np.asarray(records.errors)
+    predictions = errors + truths
+    centred = truths - truths.mean(axis=0)
+    slopes = (centred * predictions).sum(axis=0) / np.maximum((centred**2).sum(axis=0), 1e-300)
+    residuals = predictions - predictions.mean(axis=0) - slopes * centred
+    spreads = np.maximum(((slopes * centred) ** 2).mean(axis=0), 1e-300)
+    squares = residuals**2 / spreads
+    fit = 1 - float(squares[records.included].mean())
+    return _Candidate(
+        name="y in another unit", losses=squares.sum(axis=1), included=records.included, fit=max(fit, 0.0), agreement=fit
+    )
+
+
+def _is_better(one: _Candidate, agreement: float, count: int) -> bool:
+    """True if the reading agrees far better, and members fit it better than nonmembers by more than chance."""
+    is_far = agreement < 0.1 if one.name == _OWN_ANSWER else one.agreement - max(agreement, 0.0) > _FAR
+    return is_far and lower_tail(one.losses, one.included) < LEVEL / count
+
+
+def _is_shifted(one: _Candidate, records: ReadRecords, agreement: float) -> bool:
+    """True if nearly every class is one column off: among six classes or more, no accident of training gives that."""
+    several = records.logits is not None and records.logits.shape[1] >= 6 and len(np.unique(records.labels)) >= 6
+    return several and one.name.startswith("labels") and one.agreement > 0.8 and agreement < 0.1
