@@ -114,7 +114,9 @@ class ModelCheck:
         if not waiting:
             return []
         verb = "compares" if waiting == 1 else "compare"
-        return [f"  {plural(waiting, 'further attack')} {verb} with reference models: references=audit.ReferenceTraining(train)"]
+        return [
+            f"  {plural(waiting, 'further attack')} {verb} with reference models: references=audit.ReferenceTraining(train)"
+        ]
 
     def _strongest(self) -> str:
         row = self.attacks[0]

@@ -56,4 +56,6 @@ class Preflight:
                 f"root mean square error: members {self.members:.4g}, nonmembers {self.nonmembers:.4g}; always the mean "
                 f"{self.baseline:.4g}"
             )
-        return f"right answers: members {self.members:.1%}, nonmembers {self.nonmembers:.1%}; commonest class {self.baseline:.1%}"
+        return (
+            f"right answers: members {self.members:.1%}, nonmembers {self.nonmembers:.1%}; commonest class {self.baseline:.1%}"
+        )

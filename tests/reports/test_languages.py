@@ -164,6 +164,10 @@ REMARKS = (
     inspected.DEPENDENT_NOTE,
     inspected.BIASED_NOTE,
     inspected.SPLIT_NOTE,
+    "Invalid: members do worse than nonmembers, which chance gives in fewer than 1 of 100,000 audits: the records, their "
+    "labels, the outputs or the sides are not what they were read as; AUC of the loss 0.318.",
+    "Look first: the model is no better on its own training records than always giving the mean: are y and outputs in one "
+    "unit?",
     f"The model is right on 99.0% of the members and 98.0% of the nonmembers: {LIKE_SIDES}. If nonmembers were split from the "
     "training records after training, no figure here says anything; give records that the model was never trained on. If they "
     "are such records, the model generalises.",

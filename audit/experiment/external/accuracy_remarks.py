@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from attacks.signals.logits import Logits
 from audit.experiment.games.observed import GameModels
 

@@ -33,7 +33,7 @@ def read_labels(outputs: Array, labels: Array, names: Array | None = None) -> Ar
     """Return y in the one form that its values and the model's outputs allow, whatever its type.
 
     Zeros and ones are labels, and so are -1 and 1. Rows with a single one are classes if outputs have a column for each. Whole
-    numbers are classes if outputs have a column for each class. Real numbers are those of a regression if outputs are, one each.
+    numbers are classes if outputs have a column for each class. Other numbers are those of a regression.
 
     Args:
         outputs: `(n, ...)` of the model.
@@ -99,8 +99,8 @@ def _find_columns(labels: Array, names: Array) -> Array:
     strange = np.flatnonzero(names[columns] != labels)
     if len(strange):
         raise DataError(
-            f"label {labels[strange[0]]!s} of {numbered(int(strange[0]))}, members first, is none of the classes that the model "
-            f"names: {_shorten(names)}; correct y, or give the right model"
+            f"label {labels[strange[0]]!s} of {numbered(int(strange[0]))}, members first, is none of the classes that the "
+            f"model names: {_shorten(names)}; correct y, or give the right model"
         )
     return np.asarray(columns, np.int64)
 

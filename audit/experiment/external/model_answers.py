@@ -36,7 +36,7 @@ class Answers:
         errors: `(n, d)`, prediction less truth of a regression, in any unit.
         remarks: on how they were read.
         labels: y as it was read beside them; None if nobody gave it.
-        hits: `(n,)` share of the several labels, or tokens, of each record that are answered right; None for classes and numbers.
+        hits: `(n,)` share of several labels, or tokens, that are answered right; None for classes and numbers.
     """
 
     logits: Array | None = None

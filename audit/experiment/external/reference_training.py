@@ -234,7 +234,9 @@ def _fit_and_ask(context: tuple[Any, TrainingRecords], job: _Job, progress: Prog
     answers = query_model(model, records.inputs, records.labels, names)
     bad = int(np.isnan(answers.values).reshape(len(records), -1).any(axis=1).sum())
     if bad:
-        raise ObservationError(f"model {job.number} answers {bad} of {len(records)} records with NaN; did its training diverge?")
+        raise ObservationError(
+            f"model {job.number} answers {bad} of {len(records)} records with NaN; did its training diverge?"
+        )
     progress(1)
     return {answers.form: answers.values, "remarks": np.array(answers.remarks, dtype=np.str_)}
 

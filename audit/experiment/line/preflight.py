@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.stats import rankdata
 
 from audit.core.data import Array
 from audit.core.preflight import Preflight, TriedReading
+from audit.stats.bounds import roc
+from audit.stats.column_order import find_order
 from audit.stats.scoring.signals import cross_entropy
 from audit.stats.sign_test import lower_tail
 
@@ -92,11 +92,16 @@ def look(records: ReadRecords, bounded: Sequence[Array] = (), *, by_coins: bool)
                 "than 1 of 100,000 audits"
             )
     poor = figures[0] is not None and (figures[0] >= figures[2] if measure == "error" else figures[0] <= figures[2])
-    question = "" if doubt or not poor else "the model is no better on its own training records than " + (
-        "always giving the mean: are y and outputs in one unit?"
-        if measure == "error"
-        else "always naming the commonest class: are records and labels exactly as it was trained on them? Strongly private "
-        "training can do this as well"
+    question = (
+        ""
+        if doubt or not poor
+        else "the model is no better on its own training records than "
+        + (
+            "always giving the mean: are y and outputs in one unit?"
+            if measure == "error"
+            else "always naming the commonest class: are records and labels exactly as it was trained on them? Strongly "
+            "private training can do this as well"
+        )
     )
     return Preflight(
         reading=records.reading,
@@ -115,11 +120,15 @@ def look(records: ReadRecords, bounded: Sequence[Array] = (), *, by_coins: bool)
 def notes(seen: Preflight) -> list[str]:
     """Return what a reader of the verdict must not miss: what speaks against the reading, and what was tried."""
     if seen.question:
-        return [f"Look first: {seen.question}."]
+        end = "" if seen.question.endswith("?") else "."
+        return [f"Look first: {seen.question}{end}"]
     if not seen.doubt:
         return []
     tried = "; ".join(f"{one.name}: AUC {one.auc:.3f}{_describe_fit(one, seen)}" for one in seen.tried)
-    return [f"Invalid: {seen.doubt}; AUC of the loss {seen.auc:.3f}.", *([f"Other readings that were tried: {tried}."] if tried else [])]
+    return [
+        f"Invalid: {seen.doubt}; AUC of the loss {seen.auc:.3f}.",
+        *([f"Other readings that were tried: {tried}."] if tried else []),
+    ]
 
 
 def _describe_fit(one: TriedReading, seen: Preflight) -> str:
@@ -132,10 +141,7 @@ def area(losses: Array, included: Array) -> float:
     >>> area(np.array([1.0, 2.0, 3.0]), np.array([True, False, False]))
     1.0
     """
-    members = int(included.sum())
-    others = len(included) - members
-    above = rankdata(-losses)[included].sum() - members * (members + 1) / 2
-    return float(above / (members * others))
+    return float(roc.auc(-losses[included], -losses[~included]))
 
 
 def _measure(records: ReadRecords) -> tuple[str, tuple[float | None, float | None, float | None], float | None]:
@@ -179,9 +185,8 @@ def _candidates(records: ReadRecords) -> Iterator[_Candidate]:
         if 0 < records.included[fits].sum() < fits.sum():
             yield _classes(name, logits[fits], shifted[fits], records.included[fits])
     yield _classes("outputs with the other sign", -logits, labels, records.included)
-    counts = np.zeros((classes, classes))
-    np.add.at(counts, (labels, answers), 1)
-    yield _classes("columns in another order", logits, linear_sum_assignment(-counts)[1][labels], records.included)
+    order = find_order(labels, answers, classes)
+    yield _classes("columns in another order", logits, order[labels], records.included)
     yield _classes(_OWN_ANSWER, logits, answers, records.included)
 
 

@@ -1,0 +1,172 @@
+"""Sixty ways to hand over models: right ones give the figures of an own computation, wrong ones are refused or invalid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special
+from scipy.stats import rankdata
+from sklearn.ensemble import RandomForestClassifier
+
+import audit
+from audit.core.claims import Outcome
+from audit.core.data import Array
+from audit.core.errors import AuditError
+
+N = 600
+MEMBER = np.arange(N) < N // 2
+INPUTS = np.random.default_rng(0).normal(size=(N, 6)).astype(np.float32)
+ORDER = {row.tobytes(): place for place, row in enumerate(INPUTS)}
+
+
+def model(outputs: Array) -> Callable[[Array], Array]:
+    return lambda inputs: outputs[[ORDER[row.tobytes()] for row in inputs]]
+
+
+def classifier(classes: int, seed: int, gain: float = 2.0) -> tuple[Array, Array]:
+    """Logits `(n, classes)` and labels of a model that knows its members better."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, classes, N)
+    logits = random.normal(size=(N, classes)) + (1 + gain * MEMBER)[:, None] * np.eye(classes)[labels]
+    return logits, labels
+
+
+def loss_auc(losses: Array) -> float:
+    ranks = rankdata(-losses)
+    return float((ranks[MEMBER].sum() - MEMBER.sum() * (MEMBER.sum() + 1) / 2) / (MEMBER.sum() * (~MEMBER).sum()))
+
+
+def check(target: Any, labels: Array, inputs: Array = INPUTS) -> audit.ModelCheck:
+    return audit.check(target, (inputs[MEMBER], labels[MEMBER]), (inputs[~MEMBER], labels[~MEMBER]), quiet=True)
+
+
+def auc(result: audit.ModelCheck) -> float:
+    (found,) = [row.auc for row in result.attacks if row.attack == "loss"]
+    assert found is not None
+    return found
+
+
+BINARY = [np.int64, np.int32, np.uint8, np.float32, np.float64, np.float16, bool]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", BINARY)
+@pytest.mark.parametrize("shape", [(N,), (N, 1)])
+@pytest.mark.parametrize("form", ["logit", "probability", "pair"])
+def test_zeros_and_ones_of_any_type_are_labels(dtype: Any, shape: tuple[int, ...], form: str) -> None:
+    logits, labels = classifier(2, 1)
+    margin = logits[:, 1] - logits[:, 0]
+    outputs = {"logit": margin[:, None], "probability": special.expit(margin), "pair": logits}[form]
+    result = check(model(outputs), labels.astype(dtype).reshape(shape))
+    expected = loss_auc(np.logaddexp(0, np.where(labels == 1, -margin, margin)))
+    assert auc(result) == pytest.approx(expected, abs=1e-9) and result.report.outcome is None
+
+
+def test_a_float_column_of_labels_is_no_regression() -> None:
+    logits, labels = classifier(2, 1)
+    margin = logits[:, 1:] - logits[:, :1]
+    results = [check(model(margin), labels.astype(kind)[:, None]) for kind in (np.float32, np.int64, bool)]
+    assert auc(results[0]) > 0.7 and len({auc(result) for result in results}) == 1
+    assert len({(result.report.data, result.report.notes, result.report.mechanisms[0].preflight) for result in results}) == 1
+
+
+def test_rows_with_a_single_one_are_classes() -> None:
+    logits, labels = classifier(4, 2)
+    plain = check(model(logits), labels)
+    for kind in (np.float32, np.int64):
+        assert auc(check(model(logits), np.eye(4)[labels].astype(kind))) == auc(plain)
+
+
+def test_several_float_labels_are_labels() -> None:
+    random = np.random.default_rng(3)
+    labels = random.integers(0, 2, (N, 3))
+    logits = (2.0 * labels - 1) * (0.3 + MEMBER[:, None]) + random.normal(size=(N, 3))
+    expected = loss_auc(np.logaddexp(0, np.where(labels == 1, -logits, logits)).sum(axis=1))
+    for kind in (np.float32, np.int64, bool):
+        assert auc(check(model(logits), labels.astype(kind))) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("names", [[1, 2, 3], ["a", "b", "c"], [10.0, 20.0, 30.0], [7, 3, 5]])
+def test_an_estimator_names_its_columns(names: list[Any]) -> None:
+    labels = np.array(names)[np.random.default_rng(4).integers(0, 2, N)]
+    labels[0] = names[2]
+    forest = RandomForestClassifier(20, random_state=0).fit(INPUTS[MEMBER], labels[MEMBER])
+    for target in (forest, forest.predict_proba):
+        result = check(target, labels)
+        assert auc(result) > 0.9 and result.report.outcome is None
+
+
+def test_labels_of_minus_one_and_one_are_two_classes() -> None:
+    logits, labels = classifier(2, 5)
+    margin = logits[:, 1] - logits[:, 0]
+    assert auc(check(model(margin), 2 * labels - 1)) == auc(check(model(margin), labels))
+
+
+def test_text_without_names_and_strange_names_are_refused() -> None:
+    logits, labels = classifier(2, 5)
+    with pytest.raises(audit.DataError, match="does not name the classes"):
+        check(model(logits), np.array(["no", "yes"])[labels])
+    forest = RandomForestClassifier(5, random_state=0).fit(INPUTS[MEMBER], labels[MEMBER] + 1)
+    with pytest.raises(audit.DataError, match="none of the classes that the model names: 1, 2"):
+        check(forest, labels)
+
+
+def wrong_ways() -> dict[str, Callable[[Array, Array, int], tuple[Any, Array]]]:
+    random = np.random.default_rng(6)
+    return {
+        "labels + 1": lambda logits, labels, k: (model(logits), labels + 1),
+        "labels - 1": lambda logits, labels, k: (model(logits), labels - 1),
+        "labels shifted round": lambda logits, labels, k: (model(logits), (labels + 1) % k),
+        "columns turned": lambda logits, labels, k: (model(np.roll(logits, 1, axis=1)), labels),
+        "columns reversed": lambda logits, labels, k: (model(logits[:, ::-1]), labels),
+        "other sign": lambda logits, labels, k: (model(-logits), labels),
+        "y shuffled": lambda logits, labels, k: (model(logits), random.permutation(labels)),
+        "log losses of classes as labels": lambda logits, labels, k: (model(logits.argmax(axis=1)), labels),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", list(wrong_ways()))
+@pytest.mark.parametrize("classes", [3, 6, 10])
+def test_wrong_ways_are_refused_or_invalid(way: str, classes: int) -> None:
+    logits, labels = classifier(classes, 7, gain=4.0)
+    target, given = wrong_ways()[way](logits, labels, classes)
+    try:
+        result = check(target, given)
+    except AuditError:
+        return
+    assert result.report.outcome is Outcome.INVALID and "Invalid: " in str(result)
+
+
+def test_swapped_sides_are_invalid_and_say_so() -> None:
+    logits, labels = classifier(3, 8)
+    result = audit.check(model(logits), (INPUTS[~MEMBER], labels[~MEMBER]), (INPUTS[MEMBER], labels[MEMBER]), quiet=True)
+    assert result.report.outcome is Outcome.INVALID and "members and nonmembers swapped: AUC 0." in str(result)
+
+
+def test_a_model_of_noise_is_a_question_and_no_error() -> None:
+    logits = np.random.default_rng(9).normal(size=(N, 10)) + np.eye(10)[3] * 9
+    result = check(model(logits), np.random.default_rng(10).permutation(np.arange(N) % 10))
+    assert result.report.outcome is None and "Look first: the model is no better" in str(result)
+
+
+def test_models_without_memory_are_never_invalid() -> None:
+    """Columns at random, as of a strongly private model: no reading is refused, whatever its right answers."""
+    for seed in range(20):
+        logits, labels = classifier(2, seed, gain=0.0)
+        logits = logits[:, np.random.default_rng(seed).permutation(2)]
+        assert check(model(3 * logits), labels).report.outcome is None
+
+
+def test_no_verdict_stands_over_an_area_below_chance() -> None:
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        logits, labels = classifier(3, seed, gain=random.uniform(-3, 3))
+        coins = MEMBER
+        sides = [(INPUTS[side], labels[side]) for side in (MEMBER, ~MEMBER)]
+        result = audit.check(model(logits), *sides, coins=coins, claim_epsilon=0.5, quiet=True)
+        if auc(result) < 0.5 - 6 / np.sqrt(6 * N):
+            assert result.report.outcome is Outcome.INVALID, seed

@@ -1,0 +1,39 @@
+"""The tail of a rank sum is that of all draws, and under chance no smaller than it says."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.stats import rankdata
+
+from audit.stats.sign_test import lower_tail
+
+
+@pytest.mark.parametrize("values", [np.arange(14.0), np.array([0.0] * 9 + [1.0] * 5), np.floor(np.arange(14.0) ** 1.2 / 3)])
+@pytest.mark.parametrize("size", [3, 7, 11])
+def test_the_tail_is_that_of_all_draws(values: np.ndarray, size: int) -> None:
+    draws = np.array(list(combinations(range(14), size)))
+    sums = rankdata(values)[draws].sum(axis=1)
+    for place in (0, 5, 60, 200):
+        index = np.argsort(sums, kind="stable")[min(place, len(sums) - 1)]
+        included = np.isin(np.arange(14), draws[index])
+        exact = float((sums <= sums[index] + 1e-9).mean())
+        assert 0.55 * exact <= lower_tail(values, included) <= 1.6 * exact + 0.3 * (exact > 0.5)
+
+
+def test_one_value_says_nothing() -> None:
+    assert lower_tail(np.zeros(9), np.arange(9) < 4) == 1.0
+
+
+def test_a_group_apart_has_the_chance_of_one_draw() -> None:
+    assert lower_tail(np.arange(20.0), np.arange(20) < 10) == pytest.approx(1 / 184756, rel=0.2)
+
+
+def test_chance_alone_is_as_rare_as_it_says() -> None:
+    random = np.random.default_rng(5)
+    for values in (random.normal(size=300), np.floor(random.exponential(size=300)), np.arange(300) % 2.0):
+        chances = np.array([lower_tail(values, random.permutation(300) < 90) for _ in range(1500)])
+        for level in (0.003, 0.03, 0.3):
+            assert (chances <= level).mean() <= level + 4 * np.sqrt(level * (1 - level) / 1500)
