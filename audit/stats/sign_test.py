@@ -56,7 +56,7 @@ def lower_tail(values: NDArray[np.float64], included: NDArray[np.bool_]) -> floa
     lead = tilt[1] * math.sqrt(determinant)
     density = math.exp(-(root**2) / 2) / math.sqrt(2 * math.pi)
     tail = float(special.ndtr(-root)) + density * (1 / lead - 1 / root)
-    return min(max(tail, 0.0), bound, 1.0)
+    return float(min(max(tail, 0.0), bound, 1.0))
 
 
 def _exponent(scores: NDArray[np.float64], share: float, total: float, size: int, tilt: NDArray[np.float64]) -> float:
@@ -84,7 +84,7 @@ def _find_tilt(scores: NDArray[np.float64], share: float, total: float, size: in
         else:
             return tilt
         if value - reached < 1e-12:
-            return trial
+            return np.asarray(trial)
         tilt, value = trial, reached
     return tilt
 

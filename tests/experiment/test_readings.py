@@ -17,7 +17,7 @@ from audit.core.data import Array
 from audit.core.errors import AuditError
 
 N = 600
-MEMBER = np.arange(N) < N // 2
+MEMBER = audit.draw_coins(N, 5)
 INPUTS = np.random.default_rng(0).normal(size=(N, 6)).astype(np.float32)
 ORDER = {row.tobytes(): place for place, row in enumerate(INPUTS)}
 
@@ -165,8 +165,7 @@ def test_no_verdict_stands_over_an_area_below_chance() -> None:
     for seed in range(12):
         random = np.random.default_rng(seed)
         logits, labels = classifier(3, seed, gain=random.uniform(-3, 3))
-        coins = MEMBER
         sides = [(INPUTS[side], labels[side]) for side in (MEMBER, ~MEMBER)]
-        result = audit.check(model(logits), *sides, coins=coins, claim_epsilon=0.5, quiet=True)
+        result = audit.check(model(logits), *sides, coins=MEMBER, claim_epsilon=0.5, quiet=True)
         if auc(result) < 0.5 - 6 / np.sqrt(6 * N):
             assert result.report.outcome is Outcome.INVALID, seed
