@@ -87,15 +87,15 @@ class ModelCheck:
 
         report, included = self.report, self.inspection.included
         members, count = int(included.sum()), len(included)
-        seen = report.mechanisms[0].preflight
+        preflight = report.mechanisms[0].preflight
         lines = [
             f"{members} members, {count - members} nonmembers: {IN_WORDS[report.outcome]}",
-            *([] if seen is None else [f"  read as: {text}" for text in (seen.reading, seen.figures) if text]),
+            *([] if preflight is None else [f"  read as: {text}" for text in (preflight.reading, preflight.figures) if text]),
             *(f"  {note}" for note in report.notes if note != SPLIT_NOTE),
             f"  strongest attack: {self._strongest()}",
             f"  epsilon: {self._proof(report)}",
             f"  members and nonmembers: {self._guard(report)}",
-            *self._more(),
+            *self._suggest_attacks(),
         ]
         lines += [f"  {name} ranks these records as {attack} does" for name, attack in self.inspection.repeats.items()]
         evaluation = report.mechanisms[0].games[0].evaluation
@@ -108,7 +108,7 @@ class ModelCheck:
         ]
         return "\n".join(lines)
 
-    def _more(self) -> list[str]:
+    def _suggest_attacks(self) -> list[str]:
         """Return what would let further attacks run, in a line."""
         waiting = sum("reference models" in reason for reason in self.inspection.not_run.values())
         if not waiting:

@@ -55,7 +55,7 @@ def dataset_usage(
     records, truths = array(inputs), np.asarray(array(labels))
     stream = Seed(seed).child("dataset usage")
     if isinstance(references, ReferenceTraining):
-        training_records = TrainingRecords(inputs=records, given=truths, labels=truths)
+        training_records = TrainingRecords(inputs=records, original_labels=truths, labels=truths)
         references = references.references(training_records, 0.5, stream.child("trained references"))
     scorer = build_attack({"kind": attack})
     settings = UsageSettings(attack=scorer, seed=stream, confidence=confidence)

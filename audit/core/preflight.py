@@ -30,7 +30,7 @@ class Preflight:
         members, nonmembers: the measure on either side; `baseline` of the commonest class, or of the mean, on members.
         auc: of the loss, members against nonmembers; above 1/2 if members have smaller losses.
         chance: of an AUC as small as this one if membership says nothing of the losses.
-        tried: other readings, where something speaks against this one.
+        alternatives: other readings, where something speaks against this one.
         doubt: why the reading cannot be right; "" if nothing speaks against it.
         question: what to look at, "" if nothing stands out.
     """
@@ -42,7 +42,7 @@ class Preflight:
     baseline: float | None
     auc: float
     chance: float
-    tried: tuple[TriedReading, ...] = ()
+    alternatives: tuple[TriedReading, ...] = ()
     doubt: str = ""
     question: str = ""
 

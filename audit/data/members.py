@@ -31,7 +31,7 @@ class MemberEvidence:
         inputs: `(n, ...)`, members first, float32 or whole numbers as given; `included` `(n,)` bool.
         labels: `(n,)` or `(n, k)`: int64, float64 or text. What they mean
             follows from the model's outputs (`audit.experiment.external.label_reading`).
-        given: y as it was given, for a function that trains on it.
+        original_labels: y as it was given, for a function that trains on it.
         rows: `(n,)` position before any record was dropped: names of records follow from it.
         index: `(n,)` position among the coins, or None.
         groups: `(n,)` text, or None.
@@ -50,7 +50,7 @@ class MemberEvidence:
     sha256: str
     omissions: int = 0
     units: Array | None = None
-    given: Array | None = None
+    original_labels: Array | None = None
 
 
 def gather(members: Side, nonmembers: Side) -> MemberEvidence:
@@ -92,7 +92,7 @@ def gather(members: Side, nonmembers: Side) -> MemberEvidence:
     return MemberEvidence(
         inputs=merged_arrays["x"],
         labels=labels,
-        given=merged_arrays["y"],
+        original_labels=merged_arrays["y"],
         included=np.arange(sum(counts)) < counts[0],
         rows=np.arange(sum(counts)),
         index=merged_arrays["index"],
@@ -209,7 +209,7 @@ def _take(evidence: MemberEvidence, mask: Array) -> MemberEvidence:
     return MemberEvidence(
         inputs=evidence.inputs[mask],
         labels=evidence.labels[mask],
-        given=None if evidence.given is None else evidence.given[mask],
+        original_labels=None if evidence.original_labels is None else evidence.original_labels[mask],
         included=evidence.included[mask],
         rows=evidence.rows[mask],
         index=None if evidence.index is None else evidence.index[mask],

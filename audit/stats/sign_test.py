@@ -61,8 +61,8 @@ def lower_tail(values: NDArray[np.float64], included: NDArray[np.bool_]) -> floa
 
 def _exponent(scores: NDArray[np.float64], share: float, total: float, size: int, tilt: NDArray[np.float64]) -> float:
     """Return the logarithm of Chernoff's bound at a tilt, of coins of chance `share` that choose `size` scores."""
-    grown = np.logaddexp(math.log1p(-share), math.log(share) + tilt[0] + tilt[1] * scores).sum()
-    return float(grown - tilt[0] * size - tilt[1] * total)
+    growth = np.logaddexp(math.log1p(-share), math.log(share) + tilt[0] + tilt[1] * scores).sum()
+    return float(growth - tilt[0] * size - tilt[1] * total)
 
 
 def _find_tilt(scores: NDArray[np.float64], share: float, total: float, size: int) -> NDArray[np.float64]:
@@ -77,19 +77,19 @@ def _find_tilt(scores: NDArray[np.float64], share: float, total: float, size: in
         length = 1.0
         while length > 1e-6:
             trial = tilt - length * step
-            reached = _exponent(scores, share, total, size, trial)
-            if reached <= value and abs(trial[1]) <= _FARTHEST:
+            next_value = _exponent(scores, share, total, size, trial)
+            if next_value <= value and abs(trial[1]) <= _FARTHEST:
                 break
             length /= 2
         else:
             return tilt
-        if value - reached < 1e-12:
+        if value - next_value < 1e-12:
             return np.asarray(trial)
-        tilt, value = trial, reached
+        tilt, value = trial, next_value
     return tilt
 
 
 def _curvature(scores: NDArray[np.float64], weights: NDArray[np.float64]) -> NDArray[np.float64]:
     variances = weights * (1 - weights)
-    mixed = float(variances @ scores)
-    return np.array([[float(variances.sum()), mixed], [mixed, float(variances @ scores**2)]])
+    cross_term = float(variances @ scores)
+    return np.array([[float(variances.sum()), cross_term], [cross_term, float(variances @ scores**2)]])

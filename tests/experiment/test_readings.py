@@ -92,7 +92,7 @@ def test_several_float_labels_are_labels() -> None:
 @pytest.mark.parametrize("names", [[1, 2, 3], ["a", "b", "c"], [10.0, 20.0, 30.0], [7, 3, 5]])
 def test_an_estimator_names_its_columns(names: list[Any]) -> None:
     labels = np.array(names)[np.random.default_rng(4).integers(0, 2, N)]
-    labels[0] = names[2]
+    labels[MEMBER.argmax()] = names[2]
     forest = RandomForestClassifier(20, random_state=0).fit(INPUTS[MEMBER], labels[MEMBER])
     for target in (forest, forest.predict_proba):
         result = check(target, labels)
@@ -133,9 +133,9 @@ def wrong_ways() -> dict[str, Callable[[Array, Array, int], tuple[Any, Array]]]:
 @pytest.mark.parametrize("classes", [3, 6, 10])
 def test_wrong_ways_are_refused_or_invalid(way: str, classes: int) -> None:
     logits, labels = classifier(classes, 7, gain=4.0)
-    target, given = wrong_ways()[way](logits, labels, classes)
+    target, wrong_labels = wrong_ways()[way](logits, labels, classes)
     try:
-        result = check(target, given)
+        result = check(target, wrong_labels)
     except AuditError:
         return
     assert result.report.outcome is Outcome.INVALID and "Invalid: " in str(result)

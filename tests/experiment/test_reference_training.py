@@ -59,7 +59,7 @@ def few_classes(records, seed):
 
 
 def records_of(inputs: Array, labels: Array) -> TrainingRecords:
-    return TrainingRecords(inputs=inputs, given=labels, labels=labels)
+    return TrainingRecords(inputs=inputs, original_labels=labels, labels=labels)
 
 
 @pytest.fixture(autouse=True)

@@ -195,11 +195,11 @@ def query_model(target: Any, inputs: Array, labels: Array, names: Array | None =
         ConfigError: the target is none of these.
         DataError: its outputs do not fit the labels.
     """
-    query, own = _query(target), find_class_names(target)
-    names = own if names is None else names
+    query, model_names = _query(target), find_class_names(target)
+    names = model_names if names is None else names
 
     def answer(records: Array) -> Array:
-        return align_columns(query(records), own, names)
+        return align_columns(query(records), model_names, names)
 
     outputs = answer(inputs)
     truths = read_labels(demand_numbers(outputs, labels), labels, names)

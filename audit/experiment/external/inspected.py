@@ -126,19 +126,24 @@ def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
     stated_claims = StatedClaims(claims=settings.claims)
     outcome = game.conclude(models, scores, stated_claims, budget, stopping.watch_of(game_design, stated_claims.claims, budget))
     guard = _guard(case, settings)
-    seen = _look(case, settings, scores, game_design)
+    preflight_result = _look(case, settings, scores, game_design)
     training = judge.Training(
         name=settings.title or case.evidence.name,
         mechanism=None,
         stated_claims=stated_claims,
         utility=utility.of_sides(record_models),
         checks=(case.membership, guard.check, *_of_references(case, by_coins=by_coins, dependent=is_dependent)),
-        doubt=BIAS_CHECK if guard.has_bias else DEPENDENT_CHECK if is_dependent else seen.doubt,
-        preflight=seen,
+        doubt=BIAS_CHECK if guard.has_bias else DEPENDENT_CHECK if is_dependent else preflight_result.doubt,
+        preflight=preflight_result,
     )
     result = judge.conclude(training, [outcome])
     without_epsilon = DEPENDENT_NOTE if is_dependent else SPLIT_NOTE
-    notes = preflight.notes(seen) + [BIASED_NOTE] * guard.has_bias + [without_epsilon] * (not case.by_coins) + [*case.remarks]
+    notes = (
+        preflight.notes(preflight_result)
+        + [BIASED_NOTE] * guard.has_bias
+        + [without_epsilon] * (not case.by_coins)
+        + [*case.remarks]
+    )
     notes += [
         *([] if case.by_coins else like_sides(record_models)),
         *remarks_on(users, settings.claim_unit),
@@ -179,8 +184,8 @@ def _look(case: InspectedCase, settings: Settings, scores: Sequence[Scores], gam
         hits=None if answers.hits is None else answers.hits[rows],
         baseline=answers.baseline(np.asarray(case.included[0])),
     )
-    own = [score.values for score in scores if score.attack in bounded and users is None]
-    return preflight.look(records, own, by_coins=case.by_coins)
+    bounded_scores = [score.values for score in scores if score.attack in bounded and users is None]
+    return preflight.look(records, bounded_scores, by_coins=case.by_coins)
 
 
 def _not_run(case: InspectedCase, settings: Settings, game_design: GameDesign, repeats: Mapping[str, str]) -> dict[str, str]:

@@ -105,8 +105,8 @@ def examine(
     if evidence.omissions:
         notes = (f"{evidence.omissions} records were left out because they occur on both sides.", *notes)
     by_coins = membership_check[1]
-    brought = _references(references, evidence, whole, settings, by_coins=by_coins, names=names)
-    case = _case(answers, evidence, references, brought, names)
+    reference_models = _references(references, evidence, whole, settings, by_coins=by_coins, names=names)
+    case = _case(answers, evidence, references, reference_models, names)
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
     return inspect_case(
         replace(case, membership=membership_check[0], by_coins=by_coins, remarks=notes, trainer=trainer), settings

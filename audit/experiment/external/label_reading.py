@@ -70,22 +70,28 @@ def read_labels(outputs: Array, labels: Array, names: Array | None = None) -> Ar
     return class_labels(labels, None, "y") if labels.ndim == 1 else labels
 
 
-def align_columns(outputs: Array, own: Array | None, names: Array | None) -> Array:
-    """Return outputs with a column for each of `names`, in their order, of a model whose columns are its `own` classes.
+def align_columns(outputs: Array, model_names: Array | None, names: Array | None) -> Array:
+    """Return outputs with a column for each of `names`, in their order, of a model whose columns are its `model_names` classes.
 
     A model that was trained without a rare class never gives it: its share is 0, or the least of the record's scores.
 
     Raises:
         DataError: the model has a class that `names` lacks.
     """
-    if own is None or names is None or outputs.ndim != 2 or outputs.shape[1] != len(own) or np.array_equal(own, names):
+    if (
+        model_names is None
+        or names is None
+        or outputs.ndim != 2
+        or outputs.shape[1] != len(model_names)
+        or np.array_equal(model_names, names)
+    ):
         return outputs
-    columns = _find_columns(as_whole(own), names)
+    columns = _find_columns(as_whole(model_names), names)
     is_share = outputs.min() >= 0 and np.abs(outputs.sum(axis=1) - 1).max() < 1e-3
-    least = np.zeros((len(outputs), 1)) if is_share else outputs.min(axis=1, keepdims=True)
-    aligned = np.repeat(least, len(names), axis=1).astype(outputs.dtype)
-    aligned[:, columns] = outputs
-    return aligned
+    floor = np.zeros((len(outputs), 1)) if is_share else outputs.min(axis=1, keepdims=True)
+    columns_of_names = np.repeat(floor, len(names), axis=1).astype(outputs.dtype)
+    columns_of_names[:, columns] = outputs
+    return columns_of_names
 
 
 def _find_columns(labels: Array, names: Array) -> Array:
@@ -106,8 +112,8 @@ def _find_columns(labels: Array, names: Array) -> Array:
 
 
 def _shorten(names: Sequence[Any] | Array) -> str:
-    shown = [str(name) for name in names[:_MOST_NAMED]]
-    return ", ".join([*shown, "..."] if len(names) > _MOST_NAMED else shown)
+    texts = [str(name) for name in names[:_MOST_NAMED]]
+    return ", ".join([*texts, "..."] if len(names) > _MOST_NAMED else texts)
 
 
 def _from_signs(outputs: Array, labels: Array) -> Array:

@@ -42,21 +42,23 @@ class TrainingRecords:
     """The audited records, as a training function gets them and as its models are asked about them.
 
     Attributes:
-        inputs: `(n, ...)`; `given` y as it was given; `labels` the same as `read_labels` takes it.
+        inputs: `(n, ...)`; `original_labels` y as it was given; `labels` the same as `read_labels` takes it.
         names: `(classes,)` the class of each of the target's columns; None if they are numbered, or nothing is known of them.
     """
 
     inputs: Array
-    given: Array
+    original_labels: Array
     labels: Array
     names: Array | None = None
 
     @classmethod
     def of(cls, evidence: MemberEvidence, names: Array | None = None) -> Self:
         """Return those of the evidence; whole numbers in one column are given as int64."""
-        has_numbers = evidence.given is None or (evidence.given.ndim == 1 and evidence.given.dtype.kind in "biu")
-        given = evidence.labels if has_numbers or evidence.given is None else evidence.given
-        return cls(inputs=evidence.inputs, given=given, labels=evidence.labels, names=names)
+        has_numbers = evidence.original_labels is None or (
+            evidence.original_labels.ndim == 1 and evidence.original_labels.dtype.kind in "biu"
+        )
+        original_labels = evidence.labels if has_numbers or evidence.original_labels is None else evidence.original_labels
+        return cls(inputs=evidence.inputs, original_labels=original_labels, labels=evidence.labels, names=names)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -64,7 +66,7 @@ class TrainingRecords:
     @property
     def sha256(self) -> str:
         """Hash of records and names."""
-        return array_sha256(self.inputs, self.given, *(() if self.names is None else (self.names,)))
+        return array_sha256(self.inputs, self.original_labels, *(() if self.names is None else (self.names,)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -221,7 +223,7 @@ def _fit_and_ask(context: tuple[Any, TrainingRecords], job: _Job, progress: Prog
     train, records = context
     function = plugins.foreign(train) if isinstance(train, str) else train
     try:
-        model = function((records.inputs[job.included], records.given[job.included]), job.seed)
+        model = function((records.inputs[job.included], records.original_labels[job.included]), job.seed)
     except Exception as error:  # whatever the user's own code raises is told to its owner, from whichever process
         at = plugins.fault(error)
         raise ConfigError(

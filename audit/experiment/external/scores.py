@@ -68,14 +68,14 @@ def inspect_scores(
     )
     stated_claims = StatedClaims(claims=settings.claims)
     outcome = GameOutcome(result=findings.bound_game(tables, terms, stated_claims, budget), scores=tuple(tables))
-    seen = _look(tables)
+    preflight_result = _look(tables)
     training = judge.Training(
         name=name,
         mechanism=None,
         stated_claims=stated_claims,
         checks=(_declaration(game), *odd),
-        doubt=seen.doubt,
-        preflight=seen,
+        doubt=preflight_result.doubt,
+        preflight=preflight_result,
     )
     config = settings.text(scores=name, records=len(included), game=game, columns=list(columns))
     frame = reporting.Frame(
@@ -87,7 +87,7 @@ def inspect_scores(
         model="not given",
         config=config,
         provenance=of_settings(settings, config),
-        remarks=(*preflight.notes(seen), *remarks, *(f"Column {check.item}: {check.value}." for check in odd)),
+        remarks=(*preflight.notes(preflight_result), *remarks, *(f"Column {check.item}: {check.value}." for check in odd)),
     )
     return reporting.report([judge.conclude(training, [outcome])], frame)
 

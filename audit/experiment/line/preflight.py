@@ -23,7 +23,7 @@ LEVEL = 1e-5
 1 of 10,000 (docs/statistics.md)."""
 _FAR = 0.2
 _MOST_CLASSES = 1000
-_SWAPPED = "members and nonmembers swapped"
+_SIDES_SWAP = "members and nonmembers swapped"
 _OWN_ANSWER = "y set aside for the model's own answers"
 
 
@@ -72,19 +72,23 @@ def look(records: ReadRecords, bounded: Sequence[Array] = (), *, by_coins: bool)
     auc, chance = area(records.losses, included), lower_tail(-records.losses, included)
     measure, figures, agreement = _measure(records)
     candidates = list(_candidates(records)) if agreement is not None and agreement < 0.5 else []
-    tried = [TriedReading(name=one.name, fit=one.fit, auc=area(one.losses, one.included)) for one in candidates]
+    alternatives = [
+        TriedReading(name=reading.name, fit=reading.fit, auc=area(reading.losses, reading.included)) for reading in candidates
+    ]
     doubt = ""
     if chance < LEVEL:
         doubt = (
             "members do worse than nonmembers, which chance gives in fewer than 1 of 100,000 audits: the records, their "
             "labels, the outputs or the sides are not what they were read as"
         )
-        tried = [TriedReading(name=_SWAPPED, fit=None, auc=1 - auc), *tried]
+        alternatives = [TriedReading(name=_SIDES_SWAP, fit=None, auc=1 - auc), *alternatives]
     else:
-        better = [one for one in candidates if _is_better(one, float(agreement or 0.0), len(candidates))]
-        clear = [] if by_coins else [one for one in candidates if _is_shifted(one, records, float(agreement or 0.0))]
+        better = [reading for reading in candidates if _is_better(reading, float(agreement or 0.0), len(candidates))]
+        clear = (
+            [] if by_coins else [reading for reading in candidates if _is_shifted(reading, records, float(agreement or 0.0))]
+        )
         if better or clear:
-            best = max(better or clear, key=lambda one: one.agreement)
+            best = max(better or clear, key=lambda reading: reading.agreement)
             doubt = f"another reading fits far better: '{best.name}'"
         elif bounded and min(lower_tail(scores, included) for scores in bounded) < LEVEL / len(bounded):
             doubt = (
@@ -111,28 +115,30 @@ def look(records: ReadRecords, bounded: Sequence[Array] = (), *, by_coins: bool)
         baseline=figures[2],
         auc=auc,
         chance=chance,
-        tried=tuple(tried) if doubt or question else (),
+        alternatives=tuple(alternatives) if doubt or question else (),
         doubt=doubt,
         question=question,
     )
 
 
-def notes(seen: Preflight) -> list[str]:
-    """Return what a reader of the verdict must not miss: what speaks against the reading, and what was tried."""
-    if seen.question:
-        end = "" if seen.question.endswith("?") else "."
-        return [f"Look first: {seen.question}{end}"]
-    if not seen.doubt:
+def notes(result: Preflight) -> list[str]:
+    """Return what a reader of the verdict must not miss: what speaks against the reading, and what was alternatives."""
+    if result.question:
+        end = "" if result.question.endswith("?") else "."
+        return [f"Look first: {result.question}{end}"]
+    if not result.doubt:
         return []
-    tried = "; ".join(f"{one.name}: AUC {one.auc:.3f}{_describe_fit(one, seen)}" for one in seen.tried)
+    alternatives = "; ".join(
+        f"{reading.name}: AUC {reading.auc:.3f}{_describe_fit(reading, result)}" for reading in result.alternatives
+    )
     return [
-        f"Invalid: {seen.doubt}; AUC of the loss {seen.auc:.3f}.",
-        *([f"Other readings that were tried: {tried}."] if tried else []),
+        f"Invalid: {result.doubt}; AUC of the loss {result.auc:.3f}.",
+        *([f"Other readings that were tried: {alternatives}."] if alternatives else []),
     ]
 
 
-def _describe_fit(one: TriedReading, seen: Preflight) -> str:
-    return f", right {one.fit:.1%}" if one.fit is not None and seen.measure == "accuracy" else ""
+def _describe_fit(reading: TriedReading, result: Preflight) -> str:
+    return f", right {reading.fit:.1%}" if reading.fit is not None and result.measure == "accuracy" else ""
 
 
 def area(losses: Array, included: Array) -> float:
@@ -168,22 +174,22 @@ def _agreement(answers: Array, labels: Array) -> float:
     """Return Cohen's kappa."""
     size = int(max(answers.max(), labels.max())) + 1
     shares = [np.bincount(values, minlength=size) / len(values) for values in (answers, labels)]
-    expected = float(shares[0] @ shares[1])
-    return (float((answers == labels).mean()) - expected) / (1 - expected) if expected < 1 else 0.0
+    by_chance = float(shares[0] @ shares[1])
+    return (float((answers == labels).mean()) - by_chance) / (1 - by_chance) if by_chance < 1 else 0.0
 
 
 def _candidates(records: ReadRecords) -> Iterator[_Candidate]:
     if records.errors is not None and records.truths is not None:
-        yield _rescaled(records)
+        yield _rescale(records)
         return
     if records.logits is None or records.labels is None or records.logits.shape[1] > _MOST_CLASSES:
         return
     logits, labels, classes = records.logits, records.labels, records.logits.shape[1]
     answers = logits.argmax(axis=1)
-    for name, shifted in (("labels - 1", labels - 1), ("labels + 1", labels + 1)):
-        fits = (shifted >= 0) & (shifted < classes)
+    for name, moved_labels in (("labels - 1", labels - 1), ("labels + 1", labels + 1)):
+        fits = (moved_labels >= 0) & (moved_labels < classes)
         if 0 < records.included[fits].sum() < fits.sum():
-            yield _classes(name, logits[fits], shifted[fits], records.included[fits])
+            yield _classes(name, logits[fits], moved_labels[fits], records.included[fits])
     yield _classes("outputs with the other sign", -logits, labels, records.included)
     order = find_order(labels, answers, classes)
     yield _classes("columns in another order", logits, order[labels], records.included)
@@ -201,14 +207,14 @@ def _classes(name: str, logits: Array, labels: Array, included: Array) -> _Candi
     )
 
 
-def _rescaled(records: ReadRecords) -> _Candidate:
+def _rescale(records: ReadRecords) -> _Candidate:
     """Return y on the scale of the predictions, by least squares for each number."""
     truths, errors = np.asarray(records.truths), np.asarray(records.errors)
     predictions = errors + truths
-    centred = truths - truths.mean(axis=0)
-    slopes = (centred * predictions).sum(axis=0) / np.maximum((centred**2).sum(axis=0), 1e-300)
-    residuals = predictions - predictions.mean(axis=0) - slopes * centred
-    spreads = np.maximum(((slopes * centred) ** 2).mean(axis=0), 1e-300)
+    deviations = truths - truths.mean(axis=0)
+    slopes = (deviations * predictions).sum(axis=0) / np.maximum((deviations**2).sum(axis=0), 1e-300)
+    residuals = predictions - predictions.mean(axis=0) - slopes * deviations
+    spreads = np.maximum(((slopes * deviations) ** 2).mean(axis=0), 1e-300)
     squares = residuals**2 / spreads
     fit = 1 - float(squares[records.included].mean())
     return _Candidate(
@@ -216,13 +222,13 @@ def _rescaled(records: ReadRecords) -> _Candidate:
     )
 
 
-def _is_better(one: _Candidate, agreement: float, count: int) -> bool:
+def _is_better(reading: _Candidate, agreement: float, count: int) -> bool:
     """True if the reading agrees far better, and members fit it better than nonmembers by more than chance."""
-    is_far = agreement < 0.1 if one.name == _OWN_ANSWER else one.agreement - max(agreement, 0.0) > _FAR
-    return is_far and lower_tail(one.losses, one.included) < LEVEL / count
+    is_far = agreement < 0.1 if reading.name == _OWN_ANSWER else reading.agreement - max(agreement, 0.0) > _FAR
+    return is_far and lower_tail(reading.losses, reading.included) < LEVEL / count
 
 
-def _is_shifted(one: _Candidate, records: ReadRecords, agreement: float) -> bool:
+def _is_shifted(reading: _Candidate, records: ReadRecords, agreement: float) -> bool:
     """True if nearly every class is one column off: among six classes or more, no accident of training gives that."""
     several = records.logits is not None and records.logits.shape[1] >= 6 and len(np.unique(records.labels)) >= 6
-    return several and one.name.startswith("labels") and one.agreement > 0.8 and agreement < 0.1
+    return several and reading.name.startswith("labels") and reading.agreement > 0.8 and agreement < 0.1

@@ -1248,7 +1248,7 @@ RECORDED = {
     (
         "Look first: the model is no better on its own training records than always naming the commonest class: are records "
         "and labels exactly as it was trained on them? Strongly private training can do this as well"
-    ): "请先查看：模型在自身训练记录上并不优于总是回答最常见的类别：记录与标签是否与训练时完全一致？强隐私的训练也可能如此",
+    ): "请先查看：模型在自身训练记录上并不优于总是回答同一类别：记录与标签是否与训练时完全一致？强隐私的训练也可能如此",
     (
         "Look first: the model is no better on its own training records than always giving the mean: are y and outputs in one "
         "unit?"
@@ -1257,12 +1257,12 @@ RECORDED = {
     (
         "members do worse than nonmembers, which chance gives in fewer than 1 of 100,000 audits: the records, their labels, "
         "the outputs or the sides are not what they were read as"
-    ): "成员的表现差于非成员，偶然所致的机会不足十万分之一：记录、标签、输出或两侧并非所读取的那样",
+    ): "成员的表现差于非成员，偶然所致的机会低于 1/100,000：记录、标签、输出或两侧并非所读取的那样",
     (
         "the scores that the verdict rests on are lower for members than for nonmembers, which chance gives in fewer than 1 "
         "of 100,000 audits"
-    ): "结论所依据的得分在成员上低于非成员，偶然所致的机会不足十万分之一",
-    "another reading fits far better: '{name}'": "另一种读法吻合得多：“{name}”",
+    ): "结论所依据的得分在成员上低于非成员，偶然所致的机会低于 1/100,000",
+    "another reading fits far better: '{name}'": "另一种读法更为符合：“{name}”",
     "Other readings that were tried: {tried}": "试过的其他读法：{tried}",
     "largest claimed epsilon": "声明的最大 ε",
     "TPR at {rate} FPR": "FPR 为 {rate} 时的 TPR",
