@@ -171,7 +171,7 @@ def _look(case: InspectedCase, settings: Settings, scores: Sequence[Scores], gam
     if losses is None:
         losses = cross_entropy(np.asarray(logits), np.asarray(labels)[rows])
     truths = None if answers.labels is None else answers.labels.reshape(len(everyone), -1)[rows].astype(np.float64)
-    bounded = {attack.name for attack in game_design.attacks if attack.estimators}
+    bound_attacks = {attack.name for attack in game_design.attacks if attack.estimators}
     included = np.asarray(case.included[0])[rows]
     records = preflight.ReadRecords(
         losses=losses,
@@ -184,7 +184,7 @@ def _look(case: InspectedCase, settings: Settings, scores: Sequence[Scores], gam
         hits=None if answers.hits is None else answers.hits[rows],
         baseline=answers.baseline(np.asarray(case.included[0])),
     )
-    bounded_scores = [score.values for score in scores if score.attack in bounded and users is None]
+    bounded_scores = [score.values for score in scores if score.attack in bound_attacks and users is None]
     return preflight.look(records, bounded_scores, by_coins=case.by_coins)
 
 

@@ -61,11 +61,11 @@ class _Candidate:
     agreement: float
 
 
-def look(records: ReadRecords, bounded: Sequence[Array] = (), *, by_coins: bool) -> Preflight:
+def look(records: ReadRecords, verdict_scores: Sequence[Array] = (), *, by_coins: bool) -> Preflight:
     """Return what the reading shows.
 
     Args:
-        bounded: `(n,)` scores that verdicts rest on, higher for members.
+        verdict_scores: `(n,)` scores that verdicts rest on, higher for members.
         by_coins: whether recorded coins decided membership; then records may have been labelled wrongly on purpose.
     """
     included = records.included
@@ -90,7 +90,7 @@ def look(records: ReadRecords, bounded: Sequence[Array] = (), *, by_coins: bool)
         if better or clear:
             best = max(better or clear, key=lambda reading: reading.agreement)
             doubt = f"another reading fits far better: '{best.name}'"
-        elif bounded and min(lower_tail(scores, included) for scores in bounded) < LEVEL / len(bounded):
+        elif verdict_scores and min(lower_tail(scores, included) for scores in verdict_scores) < LEVEL / len(verdict_scores):
             doubt = (
                 "the scores that the verdict rests on are lower for members than for nonmembers, which chance gives in fewer "
                 "than 1 of 100,000 audits"
