@@ -83,6 +83,7 @@ class ModelCheck:
         return max(self.report.mechanisms[0].bounds, key=lambda bound: bound.epsilon, default=None)
 
     def __str__(self) -> str:
+        from audit.experiment.external.accuracy_remarks import LIKE_SIDES
         from audit.experiment.external.inspected import SPLIT_NOTE
 
         report, included = self.report, self.inspection.included
@@ -90,8 +91,13 @@ class ModelCheck:
         preflight = report.mechanisms[0].preflight
         lines = [
             f"{members} members, {count - members} nonmembers: {IN_WORDS[report.outcome]}",
-            *([] if preflight is None else [f"  read as: {text}" for text in (preflight.reading, preflight.figures) if text]),
-            *(f"  {note}" for note in report.notes if note != SPLIT_NOTE),
+            *(f"  no figure may follow: {note}" for note in report.notes if LIKE_SIDES in note),
+            *(
+                []
+                if preflight is None
+                else [f"  read as: {preflight.reading}", *([f"  {preflight.figures}"] if preflight.figures else [])]
+            ),
+            *(f"  {note}" for note in report.notes if note != SPLIT_NOTE and LIKE_SIDES not in note),
             f"  strongest attack: {self._strongest()}",
             f"  epsilon: {self._proof(report)}",
             f"  members and nonmembers: {self._guard(report)}",

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset, SubsetRandomSampler, TensorDat
 import audit
 from audit import plugins
 from audit.data import loaders
+from audit.experiment.external.inspected import SPLIT_NOTE
 from tests.reports import sample
 
 
@@ -65,12 +66,17 @@ def test_records_come_in_many_forms_and_give_the_same(model: nn.Module, form: st
 def test_a_few_lines_are_printed(model: nn.Module, capsys: pytest.CaptureFixture[str]) -> None:
     result = audit.check(model, side(1), side(2), claim_epsilon=3.0)
     lines = capsys.readouterr().out.splitlines()
-    assert lines == str(result).splitlines() and len(lines) == 6 + len(result.inspection.repeats)
+    notes = [note for note in result.report.notes if note != SPLIT_NOTE]
+    assert lines == str(result).splitlines() and len(lines) == 8 + len(notes) + len(result.inspection.repeats)
     assert lines[0] == "60 members, 60 nonmembers: not testable: this audit could not have contradicted the claim"
-    assert "strongest attack" in lines[1] and "AUC 0." in lines[1]
-    assert "none follows" in lines[2] and result.bound is None
-    assert "attacks, the reason in .attacks" in lines[4]
-    assert "inputs alone do not tell" in lines[3]
+    assert lines[1].startswith("  read as: outputs are logits of 3 classes")
+    assert lines[2].startswith("  right answers: members ")
+    assert lines[3 : 3 + len(notes)] == [f"  {note}" for note in notes]
+    strongest, proof, guard, further, *_ = lines[3 + len(notes) :]
+    assert "strongest attack" in strongest and "AUC 0." in strongest
+    assert "none follows" in proof and result.bound is None
+    assert "inputs alone do not tell" in guard
+    assert "reference models" in further
 
 
 def test_two_sides_that_look_trained_on_are_told_of_before_any_figure() -> None:
@@ -81,7 +87,7 @@ def test_two_sides_that_look_trained_on_are_told_of_before_any_figure() -> None:
     members, nonmembers = (inputs[:30], labels[:30]), (inputs[30:], labels[30:])
     lines = str(audit.check(lambda batch: batch @ learned, members, nonmembers)).splitlines()
     assert lines[1].startswith("  no figure may follow: ") and "both sides look trained on" in lines[1]
-    assert lines[2].startswith("  strongest attack")
+    assert lines[2].startswith("  read as: ")
 
 
 def test_a_skipped_attack_is_not_run_and_says_why(model: nn.Module) -> None:

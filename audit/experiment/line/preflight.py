@@ -95,7 +95,8 @@ def look(records: ReadRecords, verdict_scores: Sequence[Array] = (), *, by_coins
                 "the scores that the verdict rests on are lower for members than for nonmembers, which chance gives in fewer "
                 "than 1 of 100,000 audits"
             )
-    poor = figures[0] is not None and (figures[0] >= figures[2] if measure == "error" else figures[0] <= figures[2])
+    fit, trivial = figures[0], figures[2]
+    poor = fit is not None and trivial is not None and (fit >= trivial if measure == "error" else fit <= trivial)
     question = (
         ""
         if doubt or not poor
@@ -230,5 +231,6 @@ def _is_better(reading: _Candidate, agreement: float, count: int) -> bool:
 
 def _is_shifted(reading: _Candidate, records: ReadRecords, agreement: float) -> bool:
     """True if nearly every class is one column off: among six classes or more, no accident of training gives that."""
-    several = records.logits is not None and records.logits.shape[1] >= 6 and len(np.unique(records.labels)) >= 6
-    return several and reading.name.startswith("labels") and reading.agreement > 0.8 and agreement < 0.1
+    if records.logits is None or records.labels is None or records.logits.shape[1] < 6 or len(np.unique(records.labels)) < 6:
+        return False
+    return reading.name.startswith("labels") and reading.agreement > 0.8 and agreement < 0.1
