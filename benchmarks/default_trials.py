@@ -1,7 +1,7 @@
 """The default estimator of independent trials beside the others that hold for any mechanism, on the same fresh scores.
 
     python benchmarks/default_trials.py                               the table
-    python benchmarks/default_trials.py --write docs/calibration.md   as the section "The default for independent trials"
+    python benchmarks/default_trials.py --write docs/evidence/calibration.md   "The default for independent trials"
 
 Every sample has coins of its own number of members, near one half, so that no one block of the estimator's draws decides.
 Finished rows are kept in `--store`, one file each, and used again: delete them when the estimators change.
@@ -110,7 +110,7 @@ def table(folder: Path) -> list[str]:
     rows += [Row(law, 200, 500 if law.kind == "flat" else 120) for law in LAWS]
     rows += [Row(law, 2000, 60) for law in LAWS[:2]]
     return [
-        f"Made by `python benchmarks/default_trials.py --write docs/calibration.md`. Bounds at {CONFIDENCE:.0%} on "
+        f"Made by `python benchmarks/default_trials.py --write docs/evidence/calibration.md`. Bounds at {CONFIDENCE:.0%} on "
         "the same fresh scores; the number of members is near one half of the scores and takes four values in a row of the "
         "table. `±` is one standard error, of medians by the bootstrap.",
         "",

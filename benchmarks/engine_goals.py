@@ -1,4 +1,4 @@
-"""Every row of the table of speeds in docs/performance.md, in one run: ours beside Opacus and beside `vmap(vmap(grad))`.
+"""Every row of the table of speeds in docs/evidence/speed.md, in one run: ours beside Opacus and beside `vmap(vmap(grad))`.
 
     python benchmarks/engine_goals.py [--rows mlp,cnn64,cnn256,wrn,vit,batch,head,lora] [--repeats 3] [--threads 1]
 

@@ -3,7 +3,7 @@
     python benchmarks/estimators.py                       both tables, 500 draws a median, 1000 a rate
     python benchmarks/estimators.py --draws 50            quicker, coarser
     python benchmarks/estimators.py --only alarms --kind gaussian
-    python benchmarks/estimators.py --write docs/calibration.md   as its sections "Reach" and "False alarms"
+    python benchmarks/estimators.py --write docs/evidence/calibration.md   as its sections "Reach" and "False alarms"
     python benchmarks/estimators.py --speed               process time of every estimator on 10^4 scores, of the default on 10^6
 
 Finished cells are kept in `--store` and used again as long as the code gives the same bounds; what is interrupted goes on.
@@ -31,7 +31,7 @@ from audit.core.seeds import Seed
 from audit.stats.bounds import reachable_bounds
 from audit.stats.bounds.score_distributions import ScoreLaw
 
-COMMAND = "python benchmarks/estimators.py --write docs/calibration.md"
+COMMAND = "python benchmarks/estimators.py --write docs/evidence/calibration.md"
 CP = (("epsilon_clopper_pearson", "bonferroni"), ("epsilon_clopper_pearson", "split"))
 GDP = (("epsilon_from_gdp", ""), *CP)
 ONE_RUN = (("epsilon_one_run", "split"),)

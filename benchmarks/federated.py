@@ -1,6 +1,6 @@
 """What clipping and noise cost a federated training: accuracy, F1, AUC, rounds, spread, bytes, time and memory, by epsilon.
 
-    python benchmarks/federated.py --data DIR --write docs/federated.md
+    python benchmarks/federated.py --data DIR --write docs/use/federated.md
     python benchmarks/federated.py --data DIR --only adult --rounds 20
 
 Trains `--seeds` federations at once for each data set, split and epsilon. DIR holds the folders MNIST and adult, as

@@ -1,4 +1,4 @@
-"""Gradient inversion by the project, LeakPro and breaching, from the very same gradients: a section of docs/reconstruction.md.
+"""Gradient inversion by the project, LeakPro and breaching, from the same gradients: for docs/evidence/reconstruction.md.
 
 `reconstruction.py --peers SOURCES` calls `section`. SOURCES holds checkouts of both repositories, `LeakPro` and `breaching`.
 Their attacks run by their own code and their own defaults, apart from the number of iterations, and once more with the

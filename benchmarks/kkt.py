@@ -1,4 +1,4 @@
-"""The KKT attack on points of the plane and on digits, beside records never trained on: a section of docs/reconstruction.md.
+"""The KKT attack on points of the plane and on digits, and on fresh records: a section of docs/evidence/reconstruction.md.
 
     OMP_NUM_THREADS=1 python benchmarks/kkt.py
 

@@ -1,4 +1,4 @@
-"""Each kind of text canary without privacy, at epsilon 8 and at epsilon 2: writes the tables of docs/language-models.md.
+"""Each kind of text canary without privacy, at epsilon 8 and at epsilon 2: writes the tables of docs/use/language-models.md.
 
     OMP_NUM_THREADS=1 python benchmarks/language_models.py --texts ag_news/test.csv.gz --column 2
 
@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--coins", nargs="+", default=COINS, help="kinds of canaries that are in or out by coins")
     parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
     parser.add_argument("--store", type=Path, default=Path("language-models.json"), help="rows that are done")
-    parser.add_argument("--docs", type=Path, default=Path("docs/language-models.md"))
+    parser.add_argument("--docs", type=Path, default=Path("docs/use/language-models.md"))
     options = parser.parse_args()
     page = options.docs.read_text(encoding="utf-8")
     data: dict[str, Any] = {"kind": "sentences", "count": 3000}

@@ -1,7 +1,7 @@
 """Levels of the simulated tests at each size: how often a test refutes what is exactly true, given the draws of its size.
 
     python benchmarks/levels.py --sizes 20:500                    add the sizes that benchmarks/levels.csv lacks
-    python benchmarks/levels.py --write docs/calibration.md       the section "Levels of each size" from that file
+    python benchmarks/levels.py --write docs/evidence/calibration.md       the section "Levels of each size" from that file
 
 The area under the ROC has an exact law if nothing leaks (Mann and Whitney 1947), so its levels are exact, at every size from 20
 a side on, round or odd, also with unequal sides. Delete the file when the draws change.
@@ -98,7 +98,7 @@ def page() -> list[str]:
     """Lines of the section: per range of sizes and share, the mean and the largest level over the nominal one."""
     rows = read()
     lines = [
-        "Made by `python benchmarks/levels.py --write docs/calibration.md` from `benchmarks/levels.csv`.",
+        "Made by `python benchmarks/levels.py --write docs/evidence/calibration.md` from `benchmarks/levels.csv`.",
         "",
         "The exact chance that `gaussian` refutes the claim that nothing leaks where that is true, over the nominal one, given",
         "the draws that the size fixes. Mean over the sizes, and the largest of any size in brackets; every third size has 78",

@@ -1,4 +1,4 @@
-"""OpenDP's and diffprivlib's mechanisms, as they are, held against what they claim: for docs/mechanisms.md.
+"""OpenDP's and diffprivlib's mechanisms, as they are, held against what they claim: for docs/use/mechanisms.md.
 
 pip install opendp diffprivlib
 python benchmarks/library_mechanisms.py 20000
@@ -143,7 +143,7 @@ def check(known: LibraryMechanism, samples: int, floating_point: bool = False) -
 
 
 def main(samples: int) -> None:
-    """Print the table of docs/mechanisms.md."""
+    """Print the table of docs/use/mechanisms.md."""
     print(f"| Mechanism | Claim | Proven from {samples:,} outputs | Verdict | Lowest bits |\n|---|---|---|---|---|")
     for known in installed():
         report, bits = check(known, samples), check(known, samples, floating_point=True).floating_point

@@ -103,7 +103,7 @@ def own(mechanism: Any, samples: int) -> tuple[float, float]:
 
 
 def main(folder: Path, samples: int) -> None:
-    """Print the table of docs/mechanisms.md."""
+    """Print the table of docs/use/mechanisms.md."""
     load(folder)
     kinds = list(testers())
     print(

@@ -148,7 +148,7 @@ def bounds(name: str, mechanism: Any, pair: tuple[Any, Any], samples: int, seed:
 
 
 def main(folder: Path, samples: int, repeats: int = 1) -> None:
-    """Print the table of docs/mechanisms.md."""
+    """Print the table of docs/use/mechanisms.md."""
     sys.path.insert(0, str(folder))
     logging.disable(logging.CRITICAL)
     pairs = chosen_pairs(folder)

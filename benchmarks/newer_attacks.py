@@ -1,4 +1,4 @@
-"""Attacks that ask for more than a record's outputs, on the models of `untuned_problems.py`: docs/results.md, section 7.
+"""Attacks that ask for more than a record's outputs, on the models of `untuned_problems.py`: docs/evidence/results.md.
 
 Trains the models, reads what each attack looks at, scores every model once with all others as references; prints AUC and TPR
 of each attack and its difference from a fixed one, target by target: mean ± standard error.

@@ -1,4 +1,4 @@
-"""Attacks on one model without references, on data that no scorer was developed on: the table of docs/results.md, section 8.
+"""Attacks on one model without references, on data that no scorer was developed on: docs/evidence/results.md.
 
 Takes the models that `untuned_data.py` trained and kept in OUT, or trains them; each is attacked alone.
 

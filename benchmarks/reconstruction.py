@@ -1,4 +1,4 @@
-"""Reconstruction from gradients with and without noise, beside what the noise allows: writes docs/reconstruction.md.
+"""Reconstruction from gradients with and without noise, beside what the noise allows: writes docs/evidence/reconstruction.md.
 
     OMP_NUM_THREADS=1 python benchmarks/reconstruction.py [--images FILE.npz] [--iterations 1000] [--peers SOURCES]
 
@@ -393,7 +393,7 @@ def main() -> None:
         pictures=list(shown)[-1],
         sections="\n".join(sections),
     )
-    (options.docs / "reconstruction.md").write_text(page)
+    (options.docs / "evidence" / "reconstruction.md").write_text(page)
 
 
 SECTION = """## {data}
@@ -450,7 +450,7 @@ Gradients are clipped to norm 1; noise is its standard deviation on each coordin
 distance, total variation that decays, plain Adam, {iterations} iterations, with noise {fewer} times fewer); `nearest` names the
 candidate of {candidates} that is nearest to the reconstruction; `prior-aware` names the candidate of largest likelihood given
 the noisy gradient ({draws} draws). `bound` is `1 - f(1/{candidates})` of the Gaussian mechanism with mu = 1 / noise: no attack
-names the record more often ([statistics](statistics.md), "Reconstruction"). The last column is what the prior-aware successes
+names the record more often ([proof](../theory/secrets.md#reconstruction)). The last column is what the prior-aware successes
 prove of mu at 95 %.
 
 Attacks by optimisation fail where the bound still allows everything; naming among known candidates does not. At noise 0.5 and
@@ -466,7 +466,7 @@ steps are inverted by simulating these steps; taken for a gradient they give not
 large learning rate are barely seen either (compare a grey image, below).
 
 {sections}
-![{pictures}: originals, reconstructions without noise and with three noise levels](images/reconstruction.png)
+![{pictures}: originals, reconstructions without noise and with three noise levels](../images/reconstruction.png)
 """
 
 

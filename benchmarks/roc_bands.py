@@ -1,7 +1,7 @@
 """Critical values of bands on a ROC, and the share of curves that such bands cover.
 
     python benchmarks/roc_bands.py --critical                 the table CRITICAL of audit/stats/bounds/roc_band.py
-    python benchmarks/roc_bands.py --coverage --draws 1000    the table of docs/statistics.md, section "Bands on a ROC"
+    python benchmarks/roc_bands.py --coverage --draws 1000    the table of docs/theory/roc.md, section "Bands on a ROC"
     python benchmarks/roc_bands.py --ties --draws 400         the same for scores of few values
 
 Critical values are quantiles of the departure of a curve from its samples, the larger of those of two curves: of scores that

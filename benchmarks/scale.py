@@ -1,4 +1,4 @@
-"""A hundredth of the audit of docs/scale.md: records mapped from a file, the driver killed in the middle, constants measured.
+"""A hundredth of the audit of docs/use/scale.md: records mapped from a file, the driver killed, constants measured.
 
     python benchmarks/scale.py [--models 1000] [--records 100000] [--canaries 10000] [--workers 2] [--folder FOLDER]
 

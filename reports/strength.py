@@ -1,4 +1,4 @@
-"""The word of an answer: one rule over the proof, the rate and its interval. Pure functions; docs/report.md states the rule."""
+"""The word of an answer: one rule over the proof, the rate and its interval. Pure functions (docs/use/report.md)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from audit.core.claims import Outcome
 from audit.core.game import Assumption
 from reports.words import named
 
-PAGE = (Path(__file__).resolve().parents[1] / "docs" / "glossary.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "use" / "glossary.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (?P<term>[^|]+) \| (?P<meaning>[^|]+) \| `(?P<place>[\w.:]+)` \|$", re.MULTILINE)
 OF_REPORTS, OF_CODE = (ROW.findall(part) for part in PAGE.split("\n## ")[1:])
 

@@ -11,12 +11,12 @@ from audit.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-INCLUDED = {"contributing", "changelog"}  # pages that hold a file of the root
-LINKED = {"accountants", "findings"}  # folders of pages that other pages link to
+INCLUDED = {"develop/contributing", "develop/changelog"}  # pages that hold a file of the root
+LINKED = ("evidence/accountants/", "evidence/findings/")  # folders of pages that other pages link to
 PAGES = sorted(
     path.relative_to(DOCS).with_suffix("").as_posix()
     for path in DOCS.rglob("*.md")
-    if path.stem != "index" and path.relative_to(DOCS).parts[0] not in LINKED
+    if path.stem != "index" and not path.relative_to(DOCS).as_posix().startswith(LINKED)
 )
 
 
@@ -40,8 +40,35 @@ def test_links_lead_somewhere(path: str) -> None:
         assert (page.parent / target.split("#")[0]).exists() or target.startswith("#"), target
 
 
+def _mentions() -> list[tuple[str, str, str]]:
+    """File, page and quoted section (empty if none) of every place that names a page of docs/."""
+    found = []
+    for folder in ("audit", "attacks", "reports", "benchmarks", "tests", "configs", "examples"):
+        for path in (ROOT / folder).rglob("*.*"):
+            if path.suffix in {".py", ".yaml", ".json", ".md", ".c"}:
+                text = path.read_text(encoding="utf-8")
+                pages = re.finditer(r"(docs/[\w./-]+\.(?:md|json))(?:,\s+(?:section\s+)?[\"']([A-Z][^\"']+)[\"'])?", text)
+                found += [(path.relative_to(ROOT).as_posix(), one[1], one[2] or "") for one in pages]
+    return found
+
+
+def test_pages_and_sections_named_in_code_exist() -> None:
+    named = _mentions()
+    assert len(named) > 100
+    assert [entry for entry in named if not (ROOT / entry[1]).exists()] == []
+    quoted = [(file, page, " ".join(section.split())) for file, page, section in named if section]
+    assert len(quoted) > 30
+    texts = {page: (ROOT / page).read_text(encoding="utf-8") for _, page, _ in quoted}
+    heads = {
+        page: set(re.findall(r"(?:^#+ (?:\d+\. )?|^\*\*)(.+?)(?:\*\*|$)", text, re.MULTILINE)) for page, text in texts.items()
+    }
+    assert [entry for entry in quoted if entry[2] not in heads[entry[1]]] == []
+
+
 def test_the_design_page_lists_every_folder_and_every_step_of_the_line() -> None:
-    listing = re.search(r"### Files\n(.*?)\nHouse measure", (DOCS / "design.md").read_text(encoding="utf-8"), re.DOTALL)
+    listing = re.search(
+        r"### Files\n(.*?)\nHouse measure", (DOCS / "develop" / "design.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     assert listing
     words = set(re.findall(r"\w+", listing[1].replace("leave_one_out(_summary)", "leave_one_out leave_one_out_summary")))
     folders = {path.parent.name for path in (ROOT / "audit").glob("*/__init__.py")}
@@ -71,7 +98,7 @@ def _is_present(dotted: str) -> bool:
 
 def test_the_design_page_names_what_exists() -> None:
     """Paths, dotted names and `module.name` in backticks; any other name stands somewhere in the code."""
-    page = (DOCS / "design.md").read_text(encoding="utf-8")
+    page = (DOCS / "develop" / "design.md").read_text(encoding="utf-8")
     banned = set(re.findall(r"No (`utils`.*?)\.", page)[0].replace("`", "").split(", "))  # names that the page forbids
     files = _files()
     sources = [path for path in files if path.suffix == ".py" and path != Path(__file__)]
@@ -89,6 +116,6 @@ def test_the_design_page_names_what_exists() -> None:
 
 
 def test_the_design_names_every_command() -> None:
-    section = (DOCS / "design.md").read_text(encoding="utf-8").split("## 7. The command")[1].split("\n## ")[0]
+    section = (DOCS / "develop" / "design.md").read_text(encoding="utf-8").split("## 7. The command")[1].split("\n## ")[0]
     known = {command.name for command in app.registered_commands} | {group.name for group in app.registered_groups}
     assert set(re.findall(r"audit ([a-z]+)", section)) & known == known

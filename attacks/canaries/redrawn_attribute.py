@@ -25,7 +25,7 @@ class RedrawnAttribute:
     """Records of the pool, each with one attribute drawn anew from a declared law; its k values are the alternatives.
 
     Correlation of the attribute with the rest of the record sits in the prior, so it cannot be taken for leakage; attributes
-    that nobody redrew prove nothing (docs/statistics.md, "Secrets of several values").
+    that nobody redrew prove nothing (docs/theory/secrets.md, "Secrets of several values").
 
     Attributes:
         attribute: "label", a column of the table, or numbers of features of the flattened record that change together.
@@ -34,7 +34,7 @@ class RedrawnAttribute:
             indicator on the rest of the record and its label over the train split, which all models share.
 
     References:
-        docs/statistics.md; Yeom et al. 2018, arXiv 1709.01604 (the attribute game, with attributes as they are).
+        docs/theory/secrets.md; Yeom et al. 2018, arXiv 1709.01604 (the attribute game, with attributes as they are).
     """
 
     attribute: str | Sequence[int] = LABEL

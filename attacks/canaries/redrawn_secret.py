@@ -27,7 +27,7 @@ class RedrawnSecret:
         digits: secrets are digits (tokens of bytes) instead of any tokens that texts may hold.
 
     References:
-        Carlini et al. 2019, arXiv 1802.08232; docs/statistics.md, "Secrets of several values".
+        Carlini et al. 2019, arXiv 1802.08232; docs/theory/secrets.md, "Secrets of several values".
     """
 
     candidates: int = 64

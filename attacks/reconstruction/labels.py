@@ -29,7 +29,7 @@ def counts(bias_gradients: Array, probabilities: Array, batch: int) -> Array:
 
     The bias gradient of class c under the mean loss is the mean probability of c less its share of the labels. The mean
     probability is taken from public records, so this holds for fresh models; after training, probabilities depend on the label
-    and it fails (docs/reconstruction.md).
+    and it fails (docs/evidence/reconstruction.md).
 
     Args:
         bias_gradients: `(N, classes)`.

@@ -40,7 +40,7 @@ class Auto:
     at one of five temperatures or LiRA, whichever puts the target's scores above those of a reference in its place most often.
 
     No choice asks for the target's coins, so it is a fixed function of what the references and the target show, and bounds
-    on epsilon hold as they do for any fixed attack (docs/statistics.md, "An attack chosen on the references"). Where the
+    on epsilon hold as they do for any fixed attack (docs/theory/choice.md, "An attack chosen on the references"). Where the
     references show nothing, because there is none or too few, a fixed attack is taken: the loss, RMIA or, of two, the mixture.
 
     Attributes:

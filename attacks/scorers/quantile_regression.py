@@ -24,7 +24,7 @@ class QuantileRegression:
     each record's prediction comes from nonmembers of other folds, never from itself.
 
     It needs to know some nonmembers, which is why it is for models that somebody brought, and proves no epsilon. Of the levels
-    that were tried (0.5, 0.9, 0.95) the median finds most members over all false positive rates (docs/results.md, section 8).
+    that were tried (0.5, 0.9, 0.95) the median finds most members over all false positive rates (docs/evidence/results.md).
 
     References:
         Bertran et al. 2023, arXiv 2307.03694.

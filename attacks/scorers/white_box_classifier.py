@@ -29,7 +29,7 @@ class WhiteBoxClassifier:
     regression is fitted with every reference once in the target's place; the target and its coins take no part. Finite.
 
     On trained classifiers the other signals follow the confidence closely: the score is about as strong as
-    `learned_combination`, which sees the outputs alone (docs/results.md).
+    `learned_combination`, which sees the outputs alone (docs/evidence/results.md).
 
     Attributes:
         rows: about how many (reference, canary) pairs to train on at most (whole references; of more records than

@@ -141,7 +141,7 @@ class ModelCheck:
         if self.bound is None:
             return (
                 "none follows, because a data split decided membership. To get one, let random coins decide it: call "
-                "audit.draw_coins before the training (docs/trained-models.md)"
+                "audit.draw_coins before the training (docs/use/trained-models.md)"
             )
         return (
             f"at least {down(self.bound.epsilon)} at delta {report.delta:g} with confidence {report.confidence:g}; perfect "
@@ -195,7 +195,7 @@ def check(
             where `references` trains it here, on the members.
         loss_of: in place of `model`, `fn(batch) -> (n,)`, the loss of each record, lower where the model fits it better: for
             graphs, masks, diffusion, survival times and whatever else. Members and nonmembers may then be arrays, tuples or
-            dictionaries of them, frames, lists of any records, data sets and loaders (docs/trained-models.md).
+            dictionaries of them, frames, lists of any records, data sets and loaders (docs/use/trained-models.md).
         members: records that it was trained on, exactly as it takes them: `(x, y)` of arrays or tensors, a `Dataset`, a
             `DataLoader`, or the path of an npz with x and y.
         nonmembers: records of the same kind that it was not trained on.

@@ -50,8 +50,8 @@ def mechanism(
         seed: of the generator that the function is given, and of the search.
 
     Guarantee: with probability at least `confidence` all bounds hold and no drift is reported, if calls, and the outputs within
-        a call with `size`, are independent and those on the same data follow one law (docs/mechanisms.md, docs/statistics.md
-        "One event").
+        a call with `size`, are independent and those on the same data follow one law (docs/use/mechanisms.md,
+        docs/theory/anytime.md, "One event").
 
     Raises:
         ConfigError: a claim, family, pair or number of samples that cannot be used.

@@ -57,7 +57,7 @@ def run(
         OutputError: the folder could not be written, or a format could not be rendered; all else is in the folder.
 
     References:
-        docs/design.md, "The straight line".
+        docs/develop/design.md, "The straight line".
     """
     from audit.experiment.games import naming
     from audit.experiment.line.ledger_entry import LedgerEntry

@@ -107,7 +107,7 @@ def reconstruction_bound(
             of an imputer is not such a number: the best one may do better.
         family: None for any mechanism, or "gdp".
 
-    Guarantee: that of the estimator `reconstruction` (docs/statistics.md, "Reconstruction").
+    Guarantee: that of the estimator `reconstruction` (docs/theory/secrets.md, "Reconstruction").
 
     Raises:
         ConfigError: counts or chances that are none, or a family that does not exist.

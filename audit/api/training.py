@@ -80,7 +80,7 @@ def check_training(
         score: `score(model, inputs, labels) -> (n,)`, higher for records that were trained on. None takes minus the loss.
 
     Guarantee: the bound holds with probability at least `confidence`, whatever the training does: with several canaries by the
-        estimator `one_run`, with one by `both_ends` (docs/statistics.md). Scores must not look at the coins.
+        estimator `one_run`, with one by `both_ends` (docs/theory/setting.md). Scores must not look at the coins.
 
     Raises:
         DataError: arrays of unequal length, or scores that are not one finite number each.

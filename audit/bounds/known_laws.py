@@ -86,7 +86,7 @@ class SecretResponse:
 
     @classmethod
     def of(cls, curve: TradeoffCurve, game: Game, reveal: float = 0.0) -> SecretResponse:
-        """The one that a guarantee with this curve just allows (docs/statistics.md, "Reconstruction")."""
+        """The one that a guarantee with this curve just allows (docs/theory/secrets.md, "Reconstruction")."""
         replacing = game.adjacency is Adjacency.REPLACE_ONE
         success = reconstruction.success_allowed(curve, game.choices, replace=replacing)
         return cls(choices=game.choices, success=success, reveal=reveal)

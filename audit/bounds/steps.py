@@ -2,7 +2,7 @@
 
 Two kinds of scores are told apart, since they need different tests. Products with a fixed direction, the ordinary gradients
 taken off, are independent and identically distributed given who took part: a rank test holds. Any other score of a step
-depends on the state of its run, and so on all earlier steps: only bets on the sampler's coins hold (docs/statistics.md,
+depends on the state of its run, and so on all earlier steps: only bets on the sampler's coins hold (docs/theory/anytime.md,
 "Single steps").
 """
 

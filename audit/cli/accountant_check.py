@@ -112,8 +112,8 @@ def _show(name: str, results: Sequence[Result], *, all_cases: bool) -> None:
 
 
 def page(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Page to write.")] = Path("docs/accountants.md"),
-    answers: Annotated[Path, typer.Option(help="Folder with the stored answers.")] = Path("docs/accountants"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Page to write.")] = Path("docs/evidence/accountants.md"),
+    answers: Annotated[Path, typer.Option(help="Folder with the stored answers.")] = Path("docs/evidence/accountants"),
     accountant: Annotated[
         list[str] | None,
         typer.Option("--accountant", "-a", help="Run only these accountants; the stored answers of the others are used."),

@@ -17,7 +17,7 @@ from audit.engine.random.sampling import Block, Law
 
 # what a further pass costs, in rows of the first one; models that share a step, of which any may need it
 _PASS_COST, _SHARING = 32, 12
-_FINE = 8  # rows of which the last pass of a model that is trained by itself is a multiple (measured: docs/performance.md)
+_FINE = 8  # rows of which the last pass of a model that is trained by itself is a multiple (measured: docs/evidence/speed.md)
 
 
 def planned_rows(law: Law) -> int:

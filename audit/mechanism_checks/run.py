@@ -86,7 +86,7 @@ def check_mechanism(
     """Return bounds on epsilon and delta of a mechanism, and what they say of the claim.
 
     Guarantee: with probability at least `questions.confidence` all bounds hold and no drift is reported, if calls are
-        independent and outputs on the same data follow one law (docs/mechanisms.md).
+        independent and outputs on the same data follow one law (docs/use/mechanisms.md).
 
     Raises:
         ConfigError: too few samples, a claim that is no claim.

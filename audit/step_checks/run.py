@@ -51,7 +51,7 @@ def check_step(
         ConfigError: the function returns something else than a mapping with the keys of `params`.
         DataError: the sample cannot be used.
 
-    References: docs/step-checks.md.
+    References: docs/use/step-checks.md.
     """
     claim = Setting(noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
     step: Step = FunctionStep(

@@ -1,4 +1,4 @@
-"""docs/zoo.md and its figure: each entry with what refutes it, and the power of each audit against its cost."""
+"""docs/evidence/zoo.md and its figure: each entry with what refutes it, and the power of each audit against its cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HEAD = """# The zoo: wrong DP code, and what refutes it
 
 One defect a file (`audit/zoo`): wrong steps of DP-SGD, wrong loops around a correct step, and releases of which a formula, the
 neighbours or a search is wrong; beside them correct twins, which no audit may refute. Made, with its figure, by
-`audit zoo --page docs/zoo.md`; tests fail where an entry is no longer refuted by the check that names its defect.
+`audit zoo --page docs/evidence/zoo.md`; tests fail where an entry is no longer refuted by the check that names its defect.
 
 | Entries | for | refuted | correct twins accused | longest, CPU seconds |
 |---|---|---|---|---|
@@ -63,7 +63,7 @@ from the last model's losses (black-box), from the sum of all releases along eac
 step; and one canary, in half of {runs} trainings, read from the last model's losses. A cell is the epsilon that is proven at
 delta {delta:g} with confidence 95 %, bold where it refutes the claim of {claim:.2f}; a dash where the audit was not run.
 
-![Share of wrong steps that each audit refutes, against its CPU time](images/zoo.png)
+![Share of wrong steps that each audit refutes, against its CPU time](../images/zoo.png)
 
 | Entry | {audits} |
 |---|{rule}|
@@ -93,7 +93,7 @@ choices of people who looked at them. A person has to answer for these.
 
 
 def page(entries: Sequence[Entry]) -> str:
-    """Return docs/zoo.md; without the part on power where no audit trained."""
+    """Return docs/evidence/zoo.md; without the part on power where no audit trained."""
     steps, loops, releases = ([entry for entry in entries if entry.audit == audit] for audit in (STEP, LOOP, RELEASE))
     double = [entry for entry in steps if entry.doubles]
     double_hits = [entry for entry in double if any(hit for audit, hit in entry.refutations().items() if audit != MANY_RUNS)]

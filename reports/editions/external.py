@@ -2,7 +2,7 @@
 
 Every field is written here by name (an allow-list): what is not named does not leave, whatever later versions of a report hold.
 All formats draw the edition alone, so that none tells more. What depends on who was a member goes through `FigureCount`,
-which rounds it and counts the bits; what follows is proved in docs/statistics.md, "What an external edition tells".
+which rounds it and counts the bits; what follows is proved in docs/theory/editions.md, "What an external edition tells".
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The values that a figure about members may take in an external edition, and how many there are: what it can tell in bits.
 
 Every figure of an external edition that depends on who was a member has one of a list of values fixed before; a `FigureCount`
-object picks it and counts. The theorem that rests on the count is in docs/statistics.md, "What an external edition tells".
+object picks it and counts. The theorem that rests on the count is in docs/theory/editions.md, "What an external edition tells".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The figure of docs/zoo.md: the power of audits against their cost."""
+"""The figure of docs/evidence/zoo.md: the power of audits against their cost."""
 
 from __future__ import annotations
 

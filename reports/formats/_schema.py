@@ -1,4 +1,4 @@
-"""The published schema of report.json: `python -m reports.formats._schema docs/report-schema.json` writes it."""
+"""The published schema of report.json: `python -m reports.formats._schema docs/use/report-schema.json` writes it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The schema as it is published in docs/report-schema.json."""
+    """The schema as it is published in docs/use/report-schema.json."""
     return json.dumps(schema(), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 

@@ -60,7 +60,7 @@ def _rule(rule: str) -> dict[str, Any]:
     return {
         "id": rule,
         "shortDescription": {"text": RULES[family]},
-        "help": {"text": f"Fails where this does not hold: {RULES[family]}. The rules are listed in docs/report.md."},
+        "help": {"text": f"Fails where this does not hold: {RULES[family]}. The rules are listed in docs/use/report.md."},
         "helpUri": HELP.get(family, GUIDELINES),
     }
 

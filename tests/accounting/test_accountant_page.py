@@ -106,11 +106,16 @@ def test_a_page_of_few_answers(counting: Counting, tmp_path: Path) -> None:
 
 def test_the_page_in_docs_is_what_the_kept_answers_give() -> None:
     """Whoever changes the battery or the judge makes the page again: `audit accountant page`."""
-    runs = [answers.collect(spec, name, ROOT / "docs" / "accountants", seconds=1.0, ask=False) for spec, name in page.SUBJECTS]
+    runs = [
+        answers.collect(spec, name, ROOT / "docs" / "evidence" / "accountants", seconds=1.0, ask=False)
+        for spec, name in page.SUBJECTS
+    ]
     assert not [run.spec for run in runs if run.absent]
     assert not [run.spec for run in runs if len(run.results) < len(CASES)]
-    judges = [truths.read(ROOT / "docs" / "accountants", battery.load(), name) for name in (truths.NAME, truths.SECOND)]
-    assert (ROOT / "docs" / "accountants.md").read_text() == page.render(runs, *judges)
+    judges = [
+        truths.read(ROOT / "docs" / "evidence" / "accountants", battery.load(), name) for name in (truths.NAME, truths.SECOND)
+    ]
+    assert (ROOT / "docs" / "evidence" / "accountants.md").read_text() == page.render(runs, *judges)
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from audit.core.event_reading import kinds
 from tests.accounting.truths import contour, exactly, judge, losses
 from tests.marks import sample
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "accountants"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "accountants"
 CASES = {case.id: case for case in suite.load() if case.kind == "bracket"}
 KEPT = truths.read(FOLDER, list(CASES.values()))
 

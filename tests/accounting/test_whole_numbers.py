@@ -24,7 +24,7 @@ from flint import arb, ctx
 from tests.accounting.truths import curves, second, whole_numbers
 from tests.accounting.truths.whole_numbers import Leaf, Plan
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "accountants"
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "accountants"
 BRACKETS = {case.id: case for case in suite.load() if case.kind == "bracket"}
 ASKED = {name: case for name, case in BRACKETS.items() if second.is_asked(case)}
 KEPT = truths.read(FOLDER, list(BRACKETS.values()), truths.SECOND)

@@ -1,7 +1,7 @@
 """Stated error rates are real error rates: simulated audits of mechanisms with known epsilon, in two sizes.
 
-The fast size runs by default. `pytest -m calibration` runs the full one; docs/calibration.md is written by
-`python benchmarks/estimators.py --write docs/calibration.md`.
+The fast size runs by default. `pytest -m calibration` runs the full one; docs/evidence/calibration.md is written by
+`python benchmarks/estimators.py --write docs/evidence/calibration.md`.
 """
 
 from __future__ import annotations

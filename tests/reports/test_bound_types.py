@@ -35,8 +35,8 @@ INSIDE = 6.5873
 
 
 def _third_party() -> Any:
-    """The format that docs/report.md shows, as its reader copies it."""
-    (code,) = re.findall(r"```python\n(class Markdown:.*?)```", (DOCS / "report.md").read_text(), re.DOTALL)
+    """The format that docs/use/report.md shows, as its reader copies it."""
+    (code,) = re.findall(r"```python\n(class Markdown:.*?)```", (DOCS / "use" / "report.md").read_text(), re.DOTALL)
     assert len(code.strip().splitlines()) <= 13
     scope: dict[str, Any] = {}
     exec(code, scope)

@@ -17,7 +17,7 @@ from reports.formats import _schema
 from reports.formats import json as report_json
 from tests.reports import sample
 
-PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "report-schema.json"
+PUBLISHED = Path(__file__).resolve().parents[2] / "docs" / "use" / "report-schema.json"
 
 
 @pytest.fixture(scope="module", params=sample.ALL)
@@ -125,7 +125,7 @@ def test_fields_with_a_default_may_be_absent() -> None:
 
 def test_published_schema_is_current() -> None:
     assert PUBLISHED.read_text(encoding="utf-8") == _schema.schema_text(), (
-        "docs/report-schema.json is old; write it again: python -m reports.formats._schema docs/report-schema.json"
+        "docs/use/report-schema.json is old; write it again: python -m reports.formats._schema docs/use/report-schema.json"
     )
 
 

@@ -202,7 +202,7 @@ def median_of_one_run(curve: Curve, shape: both_ends.Design, delta: float) -> fl
 @pytest.mark.parametrize("law", CURVES)
 @pytest.mark.parametrize("side", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_the_median_sample_refutes_all_that_one_run_proves_from_its_own(law: str, side: int) -> None:
-    """On the laws and sizes of docs/calibration.md."""
+    """On the laws and sizes of docs/evidence/calibration.md."""
     (curve, delta), shape = CURVES[law], design(side, side)
     epsilon = median_of_one_run(curve, shape, delta)
     edges = both_ends.ladder(shape)

@@ -1,4 +1,4 @@
-"""docs/findings: each reproduction prints what the page says, where the library is installed in that version."""
+"""docs/evidence/findings: each reproduction prints what the page says, where the library is installed in that version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "findings").glob("*.md"))
+PAGES = sorted((Path(__file__).resolve().parents[2] / "docs" / "evidence" / "findings").glob("*.md"))
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 

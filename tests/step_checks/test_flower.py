@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-flwr_app = pytest.importorskip("flwr.app", reason="needs flwr >= 1.41 (docs/federated.md)")
+flwr_app = pytest.importorskip("flwr.app", reason="needs flwr >= 1.41 (docs/use/federated.md)")
 
 from flwr.client import mod as older_mod  # noqa: E402
 from flwr.clientapp import mod  # noqa: E402

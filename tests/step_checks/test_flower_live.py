@@ -119,7 +119,7 @@ def _planted(strategy: Any, options: dict[str, Any]) -> Any:
 
 def test_flower_s_own_strategies() -> None:
     """flwr 1.41: fixed clipping at the server holds under canary clients, and plain averaging gives them away."""
-    records = pytest.importorskip("flwr.app", reason="needs flwr >= 1.41 (docs/federated.md)")
+    records = pytest.importorskip("flwr.app", reason="needs flwr >= 1.41 (docs/use/federated.md)")
     from flwr.serverapp import strategy as flower
 
     with wire.task_identity(sys.modules["flwr.app"]):

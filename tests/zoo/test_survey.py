@@ -58,15 +58,15 @@ def test_epsilon_grows_as_noise_shrinks() -> None:
 
 
 def test_every_entry_stands_on_the_page() -> None:
-    text = (ROOT / "docs" / "zoo.md").read_text()
+    text = (ROOT / "docs" / "evidence" / "zoo.md").read_text()
     for name, folder in _survey.folders().items():
         wrong = plugins.find(folder, name).wrong
-        assert f"| `{name}` | {wrong or 'nothing'} |" in text, f"run audit zoo --page docs/zoo.md: {name}"
+        assert f"| `{name}` | {wrong or 'nothing'} |" in text, f"run audit zoo --page docs/evidence/zoo.md: {name}"
 
 
 def test_no_correct_twin_on_the_page_is_refuted_and_each_wrong_entry_is() -> None:
     """The page's own tables: the audit of its kind fails on every wrong entry, and on no correct one."""
-    text = (ROOT / "docs" / "zoo.md").read_text()
+    text = (ROOT / "docs" / "evidence" / "zoo.md").read_text()
     for name, folder in _survey.folders().items():
         row = next(line for line in text.splitlines() if line.startswith(f"| `{name}` |"))
         checks = [cell.strip() for cell in row.strip("|").split("|")][4 if folder == _survey.STEPS else 5]
@@ -74,14 +74,14 @@ def test_no_correct_twin_on_the_page_is_refuted_and_each_wrong_entry_is() -> Non
 
 
 def test_the_page_keeps_the_promise_of_95_percent() -> None:
-    text = (ROOT / "docs" / "zoo.md").read_text()
+    text = (ROOT / "docs" / "evidence" / "zoo.md").read_text()
     shares = [int(share) for share in re.findall(r"\((\d+)%\)", text)]
     assert len(shares) == 2 and min(shares) >= 95
 
 
 def test_the_page_of_a_loop_says_what_the_page_in_docs_says_of_it() -> None:
     """Text and row of shuffled batches are those that the code prints now, but for the seconds."""
-    text = (ROOT / "docs" / "zoo.md").read_text()
+    text = (ROOT / "docs" / "evidence" / "zoo.md").read_text()
     name = "shuffled_batches"
     loop = plugins.find(_survey.LOOPS, name)()
     claim, (low, high) = _loops.claim(loop, _survey.LOOP_PLAN), loop.truth(_survey.LOOP_PLAN)

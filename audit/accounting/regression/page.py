@@ -1,4 +1,4 @@
-"""The page `docs/accountants.md`: what the battery says about every accountant that was asked."""
+"""The page `docs/evidence/accountants.md`: what the battery says about every accountant that was asked."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SUBJECTS: tuple[tuple[str, str], ...] = (
 SECONDS = 10.0
 MOST_ROWS = 20
 _COMMAND = "audit accountant page"
-_INSTALL = "pip install 'epsilon-audit[accountants,jax]'"
+_INSTALL = "pip install '.[accountants,jax]'"
 OWN_FUNCTION = """\
 import math
 
@@ -106,10 +106,10 @@ def _head(cases: Sequence[Case], runs: Sequence[Run]) -> list[str]:
         f"epsilon, {relations} relations between two claims, {len(cases) - brackets - relations} arguments that must be "
         f"refused. A case ends after {' or '.join(f'{limit:g}' for limit in limits)} s of CPU or 4 GiB of memory.",
         "",
-        f"To make it again: `{_INSTALL}`, then `{_COMMAND}`. Answers are kept in `docs/accountants/`, one file a subject; the "
-        "command asks again only where the version of a subject or a case of the battery is new (`--fresh`: everything), and "
-        "keeps the answers of subjects that are not installed where it runs. Without any library it renders this page from "
-        "them.",
+        f"To make it again: `{_INSTALL}`, then `{_COMMAND}`. Answers are kept in `docs/evidence/accountants/`, one file a "
+        "subject; the command asks again only where the version of a subject or a case of the battery is new (`--fresh`: "
+        "everything), and keeps the answers of subjects that are not installed where it runs. Without any library it renders "
+        "this page from them.",
         "",
         "WRONG: below what is provably true, or a number for nonsense. LOOSE: safe, above the bracket by more than the case "
         "allows. EXACT: inside. CRASH: an exception, or no answer in time. A subject whose side is *lower* claims a lower "

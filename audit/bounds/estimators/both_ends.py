@@ -24,7 +24,7 @@ class BothEnds:
     numbers of scores: the seed of a call changes nothing.
 
     Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence`, for trials independent and
-        identically distributed given membership (docs/statistics.md, "Both ends").
+        identically distributed given membership (docs/theory/independent-trials.md, "Both ends").
     """
 
     @property

@@ -31,12 +31,12 @@ class OneRun:
     Attributes:
         guess_fractions: shares of the coins that are guessed; None for those that fit the number of coins.
         calibration: "joint" holds all counts against one boundary, whose chance of being crossed anywhere is followed
-            exactly (docs/statistics.md, "One run, all counts together"); "each" tests every count at an equal share of the
+            exactly (docs/theory/one-run.md, "One run, all counts together"); "each" tests every count at an equal share of the
             error rate with the p-value of one count.
 
     Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` when memberships are independent
         fair coins, for any dependence between scores; scores of R runs with m coins each count as one run with R m coins,
-        since the composed mechanism is (epsilon, delta)-DP in each coin (docs/statistics.md).
+        since the composed mechanism is (epsilon, delta)-DP in each coin (docs/theory/one-run.md).
     References:
         Steinke, Nasr and Jagielski 2023, arXiv 2305.08846.
     """

@@ -34,8 +34,8 @@ class OneRunSecrets:
             weaker signal, one has the highest ceiling.
 
     Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` where the value of each secret was
-        drawn independently from its declared prior, for any dependence between scores (docs/statistics.md, "Secrets of several
-        values"). Secrets of several runs count as secrets of one.
+        drawn independently from its declared prior, for any dependence between scores (docs/theory/secrets.md,
+        "Secrets of several values"). Secrets of several runs count as secrets of one.
     References:
         Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, for coins; for several values and priors this project's own.
     """
@@ -97,8 +97,8 @@ class OneRunSecrets:
         if self.conversion == "none":
             raise AssumptionError(
                 f"one run of secrets says nothing directly of an epsilon for {game.adjacency.value}, whose worst mechanism is "
-                "not binomial (docs/statistics.md, 'Secrets of several values'); set adjacency: replace_one in the game, or "
-                "conversion: group in the estimator, which takes a replacement for two such changes"
+                "not binomial (docs/theory/secrets.md, 'Secrets of several values'); set adjacency: replace_one in the game, "
+                "or conversion: group in the estimator, which takes a replacement for two such changes"
             )
         return GroupPairs(delta=min(1.0, largest), copies=CONVERSIONS[self.conversion])
 

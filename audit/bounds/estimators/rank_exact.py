@@ -29,7 +29,7 @@ class RankExact:
         ratio: between neighbouring ranks of the family.
 
     Guarantee: with "any", `epsilon` exceeds the true epsilon with probability at most `1 - confidence`, for trials
-        independent and identically distributed given membership (docs/statistics.md, "RankExact"); with "gdp",
+        independent and identically distributed given membership (docs/theory/independent-trials.md, "RankExact"); with "gdp",
         `parameter` exceeds the true mu so rarely.
     """
 

@@ -38,8 +38,8 @@ class Reconstruction:
             with the sample rate and steps that are claimed (not for claims about replacing a record).
 
     Guarantee: `epsilon` exceeds the true epsilon, of the game's adjacency, with probability at most `1 - confidence` where each
-        answer is about a secret of its own and a release of its own (docs/statistics.md, "Reconstruction"); inside the family
-        "gdp" or "dp_sgd" that of the member that is refuted.
+        answer is about a secret of its own and a release of its own (docs/theory/secrets.md, "Reconstruction"); inside the
+        family "gdp" or "dp_sgd" that of the member that is refuted.
     References:
         Balle, Cherubin and Hayes 2022, arXiv 2201.04845; Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225.
     """

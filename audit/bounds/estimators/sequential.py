@@ -41,7 +41,7 @@ class Sequential:
 
     Guarantee: what the family bounds is overstated with probability at most `1 - confidence`: by `watch` at every time at
         once, so under any rule of stopping; by `lower_bound` for a number of trials that the scores did not decide. For trials
-        independent given membership, and for `lower_bound` identically distributed (docs/statistics.md, "Sequential").
+        independent given membership, and for `lower_bound` identically distributed (docs/theory/anytime.md, "Sequential").
     References:
         Ville 1939; Waudby-Smith and Ramdas 2024, arXiv 2010.09686; Dong, Roth and Su 2019, arXiv 1905.02383.
     """
@@ -195,7 +195,7 @@ def _follow_finished(against: betting_claims.Hypotheses, scores: Scores) -> sequ
     """The game on finished scores: the rows of each side in their order, a member with a nonmember.
 
     No coins are needed, how members and nonmembers came to be so many may be unknown, and how the two sides are mixed in the
-    table changes nothing (docs/statistics.md, "Sequential").
+    table changes nothing (docs/theory/anytime.md, "Sequential").
 
     Raises:
         DataError: one side is empty, or the rows of a side are sorted by score.

@@ -160,7 +160,7 @@ class Federations:
         sight = RoundSight(
             models=before,
             present=present,
-            # the adversary knows all other updates (docs/design.md, section 9): canaries and noise are left
+            # the adversary knows all other updates (docs/develop/design.md, section 9): canaries and noise are left
             residuals={"sums": noisy_sum - background, "models": model_release - background},
             released=self.served,
             update_noise=self.update_noise(),

@@ -2,7 +2,7 @@
 
 `torch.bmm` hands a batch to the BLAS that torch was built with. For products that are large enough, one call a
 model to oneDNN is up to twice as fast on processors whose wide vectors that BLAS leaves unused (measured:
-docs/performance.md). The choice depends on sizes alone, so it is the same for every model and every run.
+docs/evidence/speed.md). The choice depends on sizes alone, so it is the same for every model and every run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_WORTH_A_CALL = 4_000_000  # operations of one model, from which a call of its own is faster (measured: docs/performance.md)
+_WORTH_A_CALL = 4_000_000  # operations of one model, from which a call of its own is faster (measured: docs/evidence/speed.md)
 
 
 def rowwise(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:

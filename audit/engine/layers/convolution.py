@@ -14,7 +14,7 @@ from audit.engine.layers.convolution_patches import ImageProducts, PatchRows, ge
 from audit.engine.layers.layers import EnsembleLayer, MatrixLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
 
-_MANY_CHANNELS = 16  # in and out, from which the library is faster (measured: docs/performance.md)
+_MANY_CHANNELS = 16  # in and out, from which the library is faster (measured: docs/evidence/speed.md)
 _FEW_POSITIONS = 16
 
 

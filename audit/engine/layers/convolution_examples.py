@@ -10,7 +10,7 @@ from torch import Tensor
 from audit.engine.alignment import ALIGNMENT
 from audit.engine.layers.convolution_patches import Geometry, numbers_in_cache
 
-_GROUPED_POSITIONS = 128  # of an example, from which a grouped library call is faster than products (docs/performance.md)
+_GROUPED_POSITIONS = 128  # of an example, from which a grouped library call is faster than products (docs/evidence/speed.md)
 _GROUPED_CHANNELS = 16  # whose multiples the library has vectors for
 _PATCH_NUMBERS = 1 << 21
 

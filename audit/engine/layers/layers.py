@@ -21,7 +21,7 @@ from audit.engine.parameter_layout import Slot
 from audit.engine.random.dropout_streams import DropoutDraws
 
 # what Gram matrices may cost, in multiplications a number of an example's gradient, up to which they are cheaper than gradients
-# of all rows of a model: where these stay in the cache, and where they do not (measured: docs/performance.md)
+# of all rows of a model: where these stay in the cache, and where they do not (measured: docs/evidence/speed.md)
 _CACHED_SHARE, _MEMORY_SHARE, _CACHED_NUMBERS = 8, 32, 1 << 20
 
 
@@ -187,7 +187,7 @@ class MatrixLayer(EnsembleLayer):
         return self.tape.record(self, columns, output) if self.slots else output
 
     def takes_ghost(self, positions: int, columns: int, rows: int) -> bool:
-        """True where norms from Gram matrices are cheaper than per-example gradients (see docs/performance.md)."""
+        """True where norms from Gram matrices are cheaper than per-example gradients (see docs/evidence/speed.md)."""
         if positions == 1:
             return True
         if self.ghost is not None:
@@ -246,7 +246,7 @@ class MatrixLayer(EnsembleLayer):
         gradients = {}
         if "weight" in self.slots:
             inputs = use.inputs.reshape(models * rows, positions, columns)
-            if self.outputs > columns:  # four times as fast where the longer side lies side by side (docs/performance.md)
+            if self.outputs > columns:  # four times as fast where the longer side lies side by side (docs/evidence/speed.md)
                 product = torch.bmm(inputs.transpose(1, 2), signals).transpose(1, 2)
             else:
                 product = torch.bmm(signals.transpose(1, 2), inputs)

@@ -224,7 +224,7 @@ class TextModel:
 
     @property
     def _tolerance(self) -> float:
-        # the rounding of bfloat16 itself is of that order (docs/language-models.md)
+        # the rounding of bfloat16 itself is of that order (docs/use/language-models.md)
         return 5e-2 if self.precision.bfloat16 else TOLERANCE
 
     def _passes(self) -> AbstractContextManager[None]:

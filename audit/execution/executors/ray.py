@@ -205,7 +205,7 @@ def _connect(ray: Any, address: str | None) -> None:
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise ConfigError(f"no Ray cluster at '{address}': {error}; start one (see docs/clusters.md)") from error
+        raise ConfigError(f"no Ray cluster at '{address}': {error}; start one (see docs/use/clusters.md)") from error
 
 
 def _knock(address: str | None) -> None:
@@ -216,7 +216,7 @@ def _knock(address: str | None) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=_KNOCK_SECONDS).close()
     except OSError as error:
-        raise ConfigError(f"no Ray cluster at '{address}': {error}; start one (see docs/clusters.md)") from error
+        raise ConfigError(f"no Ray cluster at '{address}': {error}; start one (see docs/use/clusters.md)") from error
 
 
 PLUGIN = Ray

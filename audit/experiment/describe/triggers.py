@@ -39,6 +39,6 @@ def trigger_result(models: GameModels, dataset: Dataset, claim_limits: ClaimLimi
         hits_without=hits_without,
         accuracy=accuracy,
         # no attacker brings an answer that is given with chance q above 1 - f(q), f of the group (Ma, Zhu and Hsu 2019, arXiv
-        # 1903.09860; docs/statistics.md, "What a claim leaves poisoned records")
+        # 1903.09860; docs/theory/groups.md, "What a claim leaves poisoned records")
         allowed=None if together.claim is None else float(together.tpr(hits_without / max(without_records, 1))),
     )

@@ -3,7 +3,7 @@
 Each membership is turned over by itself with a small chance before anything of an external edition is computed from it
 (randomised response). Every figure then holds for the turned memberships, and no reader, whatever it knows and computes, learns
 more of a membership than the edition's own epsilon allows; a lower bound on epsilon from turned memberships is one of the
-training as well. Proofs: docs/statistics.md, "What an external edition tells".
+training as well. Proofs: docs/theory/editions.md, "What an external edition tells".
 """
 
 from __future__ import annotations

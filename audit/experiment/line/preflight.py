@@ -20,7 +20,7 @@ from audit.stats.sign_test import lower_tail
 
 LEVEL = 1e-5
 """Of each kind of test: of the loss, of scores with bounds, of other readings. Together a right audit is refused in fewer than
-1 of 10,000 (docs/statistics.md)."""
+1 of 10,000 (docs/theory/reading.md)."""
 _FAR = 0.2
 _MOST_CLASSES = 1000
 _SIDES_SWAP = "members and nonmembers swapped"

@@ -3,7 +3,7 @@
 The k highest scores are guessed members and the k lowest nonmembers. How far right guesses exceed what an epsilon explains is
 measured on one scale for all k, and the largest excess is the statistic. Its law is simulated under the least favourable
 pair, so that neither the search over k nor delta costs anything; the same draws serve every epsilon and delta. The proof is in
-docs/statistics.md, section "Both ends".
+docs/theory/independent-trials.md, section "Both ends".
 """
 
 from __future__ import annotations

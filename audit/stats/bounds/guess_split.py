@@ -1,7 +1,7 @@
 """How many guesses are "member" and how many "nonmember", chosen from the scores alone.
 
 The theorem on all counts together lets an output decide which coins are guessed, in which order and how
-(docs/statistics.md, "One run, all counts together"). Memberships take no part in the choice.
+(docs/theory/one-run.md, "One run, all counts together"). Memberships take no part in the choice.
 """
 
 from __future__ import annotations

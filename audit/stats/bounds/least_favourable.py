@@ -3,7 +3,7 @@
 Under f-DP the position of a member's score among nonmembers, `V = P[nonmember >= score]`, has a distribution function
 of at most `g = 1 - f`. So members are jointly outranked by the least favourable pair: nonmembers uniform, members drawn
 from `g` itself. Any sum of rank scores over the members (the AUC, or likelihood ratios of a claimed curve) then has an exact
-null, simulated here. The proof is in docs/statistics.md, section "Least favourable pair".
+null, simulated here. The proof is in docs/theory/independent-trials.md, section "Least favourable pair".
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def critical_rank(count: int, significance: float) -> int:
 
     Guarantee: with probability at least `1 - LUCK` over the draws. The draws that reach the least value whose true tail is
         above the significance are binomial with a rate above it, and at most `critical_rank - 1` are with a chance of `LUCK` at
-        most (docs/statistics.md, "Least favourable pair").
+        most (docs/theory/independent-trials.md, "Least favourable pair").
 
     >>> critical_rank(20_000, 0.05), critical_rank(100, 0.05)
     (887, 0)

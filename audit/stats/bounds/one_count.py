@@ -1,6 +1,6 @@
 """What delta adds to the chance of one registered number of right guesses: the sharp term, by Stein's equation.
 
-The theorem and its proof are in docs/statistics.md, section "One run, one count".
+The theorem and its proof are in docs/theory/one-run.md, section "One run, one count".
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def p_value(correct: int, guesses: int, rate: float, *, escapes: float) -> float
         rate: `q = e^epsilon p / (e^epsilon p + 1 - p)`, the same for all guesses; p is the prior of the value guessed.
         escapes: number of secrets times delta.
 
-    Guarantee: theorem of docs/statistics.md, "One run, one count". Does not fall as the rate grows, wherever it is below 1.
+    Guarantee: theorem of docs/theory/one-run.md, "One run, one count". Does not fall as the rate grows, wherever it is below 1.
 
     >>> round(p_value(3, 3, 0.5, escapes=0.3), 9)
     0.2125

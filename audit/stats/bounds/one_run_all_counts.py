@@ -1,6 +1,6 @@
 """All numbers of guesses at once: right guesses in one run as a walk that is held against one boundary.
 
-The theorem and its proof are in docs/statistics.md, section "One run, all counts together".
+The theorem and its proof are in docs/theory/one-run.md, section "One run, all counts together".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Guesses about independent coins from one run, whatever the dependence between scores.
 
-The proofs are in docs/statistics.md, sections "One run" and "Several runs pooled".
+The proofs are in docs/theory/one-run.md, sections "One run" and "Several runs pooled".
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def p_value(epsilon: float, *, guesses: int, correct: int, coins: int, delta: fl
         mechanism is (epsilon, delta)-DP in each, and the number of guesses was fixed before the coins were looked at.
         Non-decreasing in epsilon wherever it is below 1. No mechanism of so many coins does better where it is below 1.
     References:
-        docs/statistics.md, "One run, one count"; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2, has a larger
-        term of delta.
+        docs/theory/one-run.md, "One run, one count"; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2, has a
+        larger term of delta.
 
     >>> round(p_value(0.0, guesses=10, correct=10, coins=10, delta=0.0) * 1024, 9)
     1.0

@@ -2,7 +2,7 @@
 
 Nonmembers stand at the order statistics u of uniform variables, members at g^-1(w) with w such order statistics too. So at
 least a members are among the k highest scores where w_(a) <= g(u_(k - a + 1)): only the curve g changes from claim to claim.
-The proof is in docs/statistics.md, section "Both ends".
+The proof is in docs/theory/independent-trials.md, section "Both ends".
 """
 
 from __future__ import annotations

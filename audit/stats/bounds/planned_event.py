@@ -105,7 +105,7 @@ def epsilon_bound(test: Precedence, delta: float, significance: float) -> float:
     """The largest epsilon that the test refutes at `delta`; 0 where it refutes none.
 
     Guarantee: exceeds the true epsilon at `delta` with probability at most `significance`, for outputs that are independent
-        and identically distributed on each side and an event that was fixed without them (docs/statistics.md, "One event").
+        and identically distributed on each side and an event that was fixed without them (docs/theory/anytime.md, "One event").
     """
     family = functools.partial(tradeoff_curves.epsilon_delta, delta=delta)
     return rank_exact.bound((test,), family, significance=significance)[0]

@@ -1,6 +1,6 @@
 """Right guesses in one run whose canaries do not touch each other: the exact law under the least favourable channel.
 
-The proof is in docs/statistics.md, section "Product channel". Without independence between canaries it does not hold.
+The proof is in docs/theory/one-run.md, section "Product channel". Without independence between canaries it does not hold.
 """
 
 from __future__ import annotations

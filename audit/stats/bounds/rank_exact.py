@@ -1,6 +1,6 @@
 """The beta-binomial precedence test: how many members outrank the k-th highest nonmember, k fixed in advance.
 
-The theorem and its proof are in docs/statistics.md, section "RankExact".
+The theorem and its proof are in docs/theory/independent-trials.md, section "RankExact".
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What right answers of independent trials prove, against the success of an attack that sees no release.
 
-The theorems and their proofs are in docs/statistics.md, section "Reconstruction".
+The theorems and their proofs are in docs/theory/secrets.md, section "Reconstruction".
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def band(members: Array, nonmembers: Array, confidence: float, *, any_curve: boo
     Guarantee: for independent, identically distributed scores on each side the population's curve `R(x)`, the largest TPR of
         any threshold with FPR at most x, lies within the band at every x at once with about probability `confidence` or more
         where nothing leaks and for the other concave curves that were simulated; not proved, and curves like a staircase may
-        get 3 % less (docs/statistics.md, "Bands on a ROC").
+        get 3 % less (docs/theory/roc.md, "Bands on a ROC").
         With `any_curve` the probability is at least `confidence` whatever the curve: each side's survival function is banded at
         level `sqrt(confidence)` (`bands.survival_band`), the sides are independent, and `R(x)` is at least the lower limit of
         TPR at any threshold whose FPR is surely at most x, and at most the upper limit of TPR at any threshold whose FPR is

@@ -2,7 +2,7 @@
 
 A threshold with i of n0 nonmembers and j of n1 members above it leaves those rates (u, v) plausible for which
 `n0 KL(i / n0, u) + n1 KL(j / n1, v)` is at most a critical value. The band is the union over all thresholds. Critical values
-are simulated for scores that tell nothing and for randomised response; docs/statistics.md, section "Bands on a ROC", says what
+are simulated for scores that tell nothing and for randomised response; docs/theory/roc.md, section "Bands on a ROC", says what
 other curves get.
 """
 

@@ -1,6 +1,6 @@
 """Guesses about secrets of several values, each value with a prior of its own: right guesses in one run as a walk.
 
-The theorem is that of docs/statistics.md, "One run, all counts together", for secrets: section "Secrets of several values".
+The theorem is that of docs/theory/one-run.md, "One run, all counts together", for secrets: section "Secrets of several values".
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def guesses_of(values: Array, drawn: Counts, prior: Array) -> Guesses:
     those that share it, and of guesses with one lead and one prior the wrong ones come first.
 
     Args:
-        values: `(m, k)` scores, higher = more likely the value; ideally a likelihood, not a posterior (docs/statistics.md).
+        values: `(m, k)` scores, higher = more likely the value; ideally a likelihood, not a posterior (docs/theory/secrets.md).
         drawn: `(m,)` index of the true value.
         prior: `(m, k)` chances with which the values were drawn.
 

@@ -2,7 +2,7 @@
 
 A claim allows a threshold test at most the true positive rate `g(fpr)`, and so at most any line that lies nowhere below g. Each
 bettor stakes against one such line at one threshold; their joint wealth is an e-process. The argument is in
-docs/statistics.md, section "Sequential".
+docs/theory/anytime.md, section "Sequential".
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def follow_pairs(against: Hypotheses, members: Array, nonmembers: Array) -> Bett
 
     Both trials of a pair are bet on with the same thresholds and stakes, and the wealth is looked at after whole pairs. So it
     is a supermartingale for the fixed order of memberships: what a fair coin would gain on average is the mean of the two gains
-    of a pair, and `(1 + a) (1 + b) <= (1 + (a + b) / 2)^2` (docs/statistics.md, "Sequential").
+    of a pair, and `(1 + a) (1 + b) <= (1 + (a + b) / 2)^2` (docs/theory/anytime.md, "Sequential").
 
     Args:
         members: and `nonmembers`: `(n,)` scores in an order that does not depend on them.

@@ -1,9 +1,9 @@
 """What steps cost together whose mechanism is chosen after seeing what was released before.
 
 With k steps to come, let `D_k(a)` be the largest `P(S) - a Q(S)` over all ways to choose. Then `D_0(a) = max(0, 1 - a)` and
-`D_k(a)` is the largest `sum p(l) D_(k-1)(a exp(-l))` over the steps that are allowed (docs/statistics.md, "Batches of fixed
-size"). Losses lie on a grid, and so does `log a`; a step is then a convolution. Every allowance is on the side that is asked
-for.
+`D_k(a)` is the largest `sum p(l) D_(k-1)(a exp(-l))` over the steps that are allowed (docs/theory/accounting.md,
+"Batches of fixed size"). Losses lie on a grid, and so does `log a`; a step is then a convolution. Every allowance is on the
+side that is asked for.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Batches of fixed size under replace-one, composed: steps that choose the worst triple as they see what was released.
 
-Proof: docs/statistics.md, "Batches of fixed size".
+Proof: docs/theory/accounting.md, "Batches of fixed size".
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def usage_share(called: float, fprs: ArrayLike, tprs: ArrayLike, confidence: flo
     Guarantee: the limits leave out the true share with probability `1 - confidence`, for a target whose rates follow the law of
         the references' (same training, members exchangeable), where the rates of a model are jointly normal; with a smaller
         probability where the target's share is not that of the references.
-        Rates of few records are not normal: see the coverage in docs/trained-models.md.
+        Rates of few records are not normal: see the coverage in docs/use/trained-models.md.
     Args:
         called: share of the records that the attack calls members of the target.
         fprs, tprs: `(k,)` rates of the same attack on `k` references, at least two, each on its own non-members and members.

@@ -47,7 +47,7 @@ def check_strategy(
         ConfigError: no strategy, a claim that can neither be read nor was given, a strategy that refuses ordinary replies or
             cannot be repeated without noise, or no Flower.
 
-    References: docs/federated.md.
+    References: docs/use/federated.md.
     """
     module = wire.flower_records() if records is None else records
     with quiet_log("flwr", logging.CRITICAL), seeded(seed):  # it logs each of hundreds of rounds

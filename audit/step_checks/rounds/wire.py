@@ -30,7 +30,7 @@ def flower_records() -> Any:
     try:
         module = importlib.import_module(RECORDS)
     except ImportError as error:
-        raise ConfigError(f"Flower cannot be imported: {error}; install flwr 1.41 or newer (docs/federated.md)") from error
+        raise ConfigError(f"Flower cannot be imported: {error}; install flwr 1.41 or newer (docs/use/federated.md)") from error
     missing = [name for name in ("Array", "ArrayRecord", "Message", "MetricRecord", "RecordDict") if not hasattr(module, name)]
     if missing:
         raise ConfigError(f"{RECORDS} has no {', '.join(missing)}; expected flwr 1.41 or newer")

@@ -1,6 +1,6 @@
 """The true epsilon of a case by methods that the oracle does not use, and which of them it was.
 
-python -m tests.accounting.truths.judge     writes docs/accountants/truths.json
+python -m tests.accounting.truths.judge     writes docs/evidence/accountants/truths.json
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from tests.accounting.truths import contour, exactly, losses
 from tests.accounting.truths.contour import NotConverged
 from tests.accounting.truths.losses import Losses
 
-KEPT = Path(__file__).resolve().parents[3] / "docs" / "accountants" / NAME
+KEPT = Path(__file__).resolve().parents[3] / "docs" / "evidence" / "accountants" / NAME
 FINENESS = 8
 _FINENESS = (4, 8, 16, 32)
 _SHARES = (*(place / 40 for place in range(1, 40)), 0.99, 0.999, 0.9999, 0.99999, 0.999999)

@@ -1,4 +1,4 @@
-"""The second bracket of every composed sampled case of the battery: in whole numbers, kept in `docs/accountants/second.json`.
+"""The second bracket of every composed sampled case, in whole numbers, in `docs/evidence/accountants/second.json`.
 
 python -m tests.accounting.truths.second [WIDE] [WORDS]
 
