@@ -1,4 +1,4 @@
-"""`auto` beside RMIA, LiRA and the offset on twelve models whose outputs are tied: docs/evidence/results.md, section 9.
+"""`auto` beside RMIA, LiRA and the offset on twelve models whose outputs are tied: docs/evidence/results.md.
 
 Each row trains models of one kind on half of a data set of scikit-learn, half of the records by coins of their own for each
 model, and scores every model with all others as references. Outputs are probabilities as the model gives them, or rounded.

@@ -1,4 +1,4 @@
-"""This project's attacks beside other packages' on eight data sets: the tables of docs/evidence/results.md, section 9.
+"""This project's attacks beside other packages' on eight data sets: the tables of docs/evidence/results.md.
 
 Trains the models of `untuned_problems.py` where OUT does not hold what they show, scores models as the target, each with
 all others as references, by our attacks, and prints the tables. What other packages find on these models is read from

@@ -6,8 +6,9 @@ as references. Private recipes train one model more, with crafted gradients seen
 observed, and what the attacks made of it, is kept in OUT, one file a recipe, so that the command goes on where it
 was stopped.
 
-Writes results.md, one ROC figure a data set (both axes logarithmic) and one figure of what each adversary proves into
-OUT. The tables of attacks are descriptive (see `audit.experiment.describe.leave_one_out`); bounds hold at 95 % each on its own.
+Writes the tables of docs/evidence/real-data.md as CSV files into OUT/tables, one ROC figure a data set (both axes
+logarithmic) and one figure of what each adversary proves into OUT/images. The tables of attacks are descriptive (see
+`audit.experiment.describe.leave_one_out`); bounds hold at 95 % each on its own.
 
     python benchmarks/real_data.py --root FOLDER --out OUT [--data location30 adult mnist fashion_mnist cifar10]
         [--epsilons 1 4 8] [--models 17] [--seed 0] [--only train|report]
@@ -26,6 +27,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import evidence_tables
 import numpy as np
 import real_figures
 import real_problems
@@ -47,6 +49,8 @@ TITLES = {
     "fashion_mnist": "Fashion-MNIST",
     "cifar10": "CIFAR-10",
 }
+FIGURES = ("auc", "tpr at fpr 0.01", "tpr at fpr 0.001")
+SUMMARISED = ("loss", "LiRA, fixed variance", "learned combination")  # attacks of the summary, by their names in the rows
 LEVELS = {
     Access.LABEL_ONLY: "predicted labels",
     Access.FINAL_MODEL: "outputs",
@@ -104,57 +108,53 @@ def one(name: str, training_design: TrainingDesign, number: int, options: argpar
     )
 
 
-def page(name: str, training_designs: list[TrainingDesign], results: list[dict[str, Any]], options: argparse.Namespace) -> str:
-    """The part of results.md about one data set."""
-    problem = real_problems.PROBLEMS[name]
-    model = ", ".join(f"{key} {value}" for key, value in problem.model.items())
-    seconds = sum(result["training"] for result in results), sum(result["scoring"] for result in results)
-    lines = [
-        f"## {TITLES[name]}",
-        f"Pool of {problem.pool:,} records; {model}; {options.models} models a recipe, seed {options.seed}; "
-        f"{seconds[0]:.0f} CPU s of training, {seconds[1]:.0f} of scoring.",
-        f"![ROC of attacks on {name}, both axes logarithmic](images/results-{name}.png)",
-        "| training | steps | sample rate | accuracy: members | others | test |\n|---|---|---|---|---|---|\n"
-        + "\n".join(
-            f"| {title(training_design)} | {steps(training_design.mechanism)} | {sample_rate(training_design.mechanism):.4f} | "
-            + " | ".join(f"{result['accuracy'][side]:.3f}" for side in ("members", "others", "test"))
-            + " |"
-            for training_design, result in zip(training_designs, results, strict=True)
-        ),
-        "Proven epsilon at 95 %: median over five runs (or targets), and median and range of its share of the claim.",
-        access_table(training_designs, results),
-    ]
-    for training_design, result in zip(training_designs, results, strict=True):
-        lines += [f"### {TITLES[name].split(' (')[0]}, {title(training_design)}", attack_table(result)]
-    return "\n\n".join(lines)
+def tables(name: str, training_designs: list[TrainingDesign], results: list[dict[str, Any]]) -> dict[str, list[list[str]]]:
+    """Rows about one data set for each CSV file, by the file's name; the header comes first."""
+    data = TITLES[name].split(" (")[0]
+    pairs = list(zip(training_designs, results, strict=True))
+    trainings = [["data", "training", "steps", "sample rate", "accuracy: members", "others", "test"]]
+    attacks = [["data", "training", "score", "AUC", "TPR at 1 % FPR", "TPR at 0.1 % FPR", "found again"]]
+    summary = [["data", "DP", "accuracy on members / test", "loss: AUC / TPR at 1 % / 0.1 %", *SUMMARISED[1:]]]
+    for training_design, result in pairs:
+        accuracy = {side: f"{result['accuracy'][side]:.3f}" for side in ("members", "others", "test")}
+        mechanism = training_design.mechanism
+        row = [data, title(training_design), str(steps(mechanism)), f"{sample_rate(mechanism):.4f}", *accuracy.values()]
+        trainings.append(row)
+        attacks += [[data, title(training_design), *cells] for cells in attack_rows(result)]
+        level = "none" if training_design.epsilon is None else f"ε {training_design.epsilon:g}"
+        means = [" / ".join(f"{result['rows'][score]['figures'][figure][0]:.3f}" for figure in FIGURES) for score in SUMMARISED]
+        summary.append([data, level, f"{accuracy['members']} / {accuracy['test']}", *means])
+    header, *proven = bound_rows(training_designs, results)
+    bounds = [["data", *header], *([data, *cells] for cells in proven)]
+    return {"trainings": trainings, "attacks": attacks, "summary": summary, "bounds": bounds}
 
 
 def title(training_design: TrainingDesign) -> str:
     return "without DP" if training_design.epsilon is None else f"DP-SGD, epsilon {training_design.epsilon:g}"
 
 
-def attack_table(result: dict[str, Any]) -> str:
-    lines = ["| score | AUC | TPR at 1 % FPR | TPR at 0.1 % FPR | found again |", "|---|---|---|---|---|"]
+def attack_rows(result: dict[str, Any]) -> list[list[str]]:
+    """A row per attack: mean and deviation over targets of AUC and TPR with bands, and how often records are found again."""
+    rows = []
     for name, row in result["rows"].items():
         cells = [name]
-        for figure, band in (("auc", None), ("tpr at fpr 0.01", "0.01"), ("tpr at fpr 0.001", "0.001")):
+        for figure, band in zip(FIGURES, (None, "0.01", "0.001"), strict=True):
             limits = row["bands"].get(band) if band else None
             found = row["figures"].get(figure)
             text = "not resolved" if found is None else f"{found[0]:.3f} ± {found[1]:.3f}"
             cells.append(text + (f" [{limits[0]:.3f}, {limits[1]:.3f}]" if limits else ""))
         again, chance = row["again"]
         cells.append("none found" if np.isnan(again) else f"{again:.2f} (chance {chance:.2f})")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return rows
 
 
-def access_table(training_designs: list[TrainingDesign], results: list[dict[str, Any]]) -> str:
-    """Proven against claimed epsilon for each access level: median, and median and range of the share, over runs."""
+def bound_rows(training_designs: list[TrainingDesign], results: list[dict[str, Any]]) -> list[list[str]]:
+    """Proven epsilon for each access level: median, and median and range of its share of the claim, over runs."""
     private = [
         (training_design, result) for training_design, result in zip(training_designs, results, strict=True) if result["claim"]
     ]
-    header = ["the adversary sees", "attack, estimator", *(f"claim {result['claim']:.2f}" for _, result in private)]
-    lines = ["| " + " | ".join(header) + " |", "|---|---|" + "---|" * len(private)]
+    rows = [["the adversary sees", "attack, estimator", *(f"claim {result['claim']:.2f}" for _, result in private)]]
     for index, row in enumerate(private[0][1]["bounds"] if private else []):
         family = f" (inside {row['family']})" if row["family"] else ""
         cells = [LEVELS[Access(row["access"])], f"{row['attack']}, {row['estimator']}{family}"]
@@ -162,8 +162,8 @@ def access_table(training_designs: list[TrainingDesign], results: list[dict[str,
             proven = np.asarray(result["bounds"][index]["epsilon"])
             shares = proven / result["claim"]
             cells.append(f"{np.median(proven):.2f}: {np.median(shares):.2f} ({shares.min():.2f} to {shares.max():.2f})")
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return rows
 
 
 def main() -> None:
@@ -177,25 +177,28 @@ def main() -> None:
     parser.add_argument("--only", choices=["train", "report"], default=None)
     options = parser.parse_args()
     (options.out / "images").mkdir(parents=True, exist_ok=True)
-    versions = f"Python {platform.python_version()}, torch {torch.__version__}, NumPy {np.__version__}"
-    pages, everything = [], {}
+    (options.out / "tables").mkdir(exist_ok=True)
+    files: dict[str, list[list[str]]] = {}
+    everything = {}
     for name in options.data:
         training_designs = real_problems.training_designs(real_problems.PROBLEMS[name], options.epsilons)
         results = [one(name, training_design, number, options) for number, training_design in enumerate(training_designs)]
         if options.only == "train":
             continue
-        pages.append(page(name, training_designs, results, options))
+        for file, rows in tables(name, training_designs, results).items():
+            files.setdefault(file, rows[:1]).extend(rows[1:])
         everything[name] = [
             (title(training_design), result) for training_design, result in zip(training_designs, results, strict=True)
         ]
         (options.out / "images" / f"results-{name}.png").write_bytes(real_figures.curves(everything[name]))
-    if pages:
+    if files:
         shown = {name: TITLES[name].split(" (")[0] for name in everything}
         (options.out / "images" / "results-access.png").write_bytes(real_figures.access(everything, shown))
+        for file, rows in files.items():
+            (options.out / "tables" / f"real-data-{file}.csv").write_text(evidence_tables.write_csv(rows), encoding="utf-8")
         commit = provenance.provenance(command="", seed=0, config_sha256="", device="cpu", threads=1).code_commit
-        head = f"{platform.machine()}, {os.cpu_count()} cores, one thread; {versions}; written by commit {commit}."
-        (options.out / "results.md").write_text("\n\n".join([head, *pages]) + "\n")
-        print(f"written: {options.out / 'results.md'}")
+        versions = f"Python {platform.python_version()}, torch {torch.__version__}, NumPy {np.__version__}"
+        print(f"written: {options.out / 'tables'} ({versions}; commit {commit})")
 
 
 if __name__ == "__main__":

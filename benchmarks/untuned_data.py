@@ -1,4 +1,4 @@
-"""Attacks on four data sets that no scorer was developed on: the table of docs/evidence/results.md, section 7.
+"""Attacks on four data sets that no scorer was developed on: the table of docs/evidence/results.md.
 
 Trains the models of `untuned_problems.py`, keeps what they show in OUT and compares attacks on some of the canaries, every
 model once the target.
