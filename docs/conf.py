@@ -9,7 +9,6 @@ author = "the authors of epsilon-audit"
 release = version = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
-exclude_patterns = ["evidence/accountants"]  # answers of accountants, as JSON
 html_theme = "furo"
 html_title = f"epsilon-audit {release}"
 

@@ -12,18 +12,30 @@ from audit.cli.app import app
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 INCLUDED = {"develop/contributing", "develop/changelog"}  # pages that hold a file of the root
-LINKED = ("evidence/accountants/", "evidence/findings/")  # folders of pages that other pages link to
-PAGES = sorted(
-    path.relative_to(DOCS).with_suffix("").as_posix()
-    for path in DOCS.rglob("*.md")
-    if path.stem != "index" and not path.relative_to(DOCS).as_posix().startswith(LINKED)
-)
+PAGES = sorted(path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md") if path.stem != "index")
 
 
 def test_every_page_is_in_the_table_of_contents_once() -> None:
     trees = re.findall(r"```\{toctree\}\n(.*?)```", (DOCS / "index.md").read_text(encoding="utf-8"), re.DOTALL)
     entries = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
     assert sorted(entries) == PAGES
+
+
+TASKS = {  # what a reader looks for, and the page that answers it
+    "audit my model": "start/audit-a-model.md",
+    "audit my DP-SGD code": "start/check-dp-sgd.md",
+    "gate a release": "start/gate-a-release.md",
+    "test an accountant": "start/test-an-accountant.md",
+    "read a report": "start/read-a-report.md",
+    "know what a bound means": "theory/setting.md",
+    "know how sure it is": "evidence/calibration.md",
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_index_answers_each_task_by_a_link(task: str) -> None:
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", (DOCS / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert f"]({TASKS[task]}" in dict(rows)[task]
 
 
 def test_the_readme_leads_to_the_index_and_to_every_start_page() -> None:
