@@ -31,7 +31,7 @@ from audit.core.game import Game, Inclusion
 from audit.core.protocols import Estimator
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds import betting_claims, guess_split, one_run_all_counts, pair_draws, sequential
+from audit.stats.bounds import betting_claims, guess_split, one_run_all_counts, sequential
 from audit.stats.bounds.one_run_all_counts import Walk
 from audit.stats.curves.tradeoff import GroupPairs
 from tests.marks import slow_rows
@@ -220,7 +220,6 @@ def bounds_of_orders(estimator: Estimator, count: int, delta: float, copies: int
     return found
 
 
-SIMULATED = 4 * math.sqrt(LEVEL * (1 - LEVEL) / pair_draws.ROWS)  # of a law known from one block of draws
 TRIAL_ESTIMATORS: tuple[Estimator, ...] = (
     BothEnds(),
     RankExact(),
@@ -245,7 +244,7 @@ def test_bounds_of_independent_trials_are_right_for_the_worst_mechanism(
     for value in values:
         truth = float(value) - JUST_BELOW
         wrong = float(law_of_orders(count, *pairs(truth))[found > truth].sum())
-        assert wrong <= LEVEL + (SIMULATED if isinstance(estimator, BothEnds) else 1e-9), (truth, wrong)
+        assert wrong <= LEVEL + 1e-9, (truth, wrong)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-2])

@@ -11,10 +11,10 @@ import pytest
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from audit.stats.bounds import both_ends, one_run_all_counts, one_run_guesses, pair_draws, ranks
+from audit.stats.bounds import both_ends, merged_draws, one_run_all_counts, one_run_guesses, pair_draws, ranks
 from audit.stats.bounds.pair_draws import Curve
 from audit.stats.bounds.score_distributions import ScoreLaw
 from audit.stats.bounds.validation import Array, Counts
@@ -100,7 +100,7 @@ def test_no_bound_of_finished_scores_is_a_coin_toss_of_the_caller() -> None:
     ranked = drawn(ScoreLaw(kind="gaussian", parameter=2.0), 40, 40, 1)
     first = both_ends.bound(ranked, GroupPairs(delta=1e-5), 0.05)
     both_ends.simulate.cache_clear()
-    pair_draws.block.cache_clear()
+    merged_draws.block.cache_clear()
     assert both_ends.bound(ranked, GroupPairs(delta=1e-5), 0.05) == first
 
 
@@ -215,27 +215,64 @@ def test_the_median_sample_refutes_all_that_one_run_proves_from_its_own(law: str
     assert both_ends._rejects(shape, limits, (epsilon, delta), (1 - both_ends.RANKS) * 0.05)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("level", [0.02, 0.001])
-def test_small_levels_hold_on_average_over_the_draws(level: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shared error budgets: with few draws beyond the level one stream may be lucky, but the mean over streams is not above it.
-
-    All 3,432 orders of 7 members and 7 nonmembers are alike where nothing leaks, so the chance of each stream is known.
-    """
-    shape, chances = design(7, 7), []
+@pytest.mark.parametrize(("level", "streams"), [(0.05, 8), pytest.param(0.02, 8, marks=pytest.mark.slow)])
+def test_the_luck_of_no_stream_of_draws_lifts_the_level(level: float, streams: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All 3,432 orders of 7 members and 7 nonmembers are alike where nothing leaks, so the chance of each stream is known."""
+    shape = design(7, 7)
     orders = [np.isin(np.arange(14), chosen) for chosen in itertools.combinations(range(14), 7)]
     right, weights = np.unique([both_ends.right_guesses(order) for order in orders], axis=0, return_counts=True)
     limits = [both_ends._limits(shape, each, range(0, 1)) for each in right]
-    for stream in range(16):
+    surprise = both_ends.excess(right, float(both_ends.ladder(shape)[1]) / 2, shape).max(axis=1)
+    tails = np.array([weights[surprise >= value - 1e-9].sum() for value in surprise]) / len(orders)
+    original, chances = merged_draws.block.__wrapped__, []
+    for stream in range(streams):
 
-        def block(members: int, nonmembers: int, index: int, stream: int = stream) -> tuple[pair_draws.OrderStatistics, ...]:
-            generator = np.random.default_rng([members, nonmembers, index, stream])
-            return pair_draws.draw(members, generator), pair_draws.draw(nonmembers, generator)
+        @functools.lru_cache(maxsize=64)
+        def block(members: int, nonmembers: int, index: int, stream: int = stream) -> tuple[NDArray[np.uint32], merged_draws.Keys]:
+            return original(members, nonmembers, 1000 * (stream + 1) + index)
 
-        monkeypatch.setattr(pair_draws, "block", block)
+        monkeypatch.setattr(merged_draws, "block", block)
         both_ends.simulate.cache_clear()
         refuted = np.array([both_ends._rejects(shape, limit, (0.0, 0.0), level) for limit in limits])
         chances.append(weights[refuted].sum() / len(orders))
     both_ends.simulate.cache_clear()
-    assert np.mean(chances) - 3 * np.std(chances) / 4 <= level
-    assert max(chances) > 0
+    assert max(chances) <= level
+    # paying for the luck costs a step between values at most
+    assert min(chances) >= max(tails[tails <= 0.8 * level], default=0.0) > 0
+
+
+@pytest.mark.parametrize(
+    ("sides", "pair"), [((100, 100), (3.0, 0.0)), pytest.param((500, 500), (1.0, 0.0), marks=pytest.mark.slow)]
+)
+def test_sizes_that_were_unlucky_keep_their_level(sides: tuple[int, int], pair: tuple[float, float]) -> None:
+    """The exact claim at sizes at which 2,000 draws gave 5.5 %, against 40,000 samples that the estimator never draws."""
+    shape, (epsilon, delta) = design(*sides), pair
+    edges = both_ends.ladder(shape)
+    step = int(np.searchsorted(edges, epsilon, side="right")) - 1
+    right = np.concatenate([both_ends.simulate(shape, epsilon, delta, block) for block in range(1000, 1020)])
+    both_ends.simulate.cache_clear()
+    surprise = both_ends.excess(right, float(edges[step] + edges[step + 1]) / 2, shape).max(axis=1)
+    # the largest surprise that is not refuted, by bisection: the test grows with it
+    order = np.argsort(surprise)
+    low, high = 0, len(order) - 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        limits = both_ends._limits(shape, right[order[middle]], range(step, step + 1))
+        refuted = both_ends._rejects(shape, limits, pair, (1 - both_ends.RANKS) * 0.05)
+        low, high = (low, middle) if refuted else (middle, high)
+    wrong = int((surprise >= surprise[order[high]] - 1e-9).sum())
+    assert scipy.stats.binom.sf(wrong - 1, len(order), 0.05) > 1e-4
+    assert scipy.stats.binom.cdf(wrong, len(order), 0.8 * 0.05) > 1e-4
+
+
+def test_both_ways_of_drawing_have_one_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples merged by one sort, and order statistics compared by bisection."""
+    shape = design(60, 45)
+    merged = blocks(shape, 1.0, 0.01, 3)
+    monkeypatch.setattr(merged_draws, "MOST_SCORES", 0)
+    both_ends.simulate.cache_clear()
+    by_order = blocks(shape, 1.0, 0.01, 3)
+    both_ends.simulate.cache_clear()
+    error = merged.std(axis=0) * math.sqrt(2 / len(merged))
+    assert (np.abs(merged.mean(axis=0) - by_order.mean(axis=0)) < 4.5 * error).all()
+    assert (np.abs(merged.std(axis=0) / by_order.std(axis=0) - 1) < 0.07).all()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from audit.stats.bounds import least_favourable, reachable_bounds, roc, roots
+from audit.stats.bounds import critical_ranks, least_favourable, reachable_bounds, roc, roots
 from audit.stats.bounds.score_distributions import ScoreLaw
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
 
@@ -212,10 +212,10 @@ def test_the_draws_of_a_coarser_test_are_the_first_of_a_finer_one() -> None:
 
 @pytest.mark.parametrize(("count", "level"), [(14_000, 0.1), (28_000, 0.05), (80_000, 0.05 / 3), (3000, 0.05), (60, 0.05)])
 def test_the_critical_rank_is_the_largest_whose_luck_is_paid_for(count: int, level: float) -> None:
-    rank = least_favourable.critical_rank(count, level)
+    rank = critical_ranks.critical_rank(count, level)
     if rank:
-        assert stats.binom.cdf(rank - 1, count, level) <= least_favourable.LUCK
-    assert stats.binom.cdf(rank, count, level) > least_favourable.LUCK
+        assert stats.binom.cdf(rank - 1, count, level) <= critical_ranks.LUCK
+    assert stats.binom.cdf(rank, count, level) > critical_ranks.LUCK
     assert rank > 0 or count == 60
     assert rank < level * count
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.stats.bounds import pair_draws, rank_exact
+from audit.stats.bounds import merged_draws, pair_draws, rank_exact
+from audit.stats.bounds.critical_ranks import DRAWS_BEYOND, class_edges, critical_rank, most_likely_reached
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Array, Counts
 from audit.stats.curves import tradeoff, tradeoff_curves
@@ -27,7 +28,9 @@ RATIO = 3.0  # between the ranks of those tests
 STEP, LEAST_STEP = 0.25, 1e-3  # between statistics, in standard errors of the bound, and the least, relative above 1
 PARTS = 16  # of a step, to which a bound is rounded
 LARGEST = 30.0  # epsilon of the last step
-SMALL = 40 / pair_draws.ROWS  # levels below: fewer than forty draws would decide, so there are more
+COARSEST = 0.1 * (1 - RANKS)  # level; each class of levels reaches down to half of the one before
+WORK = 28_000_000  # simulated scores in one test
+EARLY = (1, 5, 20)  # blocks of draws after which a test may end
 ROUNDING = 1e-9  # excesses that are equal up to it count as reached
 
 Pairs = Callable[[float], tuple[float, float]]
@@ -51,6 +54,11 @@ class Design:
     def scores(self) -> int:
         """Members and nonmembers together."""
         return self.members + self.nonmembers
+
+    @property
+    def is_merged(self) -> bool:
+        """True if whole samples are drawn and sorted; of more scores some order statistics are drawn."""
+        return self.scores <= merged_draws.MOST_SCORES
 
 
 def bound(ranking: Memberships, pairs: Pairs, significance: float) -> tuple[float, int]:
@@ -100,7 +108,7 @@ def _last_part(design: Design, limits: Counts, parts: list[tuple[float, float]],
     A draw that reaches a limit at a pair that is refuted does so at all that are still to be tried, and one that does not at a
     pair that is kept never will: only the others are counted anew.
     """
-    blocks = range(_blocks(level))
+    blocks = range(_blocks(design, level))
     settled_rows = [_exceedance_mask(design, parts[0], limits, block) for block in blocks]
     open_rows = [np.flatnonzero(_exceedance_mask(design, parts[-1], limits, block) & ~settled_rows[block]) for block in blocks]
     counts_settled = [int(rows.sum()) for rows in settled_rows]
@@ -111,7 +119,7 @@ def _last_part(design: Design, limits: Counts, parts: list[tuple[float, float]],
             (_right_guesses(design, *parts[middle], block, open_rows[block]) >= limits).any(axis=1) for block in blocks
         ]
         counts_after = [count + int(rows.sum()) for count, rows in zip(counts_settled, exceedances, strict=True)]
-        is_refuted = _significant(counts_after, level)
+        is_refuted = _significant(design, counts_after, level)
         open_rows = [rows[~hit if is_refuted else hit] for rows, hit in zip(open_rows, exceedances, strict=True)]
         first, last, counts_settled = (middle, last, counts_after) if is_refuted else (first, middle, counts_settled)
     return first
@@ -158,26 +166,57 @@ def _limits(design: Design, right: Counts, steps: range) -> Counts:
 def _rejects(design: Design, limits: Counts, pair: tuple[float, float], level: float) -> bool:
     """True if it is rarer than `level` that draws of (epsilon, delta) reach one of `limits`."""
     exceedances: list[int] = []
-    for block in range(_blocks(level)):
-        exceedances.append(int(_exceedance_mask(design, pair, limits, block).sum()))
-        # what the first block keeps no further block can refute: their draws are spared
-        if block == 0 and not _significant(exceedances, max(level, SMALL)):
-            return False
-    return _significant(exceedances, level)
+    for blocks in _stages(design, level):
+        more = range(len(exceedances), blocks)
+        exceedances += [int(_exceedance_mask(design, pair, limits, block).sum()) for block in more]
+        verdict = _verdict(exceedances, blocks, level)
+        if verdict is not None:
+            return verdict
+    return _significant(design, exceedances, level)
 
 
-def _blocks(level: float) -> int:
-    return 1 if level >= SMALL else pair_draws.BLOCKS
+@functools.lru_cache(maxsize=256)
+def _classes(design: Design, level: float) -> tuple[tuple[int, int], ...]:
+    """Pairs (blocks, rank): fewer than `rank` draws of the first `blocks` may reach a limit.
 
-
-def _significant(exceedances: list[int], level: float) -> bool:
-    """True if so many draws of each block are few enough.
-
-    More blocks refute only what the first of them refutes at the finest level that it serves: tests are nested.
+    The last pair is the test itself; the others are what coarser tests ask at the least.
     """
-    if (1 + exceedances[0]) / (1 + pair_draws.ROWS) > max(level, SMALL):
-        return False
-    return (1 + sum(exceedances)) / (1 + pair_draws.ROWS * len(exceedances)) <= level
+    edges = class_edges(level, COARSEST)
+    most = max(1, WORK // min(design.scores, merged_draws.MOST_SCORES) // pair_draws.ROWS)
+    blocks = [min(math.ceil(DRAWS_BEYOND / edge / pair_draws.ROWS), most) for edge in edges]
+    levels = [*edges[:-1], level]
+    return tuple((count, critical_rank(count * pair_draws.ROWS, one)) for count, one in zip(blocks, levels, strict=True))
+
+
+def _stages(design: Design, level: float) -> list[int]:
+    """Rising numbers of blocks, the last of them all that a test has: most tests are decided by the first."""
+    last = _blocks(design, level)
+    return [*(count for count in EARLY if count < last), last]
+
+
+def _blocks(design: Design, level: float) -> int:
+    return _classes(design, level)[-1][0]
+
+
+def _verdict(exceedances: list[int], blocks: int, level: float) -> bool | None:
+    """What the draws of the first blocks say by themselves, or None where they do not suffice.
+
+    A test by some draws and one by more refute from some value of one statistic on, so where each has the level, the test that
+    refutes where one of them does has it too.
+    """
+    count, rows = sum(exceedances[:blocks]), blocks * pair_draws.ROWS
+    if count < critical_rank(rows, level):
+        return True
+    return False if count > most_likely_reached(rows, level) else None
+
+
+def _significant(design: Design, exceedances: list[int], level: float) -> bool:
+    """True if so many draws of each block are few enough."""
+    for blocks in _stages(design, level):
+        verdict = _verdict(exceedances, blocks, level)
+        if verdict is not None:
+            return verdict
+    return all(sum(exceedances[:blocks]) < rank for blocks, rank in _classes(design, level))
 
 
 def _exceedance_mask(design: Design, pair: tuple[float, float], limits: Counts, block: int) -> Rows:
@@ -249,11 +288,17 @@ def simulate(design: Design, epsilon: float, delta: float, block: int) -> Counts
 
 def _right_guesses(design: Design, epsilon: float, delta: float, block: int, rows: Counts | None) -> Counts:
     """Return the right guesses of all draws of a block, or of some."""
-    members, nonmembers = pair_draws.block(design.members, design.nonmembers, block)
-    if rows is not None:
-        members, nonmembers = members.only(rows), nonmembers.only(rows)
     guesses = counts(design.scores)
     cuts = np.concatenate([guesses, design.scores - guesses])
-    above = pair_draws.members_on_top(members, nonmembers, cuts, functools.partial(tradeoff.tpr_allowed, epsilon, delta))
+    if design.is_merged:
+        cells, keys = merged_draws.block(design.members, design.nonmembers, block)
+        some = slice(None) if rows is None else rows
+        above = merged_draws.members_on_top(cells[some], keys[some], cuts, epsilon=epsilon, delta=delta)
+    else:
+        members, nonmembers = pair_draws.block(design.members, design.nonmembers, block)
+        if rows is not None:
+            members, nonmembers = members.only(rows), nonmembers.only(rows)
+        curve = functools.partial(tradeoff.tpr_allowed, epsilon, delta)
+        above = pair_draws.members_on_top(members, nonmembers, cuts, curve)
     in_top, in_rest = above[:, : len(guesses)], above[:, len(guesses) :]
-    return np.asarray(in_top + guesses - (design.members - in_rest))
+    return np.asarray(in_top + guesses - (design.members - in_rest), dtype=np.int32)

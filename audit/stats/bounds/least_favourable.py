@@ -20,14 +20,13 @@ from scipy import special
 
 from audit.stats.bounds import roots
 from audit.stats.bounds.binomial import rate_lower
+from audit.stats.bounds.critical_ranks import DRAWS_BEYOND, class_edges, critical_rank
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Array, Counts
 from audit.stats.curves.tradeoff_curves import Family, TradeoffCurve
 
-DRAWS_BEYOND = 1400  # simulations expected beyond the critical value: with fewer, paying for their luck costs power
 FEWEST_BEYOND = 40  # with fewer the bound of the simulation is no better than that of pairs
 COARSEST = 0.1  # significance; each class of significances reaches down to half of the one before
-LUCK = 1e-4  # chance that the draws of a size leave a test above its significance
 FIRST_ROWS = 2000  # simulations that only say where a search may begin
 WORK = 16_000_000  # simulated scores in one test
 LIFT = 2e-6  # by which members are moved up: more than positions within +-8 are rounded, and tagged, as float32
@@ -61,39 +60,12 @@ def simulations_for(members: int, nonmembers: int, significance: float) -> int:
 
     The same number serves a class of significances.
     """
-    count = _rows(members + nonmembers, _class_edges(significance)[-1])
+    count = _rows(members + nonmembers, class_edges(significance, COARSEST)[-1])
     return count if significance * count >= FEWEST_BEYOND else 0
-
-
-def _class_edges(significance: float) -> list[float]:
-    """The least significance of each class, from the coarsest to that of `significance`.
-
-    >>> _class_edges(0.03)
-    [0.1, 0.05, 0.025]
-    """
-    count = max(0, math.ceil(math.log2(COARSEST / significance) - 1e-9))
-    return [COARSEST / 2**power for power in range(count + 1)]
 
 
 def _rows(scores: int, edge: float) -> int:
     return int(min(DRAWS_BEYOND / edge, WORK // scores))
-
-
-@functools.lru_cache(maxsize=4096)
-def critical_rank(count: int, significance: float) -> int:
-    """The largest number such that a test which fewer of `count` draws reach has its level at `significance` or below.
-
-    Guarantee: with probability at least `1 - LUCK` over the draws. The draws that reach the least value whose true tail is
-        above the significance are binomial with a rate above it, and at most `critical_rank - 1` are with a chance of `LUCK` at
-        most (docs/theory/independent-trials.md, "Least favourable pair").
-
-    >>> critical_rank(20_000, 0.05), critical_rank(100, 0.05)
-    (887, 0)
-    """
-    rank = max(0, int(special.bdtrik(LUCK, count, significance)) + 2)
-    while rank and special.bdtr(rank - 1, count, significance) > LUCK:
-        rank -= 1
-    return rank
 
 
 def simulate(members: int, nonmembers: int, significance: float, stream: int = 0) -> Simulations:
@@ -102,7 +74,7 @@ def simulate(members: int, nonmembers: int, significance: float, stream: int = 0
     The draws of a coarser class are the first of these, and what refutes here has to refute at the finest significance of
     every coarser class, so that less significance never refutes more.
     """
-    scores, edges = members + nonmembers, _class_edges(significance)
+    scores, edges = members + nonmembers, class_edges(significance, COARSEST)
     classes = [*((_rows(scores, edge), edge) for edge in edges[:-1]), (_rows(scores, edges[-1]), significance)]
     draws = _normals(members, nonmembers, stream, classes[-1][0])
     return Simulations(

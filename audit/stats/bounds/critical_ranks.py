@@ -1,0 +1,48 @@
+"""How many simulated draws may reach an observed statistic, so that their luck leaves no test above its level."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from scipy import special
+
+DRAWS_BEYOND = 1400  # simulations expected beyond the critical value: with fewer, paying for their luck costs power
+LUCK = 1e-4  # chance that the draws of a size leave a test above its significance
+
+
+def class_edges(significance: float, coarsest: float) -> list[float]:
+    """Return the least significance of each class, from the coarsest to that of `significance`; each is half of the one before.
+
+    >>> class_edges(0.03, 0.1)
+    [0.1, 0.05, 0.025]
+    """
+    count = max(0, math.ceil(math.log2(coarsest / significance) - 1e-9))
+    return [coarsest / 2**power for power in range(count + 1)]
+
+
+@functools.lru_cache(maxsize=4096)
+def critical_rank(count: int, significance: float) -> int:
+    """The largest number such that a test which fewer of `count` draws reach has its level at `significance` or below.
+
+    Guarantee: with probability at least `1 - LUCK` over the draws. The draws that reach the least value whose true tail is
+        above the significance are binomial with a rate above it, and at most `critical_rank - 1` are with a chance of `LUCK` at
+        most (docs/theory/independent-trials.md, "Least favourable pair").
+
+    >>> critical_rank(20_000, 0.05), critical_rank(100, 0.05)
+    (887, 0)
+    """
+    rank = max(0, int(special.bdtrik(LUCK, count, significance)) + 2)
+    while rank and special.bdtr(rank - 1, count, significance) > LUCK:
+        rank -= 1
+    return rank
+
+
+@functools.lru_cache(maxsize=4096)
+def most_likely_reached(count: int, significance: float) -> int:
+    """Return how many of `count` draws reach a value whose tail is `significance`, but for a chance of `LUCK` at most.
+
+    >>> most_likely_reached(2000, 0.05)
+    138
+    """
+    return math.ceil(float(special.bdtrik(1 - LUCK, count, significance)))

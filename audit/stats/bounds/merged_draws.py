@@ -1,0 +1,53 @@
+"""Draws of the least favourable pair of (epsilon, delta)-DP for up to some thousand scores: whole samples, merged by one sort.
+
+A uniform variable is drawn as one of 2^32 cells. Small positions rank high: members stand at the lower edge of
+theirs, nonmembers at the upper edge, so that members only move up. The proof is in docs/theory/independent-trials.md, section
+"Both ends".
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.stats.bounds.pair_draws import ROWS
+from audit.stats.bounds.validation import Counts
+
+MOST_SCORES = 4096  # above, fewer order statistics are drawn: `pair_draws`
+CELL = 2.0**-32
+
+Keys = NDArray[np.int32]
+"""Positions as 32-bit numbers, read as integers in the same order; the last bit is 0 for members, who stand first in a tie."""
+
+
+@functools.lru_cache(maxsize=64)
+def block(members: int, nonmembers: int, index: int) -> tuple[NDArray[np.uint32], Keys]:
+    """`(ROWS, members)` cells and `(ROWS, nonmembers)` positions, from a stream that the sizes fix: no caller can draw again."""
+    generator = np.random.default_rng([members, nonmembers, index, 32])
+    cells = generator.integers(0, 1 << 32, (ROWS, members), dtype=np.uint32)
+    places = generator.integers(0, 1 << 32, (ROWS, nonmembers), dtype=np.uint32)
+    keys = ((places + 1.0) * CELL).astype(np.float32).view(np.int32)
+    return cells, keys | 1
+
+
+@functools.lru_cache(maxsize=16)
+def _summing(cuts: tuple[int, ...], scores: int) -> NDArray[np.float32]:
+    """`(scores, cuts)` matrix that sums the first places of each row."""
+    return np.asarray(np.arange(scores)[:, None] < np.array(cuts), dtype=np.float32)
+
+
+def members_on_top(
+    cells: NDArray[np.uint32], nonmembers: Keys, cuts: Counts, *, epsilon: float, delta: float
+) -> NDArray[np.int32]:
+    """`(rows, cuts)` members among so many highest scores; never fewer for a larger epsilon or delta."""
+    quantile = cells * CELL
+    # the inverse of min(1, e^epsilon u + delta, 1 - e^-epsilon (1 - delta - u))
+    place = np.maximum((quantile - delta) * math.exp(-epsilon), (1 - delta) - (1 - quantile) * math.exp(epsilon))
+    keys = np.maximum(place, 0.0).astype(np.float32).view(np.int32) & ~1
+    merged = np.concatenate([keys, nonmembers], axis=1)
+    merged.sort(axis=1)
+    are_members = (~merged & 1).astype(np.float32)  # counts are exact: whole numbers below 2^24
+    return np.asarray(are_members @ _summing(tuple(cuts.tolist()), merged.shape[1]), dtype=np.int32)
