@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from audit.stats.bounds import both_ends, merged_draws, one_run_all_counts, one_run_guesses, pair_draws, ranks
@@ -100,7 +100,7 @@ def test_no_bound_of_finished_scores_is_a_coin_toss_of_the_caller() -> None:
     ranked = drawn(ScoreLaw(kind="gaussian", parameter=2.0), 40, 40, 1)
     first = both_ends.bound(ranked, GroupPairs(delta=1e-5), 0.05)
     both_ends.simulate.cache_clear()
-    merged_draws.block.cache_clear()
+    merged_draws.stored.cache_clear()
     assert both_ends.bound(ranked, GroupPairs(delta=1e-5), 0.05) == first
 
 
@@ -224,14 +224,10 @@ def test_the_luck_of_no_stream_of_draws_lifts_the_level(level: float, streams: i
     limits = [both_ends._limits(shape, each, range(0, 1)) for each in right]
     surprise = both_ends.excess(right, float(both_ends.ladder(shape)[1]) / 2, shape).max(axis=1)
     tails = np.array([weights[surprise >= value - 1e-9].sum() for value in surprise]) / len(orders)
-    original, chances = merged_draws.block.__wrapped__, []
+    original, chances = merged_draws.draw, []
     for stream in range(streams):
-
-        @functools.lru_cache(maxsize=64)
-        def block(members: int, nonmembers: int, index: int, stream: int = stream) -> tuple[NDArray[np.uint32], merged_draws.Keys]:
-            return original(members, nonmembers, 1000 * (stream + 1) + index)
-
-        monkeypatch.setattr(merged_draws, "block", block)
+        blocks = functools.lru_cache(lambda *sizes, at=stream: original(*sizes[:2], 1000 * (at + 1) + sizes[2]))
+        monkeypatch.setattr(merged_draws, "block", blocks)
         both_ends.simulate.cache_clear()
         refuted = np.array([both_ends._rejects(shape, limit, (0.0, 0.0), level) for limit in limits])
         chances.append(weights[refuted].sum() / len(orders))

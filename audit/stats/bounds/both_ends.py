@@ -167,8 +167,8 @@ def _rejects(design: Design, limits: Counts, pair: tuple[float, float], level: f
     """True if it is rarer than `level` that draws of (epsilon, delta) reach one of `limits`."""
     exceedances: list[int] = []
     for blocks in _stages(design, level):
-        more = range(len(exceedances), blocks)
-        exceedances += [int(_exceedance_mask(design, pair, limits, block).sum()) for block in more]
+        new = range(len(exceedances), blocks)
+        exceedances += [int(_exceedance_mask(design, pair, limits, block).sum()) for block in new]
         verdict = _verdict(exceedances, blocks, level)
         if verdict is not None:
             return verdict
@@ -190,8 +190,8 @@ def _classes(design: Design, level: float) -> tuple[tuple[int, int], ...]:
 
 def _stages(design: Design, level: float) -> list[int]:
     """Rising numbers of blocks, the last of them all that a test has: most tests are decided by the first."""
-    last = _blocks(design, level)
-    return [*(count for count in EARLY if count < last), last]
+    total = _blocks(design, level)
+    return [*(count for count in EARLY if count < total), total]
 
 
 def _blocks(design: Design, level: float) -> int:
@@ -199,7 +199,7 @@ def _blocks(design: Design, level: float) -> int:
 
 
 def _verdict(exceedances: list[int], blocks: int, level: float) -> bool | None:
-    """What the draws of the first blocks say by themselves, or None where they do not suffice.
+    """Return the decision of the first blocks by themselves, or None where they do not suffice.
 
     A test by some draws and one by more refute from some value of one statistic on, so where each has the level, the test that
     refutes where one of them does has it too.
@@ -292,8 +292,9 @@ def _right_guesses(design: Design, epsilon: float, delta: float, block: int, row
     cuts = np.concatenate([guesses, design.scores - guesses])
     if design.is_merged:
         cells, keys = merged_draws.block(design.members, design.nonmembers, block)
-        some = slice(None) if rows is None else rows
-        above = merged_draws.members_on_top(cells[some], keys[some], cuts, epsilon=epsilon, delta=delta)
+        if rows is not None:
+            cells, keys = cells[rows], keys[rows]
+        above = merged_draws.members_on_top(cells, keys, cuts, epsilon=epsilon, delta=delta)
     else:
         members, nonmembers = pair_draws.block(design.members, design.nonmembers, block)
         if rows is not None:
@@ -301,4 +302,4 @@ def _right_guesses(design: Design, epsilon: float, delta: float, block: int, row
         curve = functools.partial(tradeoff.tpr_allowed, epsilon, delta)
         above = pair_draws.members_on_top(members, nonmembers, cuts, curve)
     in_top, in_rest = above[:, : len(guesses)], above[:, len(guesses) :]
-    return np.asarray(in_top + guesses - (design.members - in_rest), dtype=np.int32)
+    return np.asarray(in_top + guesses - (design.members - in_rest))

@@ -23,9 +23,22 @@ Keys = NDArray[np.int32]
 """Positions as 32-bit numbers, read as integers in the same order; the last bit is 0 for members, who stand first in a tie."""
 
 
-@functools.lru_cache(maxsize=64)
 def block(members: int, nonmembers: int, index: int) -> tuple[NDArray[np.uint32], Keys]:
-    """`(ROWS, members)` cells and `(ROWS, nonmembers)` positions, from a stream that the sizes fix: no caller can draw again."""
+    """Draws for so many members and nonmembers, from a stream that these numbers fix: no caller can draw again."""
+    blocks = stored(members, nonmembers)
+    if index not in blocks:
+        blocks[index] = draw(members, nonmembers, index)
+    return blocks[index]
+
+
+@functools.lru_cache(maxsize=2)
+def stored(members: int, nonmembers: int) -> dict[int, tuple[NDArray[np.uint32], Keys]]:
+    """Return the blocks drawn already, of the last two pairs of sizes: some hundred megabytes at most."""
+    return {}
+
+
+def draw(members: int, nonmembers: int, index: int) -> tuple[NDArray[np.uint32], Keys]:
+    """`(ROWS, members)` cells and `(ROWS, nonmembers)` positions."""
     generator = np.random.default_rng([members, nonmembers, index, 32])
     cells = generator.integers(0, 1 << 32, (ROWS, members), dtype=np.uint32)
     places = generator.integers(0, 1 << 32, (ROWS, nonmembers), dtype=np.uint32)
@@ -39,9 +52,7 @@ def _summing(cuts: tuple[int, ...], scores: int) -> NDArray[np.float32]:
     return np.asarray(np.arange(scores)[:, None] < np.array(cuts), dtype=np.float32)
 
 
-def members_on_top(
-    cells: NDArray[np.uint32], nonmembers: Keys, cuts: Counts, *, epsilon: float, delta: float
-) -> NDArray[np.int32]:
+def members_on_top(cells: NDArray[np.uint32], nonmembers: Keys, cuts: Counts, *, epsilon: float, delta: float) -> Counts:
     """`(rows, cuts)` members among so many highest scores; never fewer for a larger epsilon or delta."""
     quantile = cells * CELL
     # the inverse of min(1, e^epsilon u + delta, 1 - e^-epsilon (1 - delta - u))
@@ -50,4 +61,4 @@ def members_on_top(
     merged = np.concatenate([keys, nonmembers], axis=1)
     merged.sort(axis=1)
     are_members = (~merged & 1).astype(np.float32)  # counts are exact: whole numbers below 2^24
-    return np.asarray(are_members @ _summing(tuple(cuts.tolist()), merged.shape[1]), dtype=np.int32)
+    return np.asarray(are_members @ _summing(tuple(cuts.tolist()), merged.shape[1]), dtype=np.int64)
