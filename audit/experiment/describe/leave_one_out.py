@@ -10,7 +10,7 @@ independent coins. Two models, one canary, nothing leaked: "guess model 1's coin
 "model 2's to be model 1's" are both functions of the target's references, and with probability one half
 both are right. Over m canaries the pool of 2m guesses has the errors of m coins, each counted twice.
 Bounds come from targets whose coins no reference of the pool's other scores knows; no function here
-returns `audit.core.records.Scores`, so none can be handed to an estimator by mistake.
+returns `audit.core.views.Scores`, so none can be handed to an estimator by mistake.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class StoppingRule:
         return tuple(bound for bound, _ in watches), tuple(item for _, evidence in watches for item in evidence)
 
     def _control(self, scores: Sequence[Scores], seed: Seed) -> NegativeControl:
-        """Return how often the same bets prove leakage on fresh coins, shared by all attacks; see `measure.negative_control`.
+        """Return how often the same bets prove leakage on fresh coins, shared by all attacks; see `audit.bounds.control`.
 
         Trials are shuffled as well, so that pairs are exchangeable whatever ended the sample.
         """
