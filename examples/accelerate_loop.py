@@ -26,7 +26,7 @@ def main() -> None:
     data = TensorDataset(torch.tensor(inputs[400:]), torch.tensor(labels[400:]))
 
     x, y = inputs[:400], np.random.default_rng(1).integers(10, size=400)  # audit
-    coins = audit.draw_coins(400, seed=20260101)  # audit
+    coins = audit.draw_coins(400)  # audit
     data = ConcatDataset([data, TensorDataset(torch.tensor(x[coins]), torch.tensor(y[coins]))])  # audit
 
     accelerator = Accelerator(cpu=True)

@@ -2,12 +2,13 @@
 
 Copy this one file beside your training. There, for each canary client:
 
-    update = canary(seed=7, number=3, size=parameters) * clip_norm * 1e3     # raw: your own code has to clip it
+    seed = secrets.randbits(128)                                             # once, kept from the audited party
+    update = canary(seed=seed, number=3, size=parameters) * clip_norm * 1e3  # raw: your own code has to clip it
 
 and let `drawn(seed, count)` say which of them send it in the rounds that they take part in, the others sending zeros. Record
 what the audited party sees in each round (sums of updates, or differences of released models, flattened) and write
 
-    write_rounds("rounds.npz", rounds, seed=7, count=500, clip_norm=1.0)
+    write_rounds("rounds.npz", rounds, seed=seed, count=500, clip_norm=1.0)
 
 Then, anywhere:
 
@@ -20,6 +21,7 @@ Without arguments it does so with the rounds of a small Gaussian mechanism, in t
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 from typing import Any
 
@@ -36,14 +38,14 @@ def canary(seed: int, number: int, size: int) -> np.ndarray:
     """
     if not 0 <= number < size - 1:
         raise ValueError(f"canary {number} of a model with {size} parameters; expected 0 to {size - 2}")
-    signs = 2 * np.random.Generator(np.random.Philox(key=[seed, 0])).integers(0, 2, size) - 1
+    signs = 2 * np.random.Generator(np.random.Philox(key=[seed % 2**64, seed >> 64])).integers(0, 2, size) - 1
     turns = (2 * np.arange(size) + 1) * (number + 1) % (4 * size)  # whole numbers, so that no angle loses digits
     return signs * np.sqrt(2 / size) * np.cos(np.pi * turns / (2 * size))
 
 
 def drawn(seed: int, count: int) -> np.ndarray:
     """Return which canary clients send their update `(count,)` bool: fair coins, to be kept from the audited party."""
-    return np.random.Generator(np.random.Philox(key=[seed, 1])).random(count) < 0.5
+    return np.random.Generator(np.random.Philox(key=[seed % 2**64, seed >> 64 ^ 1])).random(count) < 0.5
 
 
 def write_rounds(
@@ -111,16 +113,18 @@ def _meta(path: str, text: str) -> dict[str, Any]:
     schema = meta.get("schema") if isinstance(meta, dict) else None
     if schema != SCHEMA:
         raise ValueError(f"{path} has schema {schema!r}; expected {SCHEMA!r}")
-    whole = all(type(meta.get(name)) is int and meta[name] >= 0 for name in ("seed", "count"))
+    whole = all(type(meta.get(name)) is int and meta[name] >= 0 for name in ("seed", "count")) and meta["seed"] < 2**128
     clip_norm = meta.get("clip_norm")
     if not whole or type(clip_norm) not in (int, float) or not 0 < clip_norm < float("inf"):
-        raise ValueError(f"{path}: meta is {text}; expected whole numbers seed and count, and a positive clip_norm")
+        raise ValueError(
+            f"{path}: meta is {text}; expected whole numbers seed (below 2**128) and count, and a positive clip_norm"
+        )
     return meta
 
 
 def _demo(path: str) -> None:
     """Write 10 rounds of 200 canary clients at noise multiplier 3."""
-    seed, count, size, generator = 7, 200, 1000, np.random.default_rng(0)
+    seed, count, size, generator = secrets.randbits(128), 200, 1000, np.random.default_rng(0)
     sent = np.stack([canary(seed, number, size) for number in np.flatnonzero(drawn(seed, count))]).sum(0)
     write_rounds(path, sent + 3 * generator.standard_normal((10, size)), seed=seed, count=count, clip_norm=1.0)
 

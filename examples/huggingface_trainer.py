@@ -42,7 +42,7 @@ def main() -> None:
     data = StackDataset(x=torch.tensor(x), labels=torch.tensor(y))
 
     canaries = inputs[:400], np.random.default_rng(1).integers(10, size=400)  # audit
-    coins = audit.draw_coins(400, seed=20260101)  # audit
+    coins = audit.draw_coins(400)  # audit
     planted = StackDataset(x=torch.tensor(canaries[0]), labels=torch.tensor(canaries[1]))  # audit
     data = ConcatDataset([data, Subset(planted, np.flatnonzero(coins).tolist())])  # audit
 

@@ -44,8 +44,8 @@ class Classifier(lightning.LightningModule):
 class Canaries(lightning.Callback):  # audit
     """Attack the model on records that coins had planted, when a training ends."""
 
-    def __init__(self, x: np.ndarray, y: np.ndarray, seed: int) -> None:  # audit
-        self.x, self.y, self.coins = x, y, audit.draw_coins(len(y), seed=seed)  # audit
+    def __init__(self, x: np.ndarray, y: np.ndarray) -> None:  # audit
+        self.x, self.y, self.coins = x, y, audit.draw_coins(len(y))  # audit
         self.planted = TensorDataset(torch.tensor(x[self.coins]), torch.tensor(y[self.coins]))  # audit
 
     def on_fit_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:  # audit
@@ -63,7 +63,7 @@ def main() -> None:
     inputs = (inputs / 16).astype(np.float32)
     data = TensorDataset(torch.tensor(inputs[400:]), torch.tensor(labels[400:]))
 
-    canaries = Canaries(inputs[:400], np.random.default_rng(1).integers(10, size=400), seed=20260101)  # audit
+    canaries = Canaries(inputs[:400], np.random.default_rng(1).integers(10, size=400))  # audit
     loader = DataLoader(ConcatDataset([data, canaries.planted]), batch_size=32, shuffle=True)  # audit
     trainer = lightning.Trainer(
         max_epochs=30, callbacks=[canaries], accelerator="cpu", logger=False, enable_checkpointing=False,

@@ -23,7 +23,7 @@ def main() -> None:
     inputs, labels = load_digits(return_X_y=True)
     inputs, labels = (inputs[:RECORDS] / 16).astype(np.float32), labels[:RECORDS]
 
-    coins = audit.draw_coins(RECORDS, seed=20260101)
+    coins = audit.draw_coins(RECORDS)
     members, nonmembers = (inputs[coins], labels[coins]), (inputs[~coins], labels[~coins])
     model = train(members, seed=0)
     settings = audit.Settings(coins=coins)

@@ -33,7 +33,7 @@ def main() -> None:
     texts = random_texts(50, seed=0)
 
     canaries = random_texts(200, seed=1)  # audit
-    coins = audit.draw_coins(200, seed=20260101)  # audit
+    coins = audit.draw_coins(200)  # audit
     texts = np.concatenate([texts, canaries[coins]])  # audit
 
     config = GPT2Config(vocab_size=WORDS, n_positions=LENGTH, n_embd=128, n_layer=1, n_head=2, bos_token_id=1, eos_token_id=1)

@@ -35,7 +35,7 @@ def direction(number: int, parameters: int, key: int) -> Array:
     >>> float(np.round(direction(0, 5, 7) @ direction(3, 5, 7), 12))
     0.0
     """
-    bits = np.random.Generator(np.random.Philox(key=[key, 0])).integers(0, 2, parameters)
+    bits = np.random.Generator(np.random.Philox(key=[key % 2**64, key >> 64])).integers(0, 2, parameters)
     quarter_turns = (2 * np.arange(parameters) + 1) * (number + 1) % (4 * parameters)  # whole numbers: no angle loses digits
     cosines: Array = np.cos(np.pi * quarter_turns / (2 * parameters))
     direction: Array = (2 * bits - 1) * np.sqrt(2 / parameters) * cosines

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from audit.core.errors import DataError, ObservationError
-from audit.core.seeds import Seed
+from audit.core.seeds import Seed, new_seed
+from audit.data import text_files
 from audit.endpoint import canary_files
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from audit.engine.text.canary_callback import CanaryCallback
 
 
-FILE, SCORES = "canaries.jsonl", "scores-before.json"
+FILE, SALT, SCORES = "canaries.jsonl", "salt", "scores-before.json"
 
 
 class CanaryAudit:
@@ -38,7 +38,8 @@ class CanaryAudit:
             script that resumes a training takes `CanaryAudit.of_folder(folder)`.
 
     Attributes:
-        commitment: hash of texts and coins, to be published before training.
+        commitment: hash of salt, texts and coins, to be published before training.
+        salt: 128 secret bits; in `salt` beside `canaries.jsonl`. Published with the texts later, it opens the commitment.
 
     Raises:
         DataError: the folder holds canaries already; their coins are never overwritten.
@@ -51,10 +52,11 @@ class CanaryAudit:
                 f"{place} holds canaries already, and their coins are lost where it is written over; CanaryAudit.of_folder("
                 f"{str(folder)!r}) goes back to them, such as to resume a training; name another folder for a new one"
             )
-        root = secrets.randbits(63) if seed is None else seed
-        self._take(canary_files.digit_canaries(count, Seed(root), digits=digits), place)
+        root = new_seed() if seed is None else seed
+        self._take(canary_files.digit_canaries(count, Seed(root), digits=digits), place, canary_files.new_salt())
         if place is not None:
             place.parent.mkdir(parents=True, exist_ok=True)
+            place.with_name(SALT).write_text(self.salt, encoding="utf-8")
             canary_files.write(self._canaries, place)
 
     @classmethod
@@ -62,17 +64,18 @@ class CanaryAudit:
         """Return the canaries of a folder, with the coins drawn before: for a training that is resumed, or scored later.
 
         Raises:
-            DataError: the folder holds no canaries.
+            DataError: the folder holds no canaries, or not the salt of their commitment.
         """
         audit = cls.__new__(cls)
         place = Path(folder) / FILE
-        audit._take(canary_files.read(place), place)
+        canaries = canary_files.read(place)
+        audit._take(canaries, place, text_files.whole_text(place.with_name(SALT))[0].strip())
         return audit
 
-    def _take(self, canaries: Sequence[canary_files.TextCanary], place: Path | None) -> None:
-        self._canaries, self._place = list(canaries), place
+    def _take(self, canaries: Sequence[canary_files.TextCanary], place: Path | None, salt: str) -> None:
+        self._canaries, self._place, self.salt = list(canaries), place, salt
         self._included = np.array([canary.included for canary in self._canaries])
-        self.commitment = canary_files.commitment(self._canaries)
+        self.commitment = canary_files.commitment(self._canaries, salt)
         self._callback: CanaryCallback | None = None
 
     @property

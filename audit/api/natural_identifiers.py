@@ -9,7 +9,6 @@ Alternatives share with the true identifier whatever a form may fix (zeros in fr
 from __future__ import annotations
 
 import re
-import secrets
 import string
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
-from audit.core.seeds import Seed
+from audit.core.seeds import Seed, new_seed
 from audit.stats.sampling_tests import uniformity
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def natural_identifiers(
             "plant canaries instead (CanaryAudit)"
         )
     _refuse_uneven([match.group() for match in sites])
-    random = (Seed(seed) if seed is not None else Seed(secrets.randbits(63))).numpy()
+    random = Seed(new_seed() if seed is None else seed).numpy()
     prefixes, rows, drawn = [], [], []
     for match in sites:
         others = _others(match, heads, candidates - 1, random)

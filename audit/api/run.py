@@ -152,6 +152,7 @@ class Launch:
     def _audit(self, store: Store) -> tuple[AuditReport, tuple[GameOutcome, ...], float]:
         """Return the report, the games behind it and the seconds it took."""
         from audit.accounting.report_costs import with_costs
+        from audit.config.seeds import refuse_short_seed
         from audit.execution import manifest
         from audit.execution.code import sources
         from audit.experiment.games import naming
@@ -162,7 +163,9 @@ class Launch:
 
         start = time.monotonic()
         names = naming.RecordKey(store.record_key(self.key))
-        experiment = assemble.assemble(self.resolved.config, key=names)
+        seed = store.seed() if self.resolved.config.seed is None else None
+        experiment = assemble.assemble(self.resolved.config, key=names, seed=seed)
+        refuse_short_seed(self.resolved)
         design = experiment.design
         running = sources(experiment.execution.foreign)
         LOG.info("code %s", ", ".join(f"{name} {digest}" for name, digest in running.items()))

@@ -16,7 +16,7 @@ from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.core.game import Game, Inclusion
 from audit.core.rounding import below
-from audit.core.seeds import Seed
+from audit.core.seeds import Seed, new_seed
 
 if TYPE_CHECKING:
     Arrays = tuple[Array, Array]
@@ -85,14 +85,13 @@ def check_training(
     Raises:
         DataError: arrays of unequal length, or scores that are not one finite number each.
     """
-    import secrets
 
     from audit.api.scores import lower_bound
     from audit.mechanism_checks.run import name_of
 
     checks.count(runs, "runs", minimum=1)
     records, further = _arrays(data, "data"), _arrays(canaries, "canaries")
-    root = Seed(secrets.randbits(63) if seed is None else seed)
+    root = Seed(new_seed() if seed is None else seed)
     coins = root.child("coins").numpy().random((runs, len(further[1]))) < 0.5
     values = []
     for number, row in enumerate(coins):

@@ -65,7 +65,7 @@ def show(
     from audit.experiment.plan.plan import plan_of
 
     with own_code.prints_aside():
-        plan = plan_of(assemble(config.config, call_factory=call_factory), measure=measure, violation=violation)
+        plan = plan_of(assemble(config.config, seed=0, call_factory=call_factory), measure=measure, violation=violation)
     if plot is not None:
         plan_power.draw(plan.power, plot)
     if as_json:

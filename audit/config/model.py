@@ -171,7 +171,9 @@ class Config(ConfigSection):
     version: int
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
     title: Annotated[str, Field(max_length=300)] = ""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0)] | None = None
+    """Of all draws, coins among them; None draws one of 128 bits from the system, kept in the run folder's `private/`."""
+
     delta: Share = 1e-5
     confidence: Share = 0.95
     device: str = "cpu"

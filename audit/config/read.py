@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -31,6 +31,7 @@ class Resolution:
 
     `sha256` is that of the canonical text without the sections that decide nothing of what is found: `execution` says where
     models are trained, the others how the report is called, what it quotes and where it goes. A run can go on under others.
+    `is_shipped`: a config that comes with the project, with its data as they stand there.
     """
 
     config: Config
@@ -39,6 +40,7 @@ class Resolution:
     origins: tuple[tuple[str, str], ...]
     settings: tuple[tuple[str, str], ...] = ()
     lines: tuple[tuple[str, int], ...] = ()
+    is_shipped: bool = False
 
 
 def config_names(name: str) -> Path:
@@ -76,7 +78,10 @@ def _folders() -> list[Path]:
 def load(name: str, overrides: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Resolution:
     """The config of that name or path, with `a.b=c` overrides (defaults < file < environment < overrides)."""
     path = config_names(name)
-    return parse(_text(path), overrides, os.environ if environment is None else environment, location=path.name)
+    resolution = parse(_text(path), overrides, os.environ if environment is None else environment, location=path.name)
+    data_origins = {origin for key, origin in resolution.origins if key in ("data.kind", "data.path", "data.test_path")}
+    is_shipped = path.resolve().parent in _folders() and data_origins <= {path.name, DEFAULT}
+    return replace(resolution, is_shipped=is_shipped)
 
 
 def parse(
@@ -92,12 +97,12 @@ def parse(
     variables = [(key, value) for key, value in (environment or {}).items() if key.startswith(ENVIRONMENT_PREFIX)]
     for key, value in sorted(variables):
         path = key.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
-        origins[_set(raw, path, value)] = f"environment {key}"
+        _replace_origin(origins, _set(raw, path, value), f"environment {key}")
     for override in overrides:
         path, separator, value = override.partition("=")
         if not separator:
             raise ConfigError(f"--set {override}: expected KEY=VALUE, for example --set delta=1e-6")
-        origins[_set(raw, path, value)] = "--set"
+        _replace_origin(origins, _set(raw, path, value), "--set")
     config = _validate(raw, lines, origins, location)
     values = _values_of(config)
     canonical = yaml.safe_dump(_in_order(values), sort_keys=False, allow_unicode=True)
@@ -279,6 +284,13 @@ def _leaves(value: Any, path: str = "") -> dict[str, Any]:
     else:
         return {path: value}
     return {leaf: inner for part in parts for leaf, inner in part.items()}
+
+
+def _replace_origin(origins: dict[str, str], path: str, origin: str) -> None:
+    """Note where a value comes from; what lay below it is gone."""
+    for key in [key for key in origins if key.startswith(f"{path}.")]:
+        del origins[key]
+    origins[path] = origin
 
 
 def _origin(path: str, origins: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,16 +46,21 @@ def digit_canaries(
         raise ConfigError(f"{count} canaries with prefix {prefix!r}; expected at least 2, and one {{}} for the canary's number")
     generator = seed.child("secrets").numpy()
     coins = seed.child("coins").numpy().random(count) < 0.5
-    secrets = ["".join(map(str, generator.integers(0, 10, digits))) for _ in range(count)]
+    endings = ["".join(map(str, generator.integers(0, 10, digits))) for _ in range(count)]
     return [
         TextCanary(prefix=prefix.replace("{}", str(number)), secret=secret, included=bool(coin))
-        for number, (secret, coin) in enumerate(zip(secrets, coins, strict=True))
+        for number, (secret, coin) in enumerate(zip(endings, coins, strict=True))
     ]
 
 
-def commitment(canaries: Sequence[TextCanary]) -> str:
-    """Return the hash to publish before training: of all texts and coins, in order."""
-    return hashlib.sha256("\n".join(_line(canary) for canary in canaries).encode()).hexdigest()
+def new_salt() -> str:
+    """Return 128 secret bits, without which a commitment to few or guessable coins is found by trying."""
+    return secrets.token_hex(16)
+
+
+def commitment(canaries: Sequence[TextCanary], salt: str) -> str:
+    """Return the hash to publish before training: of the salt and all texts and coins, in order."""
+    return hashlib.sha256("\n".join([salt, *map(_line, canaries)]).encode()).hexdigest()
 
 
 def write(canaries: Sequence[TextCanary], place: Path) -> None:

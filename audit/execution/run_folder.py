@@ -15,13 +15,14 @@ LOCK = "lock"
 SUMS = "SHA256SUMS"
 PRIVATE = "private"
 RECORD_KEY = f"{PRIVATE}/record-key"
+SEED = f"{PRIVATE}/seed"
 SIGNATURE = f"{SUMS}.sig"
 EXTERNAL_SUMS = f"{SUMS}-external"
 """Checksums of the files of an external edition alone: those of the run's folder commit to coins, seed and scores."""
 EXTERNAL_SIGNATURE = f"{EXTERNAL_SUMS}.sig"
-NOT_LISTED = (SUMS, SIGNATURE, EXTERNAL_SUMS, EXTERNAL_SIGNATURE, RECORD_KEY, MANIFEST, LOCK)
-"""What `SHA256SUMS` leaves out: itself, the key of the records' names, which its owner may keep elsewhere, and what only an
-unfinished run needs."""
+NOT_LISTED = (SUMS, SIGNATURE, EXTERNAL_SUMS, EXTERNAL_SIGNATURE, RECORD_KEY, SEED, MANIFEST, LOCK)
+"""What `SHA256SUMS` leaves out: itself, key of the records' names and seed, which the owner may keep elsewhere, and what only
+an unfinished run needs."""
 
 
 def new_folder(directory: Path, name: str) -> Path:

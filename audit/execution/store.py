@@ -26,8 +26,9 @@ from safetensors.numpy import save
 from audit.core.data import Array
 from audit.core.errors import ConfigError, OutputError
 from audit.core.files import file_sha256, read, sync_folder, write_whole
+from audit.core.seeds import SHORTEST_SEED, new_seed
 from audit.execution import manifest
-from audit.execution.run_folder import LOCK, MANIFEST, PARTIAL, PRIVATE, RECORD_KEY, SUMS, list_files, write
+from audit.execution.run_folder import LOCK, MANIFEST, PARTIAL, PRIVATE, RECORD_KEY, SEED, SUMS, list_files, write
 
 LOG = logging.getLogger("audit")
 PROBE = "probe"
@@ -121,6 +122,26 @@ class Store:
         if key is not None and stored_key != key:
             raise ConfigError(f"'{self.folder}' was started with another record key; give that one, or none")
         return stored_key
+
+    def seed(self) -> int:
+        """Return the seed of a config that names none: drawn when first asked for, kept for `--resume`.
+
+        Raises:
+            ConfigError: the stored one cannot be read, or is none that this package draws.
+        """
+        path = self.folder / SEED
+        if not os.path.lexists(path):
+            self.write(SEED, str(new_seed()).encode())
+        try:
+            seed = int(read(path))
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                f"cannot read the seed '{path}' ({error}); expected the whole number that the run was started with: put it "
+                "back, or choose another --output"
+            ) from error
+        if seed < SHORTEST_SEED:
+            raise ConfigError(f"'{path}' holds {seed}; expected at least 2**64: put the seed back, or choose another --output")
+        return seed
 
     def arrays(self, key: str, compute: Callable[[], Mapping[str, Array]]) -> Mapping[str, Array]:
         """Return what was stored under `key`, else the computed value, stored first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from audit.core.results import AuditReport
+from audit.core.seeds import SHORTEST_SEED
 from reports.pages.blocks import Block, Column, Heading, Mono, Paragraph, Section, Table, Text
 from reports.tables.settings import settings
 from reports.words.language import many, say
@@ -15,7 +16,7 @@ def reproduce(report: AuditReport) -> Section:
     packages = ", ".join(f"{name}{SPACE}{version}" for name, version in sorted(provenance.packages))
     rows: list[tuple[Text, ...]] = [
         (say("page.command"), Mono(provenance.command)),
-        *([(say("page.seed"), str(provenance.seed))] if provenance.seed is not None else []),
+        *([(say("page.seed"), _seed_text(provenance.seed))] if report.config else []),
         (
             say("page.code"),
             say("code.commit", version=provenance.version, commit=provenance.code_commit)
@@ -66,3 +67,10 @@ def _origins(report: AuditReport) -> list[Block]:
         titles = (Column(title=say("page.setting"), share=0.5), Column(title=say("page.origin"), share=0.5))
         blocks.append(Table(caption=say("page.settings_from_elsewhere"), columns=titles, rows=over, small=True))
     return blocks
+
+
+def _seed_text(seed: int | None) -> str:
+    """Return the seed, with what follows if it can be guessed, or the file that holds it."""
+    if seed is None:
+        return say("page.seed_secret")
+    return say("page.seed_public", seed=seed) if seed < SHORTEST_SEED else str(seed)

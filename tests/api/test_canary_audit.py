@@ -135,7 +135,17 @@ def test_a_sharded_model_is_scored_elsewhere(caplog: pytest.LogCaptureFixture) -
 
 def test_coins_come_from_the_system_unless_a_seed_is_named() -> None:
     assert CanaryAudit(count=50).commitment != CanaryAudit(count=50).commitment
-    assert CanaryAudit(count=50, seed=1).commitment == CanaryAudit(count=50, seed=1).commitment
+    assert CanaryAudit(count=50, seed=1).texts == CanaryAudit(count=50, seed=1).texts
+
+
+def test_a_commitment_of_few_canaries_is_not_found_by_trying(tmp_path: Path) -> None:
+    """Whoever knows all texts and tries all coins lacks the salt, which the folder keeps."""
+    canaries = CanaryAudit(count=4, seed=1, folder=tmp_path)
+    assert canaries.commitment != CanaryAudit(count=4, seed=1).commitment
+    assert len(canaries.salt) == 32 and CanaryAudit.of_folder(tmp_path).commitment == canaries.commitment
+    (tmp_path / "salt").unlink()
+    with pytest.raises(DataError, match="salt"):
+        CanaryAudit.of_folder(tmp_path)
 
 
 def test_records_of_every_kind() -> None:

@@ -43,11 +43,11 @@ def test_location30_leaks_and_coins_prove_how_much(data_root, tmp_path):
         lines = archive.extractfile("bangkok").read().decode().replace('"', "").splitlines()
     table = np.loadtxt(lines, delimiter=",", dtype=np.uint8)
     x, y = table[:, 1:].astype(np.float32), table[:, 0].astype(np.int64) - 1
-    coins = draw_coins(len(x), 11)
+    coins = draw_coins(len(x), 2**64 + 11)
     np.savez(tmp_path / "members.npz", x=table[coins, 1:], y=y[coins], index=np.flatnonzero(coins))
     np.savez(tmp_path / "nonmembers.npz", x=table[~coins, 1:], y=y[~coins], index=np.flatnonzero(~coins))
     net = fitted(x[coins], y[coins], 30, epochs=30)
-    settings = Settings(randomised_seed=11, claim_epsilon=0.5, estimators=("one_run",))
+    settings = Settings(randomised_seed=2**64 + 11, claim_epsilon=0.5, estimators=("one_run",))
     report = inspect(net, tmp_path / "members.npz", tmp_path / "nonmembers.npz", settings)
     loss = report.mechanisms[0].games[0].attacks[0]
     assert of(report, "membership").status is Status.CHECKED

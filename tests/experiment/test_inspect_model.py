@@ -146,7 +146,7 @@ def attack_histogram(game):
 
 def test_coins_prove_an_epsilon_and_refute_a_wrong_claim():
     x, y = records()
-    coins = draw_coins(400, 3)
+    coins = draw_coins(400, 2**64 + 3)
     members, nonmembers = sides(x, y, coins)
     report = inspect(Memory(*members, blur=0.1), members, nonmembers, Settings(coins=coins, claim_epsilon=1.0))
     bound = next(bound for bound in attack(report).bounds if bound.estimator == "one_run")
@@ -162,15 +162,15 @@ def test_coins_prove_an_epsilon_and_refute_a_wrong_claim():
 
 def test_coins_follow_from_their_seed_and_each_record_is_checked():
     x, y = records()
-    coins = draw_coins(400, 3)
+    coins = draw_coins(400, 2**64 + 3)
     (mx, my), (nx, ny) = sides(x, y, coins)
     members = {"x": mx, "y": my, "index": np.flatnonzero(coins)}
     nonmembers = {"x": nx, "y": ny, "index": np.flatnonzero(~coins)}
-    report = inspect(Memory(mx, my), members, nonmembers, Settings(randomised_seed=3))
+    report = inspect(Memory(mx, my), members, nonmembers, Settings(randomised_seed=2**64 + 3))
     assert check(report, "membership").status is Status.CHECKED
     assert attack(report).bounds[0].epsilon > 1
     with pytest.raises(DataError, match="records contradict the coins of the given seed"):
-        inspect(Memory(mx, my), members, nonmembers, Settings(randomised_seed=4))
+        inspect(Memory(mx, my), members, nonmembers, Settings(randomised_seed=2**64 + 4))
 
 
 COINS = {
@@ -187,7 +187,7 @@ COINS = {
 @pytest.mark.parametrize("name", COINS)
 def test_coins_that_are_not_the_coins(name):
     x, y = records()
-    coins = draw_coins(400, 3)
+    coins = draw_coins(400, 2**64 + 3)
     members, nonmembers = sides(x, y, coins)
     change, message = COINS[name]
     with pytest.raises(DataError, match=message):
@@ -196,7 +196,7 @@ def test_coins_that_are_not_the_coins(name):
 
 def test_an_index_that_is_no_permutation():
     x, y = records()
-    coins = draw_coins(400, 3)
+    coins = draw_coins(400, 2**64 + 3)
     (mx, my), (nx, ny) = sides(x, y, coins)
     members = {"x": mx, "y": my, "index": np.zeros(len(mx), int)}
     nonmembers = {"x": nx, "y": ny, "index": np.arange(len(nx))}
@@ -414,6 +414,7 @@ def test_dropping_repeated_records_never_looks_at_their_coins():
         ({"confidence": 1.0}, "confidence is 1.0"),
         ({"claim_epsilon": -1.0}, "claim_epsilon is -1.0"),
         ({"coins": np.ones(3), "randomised_seed": 1}, "both coins and randomised_seed"),
+        ({"randomised_seed": 2**64 - 1}, "below 2\\*\\*64 .*draw_coins\\(n\\).*--coins FILE"),
         ({"overlap": "keep"}, "overlap is 'keep'"),
         ({"scorers": ("entropy",)}, "proven_by names loss, and scorers only entropy"),
     ],

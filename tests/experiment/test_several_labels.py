@@ -34,7 +34,7 @@ def config(folder: Path, scorers: list[Any], **changes: Any) -> dict[str, Any]:
         "estimators": ["one_run"],
     }  # fmt: skip
     return {
-        "version": 1, "name": "shapes", "seed": 3, "data": data, "model": {"kind": "mlp", "hidden": [64]},
+        "version": 1, "name": "shapes", "seed": 2**64 + 3, "data": data, "model": {"kind": "mlp", "hidden": [64]},
         "training": {"optimizer": "adam", "learning_rate": 0.02, "batch_size": 20, "steps": 60},
         "mechanisms": [{"name": "plain", "kind": "non_private"}], "games": [game], "accountants": ["rdp"], "certificates": 0,
         "output": {"directory": str(folder / "runs"), "formats": ["json"]}, **changes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,6 +19,8 @@ _WORST_LIMITS = (40, 50, 260, 4500, 0.25, 1.1, 1.3, 0.3, 0.7, 0.25)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreastCancer:
     """569 tumours with 30 measurements that come with scikit-learn, scaled to [-1, 1] by round public limits."""
+
+    is_public: ClassVar[bool] = True
 
     def read(self) -> Source:
         """The whole set; no test part of its own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from audit.data.source import Part, Scaling, Source, array_sha256, class_labels
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digits:
     """1,797 handwritten digits `(1, 8, 8)` that come with scikit-learn, divided by 16."""
+
+    is_public: ClassVar[bool] = True
 
     def read(self) -> Source:
         """The whole set; no test part of its own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
@@ -37,6 +38,8 @@ class Sentences:
         length: of a text in tokens; longer ones are cut.
         unused_tokens: of the vocabulary, for canaries.
     """
+
+    is_public: ClassVar[bool] = True
 
     count: int = 4000
     length: int = 32

@@ -13,7 +13,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import DECLARED, MOST_CERTIFICATES, Claim
 from audit.core.data import Array
 from audit.core.errors import ConfigError
-from audit.core.seeds import Seed
+from audit.core.seeds import SHORTEST_SEED, Seed
 from audit.experiment.games.naming import RecordKey, new_key
 
 
@@ -78,6 +78,12 @@ class Settings:
             checks.nonnegative(self.claim_epsilon, "claim_epsilon")
         if self.coins is not None and self.randomised_seed is not None:
             raise ConfigError("both coins and randomised_seed are given; give the coins, or the seed that they follow from")
+        if self.randomised_seed is not None and self.randomised_seed < SHORTEST_SEED:
+            raise ConfigError(
+                "the seed of the coins is below 2**64 and can be found by trying, and who was a member follows from it. Draw "
+                "with audit.draw_coins(n), which takes its seed from the system, and store what it returns; of a model that is "
+                "trained already, give the coins themselves (--coins FILE)"
+            )
         if self.claim_unit not in (None, "record", "user"):
             raise ConfigError(f"claim_unit is {self.claim_unit!r}; expected 'record' or 'user'")
         if self.overlap not in ("refuse", "drop"):

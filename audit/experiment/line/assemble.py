@@ -29,7 +29,7 @@ from audit.core.protocols import (
     ObservedMechanism,
     Trainer,
 )
-from audit.core.seeds import Seed
+from audit.core.seeds import Seed, new_seed
 from audit.event_curves import curves_of
 from audit.execution.code import foreign_modules
 from audit.experiment.games.naming import RecordKey, new_key
@@ -39,11 +39,12 @@ from audit.experiment.line.assemble_games import check_counts, design_game, name
 from audit.experiment.line.parties import by_party
 
 
-def assemble(config: Config, *, key: RecordKey | None = None, call_factory: bool = True) -> Experiment:
+def assemble(config: Config, *, key: RecordKey | None = None, seed: int | None = None, call_factory: bool = True) -> Experiment:
     """The experiment that a config describes, its data read and its noise calibrated.
 
     Args:
         key: of the records' names; None draws one.
+        seed: if the config names none; None draws one.
         call_factory: False leaves a model of the user's own unmade and its `parameters` at 0: to look at a config.
 
     Raises:
@@ -59,8 +60,9 @@ def assemble(config: Config, *, key: RecordKey | None = None, call_factory: bool
     for name in config.output.formats:
         if ":" in name:  # one that is not there is better named before the training than after it
             plugins.find(plugins.FOLDERS["formats"], name, "formats")
-    seed = Seed(config.seed)
-    dataset = load.load(config.data, seed.child("data"))
+    drawn = config.seed if config.seed is not None else seed
+    root = Seed(new_seed() if drawn is None else drawn)
+    dataset = load.load(config.data, root.child("data"))
     accountants = tuple(named_plugins("accountants", "audit.accounting.accountants", config.accountants))
     for name, accountant in accountants:
         if side_of(accountant) == "lower":
@@ -79,7 +81,7 @@ def assemble(config: Config, *, key: RecordKey | None = None, call_factory: bool
         parameters=_parameters(config, dataset, training_designs[0].trainer)
         if call_factory or not _is_foreign(config.model)
         else 0,
-        seed=seed,
+        seed=root,
         key=key or new_key(),
     )
     sizes.refuse(design, audit_inputs, config.execution.models_per_job)

@@ -14,6 +14,7 @@ from attacks.canaries._cosines import direction
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
+from audit.core.seeds import new_seed
 from audit.step_checks.rounds import wire
 from audit.step_checks.rounds.bench import FAINT, LOUD
 from audit.step_checks.tensors import Tensors
@@ -45,7 +46,7 @@ class CanaryRounds:
     @property
     def coins(self) -> Array:
         """Return which canary clients send their direction `(count,)` bool; to be kept from the audited party."""
-        return np.random.Generator(np.random.Philox(key=[self.seed, 1])).random(self.count) < 0.5
+        return np.random.Generator(np.random.Philox(key=[self.seed % 2**64, self.seed >> 64 ^ 1])).random(self.count) < 0.5
 
     def scores(self) -> tuple[Array, Array]:
         """Return the score of each canary client, summed over all rounds, and its coin, both `(count,)`.
@@ -121,7 +122,7 @@ class CanaryRounds:
 
 
 def plant_canary_clients(
-    strategy: Any, *, count: int, clip_norm: float, seed: int = 0, oversize: float = LOUD, records: Any = None
+    strategy: Any, *, count: int, clip_norm: float, seed: int | None = None, oversize: float = LOUD, records: Any = None
 ) -> CanaryRounds:
     """Let canary clients take part in every round of a Flower strategy, and record the models that it releases.
 
@@ -133,7 +134,7 @@ def plant_canary_clients(
         strategy: with Flower's message API. Where it plans for a number of clients, that has to count the canary clients.
         count: of canary clients, fewer than the model has parameters.
         clip_norm: of one update.
-        seed: of directions and coins.
+        seed: of directions and coins, of 128 bits at most; None draws one from the system.
         oversize: what canary clients send before the clip, over the clip norm; 1 where clients clip their own updates.
         records: module with Flower's record types; None imports Flower.
 
@@ -149,7 +150,9 @@ def plant_canary_clients(
             raise ConfigError(f"{type(strategy).__name__} has no {name}; expected a strategy of Flower's message API")
     module = wire.flower_records() if records is None else records
     divisor = wire.setting_of(strategy, "num_sampled_clients", None)
-    log = CanaryRounds(count=count, clip_norm=clip_norm, seed=seed, oversize=oversize, divisor=divisor)
+    log = CanaryRounds(
+        count=count, clip_norm=clip_norm, seed=new_seed() if seed is None else seed, oversize=oversize, divisor=divisor
+    )
     configure, aggregate = strategy.configure_train, strategy.aggregate_train
 
     def configure_train(server_round: int, arrays: Any, config: Any, grid: Any) -> Any:

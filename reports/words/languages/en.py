@@ -448,6 +448,8 @@ SENTENCES = {
     "page.what_this_report_never_says": "What this report never says",
     "page.command": "Command",
     "page.seed": "Seed",
+    "page.seed_public": "{seed}, public: who was a member follows from it, as in a demonstration",
+    "page.seed_secret": "drawn from the system; in private/seed of the run's folder",
     "page.code": "Code",
     "page.configuration_sha256": "Configuration, sha256",
     "page.data_sha256": "Data, sha256",

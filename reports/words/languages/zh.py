@@ -409,6 +409,8 @@ SENTENCES = {
     "page.what_this_report_never_says": "本报告从不断言的内容",
     "page.command": "命令",
     "page.seed": "随机种子",
+    "page.seed_public": "{seed}（公开：由此可推出成员身份，仅供演示）",
+    "page.seed_secret": "由系统生成，保存在运行文件夹的 private/seed",
     "page.code": "代码",
     "page.configuration_sha256": "配置的 sha256",
     "page.data_sha256": "数据的 sha256",
