@@ -134,7 +134,8 @@ def test_coins_and_a_claim_end_in_exit_code_one(folder, trained, capsys):
     bounds = printed["attacks"][0]["bounds"]
     bound = next(bound for bound in bounds if bound["estimator"] == "one_run")
     assert 0.1 < bound["epsilon"] <= bound["ceiling"]
-    audit(*target, *SIDES, "--randomised-seed", "8", "--claim-epsilon", "0.1", "-o", "again", expect=2)
+    with pytest.raises(ConfigError, match=r"below 2\*\*64 .*audit.draw_coins\(n\)"):
+        audit(*target, *SIDES, "--randomised-seed", "8", "--claim-epsilon", "0.1", "-o", "again", expect=2)
     assert not (folder / "again").exists()
 
 
