@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,7 +92,7 @@ def _own_config(data: Path, label: str | None, model: str | None, target_epsilon
     from audit.core.seeds import Seed, new_seed
     from audit.data.load import load
 
-    section = {"kind": "npz", "path": str(data)} if data.suffix == ".npz" else _table(data, label)
+    section, omissions = ({"kind": "npz", "path": str(data)}, {}) if data.suffix == ".npz" else _table(data, label)
     whole = load({**section, "train": None, "pool": 0, "test": 0}, Seed(0))
     records = len(whole.train)
     if records < _SMALLEST:
@@ -110,7 +110,7 @@ def _own_config(data: Path, label: str | None, model: str | None, target_epsilon
             f"delta: {delta:g}  # below one over the number of records that are protected",
             "confidence: 0.95",
             "",
-            *_data_lines(section, whole.columns or {}),
+            *_data_lines(section, whole.columns or {}, omissions),
             f"model: {yaml_text.flow(spec)}",
             f"training: {{optimizer: sgd, learning_rate: 0.1, batch_size: {max(1, min(256, records // 16))}, epochs: 20}}",
             "",
@@ -124,8 +124,8 @@ def _own_config(data: Path, label: str | None, model: str | None, target_epsilon
     return text
 
 
-def _table(data: Path, label: str | None) -> dict[str, Any]:
-    """The data section of a table with a header line: columns of text are taken as names."""
+def _table(data: Path, label: str | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """The data section of a table with a header line, and why columns are left out; columns of text are taken as names."""
     from audit import plugins
     from audit.data.source import read_bytes
 
@@ -138,10 +138,10 @@ def _table(data: Path, label: str | None) -> dict[str, Any]:
     features = [name for name in columns if name != label]
     unusable = {name: reason for name in features if (reason := _fault(frame[name]))}
     for name, reason in unusable.items():
-        print_plain(f"column '{name}' is left out (data.drop): {reason}", file=sys.stderr)
+        print_plain(f"column '{name}' is left out (data.drop): {reason}")
     words = [name for name in features if name not in unusable and frame[name].dtype.kind not in "biuf"]
     section = {"kind": "table", "path": str(data), "label": label, "categorical": words, "drop": list(unusable)}
-    return section if separator == "," else {**section, "separator": separator}
+    return (section if separator == "," else {**section, "separator": separator}), unusable
 
 
 def _fault(column: Any) -> str:
@@ -169,10 +169,12 @@ def _frame(content: bytes, data: Path) -> tuple[Any, str]:
     return max(frames, key=lambda pair: len(pair[0].columns))
 
 
-def _data_lines(section: dict[str, Any], columns: Iterable[str]) -> list[str]:
+def _data_lines(section: dict[str, Any], columns: Iterable[str], omissions: Mapping[str, str]) -> list[str]:
+    """Lines of the data section; `omissions` says of columns under `drop` why they are no features."""
     from audit.config import yaml_text
 
     lines = ["data:", *(f"  {key}: {yaml_text.flow(value)}" for key, value in section.items())]
+    lines += [f"  # drop: {yaml_text.flow(name)}: {reason}" for name, reason in omissions.items()]
     numbers = [name for name in columns if name not in section.get("categorical", ())]
     if numbers:
         lines += [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -38,35 +37,6 @@ def is_indexed(side: object) -> bool:
     return hasattr(side, "__getitem__") and hasattr(side, "__len__")
 
 
-def of_dataset(dataset: Any, name: str) -> dict[str, Array]:
-    """Return x `(n, ...)` and y `(n,)` of a data set; `name` is what messages call it.
-
-    Raises:
-        DataError: it holds no record, or records that are not `(x, y)` of one shape.
-    """
-    pairs = [_pair(dataset[index], name) for index in range(_size(dataset, name))]
-    if not pairs:
-        raise DataError(f"{name}: the data set is empty; expected at least one record")
-    shapes = sorted({np.shape(x) for x, _ in pairs})
-    if len(shapes) > 1:
-        raise DataError(f"{name}: records of shapes {shapes[0]} and {shapes[1]}; expected one, pad them or give arrays")
-    return {"x": np.stack([array(x) for x, _ in pairs]), "y": np.stack([array(y) for _, y in pairs])}
-
-
-def of_loader(loader: Loader, name: str) -> dict[str, Array]:
-    """Return x and y of the records that a loader draws from, batched by its `collate_fn`, in the order of its data set.
-
-    Raises:
-        DataError: its sampler gives records no fixed place, or a batch is not `(x, y)`.
-    """
-    rows = rows_of_loader(loader, name)
-    batches = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
-    pairs = [_pair(loader.collate_fn([loader.dataset[row] for row in batch]), name) for batch in batches]
-    if not pairs:
-        raise DataError(f"{name}: the loader has no record; expected at least one")
-    return {"x": np.concatenate([array(x) for x, _ in pairs]), "y": np.concatenate([array(y) for _, y in pairs])}
-
-
 def rows_of_loader(loader: Loader, name: str) -> list[int]:
     """Positions in the data set, ascending, of all that the loader draws."""
     sampler, size = loader.sampler, _size(loader.dataset, name)
@@ -88,18 +58,10 @@ def _size(dataset: Any, name: str) -> int:
     return len(dataset)
 
 
-def _pair(record: Any, name: str) -> tuple[Any, Any]:
-    if isinstance(record, Mapping) and {"x", "y"} <= set(record):
-        return record["x"], record["y"]
-    if isinstance(record, Iterable) and not isinstance(record, Mapping | str):
-        parts = tuple(record)
-        if len(parts) == 2:
-            return parts[0], parts[1]
-    raise DataError(f"{name}: a record is a {type(record).__name__}; expected (x, y), or a mapping with x and y")
-
-
 def array(value: Any) -> Array:
     """Return a tensor of any device, or whatever else holds numbers, as an array."""
+    if str(getattr(value, "dtype", "")) == "torch.bfloat16":
+        value = value.float()  # numpy has no such type
     for step in ("detach", "cpu", "numpy"):
         if not hasattr(value, step):
             break

@@ -14,13 +14,16 @@ from audit.core.data import Array, Records
 from audit.core.errors import DataError
 from audit.data import loaders
 from audit.data.archives import only_keys, read_npz
+from audit.data.model_records import FURTHER, find_numbers, split_side
+from audit.data.row_containers import RowContainer, concatenate, find_digests, numbers_of, read_rows
 from audit.data.source import array_sha256, as_whole, combined_sha256, finite_inputs, read_bytes
 
-_FURTHER = ("exact", "group", "index", "unit")
+_LARGEST = float(np.finfo(np.float32).max) / 1e4  # squares of columns are added up in float64
 
-Side = str | Path | Records | tuple[Any, Any] | Mapping[str, Any] | loaders.IndexSource | loaders.Loader
+Side = str | Path | Records | tuple[Any, ...] | Mapping[str, Any] | loaders.IndexSource | loaders.Loader
 """One side as a user gives it: an npz file with x and y, `Records`, `(x, y)` of arrays or tensors, a mapping with x, y and
-maybe group, index, unit; or a `Dataset` or `DataLoader` of torch."""
+maybe group, index, unit; a `Dataset` or `DataLoader` of torch, or of Hugging Face. x may be a frame, text, a tuple or a
+dictionary."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,6 +40,8 @@ class MemberEvidence:
         groups: `(n,)` text, or None.
         units: `(n,)` text, the user that each record belongs to, where one coin a user decided; or None.
         name: files read; `sha256` of them.
+        form: the records as they were given, where they are no array of numbers; `inputs` then holds their numbers `(n, d)`,
+            text as codes, or `(n, 0)` if they have none.
         omissions: records left out because they were on both sides.
     """
 
@@ -51,6 +56,12 @@ class MemberEvidence:
     omissions: int = 0
     units: Array | None = None
     original_labels: Array | None = None
+    form: RowContainer | None = None
+
+    @property
+    def records(self) -> Array | RowContainer:
+        """Return what the model is asked with."""
+        return self.inputs if self.form is None else self.form
 
 
 def gather(members: Side, nonmembers: Side) -> MemberEvidence:
@@ -66,19 +77,14 @@ def gather(members: Side, nonmembers: Side) -> MemberEvidence:
         if content is not None:
             files.append((location, content))
         sides.append(_check_side(arrays, location))
-    _refuse_unlike(sides[0]["x"], sides[1]["x"])
-    if sides[0]["x"].shape[1:] != sides[1]["x"].shape[1:]:
-        raise DataError(
-            f"members have records of shape {sides[0]['x'].shape[1:]}, nonmembers of shape {sides[1]['x'].shape[1:]}; "
-            "expected the same"
-        )
+    inputs, form = _join_inputs(sides[0]["x"], sides[1]["x"])
     if sides[0]["y"].shape[1:] != sides[1]["y"].shape[1:]:
         raise DataError(f"members have y of shape {sides[0]['y'].shape}, nonmembers of shape {sides[1]['y'].shape}")
     for key in ("group", "index", "unit"):
         if (sides[0][key] is None) != (sides[1][key] is None):
             raise DataError(f"one of members and nonmembers has '{key}', the other has not; give it in both or in neither")
     merged_arrays: dict[str, Any] = {
-        key: None if sides[0][key] is None else np.concatenate([side[key] for side in sides]) for key in sides[0]
+        key: None if sides[0][key] is None else np.concatenate([side[key] for side in sides]) for key in sides[0] if key != "x"
     }
     labels = merged_arrays["y"]
     if labels.ndim == 2 and labels.shape[1] == 1:
@@ -90,7 +96,8 @@ def gather(members: Side, nonmembers: Side) -> MemberEvidence:
         raise DataError(f"all records have the label {present[0]}; expected at least two classes (is y the right array?)")
     counts = [len(side["y"]) for side in sides]
     return MemberEvidence(
-        inputs=merged_arrays["x"],
+        inputs=inputs,
+        form=form,
         labels=labels,
         original_labels=merged_arrays["y"],
         included=np.arange(sum(counts)) < counts[0],
@@ -99,8 +106,27 @@ def gather(members: Side, nonmembers: Side) -> MemberEvidence:
         groups=merged_arrays["group"],
         units=merged_arrays["unit"],
         name=", ".join(name for name, _ in files) if files else "arrays in memory",
-        sha256=combined_sha256(files) if files else array_sha256(merged_arrays["x"], as_whole(labels)),
+        sha256=combined_sha256(files) if files else _find_sha256(inputs, form, labels),
     )
+
+
+def _find_sha256(inputs: Array, form: RowContainer | None, labels: Array) -> str:
+    return array_sha256(inputs if form is None else find_digests(form), as_whole(labels))
+
+
+def _join_inputs(members: Any, nonmembers: Any) -> tuple[Array, RowContainer | None]:
+    """Return both sides as numbers, and in their own form unless they are given as numbers."""
+    if not isinstance(members, np.ndarray) or not isinstance(nonmembers, np.ndarray) or members.dtype.kind not in "biuf":
+        whole = concatenate(members, nonmembers, ("members", "nonmembers"))
+        numbers, size = numbers_of(whole), len(read_rows(whole, "members and nonmembers"))
+        inputs = np.empty((size, 0)) if numbers is None else np.clip(numbers, -_LARGEST, _LARGEST)
+        return inputs.astype(np.float32), read_rows(whole, "members and nonmembers")
+    _refuse_unlike(members, nonmembers)
+    if members.shape[1:] != nonmembers.shape[1:]:
+        raise DataError(
+            f"members have records of shape {members.shape[1:]}, nonmembers of shape {nonmembers.shape[1:]}; expected the same"
+        )
+    return np.concatenate([members, nonmembers]), None
 
 
 def _refuse_unlike(members: Array, nonmembers: Array) -> None:
@@ -114,64 +140,93 @@ def _refuse_unlike(members: Array, nonmembers: Array) -> None:
         )
 
 
-def _read(side: Side, name: str) -> tuple[dict[str, Array], str, bytes | None]:
+def _read(side: Side, name: str) -> tuple[Mapping[str, Any], str, bytes | None]:
     if isinstance(side, str | Path):
         place = Path(side)
         content = read_bytes(place, name)
         arrays = read_npz(content, place)
-        only_keys(arrays, ("x", "y"), _FURTHER, place)
+        only_keys(arrays, ("x", "y"), FURTHER, place)
         return arrays, place.name, content
     if isinstance(side, Records):
         return {"x": side.inputs, "y": side.labels}, name, None
-    if isinstance(side, Mapping):
-        arrays = {key: loaders.array(value) for key, value in side.items()}
-        only_keys(arrays, ("x", "y"), _FURTHER, Path(name))
-        return arrays, name, None
-    if isinstance(side, tuple) and len(side) == 2:
-        return {"x": loaders.array(side[0]), "y": loaders.array(side[1])}, name, None
-    if isinstance(side, loaders.Loader):
-        return loaders.of_loader(side, name), name, None
-    if loaders.is_indexed(side) and not isinstance(side, np.ndarray | list | tuple) and not hasattr(side, "numpy"):
-        return loaders.of_dataset(side, name), name, None
-    raise DataError(
-        f"{name} are given as {type(side).__name__}; expected (x, y), a path of an npz file with x and y, a Dataset or a "
-        "DataLoader"
+    return split_side(side, name), name, None
+
+
+def _check_side(arrays: Mapping[str, Any], location: str) -> dict[str, Any]:
+    if isinstance(arrays["x"], np.ndarray | list) and len(arrays["x"]) == 0:
+        raise DataError(f"{location}: no record; expected at least one member and one nonmember")
+    labels = read_truths(arrays["y"], f"{location}: y")
+    inputs = _read_inputs(arrays["x"], len(labels), location)
+    size = len(inputs) if isinstance(inputs, np.ndarray) else len(read_rows(inputs, f"{location}: x"))
+    further = {key: None if arrays.get(key) is None else loaders.array(arrays[key]) for key in ("group", "index", "unit")}
+    for key, values in {"y": labels, **further}.items():
+        if values is not None and len(values) != size:
+            raise DataError(
+                f"{location}: {size} records in x but {len(values)} in {key}; expected as many of each"
+                + _suggest_axis(inputs, len(values) if key == "y" else 0)
+            )
+    index = further["index"]
+    if index is not None and (index.ndim != 1 or index.dtype.kind not in "iu"):
+        raise DataError(f"{location}: index has shape {index.shape} and type {index.dtype}; expected one integer per record")
+    texts = {key: None if further[key] is None else further[key].astype(str) for key in ("group", "unit")}
+    return {"x": inputs, "y": labels, "index": index, **texts}
+
+
+def _suggest_axis(inputs: Any, count: int) -> str:
+    """Return what to write for sequences whose second axis is that of records."""
+    if not isinstance(inputs, np.ndarray) or inputs.ndim < 2 or inputs.shape[1] != count:
+        return ""
+    return (
+        "; the second axis of x has as many, as of sequences with time first: give x.swapaxes(0, 1) and, as model, "
+        "lambda x: model(x.swapaxes(0, 1)), with tensors where the model takes those"
     )
 
 
-def _check_side(arrays: Mapping[str, Array], location: str) -> dict[str, Any]:
-    inputs, labels = arrays["x"], arrays["y"]
-    if inputs.ndim < 2 or inputs.dtype.kind not in "biuf":
+def _read_inputs(x: Any, size: int, location: str) -> Any:
+    """Return x as numbers `(n, ...)`, or in its own form: a frame, text, a dictionary, a tuple or list of records."""
+    if isinstance(x, list) and len(x) != size and all(getattr(part, "shape", ())[:1] == (size,) for part in x):
+        x = tuple(x)  # several inputs, as Keras takes them
+    inputs = find_numbers(x)
+    if inputs is None:
+        return x
+    if inputs.ndim < 2:
         raise DataError(
-            f"{location}: x has shape {inputs.shape} and type {inputs.dtype}; expected numbers, (n, ...). Records of any other "
-            "form (frames with text, dictionaries, graphs) are audited by a loss: audit.check(loss_of=fn, members=..., "
-            "nonmembers=...), where fn(batch) gives the loss of each record, (n,)"
+            f"{location}: x has shape {inputs.shape} and type {inputs.dtype}; expected numbers, (n, ...). If the model takes "
+            "one number a record, give x in a tuple: ((x,), y)"
         )
-    if len(inputs) == 0:
-        raise DataError(f"{location}: no record; expected at least one member and one nonmember")
-    for key in ("y", "group", "index", "unit"):
-        if arrays.get(key) is not None and len(arrays[key]) != len(inputs):
-            raise DataError(f"{location}: {len(inputs)} records in x but {len(arrays[key])} in {key}; expected as many of each")
-    index = arrays.get("index")
-    if index is not None and (index.ndim != 1 or index.dtype.kind not in "iu"):
-        raise DataError(f"{location}: index has shape {index.shape} and type {index.dtype}; expected one integer per record")
-    return {
-        "x": inputs if inputs.dtype.kind in "biu" else finite_inputs(inputs.astype(np.float32), f"{location}: x"),
-        "y": _truths(labels, f"{location}: y"),
-        "group": None if arrays.get("group") is None else np.asarray(arrays["group"]).astype(str),
-        "unit": None if arrays.get("unit") is None else np.asarray(arrays["unit"]).astype(str),
-        "index": index,
-    }
+    if inputs.dtype.kind == "f" and not np.isfinite(inputs).all() and np.isnan(inputs).any():
+        try:
+            finite_inputs(inputs, f"{location}: x")
+        except DataError as error:
+            raise DataError(f"{error} (a model that takes missing cells gets them in a DataFrame)") from None
+    return inputs if inputs.dtype.kind in "biu" else finite_inputs(inputs.astype(np.float32), f"{location}: x")
 
 
-def _truths(labels: Array, location: str) -> Array:
-    """Return what a model is to answer: numbers or text, `(n,)`, or numbers `(n, k)`."""
+def read_truths(y: Any, location: str) -> Array:
+    """Return what a model is to answer: numbers or text, `(n,)`, numbers `(n, k)`, masks or images `(n, ...)`.
+
+    Raises:
+        DataError: it is something else; the message says which form is read.
+    """
+    if isinstance(y, Mapping | tuple) or (hasattr(y, "columns") and y.shape[1] == 0):
+        parts = f" with {', '.join(map(repr, y))}" if isinstance(y, Mapping) else ""
+        raise DataError(
+            f"{location} is a {type(y).__name__}{parts}; expected one array. A model of several tasks is audited one at a "
+            "time, y['task'] beside lambda x: model(x)['task'], or by its loss: "
+            "audit.check(loss_of=fn, members=..., nonmembers=...)"
+        )
+    try:
+        labels = loaders.array(y)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{location} holds records of several sizes; expected one array: pad them with -100, which is not predicted"
+        ) from error
     if labels.dtype.kind in "OUS" and labels.ndim == 1 and labels.size:
         return labels.astype(str)
-    if labels.ndim not in (1, 2) or labels.dtype.kind not in "iufb" or not labels.size:
+    if not 1 <= labels.ndim <= 5 or labels.dtype.kind not in "iufb" or not labels.size:
         raise DataError(
-            f"{location} has shape {labels.shape} and type {labels.dtype}; expected one class or number a record, (n,), or "
-            "several, (n, k)"
+            f"{location} has shape {labels.shape} and type {labels.dtype}; expected one class or number a record, (n,), "
+            "several, (n, k), or masks and images, (n, ...)"
         )
     return finite_inputs(labels, location) if labels.dtype.kind == "f" else labels
 
@@ -216,6 +271,7 @@ def _take(evidence: MemberEvidence, mask: Array) -> MemberEvidence:
         groups=None if evidence.groups is None else evidence.groups[mask],
         units=None if evidence.units is None else evidence.units[mask],
         name=evidence.name,
+        form=None if evidence.form is None else evidence.form.select(np.flatnonzero(mask)),
         sha256=evidence.sha256,
         omissions=int((~mask).sum()),
     )
@@ -223,6 +279,10 @@ def _take(evidence: MemberEvidence, mask: Array) -> MemberEvidence:
 
 def _hashes(evidence: MemberEvidence) -> Array:
     """One text per record, equal for equal inputs and labels; row by row, so that the inputs are not copied."""
+    if evidence.form is not None:
+        labels = [np.asarray(label).tobytes() for label in evidence.labels]
+        contents = zip(find_digests(evidence.form).tolist(), labels, strict=True)
+        return np.array([hashlib.blake2b(row + label, digest_size=16).hexdigest() for row, label in contents])
     pairs = zip(evidence.inputs, evidence.labels, strict=True)
     zero = evidence.inputs.dtype.type(0)  # added, it turns -0.0 into 0.0
     return np.array(

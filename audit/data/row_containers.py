@@ -41,6 +41,11 @@ class RowContainer:
     def __len__(self) -> int:
         return self.size
 
+    def select(self, places: Array) -> RowContainer:
+        """Return the records at `places` `(m,)`, in that order."""
+        take = self.take
+        return RowContainer(size=len(places), take=lambda rows: take(places[rows]))
+
 
 def read_rows(side: Any, name: str) -> RowContainer:
     """Return the records of one side.
@@ -202,3 +207,74 @@ def _plain(value: Any) -> Any:
         return value
     fields = getattr(value, "to_dict", None)  # graphs of PyTorch Geometric
     return _plain(fields()) if callable(fields) else _plain(vars(value)) if hasattr(value, "__dict__") else str(value)
+
+
+def find_digests(rows: RowContainer) -> Array:
+    """Return a hash of each record, `(n,)` bytes; a record that cannot be written down is equal to no other."""
+    values = [digest(rows.take(np.array([place]))) for place in range(len(rows))]
+    names = [place.to_bytes(16, "big") if value is None else value for place, value in enumerate(values)]
+    return np.array(names, dtype="V16")
+
+
+def concatenate(first: Any, second: Any, names: tuple[str, str]) -> Any:
+    """Return the records of two containers of one form as one container of that form.
+
+    Args:
+        names: what messages call them.
+
+    Raises:
+        DataError: they differ in form, in names of columns, in shape of a record or in kind of numbers.
+    """
+    if isinstance(first, Mapping) and isinstance(second, Mapping) and list(first) == list(second):
+        return {key: concatenate(first[key], second[key], (f"{names[0]}['{key}']", f"{names[1]}['{key}']")) for key in first}
+    if isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second):
+        places = range(len(first))
+        return tuple(concatenate(first[at], second[at], (f"{names[0]}[{at}]", f"{names[1]}[{at}]")) for at in places)
+    if type(first) is type(second):
+        if hasattr(first, "iloc") and list(getattr(first, "columns", ())) == list(getattr(second, "columns", ())):
+            import pandas as pd
+
+            return pd.concat([first, second], ignore_index=True)
+        if hasattr(first, "vstack") and list(first.columns) == list(second.columns):  # polars
+            return first.vstack(second)
+        if hasattr(first, "tocsr") and first.shape[1] == second.shape[1]:
+            return _join_sparse(first.tocsr(), second.tocsr())
+        if not hasattr(first, "columns") and not hasattr(first, "tocsr") and not isinstance(first, Mapping | tuple):
+            return first + second if isinstance(first, list) else _join_arrays(first, second, names)
+    raise DataError(f"{names[0]} are {describe(first)}, {names[1]} {describe(second)}; expected the same form on both sides")
+
+
+def _join_arrays(first: Any, second: Any, names: tuple[str, str]) -> Any:
+    """Return arrays or tensors joined; whole numbers on one side alone were scaled in another way."""
+    arrays = loaders.array(first), loaders.array(second)
+    whole = [array.dtype.kind in "biu" for array in arrays]
+    if arrays[0].shape[1:] != arrays[1].shape[1:] or whole[0] != whole[1]:
+        raise DataError(
+            f"{names[0]} are {describe(first)}, {names[1]} {describe(second)}; expected records of one shape and one kind of "
+            "numbers on both sides, exactly as the model takes them"
+        )
+    if hasattr(first, "detach"):
+        return first.new_tensor(np.concatenate(arrays))
+    return np.concatenate(arrays)
+
+
+def _join_sparse(first: Any, second: Any) -> Any:
+    """Return rows of two matrices in compressed rows as one."""
+    ends = np.concatenate([first.indptr, second.indptr[1:] + first.indptr[-1]])
+    parts = [np.concatenate([getattr(first, name), getattr(second, name)]) for name in ("data", "indices")]
+    return type(first)((*parts, ends), shape=(first.shape[0] + second.shape[0], first.shape[1]))
+
+
+def describe(batch: Any) -> str:
+    """Return in a few words what a batch is."""
+    if isinstance(batch, Mapping):
+        return "{" + ", ".join(f"'{key}': {describe(value)}" for key, value in list(batch.items())[:6]) + "}"
+    if isinstance(batch, tuple):
+        return "(" + ", ".join(describe(part) for part in batch) + ")"
+    if hasattr(batch, "iloc") and hasattr(batch, "columns"):
+        return f"a DataFrame of {len(batch)} rows and the columns {', '.join(map(str, list(batch.columns)[:8]))}"
+    if hasattr(batch, "shape"):
+        return f"{type(batch).__name__} {getattr(batch, 'dtype', '')}{tuple(batch.shape)}".replace("torch.", "")
+    if isinstance(batch, list):
+        return f"a list of {len(batch)} {type(batch[0]).__name__}" if batch else "an empty list"
+    return f"a {type(batch).__name__}"

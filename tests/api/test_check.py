@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, SubsetRandomSampler, TensorDat
 
 import audit
 from audit import plugins
-from audit.data import loaders
+from audit.data.model_records import split_side
 from audit.experiment.external.inspected import SPLIT_NOTE
 from tests.reports import sample
 
@@ -146,14 +146,14 @@ def test_loaders_without_a_fixed_place_for_a_record_are_refused() -> None:
     x, y = side(1)
     whole = TensorDataset(torch.tensor(x), torch.tensor(y))
     rows = [5, 3, 40]
-    drawn = loaders.of_loader(DataLoader(whole, sampler=SubsetRandomSampler(rows)), "members")
+    drawn = split_side(DataLoader(whole, sampler=SubsetRandomSampler(rows)), "members")
     assert np.array_equal(drawn["x"], x[sorted(rows)]) and np.array_equal(drawn["y"], y[sorted(rows)])
     for loader in (
         DataLoader(whole, sampler=WeightedRandomSampler([1.0] * 60, 60)),
         DataLoader(whole, batch_size=None),
     ):
         with pytest.raises(audit.DataError, match="give the Dataset"):
-            loaders.of_loader(loader, "members")
+            split_side(loader, "members")
 
 
 @pytest.mark.parametrize(

@@ -99,9 +99,11 @@ def test_columns_that_are_no_features_are_left_out_and_said(tmp_path: Path, caps
     (tmp_path / "people.csv").write_text("\n".join(["age,name,hours,income", *rows]))
     words = ["--data", str(tmp_path / "people.csv"), "--label", "income"]
     assert answer(["init", str(tmp_path / "mine.yaml"), *words]) == 0
-    notes = capsys.readouterr().err
+    notes = capsys.readouterr().out
     assert "'name' is left out" in notes and "'hours' is left out (data.drop): 1 of its 200 values are missing" in notes
-    data = parse((tmp_path / "mine.yaml").read_text()).config.data
+    text = (tmp_path / "mine.yaml").read_text()
+    assert "# drop: hours: 1 of its 200 values are missing" in text
+    data = parse(text).config.data
     assert data["drop"] == ["name", "hours"] and data["categorical"] == []
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import torch
 
 import audit
 from audit.core.errors import ConfigError, DataError
+from audit.core.results import Outcome
 from audit.data.row_containers import read_rows
 from audit.experiment.external.inspection import References
 
@@ -189,7 +192,21 @@ def test_models_in_the_place_of_references_get_the_line_to_write() -> None:
         audit.check(loss_of=loss_of, members=X[:N], nonmembers=X[N:], references=models, quiet=True)
 
 
-def test_a_frame_with_text_is_refused_with_the_call_that_takes_it() -> None:
-    frame, labels = pd.DataFrame({"a": [1.0, 2.0], "s": ["u", "v"]}), np.array([0, 1])
-    with pytest.raises(DataError, match=r"expected numbers.*audit\.check\(loss_of=fn, members=\.\.\., nonmembers="):
-        audit.check(lambda x: x, (frame, labels), (frame, labels), quiet=True)
+def test_losses_that_are_larger_for_members_make_the_audit_invalid() -> None:
+    losses = np.abs(RNG.normal(size=4 * N)) + np.where(np.arange(4 * N) < 2 * N, 1.0, 0.0)
+    result = audit.check(loss_of=lambda b: b, members=losses[: 2 * N], nonmembers=losses[2 * N :], claim_epsilon=1, quiet=True)
+    assert result.report.outcome is Outcome.INVALID
+    assert "members do worse than nonmembers" in str(result) and "members and nonmembers swapped: AUC 0.9" in str(result)
+
+
+def test_files_and_sparse_matrices_give_the_auc_of_an_own_computation(tmp_path: Path) -> None:
+    for name, side in zip(("a.npz", "b.npz"), SIDES, strict=True):
+        np.savez(tmp_path / name, rows=X[side], length=np.ones(N))
+    inside, outside = (loss_of(X[side]) for side in SIDES)
+    files = audit.check(
+        loss_of=lambda b: loss_of(b["rows"]), members=tmp_path / "a.npz", nonmembers=tmp_path / "b.npz", quiet=True
+    )
+    sparse = [scipy.sparse.csr_matrix(X[side]) for side in SIDES]
+    matrices = audit.check(loss_of=lambda b: loss_of(b.toarray()), members=sparse[0], nonmembers=sparse[1], quiet=True)
+    for result in (files, matrices):
+        assert auc(result) == pytest.approx((inside[:, None] < outside).mean(), abs=5e-4)

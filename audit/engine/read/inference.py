@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ from torch import nn
 from audit.core import memory
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
+from audit.data import loaders
+from audit.data.row_containers import describe
 from audit.engine.device import find_device
 
 BATCH_SIZE = 256
@@ -72,15 +75,20 @@ def logits_of(outputs: Any) -> torch.Tensor:
     if isinstance(outputs, dict) and "logits" in outputs:
         outputs = outputs["logits"]
     outputs = getattr(outputs, "logits", outputs)  # the outputs of Hugging Face's models
+    if isinstance(outputs, dict) and len(outputs) == 1:
+        (outputs,) = outputs.values()
     if not isinstance(outputs, torch.Tensor):
+        key = repr(next(iter(outputs))) if isinstance(outputs, dict) and outputs else "0"
+        parts = f" with {', '.join(map(repr, outputs))}" if isinstance(outputs, dict) else ""
         raise DataError(
-            f"the model returns {type(outputs).__name__}; expected one tensor of logits, (n, classes), or an object with "
-            ".logits"
+            f"the model returns {type(outputs).__name__}{parts}; expected one tensor of logits, (n, classes), or an object "
+            f"with .logits. Of several parts give the one that answers y, lambda x: model(torch.as_tensor(x))[{key}] "
+            "(model.eval() first), or the loss of all: audit.check(loss_of=fn, members=..., nonmembers=...)"
         )
-    if outputs.ndim not in (1, 2, 3) or not outputs.is_floating_point():
+    if outputs.ndim not in range(1, 6) or not outputs.is_floating_point():
         raise DataError(
             f"the model gives {outputs.dtype} of shape {tuple(outputs.shape)}; expected real numbers of shape (n, classes), "
-            "(n,) for one logit or number a record, or (n, tokens, vocabulary)"
+            "(n,) for one logit or number a record, (n, tokens, vocabulary) or (n, classes, height, width)"
         )
     return outputs
 
@@ -143,12 +151,60 @@ class ModuleTarget:
 
     def logits(self, inputs: Array) -> Array:
         """Outputs for `inputs` `(n, ...)`, `(n, classes)` float32."""
+        dtype = None if inputs.dtype.kind in "biu" else self._own_type
+        with self._evaluate():
+            return batched_logits(self.module, inputs, batch_size=self.batch_size, device=self.device, dtype=dtype)
+
+    def logits_of_parts(self, batch: Any, call: Callable[[Any, Any], Any]) -> Array:
+        """Outputs for one batch in a user's form: arrays, or a tuple or dictionary of them; `call(module, parts)` asks.
+
+        Raises:
+            DataError: a part is no array of numbers, or the module refuses them.
+        """
+        place = find_device(self.device)
+        parts = _to_tensors(batch, place, self._own_type)
+        with self._evaluate(), torch.inference_mode():
+            try:
+                outputs = call(self.module, parts)
+            except CALL_ERRORS as error:
+                reason = str(error).strip().partition("\n")[0] or type(error).__name__
+                raise DataError(
+                    f"the model cannot be run on {describe(parts)}: {reason}; expected records exactly as the model takes "
+                    "them, by position as (a, b), or by name as {'a': a, 'b': b}"
+                ) from error
+        return logits_of(outputs).float().cpu().numpy()
+
+    @property
+    def _own_type(self) -> torch.dtype:
+        return next((weight.dtype for weight in self.module.parameters() if weight.is_floating_point()), torch.float32)
+
+    @contextmanager
+    def _evaluate(self) -> Iterator[None]:
+        """The module on its device and in evaluation mode; afterwards in the mode that it was in."""
         modes = [(layer, layer.training) for layer in self.module.modules()]
-        own = next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.float32)
-        dtype = None if inputs.dtype.kind in "biu" else own
         self.module.to(find_device(self.device)).eval()
         try:
-            return batched_logits(self.module, inputs, batch_size=self.batch_size, device=self.device, dtype=dtype)
+            yield
         finally:
             for layer, mode in modes:
                 layer.training = mode
+
+
+def _to_tensors(batch: Any, place: torch.device, dtype: torch.dtype) -> Any:
+    """Return the parts of a batch as tensors: whole numbers as int64, truth values as they are, others as `dtype`."""
+    if isinstance(batch, Mapping):
+        return {key: _to_tensors(value, place, dtype) for key, value in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(_to_tensors(value, place, dtype) for value in batch)
+    try:
+        array = loaders.array(batch.toarray() if hasattr(batch, "toarray") else batch)
+    except (TypeError, ValueError):
+        array = np.array([None])
+    if array.dtype.kind not in "biuf":
+        raise DataError(
+            f"a torch module takes tensors, and was to be given {describe(batch)}, which are not numbers of one shape; "
+            "expected numbers (text as codes of categories or tokens, sequences padded to one length), or a function that "
+            "makes them: lambda batch: model(prepare(batch))"
+        )
+    kind = {"b": torch.bool, "f": dtype}.get(array.dtype.kind, torch.int64)
+    return torch.from_numpy(np.array(array)).to(place, kind)

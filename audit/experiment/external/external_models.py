@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,15 +11,22 @@ import numpy as np
 from audit.core import checks
 from audit.core.data import Array, Canaries, Records
 from audit.core.errors import ConfigError, DataError
-from audit.core.models import Signal, Subject
+from audit.core.models import Signal
 from audit.core.training import Executed
+from audit.data.row_containers import RowContainer
 from audit.experiment.external.label_reading import align_columns, find_class_names, read_labels
 from audit.experiment.external.model_answers import Answers, demand_numbers, read_answers
+from audit.experiment.external.model_calls import find_query, first_records
 from audit.stats.scoring.regression import error_confidences
 
 _CHANGING = (
     "The target answers the same records differently when asked again: is it in training mode (dropout, batch statistics)?"
 )
+_COMPANIONS = (
+    "The target's answer for a record depends on which others share its batch, so figures depend on it as well: batch "
+    "statistics in training mode, or a batch that is not the first axis of what the model takes?"
+)
+_REPETITIONS = 32
 
 
 _AXES = {"logits": "(k, n, classes)", "losses": "(k, n)", "errors": "(k, n, d)"}
@@ -89,7 +95,7 @@ class References:
         arrays = {name: getattr(self, name)[:, records] for name in _AXES if getattr(self, name) is not None}
         return References(included=self.included[:, records], models=self.models, loss_of=self.loss_of, **arrays)
 
-    def answers(self, inputs: Array, labels: Array | None, names: Array | None = None) -> tuple[str, Array]:
+    def answers(self, inputs: Array | RowContainer, labels: Array | None, names: Array | None = None) -> tuple[str, Array]:
         """The form of what they answer for these records, and the values `(k, n, ...)`.
 
         Args:
@@ -103,7 +109,7 @@ class References:
         if not len(self.models):
             name = next(name for name in _AXES if getattr(self, name) is not None)
             return name, np.asarray(getattr(self, name))
-        if labels is None or not inputs.size:
+        if labels is None or not (len(inputs) if isinstance(inputs, RowContainer) else inputs.size):
             raise DataError("reference models need the records, inputs and labels; give recorded outputs of them instead")
         answers = [query_model(model, inputs, labels, names) for model in self.models]
         kinds = sorted({f"{answer.form} of shape {answer.values.shape}" for answer in answers})
@@ -163,7 +169,11 @@ class RecordedOutputs:
 
 
 def join(
-    target: Answers, references: References | None, inputs: Array, labels: Array | None, names: Array | None = None
+    target: Answers,
+    references: References | None,
+    inputs: Array | RowContainer,
+    labels: Array | None,
+    names: Array | None = None,
 ) -> RecordedOutputs:
     """The target and its references as one subject, the target first; `names` are of the target's columns.
 
@@ -184,7 +194,7 @@ def join(
     return RecordedOutputs(**{form: values})
 
 
-def query_model(target: Any, inputs: Array, labels: Array, names: Array | None = None) -> Answers:
+def query_model(target: Any, inputs: Array | RowContainer, labels: Array, names: Array | None = None) -> Answers:
     """Return what a module, a function of arrays or a `Target` answers for these records.
 
     Args:
@@ -195,65 +205,43 @@ def query_model(target: Any, inputs: Array, labels: Array, names: Array | None =
         ConfigError: the target is none of these.
         DataError: its outputs do not fit the labels.
     """
-    query, model_names = _query(target), find_class_names(target)
+    query, model_names = find_query(target), find_class_names(target)
     names = model_names if names is None else names
 
-    def answer(records: Array) -> Array:
+    def answer(records: Array | RowContainer) -> Array:
         return align_columns(query(records), model_names, names)
 
     outputs = answer(inputs)
     truths = read_labels(demand_numbers(outputs, labels), labels, names)
     answers = read_answers(outputs, truths)
-    sample_size = min(len(inputs), 32)
-    again = read_answers(demand_numbers(answer(inputs[:sample_size]), labels[:sample_size]), truths[:sample_size])
-    is_same = again.form == answers.form and np.allclose(
-        again.values, answers.values[:sample_size], rtol=1e-3, atol=1e-3, equal_nan=True
-    )
-    return answers if is_same else replace(answers, remarks=(*answers.remarks, _CHANGING))
+    remark = _repeat(answer, inputs, outputs)
+    return replace(answers, remarks=(*answers.remarks, remark)) if remark else answers
 
 
-def _query(target: Any) -> Callable[[Array], Array]:
-    if hasattr(target, "logits"):
-        return lambda inputs: np.asarray(target.logits(inputs))
-    if hasattr(target, "outputs") and hasattr(target, "released"):
-        return _alone(target)
-    if hasattr(target, "parameters") and hasattr(target, "modules"):
-        from audit.engine.read.inference import ModuleTarget
+def _repeat(answer: Callable[[Array | RowContainer], Array], inputs: Array | RowContainer, outputs: Array) -> str:
+    """Ask about some records once more, in another order; return a remark if answers change.
 
-        return ModuleTarget(module=target).logits
-    for method in ("predict_proba", "decision_function", "predict"):  # of estimators with scikit-learn's interface
-        if hasattr(target, method):
-            return functools.partial(_estimate if method != "predict" else _predict, getattr(target, method))
-    if callable(target):
-        return lambda inputs: np.asarray(target(inputs))
-    raise ConfigError(
-        f"the target is a {type(target).__name__}; expected a torch module, a function of arrays, an estimator with "
-        "predict_proba, decision_function or predict, a Target or a Subject"
-    )
+    Raises:
+        DataError: the answer of a record depends on its place in the batch, as if records were steps of one sequence.
+    """
+    places = np.arange(min(len(inputs), _REPETITIONS))
 
+    def ask(order: Array) -> Array:
+        return answer(first_records(inputs, order))
 
-def _estimate(method: Callable[[Array], Any], inputs: Array) -> Array:
-    """Return `(n, classes)`; a decision between two classes is one number a record, the logit of the second."""
-    outputs = method(inputs)
-    if isinstance(outputs, list):  # `predict_proba` of several yes or no labels: a pair of columns for each
-        return np.stack([np.asarray(label)[:, -1] for label in outputs], axis=1)
-    outputs = np.asarray(outputs)
-    return np.stack([np.zeros_like(outputs), outputs], axis=1) if outputs.ndim == 1 else outputs
+    def are_alike(first: Array, second: Array) -> bool:
+        return first.shape == second.shape and np.allclose(first, second, rtol=1e-3, atol=1e-3, equal_nan=True)
 
-
-def _predict(method: Callable[[Array], Any], inputs: Array) -> Array:
-    """Return the numbers that a regressor predicts, `(n,)` or `(n, d)`."""
-    outputs = np.asarray(method(inputs))
-    if outputs.dtype.kind != "f":
+    backwards = ask(places[::-1])
+    if are_alike(backwards[::-1], outputs[: len(places)]):
+        return ""
+    forwards = ask(places)
+    if not are_alike(forwards, ask(places)):
+        return _CHANGING
+    if not are_alike(backwards[::-1], forwards):
         raise DataError(
-            f"the target's predict gives {outputs.dtype}, that is, classes; expected predict_proba or decision_function of a "
-            "classifier, or the real numbers of a regressor"
+            "the target's answer for a record depends on the record's place in the batch: it takes the first axis for "
+            "something else, such as time. Set batch_first=True if it was trained so, or give a function: "
+            "lambda x: model(torch.as_tensor(x).swapaxes(0, 1))"
         )
-    return outputs
-
-
-def _alone(subject: Subject) -> Callable[[Array], Array]:
-    """The outputs of a subject of one model, such as a trainer of this project gives."""
-    if len(subject) != 1:
-        raise ConfigError(f"the target holds {len(subject)} models; expected one (`alone(0)` of what a trainer gives is one)")
-    return lambda inputs: np.asarray(subject.outputs(inputs))[0]
+    return _COMPANIONS

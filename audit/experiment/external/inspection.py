@@ -122,7 +122,7 @@ def _target_answers(
 ) -> Answers:
     """The answers of the target, which is trained here on the members where none is given."""
     if target is not None:
-        return external_models.query_model(target, evidence.inputs, evidence.labels, names)
+        return external_models.query_model(target, evidence.records, evidence.labels, names)
     if not isinstance(references, ReferenceTraining):
         raise ConfigError("there is no target; give a model, or a ReferenceTraining (--train) that trains it on the members")
     seed = settings.stream.child("trained target")
@@ -223,7 +223,7 @@ def _references(
         return None
     demand_references(references)
     if isinstance(references, ReferenceTraining):
-        if not evidence.inputs.size:
+        if evidence.form is None and not evidence.inputs.size:
             raise DataError(
                 "references are trained on records, and only outputs are given; give members and nonmembers as x, y"
             )
@@ -266,7 +266,7 @@ def _case(
     if references is not None:
         included = np.concatenate([included, references.included])
     labels = answers.labels
-    models = external_models.join(answers, references, evidence.inputs, None if labels is None else evidence.labels, names)
+    models = external_models.join(answers, references, evidence.records, None if labels is None else evidence.labels, names)
     if isinstance(source, References):
         reference_order.refuse_members_first(source, answers, models, evidence, labels)
         if evidence.units is None:

@@ -10,6 +10,7 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.data.source import as_whole, class_labels, numbered
+from audit.experiment.external.dense_answers import set_aside
 
 _MOST_NAMED = 10
 
@@ -37,7 +38,7 @@ def read_labels(outputs: Array, labels: Array, names: Array | None = None) -> Ar
 
     Args:
         outputs: `(n, ...)` of the model.
-        labels: `(n,)` or `(n, k)` of any type.
+        labels: `(n,)`, `(n, k)` or masks and images `(n, ...)` of any type.
         names: `(classes,)` the class of each column of outputs; None if columns are numbered.
 
     Returns:
@@ -61,8 +62,9 @@ def read_labels(outputs: Array, labels: Array, names: Array | None = None) -> Ar
     if labels.dtype.kind == "f":
         return labels
     labels = _from_signs(outputs, labels)
-    if labels.ndim == 2:
-        return _read_rows(outputs, labels, may_be_numbers=may_be_numbers)
+    if labels.ndim >= 2:
+        is_row = labels.ndim == 2
+        return _read_rows(outputs, labels, may_be_numbers=may_be_numbers) if is_row else _read_places(outputs, labels)
     if labels.ndim == 1 and outputs.ndim == 3 and outputs.shape[1] == 1:
         return labels[:, None]
     if not has_columns and outputs.ndim <= 2 and (labels.max() > 1 or labels.min() < 0):
@@ -131,6 +133,25 @@ def _read_rows(outputs: Array, labels: Array, *, may_be_numbers: bool) -> Array:
         return labels.argmax(axis=1) if is_one_hot else labels
     is_regression = may_be_numbers and outputs.shape == labels.shape
     return labels.astype(np.float64) if is_regression else labels
+
+
+def _read_places(outputs: Array, labels: Array) -> Array:
+    """Return masks, `(n, ...)` or with an axis of one beside outputs of several classes; or images as numbers."""
+    if outputs.ndim == labels.ndim and outputs.shape != labels.shape and 1 in labels.shape[1:]:
+        axis = 1 if labels.shape[1] == 1 else labels.ndim - 1
+        labels = labels.squeeze(axis) if labels.shape[axis] == 1 else labels
+    if outputs.shape == labels.shape and not np.isin(labels, (0, 1)).all():
+        if outputs.dtype.kind != "f":
+            raise DataError(
+                f"the target gives {outputs.dtype} of shape {outputs.shape} for masks y of the same shape, that is, classes; "
+                "expected the scores that they were chosen by, (n, classes, height, width), before argmax"
+            )
+        return labels.astype(np.float64)
+    return set_aside(labels, _count_classes(outputs, labels))
+
+
+def _count_classes(outputs: Array, labels: Array) -> int:
+    return int(outputs.shape[1] if outputs.shape[2:] == labels.shape[1:] else outputs.shape[-1])
 
 
 def _read_numbers(outputs: Array, labels: Array, *, may_be_numbers: bool) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.data.source import numbered
+from audit.experiment.external.dense_answers import score_places
 from audit.experiment.external.label_reading import read_labels
 from audit.stats.scoring import signals
 
@@ -23,6 +24,7 @@ _REGRESSION = (
     "is the same in every unit up to a constant."
 )
 _SEVERAL = "y holds several labels a record; attacks compare the binary cross-entropy, added up over labels."
+_MASKS = "y holds a class for each place; attacks compare the mean cross-entropy over those that are predicted."
 _TOKENS = "y holds tokens; attacks compare the mean cross-entropy over those that are predicted (labels of 0 or above)."
 
 
@@ -61,6 +63,8 @@ class Answers:
             return "outputs are numbers, y holds numbers"
         if _SEVERAL in self.remarks:
             return "outputs have a score for each label, y holds several labels"
+        if _MASKS in self.remarks:
+            return "outputs have a score for each class at each place, y holds masks"
         if _TOKENS in self.remarks:
             return "outputs are logits of tokens, y holds tokens"
         return "losses were given"
@@ -71,7 +75,7 @@ class Answers:
             return None
         labels = self.labels[included]
         if _SEVERAL in self.remarks:
-            shares = labels.mean(axis=0)
+            shares = labels.reshape(len(labels), -1).mean(axis=0)
             return float(np.maximum(shares, 1 - shares).mean())
         tokens = labels[labels >= 0]
         return float(np.bincount(tokens).max() / len(tokens))
@@ -105,9 +109,10 @@ def read_answers(outputs: Array, labels: Array) -> Answers:
 def _read(outputs: Array, labels: Array) -> Answers:
     if labels.dtype.kind == "f":
         return _regression(outputs, labels)
-    if labels.ndim == 2 and outputs.ndim == 3:
-        return _token_losses(outputs, labels)
-    if labels.ndim == 2:
+    has_yes_or_no = labels.ndim > 2 and labels.size == outputs.size and np.isin(labels, (0, 1)).all()
+    if labels.ndim >= 2 and outputs.ndim == labels.ndim + 1 and not has_yes_or_no:
+        return _place_losses(outputs, labels)
+    if labels.ndim >= 2:
         return _several_labels(outputs, labels)
     if outputs.ndim == 1 or (outputs.ndim == 2 and outputs.shape[1] == 1):
         return _single(outputs.reshape(len(labels)), labels)
@@ -116,13 +121,18 @@ def _read(outputs: Array, labels: Array) -> Answers:
 
 def demand_numbers(outputs: Array, labels: Array) -> Array:
     """Return outputs, or raise `DataError` unless they are numbers for these records."""
-    fits = outputs.ndim in (1, 2, 3) and len(outputs) == len(labels) and outputs.size and outputs.dtype.kind in "fiu"
+    fits = outputs.ndim in range(1, 6) and len(outputs) == len(labels) and outputs.size and outputs.dtype.kind in "fiu"
     if not fits:
         raise DataError(
             f"the target gives {outputs.dtype} of shape {outputs.shape} for {len(labels)} records; expected logits or "
-            f"probabilities, ({len(labels)}, classes), or one number a record"
+            f"probabilities, ({len(labels)}, classes), or one number a record{_suggest_swap(outputs, labels)}"
         )
     return outputs
+
+
+def _suggest_swap(outputs: Array, labels: Array) -> str:
+    is_second = outputs.ndim > 1 and outputs.shape[1] == len(labels)
+    return "; its records are the second axis, so give a function: lambda x: model(x).swapaxes(0, 1)" if is_second else ""
 
 
 def _classes(outputs: Array, labels: Array) -> Answers:
@@ -179,10 +189,12 @@ def _single(outputs: Array, labels: Array) -> Answers:
 def _regression(outputs: Array, labels: Array) -> Answers:
     truth = labels.reshape(len(labels), -1).astype(np.float64)
     predictions = outputs.reshape(len(outputs), -1).astype(np.float64)
-    if predictions.shape != truth.shape:
+    shapes = [[size for size in array.shape[1:] if size > 1] for array in (outputs, labels)]
+    if shapes[0] != shapes[1]:
         raise DataError(
             f"the target gives outputs of shape {outputs.shape} for numbers y of shape {labels.shape}; expected the same "
-            "shape: one prediction for each number (for classes, give y as integers 0, 1, 2, ...)"
+            "shape: one prediction for each number (for classes, give y as integers 0, 1, 2, ...; for axes in another order "
+            "give a function: lambda x: model(x).swapaxes(1, 2))"
         )
     errors = predictions - truth
     if len(errors) > 1 and (predictions == predictions[0]).all():
@@ -191,12 +203,14 @@ def _regression(outputs: Array, labels: Array) -> Answers:
 
 
 def _several_labels(outputs: Array, labels: Array) -> Answers:
-    if outputs.shape != labels.shape or not np.isin(labels, (0, 1)).all():
+    is_same = outputs.shape == labels.shape or (labels.ndim > 2 and outputs.size == labels.size)
+    if not is_same or not np.isin(labels, (0, 1)).all():
         raise DataError(
             f"the target gives outputs of shape {outputs.shape} for whole numbers y of shape {labels.shape}; expected one "
             "logit or probability for each label, which is 0 or 1, or (n, tokens, vocabulary) for tokens"
         )
-    values = outputs.astype(np.float64)
+    labels = labels.reshape(len(labels), -1)
+    values = outputs.reshape(labels.shape).astype(np.float64)
     remarks = [_SEVERAL]
     if values.min() >= 0 and values.max() <= 1:
         values = _logarithms(values) - _logarithms(1 - values)
@@ -205,21 +219,10 @@ def _several_labels(outputs: Array, labels: Array) -> Answers:
     return Answers(losses=signals.binary_cross_entropy(values, labels), remarks=tuple(remarks), hits=hits)
 
 
-def _token_losses(outputs: Array, labels: Array) -> Answers:
-    if outputs.shape[:2] != labels.shape or labels.max() >= outputs.shape[2]:
-        raise DataError(
-            f"the target gives outputs of shape {outputs.shape} for tokens y of shape {labels.shape}, up to {labels.max()}; "
-            "expected (n, tokens, vocabulary) for (n, tokens), each token below the vocabulary's size"
-        )
-    is_target = labels >= 0
-    empty = np.flatnonzero(~is_target.any(axis=1))
-    if len(empty):
-        raise DataError(f"{numbered(int(empty[0]))} has no token that is predicted: all its labels are negative; leave it out")
-    losses, hits = np.zeros(len(labels)), np.zeros(len(labels))
-    for row, (scores, tokens, mask) in enumerate(zip(outputs, labels, is_target, strict=True)):
-        losses[row] = signals.cross_entropy(scores[mask], tokens[mask]).mean()
-        hits[row] = (scores[mask].argmax(axis=-1) == tokens[mask]).mean()
-    return Answers(losses=losses, remarks=(_TOKENS,), hits=hits)
+def _place_losses(outputs: Array, labels: Array) -> Answers:
+    """A class for each token or pixel."""
+    losses, hits, remarks = score_places(outputs, labels)
+    return Answers(losses=losses, remarks=(_TOKENS if labels.ndim == 2 else _MASKS, *remarks), hits=hits)
 
 
 def _logarithms(probabilities: Array) -> Array:

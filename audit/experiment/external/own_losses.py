@@ -182,7 +182,7 @@ def _losses(function: LossOf, rows: RowContainer, side: str, name: str) -> Array
 
 def _ask(function: LossOf, rows: RowContainer, places: Array, side: str, name: str) -> Array:
     batch, size = rows.take(places), len(places)
-    context = f"{name} was given {describe(batch)}, {size} of the {side}"
+    context = f"{name} was given {row_containers.describe(batch)}, {size} of the {side}"
     try:
         result = function(batch)
     except Exception as error:  # whatever a user's function raises is reported with what it was given
@@ -217,19 +217,6 @@ def _advice(losses: Array, size: int) -> str:
     if len(losses) == size and losses.dtype.kind in "biuf":
         return "one number a record, for instance the mean over all axes but the first, loss.flatten(1).mean(1)"
     return "one real number for each record of the batch, in their order"
-
-
-def describe(batch: Any) -> str:
-    """Return in a few words what a batch is."""
-    if isinstance(batch, dict):
-        return "{" + ", ".join(f"'{key}': {describe(value)}" for key, value in list(batch.items())[:6]) + "}"
-    if isinstance(batch, tuple):
-        return "(" + ", ".join(describe(part) for part in batch) + ")"
-    if hasattr(batch, "shape"):
-        return f"{type(batch).__name__} {getattr(batch, 'dtype', '')}{tuple(batch.shape)}".replace("torch.", "")
-    if isinstance(batch, list):
-        return f"a list of {len(batch)} {type(batch[0]).__name__}"
-    return f"a {type(batch).__name__}"
 
 
 def _name(function: LossOf, otherwise: str) -> str:

@@ -56,7 +56,7 @@ def refuse_members_first(
         fits = [separation(losses[1:], references.included[:, order], pairs) for order in (evidence.index, evidence.rows)]
         agreement = "memberships fit the models' own losses"
     else:
-        again = losses_of_all(join(target, references.of(evidence.rows), evidence.inputs, labels), labels)
+        again = losses_of_all(join(target, references.of(evidence.rows), evidence.records, labels), labels)
         fits = [likeness(values[0], values[1:].mean(axis=0), pairs) for values in (losses, again)]
         agreement = "records are as hard to the references as to the target"
     by_coins, by_rows = fits

@@ -21,6 +21,7 @@ from audit.core.seeds import Seed
 from audit.core.training import Progress
 from audit.data.archives import read_npz
 from audit.data.members import MemberEvidence
+from audit.data.row_containers import RowContainer, find_digests
 from audit.data.source import array_sha256
 from audit.execution import code, run_folder
 from audit.experiment.external.external_models import References, query_model
@@ -46,7 +47,7 @@ class TrainingRecords:
         names: `(classes,)` the class of each of the target's columns; None if they are numbered, or nothing is known of them.
     """
 
-    inputs: Array
+    inputs: Array | RowContainer
     original_labels: Array
     labels: Array
     names: Array | None = None
@@ -58,15 +59,22 @@ class TrainingRecords:
             evidence.original_labels.ndim == 1 and evidence.original_labels.dtype.kind in "biu"
         )
         original_labels = evidence.labels if has_numbers or evidence.original_labels is None else evidence.original_labels
-        return cls(inputs=evidence.inputs, original_labels=original_labels, labels=evidence.labels, names=names)
+        return cls(inputs=evidence.records, original_labels=original_labels, labels=evidence.labels, names=names)
 
     def __len__(self) -> int:
         return len(self.labels)
 
+    def take(self, included: Array) -> tuple[Any, Array]:
+        """Return inputs, in their own form, and y of the records where `included` `(n,)` is true."""
+        is_form = isinstance(self.inputs, RowContainer)
+        inputs = self.inputs.take(np.flatnonzero(included)) if is_form else self.inputs[included]  # type: ignore[union-attr,index]
+        return inputs, self.original_labels[included]
+
     @property
     def sha256(self) -> str:
         """Hash of records and names."""
-        return array_sha256(self.inputs, self.original_labels, *(() if self.names is None else (self.names,)))
+        inputs = find_digests(self.inputs) if isinstance(self.inputs, RowContainer) else self.inputs
+        return array_sha256(inputs, self.original_labels, *(() if self.names is None else (self.names,)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -223,7 +231,7 @@ def _fit_and_ask(context: tuple[Any, TrainingRecords], job: _Job, progress: Prog
     train, records = context
     function = plugins.foreign(train) if isinstance(train, str) else train
     try:
-        model = function((records.inputs[job.included], records.original_labels[job.included]), job.seed)
+        model = function(records.take(job.included), job.seed)
     except Exception as error:  # whatever the user's own code raises is told to its owner, from whichever process
         at = plugins.fault(error)
         raise ConfigError(

@@ -1,0 +1,162 @@
+"""One side of an audit of a model, taken apart: what the model is asked with, in the user's own form, and y beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import DataError
+from audit.data import loaders
+from audit.data.archives import only_keys
+from audit.data.row_containers import concatenate
+
+TRUTHS = ("y", "label", "labels", "target", "targets")
+"""Names that y has in a dictionary, of which one has to be there."""
+FURTHER = ("exact", "group", "index", "unit")
+
+
+def split_side(side: Any, name: str) -> dict[str, Any]:
+    """Return `x` in its own form, `y`, and `group`, `index`, `unit` and `exact` if they are there.
+
+    Args:
+        side: `(x, y)`, where x may be an array, a frame, a tuple or a dictionary; several inputs before y; a mapping with y
+            under one of `TRUTHS`; a data set or a loader of such records; a data set of Hugging Face.
+
+    Raises:
+        DataError: y is not found in it; the message says which form has one.
+    """
+    if isinstance(side, Mapping):
+        return _split_mapping(side, name)
+    if isinstance(side, tuple) and len(side) > 1:
+        return {"x": side[0] if len(side) == 2 else side[:-1], "y": side[-1]}
+    if isinstance(side, loaders.Loader):
+        return split_side(_read_loader(side, name), name)
+    if hasattr(side, "column_names") and loaders.is_indexed(side):  # Hugging Face
+        rows = side[list(range(len(side)))]
+        return _split_mapping({key: _stack(list(rows[key])) for key in rows}, name)
+    is_container = isinstance(side, np.ndarray | list | tuple | str) or hasattr(side, "numpy") or hasattr(side, "columns")
+    if loaders.is_indexed(side) and not is_container:
+        return split_side(_read_dataset(side, name), name)
+    if hasattr(side, "columns"):
+        raise DataError(
+            f"{name} are a {type(side).__name__} alone, so which column is y is not known; expected "
+            f'({name}.drop(columns="target"), {name}["target"])'
+        )
+    raise DataError(
+        f"{name} are given as {type(side).__name__}; expected (x, y), a path of an npz file with x and y, a Dataset or a "
+        f"DataLoader (of a generator of batches, its batches joined: (np.concatenate(xs), np.concatenate(ys)); of an "
+        f"IterableDataset: x, y = zip(*{name}))"
+    )
+
+
+def find_numbers(x: Any) -> Array | None:
+    """Return x as numbers, `(n, ...)`; None for a frame, a dictionary, a tuple, text, or records of several sizes."""
+    if isinstance(x, Mapping | tuple) or any(hasattr(x, name) for name in ("iloc", "tocsr", "columns")):
+        return None
+    try:
+        array = loaders.array(x)
+    except (TypeError, ValueError):
+        return None
+    return array if array.dtype.kind in "biuf" else None
+
+
+def _split_mapping(side: Mapping[str, Any], name: str) -> dict[str, Any]:
+    truths = [key for key in TRUTHS if key in side]
+    if "x" in side or not truths:
+        if "x" not in side and side:
+            raise DataError(
+                f"{name}: a dictionary with {', '.join(repr(key) for key in side)} and no y; expected it under one of "
+                f"{', '.join(TRUTHS)}, or as " + '{"x": {...}, "y": labels}'
+            )
+        if "y" not in side and len(truths) == 1 and "x" in side:
+            side = {("y" if key == truths[0] else key): value for key, value in side.items()}
+        only_keys(dict(side), ("x", "y"), FURTHER, Path(name))
+        return dict(side)
+    if len(truths) > 1:
+        raise DataError(
+            f"{name}: a dictionary with {' and '.join(repr(key) for key in truths)}, so which of them is y is not known; "
+            'expected {"x": {...}, "y": ...}'
+        )
+    further = {key: side[key] for key in FURTHER if key in side}
+    inputs = {key: value for key, value in side.items() if key not in (*truths, *further)}
+    if not inputs:
+        raise DataError(f"{name}: a dictionary with '{truths[0]}' alone; expected the model's inputs beside it")
+    return {"x": next(iter(inputs.values())) if len(inputs) == 1 else inputs, "y": side[truths[0]], **further}
+
+
+def _read_loader(loader: loaders.Loader, name: str) -> Any:
+    rows = loaders.rows_of_loader(loader, name)
+    if not rows:
+        raise DataError(f"{name}: the loader has no record; expected at least one")
+    starts = range(0, len(rows), loaders.BATCH)
+    batches = [loader.collate_fn([loader.dataset[row] for row in rows[start : start + loaders.BATCH]]) for start in starts]
+    _demand_pair(batches[0], name)
+    parts = [_as_mutable(batch) for batch in batches]
+    return _join_batches(parts, name)
+
+
+def _join_batches(parts: Sequence[Any], name: str) -> Any:
+    """Return batches as one, by halves, so that each row is copied a few times alone."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    halves = _join_batches(parts[:middle], name), _join_batches(parts[middle:], name)
+    return concatenate(*halves, (f"{name}: a batch", "another batch"))
+
+
+def _as_mutable(batch: Any) -> Any:
+    """Return a batch with its parts as a tuple or a plain dictionary, as they are joined."""
+    if isinstance(batch, Mapping):
+        return {str(key): _as_mutable(value) for key, value in batch.items()}
+    if isinstance(batch, list | tuple) and batch and all(_is_part(part) for part in batch):
+        return tuple(_as_mutable(part) for part in batch)
+    return batch
+
+
+def _is_part(value: Any) -> bool:
+    return isinstance(value, Mapping | list | tuple) or getattr(value, "shape", ()) != ()
+
+
+def _read_dataset(dataset: Any, name: str) -> Any:
+    records = [dataset[index] for index in range(len(dataset))]
+    if not records:
+        raise DataError(f"{name}: the data set is empty; expected at least one record")
+    _demand_pair(records[0], name)
+    first = records[0]
+    if not isinstance(first, Mapping):
+        records = [tuple(record) for record in records]
+    is_array = not isinstance(first, Mapping) and hasattr(first[0], "shape")
+    shapes = sorted({tuple(record[0].shape) for record in records}) if is_array else []
+    if len(shapes) > 1:
+        raise DataError(f"{name}: records of shapes {shapes[0]} and {shapes[1]}; expected one, pad them or give arrays")
+    return _stack(records)
+
+
+def _demand_pair(record: Any, name: str) -> None:
+    is_pair = isinstance(record, Mapping) or (isinstance(record, list | tuple) and len(record) > 1)
+    if not is_pair:
+        raise DataError(
+            f"{name}: a record is a {type(record).__name__}; expected (x, y), several inputs before y, or a mapping with y "
+            f"under one of {', '.join(TRUTHS)}"
+        )
+
+
+def _stack(records: list[Any]) -> Any:
+    """Return records as columns: tensors as a tensor, numbers as an array, whatever has several sizes as a list."""
+    first = records[0]
+    if isinstance(first, Mapping):
+        return {str(key): _stack([record[key] for record in records]) for key in first}
+    if isinstance(first, tuple):
+        return tuple(_stack([record[place] for record in records]) for place in range(len(first)))
+    if hasattr(first, "detach"):
+        is_regular = len({tuple(record.shape) for record in records}) == 1
+        return first.new_tensor(np.stack([loaders.array(record) for record in records])) if is_regular else records
+    try:
+        array = np.stack([loaders.array(record) for record in records])
+    except (TypeError, ValueError):
+        return records
+    return array if array.dtype.kind in "biufUS" else records

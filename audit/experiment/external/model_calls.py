@@ -1,0 +1,216 @@
+"""How a given model is asked: a module, an estimator, a function or a `Target`, with arrays or records in their own form."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from audit import plugins
+from audit.core.data import Array
+from audit.core.errors import AuditError, ConfigError, DataError
+from audit.core.models import Subject
+from audit.data import loaders
+from audit.data.row_containers import RowContainer, describe
+
+BATCH = 256
+_METHODS = ("predict_proba", "decision_function", "predict")
+
+
+def find_query(target: Any) -> Callable[[Array | RowContainer], Array]:
+    """Return what gives the target's outputs for records.
+
+    Raises:
+        ConfigError: the target is no model of a known kind; later, what a function of the user's raises.
+        DataError: later, outputs that are no numbers.
+    """
+    if hasattr(target, "logits"):
+        return _whole_or_batches(lambda batch: np.asarray(target.logits(batch)))
+    if hasattr(target, "outputs") and hasattr(target, "released"):
+        return _whole_or_batches(_alone(target))
+    if hasattr(target, "parameters") and hasattr(target, "modules"):
+        from audit.engine.read.inference import ModuleTarget
+
+        return functools.partial(_ask_module, ModuleTarget(module=target))
+    method = next((method for method in _METHODS if hasattr(target, method)), None)
+    if method is not None:
+        name, read = f"{type(target).__name__}.{method}", _predict if method == "predict" else _estimate
+        function = functools.partial(call_named, getattr(target, method), name=name)
+        return _whole_or_batches(lambda batch: read(function, batch, name))
+    if callable(target):
+        name = f"the function {getattr(target, '__qualname__', type(target).__name__)}"
+        return _whole_or_batches(lambda batch: _ask_function(target, batch, name))
+    raise ConfigError(
+        f"the target is a {type(target).__name__}; expected a torch module, a function of arrays, an estimator with "
+        "predict_proba, decision_function or predict, a Target or a Subject"
+    )
+
+
+def first_records(records: Array | RowContainer, places: Array) -> Array | RowContainer:
+    """Return some of the records."""
+    return records.select(places) if isinstance(records, RowContainer) else records[places]
+
+
+def call_named(function: Callable[..., Any], batch: Any, name: str) -> Any:
+    """Return what a function of the user's gives for a batch.
+
+    A tuple or a dictionary is handed over as arguments if the function's parameters say so; of a frame of numbers the array is
+    tried if the function does not take the frame.
+
+    Raises:
+        ConfigError: whatever it raises, with its name and what it was given.
+    """
+    try:
+        return call_with_parts(function, batch)
+    except AuditError:
+        raise
+    except Exception as error:  # whatever a user's function raises is reported with what it was given
+        numbers = _frame_numbers(batch)
+        if numbers is not None:
+            return call_named(function, numbers, name)
+        at = plugins.fault(error)
+        raise ConfigError(
+            f"{name} was given {describe(batch)} and raised {type(error).__name__}: {error}{f' ({at})' if at else ''}; "
+            "expected logits, probabilities or numbers, one row a record"
+        ) from error
+
+
+def call_with_parts(function: Callable[..., Any], batch: Any, *, is_module: bool = False) -> Any:
+    """Call with the parts of a tuple or a dictionary as arguments, if the parameters take them so, else with the whole.
+
+    Raises:
+        DataError: a dictionary has entries that parameters named like the others do not take.
+    """
+    if not isinstance(batch, tuple | Mapping):
+        return function(batch)
+    try:
+        parameters = inspect.signature(getattr(function, "forward", function)).parameters.values()
+    except (TypeError, ValueError):  # of builtin functions nothing is known
+        return function(batch)
+    by_position = [
+        parameter for parameter in parameters if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.POSITIONAL_ONLY)
+    ]
+    if isinstance(batch, tuple):
+        required_count = sum(parameter.default is parameter.empty for parameter in by_position)
+        is_open = any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters)
+        has_places = is_open or len(batch) <= len(by_position)
+        is_apart = has_places and (len(batch) == 1 or is_module or is_open or required_count > 1)
+        return function(*batch) if is_apart else function(batch)
+    names = {
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters) and (names & set(batch) or not by_position):
+        return function(**batch)
+    unknown_keys = [key for key in batch if key not in names]
+    if names & set(batch) and unknown_keys:
+        raise DataError(
+            f"the model takes {', '.join(sorted(names & set(batch)))} by name, and the records also have "
+            f"{', '.join(map(repr, unknown_keys))}; leave them out of members and nonmembers, or give a function of the "
+            "dictionary: lambda batch: ..."
+        )
+    return function(**batch) if not unknown_keys else function(batch)
+
+
+def read_result(result: Any, name: str) -> Array:
+    """Return outputs as an array: of a tensor, an array, a frame, an object with `.logits`, or one of these alone.
+
+    Raises:
+        DataError: several outputs, or none that are numbers; the message says what to write.
+    """
+    if isinstance(result, Mapping) and "logits" in result:
+        result = result["logits"]
+    result = getattr(result, "logits", result)
+    if isinstance(result, tuple | Mapping) and len(result) == 1:
+        result = next(iter(result.values())) if isinstance(result, Mapping) else result[0]
+    if isinstance(result, tuple | Mapping):
+        key = repr(next(iter(result))) if isinstance(result, Mapping) and result else "0"
+        raise DataError(
+            f"{name} gives {describe(result)}; expected one array. Give the part that answers y, lambda x: model(x)[{key}], "
+            "and y of that part, or the loss of all of them: audit.check(loss_of=fn, members=..., nonmembers=...)"
+        )
+    if isinstance(result, list) and result and hasattr(result[0], "shape") and result[0].shape:
+        result = np.stack([loaders.array(row) for row in result])
+    try:
+        return loaders.array(result)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(f"{name} gives {describe(result)}; expected numbers, one row a record: {error}") from error
+
+
+def _whole_or_batches(function: Callable[[Any], Array]) -> Callable[[Array | RowContainer], Array]:
+    """Return what asks about an array as a whole, and about other records in batches."""
+
+    def ask(records: Array | RowContainer) -> Array:
+        if not isinstance(records, RowContainer):
+            return function(records)
+        starts = range(0, len(records), BATCH)
+        parts = []
+        for start in starts:
+            places = np.arange(start, min(start + BATCH, len(records)))
+            batch = records.take(places)
+            part = np.asarray(function(batch))
+            if part.ndim == 0 or len(part) != len(places):
+                raise DataError(
+                    f"the target gives outputs of shape {part.shape} for {describe(batch)}, {len(places)} records; expected "
+                    f"one row a record, ({len(places)}, ...)"
+                )
+            parts.append(part)
+        return np.concatenate(parts)
+
+    return ask
+
+
+def _ask_function(function: Callable[..., Any], batch: Any, name: str) -> Array:
+    return read_result(call_named(function, batch, name), name)
+
+
+def _ask_module(target: Any, records: Array | RowContainer) -> Array:
+    if not isinstance(records, RowContainer):
+        return np.asarray(target.logits(records))
+
+    def ask(batch: Any) -> Array:
+        return np.asarray(target.logits_of_parts(batch, functools.partial(call_with_parts, is_module=True)))
+
+    return _whole_or_batches(ask)(records)
+
+
+def _frame_numbers(batch: Any) -> Array | None:
+    """Return a frame of finite numbers as float32 `(k, columns)`; None for anything else."""
+    if not (hasattr(batch, "iloc") and hasattr(batch, "columns")) or any(kind.kind not in "biuf" for kind in batch.dtypes):
+        return None
+    numbers = batch.to_numpy(dtype=np.float32)
+    return numbers if np.isfinite(numbers).all() else None
+
+
+def _estimate(method: Callable[[Any], Any], inputs: Any, name: str) -> Array:
+    """Return `(n, classes)`; a decision between two classes is one number a record, the logit of the second."""
+    outputs = method(inputs)
+    if isinstance(outputs, list):  # `predict_proba` of several yes or no labels: a pair of columns for each
+        return np.stack([np.asarray(label)[:, -1] for label in outputs], axis=1)
+    outputs = read_result(outputs, name)
+    return np.stack([np.zeros_like(outputs), outputs], axis=1) if outputs.ndim == 1 else outputs
+
+
+def _predict(method: Callable[[Any], Any], inputs: Any, name: str) -> Array:
+    """Return the numbers that a regressor predicts, `(n,)` or `(n, d)`."""
+    result = method(inputs)
+    outputs = read_result(result, name)
+    if outputs.dtype.kind != "f":
+        columns = f" with the columns {', '.join(map(str, result.columns))}" if hasattr(result, "columns") else ""
+        raise DataError(
+            f"the target's predict gives {outputs.dtype}{columns}, that is, classes; expected predict_proba or "
+            "decision_function of a classifier, or the real numbers of a regressor (of a frame its columns of scores: "
+            "lambda x: model.predict(x)[['score_0', 'score_1']])"
+        )
+    return outputs
+
+
+def _alone(subject: Subject) -> Callable[[Array], Array]:
+    """The outputs of a subject of one model, such as a trainer of this project gives."""
+    if len(subject) != 1:
+        raise ConfigError(f"the target holds {len(subject)} models; expected one (`alone(0)` of what a trainer gives is one)")
+    return lambda inputs: np.asarray(subject.outputs(inputs))[0]
