@@ -168,7 +168,7 @@ def _check_side(arrays: Mapping[str, Any], location: str) -> dict[str, Any]:
     index = further["index"]
     if index is not None and (index.ndim != 1 or index.dtype.kind not in "iu"):
         raise DataError(f"{location}: index has shape {index.shape} and type {index.dtype}; expected one integer per record")
-    texts = {key: None if further[key] is None else further[key].astype(str) for key in ("group", "unit")}
+    texts = {key: None if (values := further[key]) is None else values.astype(str) for key in ("group", "unit")}
     return {"x": inputs, "y": labels, "index": index, **texts}
 
 

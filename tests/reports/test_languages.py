@@ -24,7 +24,7 @@ from audit.core.errors import ConfigError
 from audit.core.protocols import MechanismSetting
 from audit.core.results import AuditReport
 from audit.core.secret_units import SecretScorer
-from audit.experiment.external import external_models, inspected, model_answers
+from audit.experiment.external import dense_answers, external_models, inspected, model_answers
 from audit.experiment.external.accuracy_remarks import LIKE_SIDES
 from audit.mechanisms import federated
 from reports.formats import _glyphs, html, json, pdf
@@ -160,7 +160,10 @@ REMARKS = (
     model_answers._REGRESSION,
     model_answers._SEVERAL,
     model_answers._TOKENS,
+    model_answers._MASKS,
+    dense_answers._EITHER_AXIS.format("last axis"),
     external_models._CHANGING,
+    external_models._COMPANIONS,
     inspected.DEPENDENT_NOTE,
     inspected.BIASED_NOTE,
     inspected.SPLIT_NOTE,

@@ -1352,6 +1352,18 @@ RECORDED = {
         "y holds tokens; attacks compare the mean cross-entropy over those that are predicted (labels of 0 or above)"
     ): "y 中是词元；攻击比较所预测词元（标签为 0 或以上）的平均对数损失",
     (
+        "y holds a class for each place; attacks compare the mean cross-entropy over those that are predicted"
+    ): "y 中是每个位置的类别；攻击比较所预测位置的平均对数损失",
+    (
+        "Both axes of the outputs fit the classes; the {axis} was taken, with which more answers are right"
+    ): "输出的两个轴都符合类别数；取{axis}，其正确回答较多",
+    "last axis": "最后一个轴",
+    "second axis": "第二个轴",
+    (
+        "The target's answer for a record depends on which others share its batch, so figures depend on it as well: batch "
+        "statistics in training mode, or a batch that is not the first axis of what the model takes?"
+    ): "目标模型对一条记录的回答取决于同批的其他记录，因此数字也如此：是训练状态的批统计量，还是批不在输入的第一个轴？",
+    (
         "The target answers the same records differently when asked again: is it in training mode (dropout, batch statistics)?"
     ): "再次询问时，目标模型对相同记录给出不同的回答：它是否处于训练状态（dropout、批统计量）？",
     (
