@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from attacks.scorers._rank_mixture import FORMULA, mixture_of
+from attacks.signals import _reading as reading
 from attacks.signals import _temperature
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
@@ -21,6 +22,7 @@ from audit.core.errors import ObservationError
 from audit.core.protocols import Attack, Chooser
 from audit.core.seeds import Seed
 from audit.core.views import View
+from audit.stats.bounds import roc
 from audit.stats.scoring.rank_mixture import mixed
 from audit.stats.scoring.strength import TailPower, partial_auc, strength
 
@@ -31,6 +33,9 @@ _ERRORS = 2.0  # standard errors by which another attack has to lead
 _UP_TO = 0.05  # false positive rate: the mean TPR up to it is compared, far less noisy than the TPR at 1 %
 _WINNERS: dict[bytes, Winner | None] = {}
 
+TAIL, AREA = "mean TPR up to 5 % FPR", "AUC"
+Lead = tuple[float, float]
+
 FEWEST = 3  # references: the mixture needs two beside the one in the target's place
 
 
@@ -39,17 +44,19 @@ class Winner(NamedTuple):
 
     Attributes:
         name: of the attack.
-        mixture: name of the attack that is taken unless another is ahead.
+        usual: name of the attack that is taken unless another is ahead.
         power: its TPR at 1 % FPR and AUC on the references.
         attacks: how many were tried.
-        lead: mean TPR up to 5 % FPR minus the mixture's, and its standard error over references; zeros of the mixture.
+        lead: by which it is ahead of the usual one, and the standard error over references; zeros of that one.
+        figure: in which it is ahead.
     """
 
     name: str
-    mixture: str
+    usual: str
     power: TailPower
     attacks: int
-    lead: tuple[float, float]
+    lead: Lead
+    figure: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,7 +82,11 @@ class Contest:
         return _WINNERS[key]
 
     def _strongest(self) -> Winner | None:
-        """The attack with the highest mean TPR up to 5 % FPR where it leads the mixture by more than two standard errors."""
+        """The attack with the highest mean TPR up to 5 % FPR if it leads the usual one by more than two standard errors.
+
+        The usual one is the mixture or, of tied outputs, RMIA: few values leave a learned score little but noise to learn from.
+        They also leave little to tell attacks apart at few false positives, so that the AUC decides next.
+        """
         shared = replace(self, views=_temperature.with_tempered_confidences(self.views, self.labels))
         mixture = mixture_of(self.views)
         attacks = {
@@ -91,13 +102,17 @@ class Contest:
             return None
         coins = list(np.asarray(self.views.included, dtype=bool)[self.targets])
         tails = {name: _tails(rows, coins) for name, rows in able.items()}
-        name = max(able, key=lambda key: float(tails[key].mean()))
-        lead = (0.0, 0.0)
-        if mixture.name in able and name != mixture.name:
-            ahead = tails[name] - tails[mixture.name]
-            error = float(ahead.std(ddof=1)) / len(ahead) ** 0.5 if len(ahead) > 1 else np.inf
-            name, lead = (name, (float(ahead.mean()), error)) if ahead.mean() > _ERRORS * error else (mixture.name, lead)
-        return Winner(name, mixture.name, strength(able[name], coins), len(able), lead)
+        if FORMULA in able and self._is_tied():
+            areas = {name: _areas(rows, coins) for name, rows in able.items()}
+            name, lead, figure = _ahead_of_formula(tails, areas)
+            return Winner(name, FORMULA, strength(able[name], coins), len(able), lead, figure)
+        name, lead = _ahead(tails, mixture.name)
+        return Winner(name, mixture.name, strength(able[name], coins), len(able), lead, TAIL)
+
+    def _is_tied(self) -> bool:
+        """True where the references answer in steps, some with certainty."""
+        target, rest = in_target_place(self.views, self.labels, int(self.targets[0]))
+        return reading.step(target, rest, "auto") is not None
 
     def _digest(self) -> bytes:
         """Of all that decides the winner."""
@@ -124,6 +139,41 @@ class Contest:
 def _ranks(rows: list[Array]) -> bool:
     """True where scores tell any two records of some target apart: a constant is no attack, however lucky."""
     return any(bool((values != values[:1]).any()) for values in rows)
+
+
+def _lead(own: Array, other: Array) -> Lead:
+    """Mean difference between two attacks' figures on each target, and its standard error."""
+    ahead = own - other
+    return float(ahead.mean()), float(ahead.std(ddof=1)) / len(ahead) ** 0.5 if len(ahead) > 1 else np.inf
+
+
+def _is_clear(lead: Lead) -> bool:
+    return lead[0] > _ERRORS * lead[1]
+
+
+def _ahead(figures: Mapping[str, Array], usual: str) -> tuple[str, Lead]:
+    """Return the attack with the highest mean figure if it clearly leads the usual one or none is usual; else the usual one."""
+    name = max(figures, key=lambda key: float(figures[key].mean()))
+    if usual not in figures or name == usual:
+        return name, (0.0, 0.0)
+    lead = _lead(figures[name], figures[usual])
+    return (name, lead) if _is_clear(lead) else (usual, (0.0, 0.0))
+
+
+def _ahead_of_formula(tails: Mapping[str, Array], areas: Mapping[str, Array]) -> tuple[str, Lead, str]:
+    """Return what leads RMIA up to 5 % FPR and is not clearly behind in AUC, else in AUC and no worse up to 5 % FPR, or it."""
+    able = {key: values for key, values in tails.items() if not _is_clear(_lead(areas[FORMULA], areas[key]))}
+    name, lead = _ahead(able, FORMULA)
+    if name != FORMULA:
+        return name, lead, TAIL
+    level = {key: values for key, values in areas.items() if tails[key].mean() >= tails[FORMULA].mean()}
+    name, lead = _ahead(level, FORMULA)
+    return name, lead, TAIL if name == FORMULA else AREA
+
+
+def _areas(rows: list[Array], coins: list[Array]) -> Array:
+    """AUC on each target."""
+    return np.array([roc.auc(values[mask], values[~mask]) for values, mask in zip(rows, coins, strict=True)])
 
 
 def _tails(rows: list[Array], coins: list[Array]) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 
 from attacks.scorers import _contest, _elevation
 from attacks.scorers._contest import FOLDER, Contest, Winner, candidates
-from attacks.scorers._rank_mixture import mixture_of
+from attacks.scorers._rank_mixture import FORMULA, mixture_of
 from attacks.signals import _temperature
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
@@ -34,7 +34,8 @@ class Auto:
     else `learned_combination`. Every attack of this folder that reads outputs alone is tried, also in its offline form where
     it has one. References are targets one after the other, attacked with all the others; nothing of the target takes part.
     The one with the highest mean TPR up to 5 % FPR is taken where it leads the mixture by more than two standard errors over
-    these targets.
+    these targets. Of tied outputs (shares of trees or neighbours, labels, rounded probabilities) it has to lead `rmia` instead;
+    if none does, the one with the highest AUC of those no worse up to 5 % FPR is taken where it leads so in AUC.
 
     Where none of three or more references trained on a canary, or none may be used that did, the target's outputs decide: RMIA
     at one of five temperatures or LiRA, whichever puts the target's scores above those of a reference in its place most often.
@@ -133,15 +134,21 @@ class Auto:
 
 def _evidence(winner: Winner, targets: int) -> str:
     lead, error = winner.lead
-    rank = "no other was ahead by more than two standard errors in mean TPR up to 5 % FPR"
-    if winner.name != winner.mixture:
-        rank = "it had the highest mean TPR up to 5 % FPR"
+    rank = f"no other was ahead by more than two standard errors in {_contest.TAIL}"
+    if winner.name != winner.usual:
+        rank = f"it had the highest {winner.figure}"
     if lead:
-        rank += f", {lead:.3f} ± {error:.3f} more than the mixture {winner.mixture}"
+        rank += f", {lead:.3f} ± {error:.3f} more than {_usual(winner.usual)}"
+    if winner.figure == _contest.AREA:
+        rank += f", and no less in {_contest.TAIL}"
     return (
         f"of {winner.attacks} attacks on {targets} references in the target's place {rank}; its TPR at 1 % FPR was "
         f"{winner.power.tpr:.3f} on average (AUC {winner.power.auc:.3f})"
     )
+
+
+def _usual(name: str) -> str:
+    return name if name == FORMULA else f"the mixture {name}"
 
 
 def _fixed(form: dict[str, object], reason: str) -> tuple[str, Attack, str]:

@@ -105,10 +105,15 @@ def confidences(target: View, reference: View, attack: str, key: str = "logits")
         ObservationError: neither logits nor losses were observed, or they are not finite.
     """
     target_values, reference_values = exact_confidences(target, reference, attack, key)
-    step = None if is_regression(target, key) else resolution.resolution(reference_values)
-    if step is None:
+    resolved = None if is_regression(target, key) else resolution.resolution(reference_values)
+    if resolved is None:
         return target_values, reference_values
-    return resolution.smooth(target_values, step), resolution.smooth(reference_values, step)
+    return resolution.smooth(target_values, resolved), resolution.smooth(reference_values, resolved)
+
+
+def step(target: View, reference: View, attack: str) -> float | None:
+    """The least probability that the references resolve; None where none is exactly 0 or 1, and for a regression."""
+    return None if is_regression(target, "logits") else resolution.resolution(exact_confidences(target, reference, attack)[1])
 
 
 def exact_confidences(target: View, reference: View, attack: str, key: str = "logits") -> tuple[Array, Array]:

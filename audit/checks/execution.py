@@ -12,7 +12,7 @@ from audit.core.data import Array
 from audit.core.events import Event
 from audit.core.protocols import ExecutionCheck
 from audit.core.results import Check, Status
-from audit.core.training import Executed
+from audit.core.training import Executed, row_texts
 
 
 def check_executed(event: Event, execution: Executed, execution_checks: Sequence[ExecutionCheck] = ()) -> tuple[Check, ...]:
@@ -28,7 +28,7 @@ def check_executed(event: Event, execution: Executed, execution_checks: Sequence
         value = "nothing was measured: models were trained by the user's own function"
         return (Check(code="execution", item="What was run", value=value, status=Status.GAP),)
     rows = tuple(row for check in (*_own(), *execution_checks) for row in check.check(event, execution))
-    return (*rows, *_frozen_part(execution))
+    return (*rows, *_frozen_part(execution), *own_modules(execution))
 
 
 def _frozen_part(execution: Executed) -> tuple[Check, ...]:
@@ -39,6 +39,17 @@ def _frozen_part(execution: Executed) -> tuple[Check, ...]:
     models = f"all {total} models" if count == total else f"{count} of {total} models, in every step for the rest"
     value = f"computed once for each record, for {models}"
     return (Check(code="frozen-part", item="Frozen part", value=value, status=Status.CHECKED),)
+
+
+def own_modules(execution: Executed) -> tuple[Check, ...]:
+    """Return in what models differ besides their weights, if they do; each then has its own module, and is slower for it."""
+    reasons = [reason for reason in row_texts(execution.own_modules) if reason]
+    if not reasons:
+        return ()
+    count, total = len(reasons), len(execution.own_modules)
+    models = f"all {total} models" if count == total else f"{count} of {total} models"
+    value = f"{models} were trained and attacked each by its own module, one after another, which is slower: {reasons[0]}"
+    return (Check(code="own-modules", item="Own modules", value=value, status=Status.CHECKED),)
 
 
 @functools.lru_cache(maxsize=1)

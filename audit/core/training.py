@@ -16,6 +16,8 @@ from audit.core.event_reading import NoisySteps
 from audit.core.events import Event
 from audit.core.seeds import Seed
 
+_TEXT_BYTES = 240
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainingJob:
@@ -118,6 +120,9 @@ class Executed:
         population_digest: `(N,)` the same of all records that each model could sample; empty likewise.
         features: `(N,)` true where what is frozen in a model was computed once for each record, not in every step; empty where
             the trainer does not say.
+        own_modules: `(N, 240)` bytes of UTF-8, zeros after the text (`text_rows`): in what models differ besides their weights,
+            so that each was trained and read by its own module; zeros where one module serves all, no rows where the trainer
+            does not say.
         measured: False where the trainer could not see what was done; the other fields then say nothing.
     """
 
@@ -136,7 +141,23 @@ class Executed:
     batch_digests: Array = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     population_digest: Array = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     features: Array = field(default_factory=lambda: np.empty(0, dtype=bool))
+    own_modules: Array = field(default_factory=lambda: text_rows("", 0))
     measured: bool = True
+
+
+def text_rows(text: str, rows: int) -> Array:
+    """Return a text, cut to 240 bytes, as rows of numbers, which files of models hold as they hold weights.
+
+    >>> row_texts(text_rows("'B' differs", 2))
+    ["'B' differs", "'B' differs"]
+    """
+    row = np.frombuffer(text.encode()[:_TEXT_BYTES].ljust(_TEXT_BYTES, b"\0"), dtype=np.uint8)
+    return np.tile(row, (rows, 1))
+
+
+def row_texts(rows: Array) -> list[str]:
+    """Return the texts of `text_rows`."""
+    return [bytes(row).rstrip(b"\0").decode(errors="ignore") for row in np.asarray(rows, dtype=np.uint8)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from audit import plugins
 from audit.core.seeds import Seed
-from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
+from audit.core.training import Executed, Progress, TrainedModels, TrainingJob, text_rows
 from audit.engine.compiled.compiled_gradients import CompiledGradients, compiled_gradients
 from audit.engine.compiled.compiled_noise import compiled_noise
 from audit.engine.compiled.graphed_sums import GraphedSums, refuse_capture
@@ -57,7 +57,7 @@ class Chunk:
         self.device = self.labels.device
         self.loss = loss_of(job.loss)
         self.passes = Passes(arrangement.rows, arrangement.planned, self.device)
-        self.part, self.seeds = part, job.seeds[part]
+        self.part, self.seeds, self.apart = part, job.seeds[part], arrangement.apart
         self.included = np.asarray(job.included[part], dtype=bool)
         self.private = job.noisy
         self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.sample_rate)
@@ -279,6 +279,7 @@ class Chunk:
             batch_digests=np.empty(0, dtype=np.uint64) if self.digests is None else self.digests.batches,
             population_digest=np.empty(0, dtype=np.uint64) if self.digests is None else self.digests.population,
             features=np.full(len(self.seeds), self.records is not None),
+            own_modules=text_rows(self.apart or "", len(self.seeds)),
         )
         if self.average is not None:
             self.models.flat.copy_(self.average.average)

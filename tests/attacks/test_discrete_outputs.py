@@ -54,6 +54,7 @@ def test_the_same_coins_and_outputs_that_proved_nothing_prove_what_they_show(mon
 
     monkeypatch.setattr(_contest, "partial_auc", with_half_of_ties)
     monkeypatch.setattr(_contest, "_ranks", lambda _: True)
+    monkeypatch.setattr(_contest.Contest, "_is_tied", lambda _: False)
     monkeypatch.setattr(_contest, "_WINNERS", {})
     assert proven(coins[0], Auto().score(target, references, Seed(0))) == 0.0
 
@@ -82,6 +83,31 @@ def test_a_constant_is_never_chosen_however_bad_the_others_are(monkeypatch: pyte
     attacks.pop("wrong")
     monkeypatch.setattr(_contest, "_WINNERS", {})
     assert contest.winner() is None
+
+
+def test_a_mixture_with_a_learned_score_has_to_lead_rmia_where_outputs_are_tied() -> None:
+    outputs, coins, labels = top_labels(2)
+    smooth = outputs + np.random.default_rng(2).random(outputs.shape)
+    for shown, usual in ((outputs, "rmia"), (smooth / smooth.sum(-1, keepdims=True), "learned_combination with rmia")):
+        _, references = view_of(shown, coins, labels)
+        winner = _contest.Contest(views=references, labels=labels, targets=np.arange(4)).winner()
+        assert winner is not None
+        assert winner.usual == usual
+
+
+def test_the_area_decides_where_tied_outputs_leave_the_same_at_few_false_positives(monkeypatch: pytest.MonkeyPatch) -> None:
+    outputs, coins, labels = top_labels(3)
+    coins[:] = coins[1]
+    _, references = view_of(outputs, coins, labels)
+    stream = np.random.default_rng(4)
+    top = np.flatnonzero(~coins[0])[:200]  # nonmembers that both attacks rank first, in the same order
+    scores = {"rmia": stream.standard_normal(RECORDS), "broad": stream.standard_normal(RECORDS) + coins[0]}
+    for values in scores.values():
+        values[top] = 10.0
+    monkeypatch.setattr(_contest, "candidates", lambda *_, **__: iter((name, Fixed(own)) for name, own in scores.items()))
+    winner = _contest.Contest(views=references, labels=labels, targets=np.arange(4)).winner()
+    assert winner is not None
+    assert (winner.name, winner.figure) == ("broad", _contest.AREA)
 
 
 def rounded(step: float, seed: int = 3) -> tuple[Array, Array, Array]:

@@ -120,6 +120,17 @@ class Hooked(Scaled):
         return torch.ones(8)
 
 
+class Generating(Scaled):
+    """A generator of each model's own, set back in every call."""
+
+    def hold(self, scale: Tensor) -> None:
+        self.stream = torch.Generator().manual_seed(int(torch.randint(1000, ())))
+
+    def held(self) -> Tensor:
+        self.stream.manual_seed(self.stream.initial_seed())
+        return torch.rand(8, generator=self.stream)
+
+
 APART: dict[str, Callable[[], nn.Module]] = {
     "attribute": holding(lambda scale: scale, lambda kept: kept),
     "list": holding(lambda scale: [0, [scale]], lambda kept: kept[1][0]),
@@ -139,6 +150,7 @@ APART: dict[str, Callable[[], nn.Module]] = {
     "activation": Chosen,
     "order": Ordered,
     "hook": Hooked,
+    "generator": Generating,
 }
 
 
@@ -195,6 +207,13 @@ def of_any_width() -> nn.Module:
     return nn.Sequential(nn.Linear(5, width), nn.Tanh(), nn.Linear(width, 3))
 
 
+def shared_by_chance() -> nn.Module:
+    model = nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 5), nn.Linear(5, 3))
+    if torch.rand(()) < 0.5:
+        model[2].weight = model[0].weight
+    return model
+
+
 REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "class": (ClassLevel, "shared"),
     "file": (FileLevel, "its class or its file"),
@@ -206,6 +225,11 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "lazy": (Lazy, "'late' is drawn when forward"),
     "frozen": (frozen_by_chance, "'0.weight' is"),
     "width": (of_any_width, "'0.weight' is"),
+    "shared": (shared_by_chance, "'2.weight' is"),
+    "untrained list": (
+        holding(lambda scale: [scale.requires_grad_()], lambda kept: kept[0]),
+        r"'kept\[0\]' asks for a gradient but is not a parameter",
+    ),
 }
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from audit.checks.execution import own_modules
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
 from audit.core.training import TrainingJob
@@ -34,7 +35,10 @@ def job_of(kind: str, mechanism: Any = PLAIN, models: int = 3) -> TrainingJob:
 
 @pytest.mark.parametrize(
     ("kind", "mechanism"),
-    [*((kind, PLAIN) for kind in sorted(APART)), *((kind, PRIVATE) for kind in ("attribute", "closure", "hook", "order"))],
+    [
+        *((kind, PLAIN) for kind in sorted(APART)),
+        *((kind, PRIVATE) for kind in ("attribute", "closure", "hook", "order", "generator")),
+    ],
 )
 def test_each_model_is_trained_and_read_by_its_own_module(kind: str, mechanism: Any) -> None:
     job = job_of(kind, mechanism)
@@ -106,6 +110,16 @@ def test_weights_without_their_seeds_are_not_read_as_another_model() -> None:
 def test_models_of_a_federation_must_be_one_another() -> None:
     with pytest.raises(UnsupportedMechanism, match="'kept' differs between models"):
         Federations(job_of("attribute"), RoundPlan(clients=2))
+
+
+def test_reader_and_report_take_what_the_trainer_found() -> None:
+    job = job_of("attribute")
+    done = train(job, cases.silent, ScheduleSettings(model_chunk=2))
+    assert ModelSource.of(job).as_trained(done.executed).__dict__["apart"] == ModelSource.of(job).apart
+    (row,) = own_modules(done.executed)
+    assert row.value.startswith("all 3 models were trained and attacked each by its own module")
+    assert "'kept' differs between models" in row.value
+    assert own_modules(train(job_of("buffer"), cases.silent).executed) == ()
 
 
 def test_streams_of_python_and_numpy_are_where_they_were() -> None:

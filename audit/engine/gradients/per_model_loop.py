@@ -44,7 +44,7 @@ class LoopGradients:
         self._draws = draws
         self._seeds: Sequence[Seed] = ()
         self._pass = 0
-        self.vectorises = True
+        self.vectorises = not any(map(_holds_generator, own or [module]))
         self._state = dict(state)
         for slot in self.layout.slots:
             self._state[slot.name] = slot.view(self.flat)
@@ -214,6 +214,11 @@ class LoopGradients:
 
 def _equal(left: Tensor, right: Tensor) -> bool:
     return torch.equal(left, right) or bool(((left == right) | (left.isnan() & right.isnan())).all())
+
+
+def _holds_generator(module: nn.Module) -> bool:
+    """True where a layer draws from a generator of its own: under `vmap` it would give each record other numbers."""
+    return any(isinstance(value, torch.Generator) for layer in module.modules() for value in vars(layer).values())
 
 
 def _part(rows: Rows, inputs: Tensor, labels: Tensor, mask: Tensor) -> Rows:

@@ -28,7 +28,7 @@ class Ensemble:
 
     def __init__(self, job: TrainingJob, models: TrainedModels, source: ModelSource | None = None) -> None:
         self._job, self.models = job, models
-        self._source = source or ModelSource.of(job)
+        self._source = source or ModelSource.of(job).as_trained(models.executed)
         probe = job.dataset.test.inputs[:2]
         self._reader = observe.EnsembleReader(
             job.model,

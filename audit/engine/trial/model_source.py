@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
-from audit.core.training import TrainingJob
+from audit.core.training import Executed, TrainingJob, row_texts
 from audit.engine.gradients.trials import CODE_ERRORS, model_name
 from audit.engine.layers.modes import Modes
 from audit.engine.losses import input_tensor
 from audit.engine.trial.mixing import alike
-from audit.engine.trial.outside_state import outside_state
+from audit.engine.trial.outside_state import outside_state, trainable_paths
 from audit.models.build import is_foreign, seeded_stream, starting
 
 _TWINS, _RECORDS = 3, 4
@@ -64,9 +64,18 @@ class ModelSource:
 
     def section(self, models: slice) -> ModelSource:
         """Return the source of some of the models, for which the trial of all has decided."""
-        part = replace(self, seeds=self.seeds[models])
-        part.__dict__["apart"] = self.apart
-        return part
+        return replace(self, seeds=self.seeds[models])._decided(self.apart)
+
+    def as_trained(self, executed: Executed) -> ModelSource:
+        """Return the source with what the trainer of these models found of them, where it says so: no trial is made twice."""
+        reasons = row_texts(executed.own_modules)
+        if len(reasons) != len(self.seeds):
+            return self
+        return replace(self)._decided(next((reason for reason in reasons if reason), None))
+
+    def _decided(self, apart: str | None) -> ModelSource:
+        self.__dict__["apart"] = apart
+        return self
 
     def from_seed(self, seed: Seed) -> nn.Module:
         """Return the model of any seed, in single precision, with dense gradients of embeddings."""
@@ -141,6 +150,7 @@ class _Twins:
 
     def _refuse_unrepeatable(self) -> frozenset[str]:
         """Return what only counts or names the models made; raise `ConfigError` where a seed does not decide a model."""
+        self._refuse_untrained()
         self._refuse_kept_draws()
         alike_outputs = _agree(self.outputs, self._outputs(self.again, _STREAMS[0]))
         if not self.labels or (self.changing and not alike_outputs):
@@ -156,6 +166,15 @@ class _Twins:
                 "it computes with a value that its class or its file shares between models; make that a buffer"
             )
         return frozenset(self.changing)
+
+    def _refuse_untrained(self) -> None:
+        """Raise `ConfigError` for weights that are no parameters: they ask for a gradient, but no optimiser would move them."""
+        paths = trainable_paths(self.state)
+        if paths:
+            raise ConfigError(
+                f"{self.name}: '{paths[0]}' asks for a gradient but is not a parameter of the model, so no training would "
+                "change it; make it an nn.Parameter (several in an nn.ParameterList), or detach it if it is to stay as it is"
+            )
 
     def _refuse_other_parameters(self, counterpart: nn.Module) -> None:
         """Raise `ConfigError` where what is trained is another in models of two seeds: no flat vector holds both."""
@@ -233,6 +252,6 @@ def _form(value: Tensor) -> tuple[tuple[int, ...], torch.dtype, bool]:
 
 def _words(form: tuple[tuple[int, ...], torch.dtype, bool] | None) -> str:
     if form is None:
-        return "absent"
+        return "absent or shared with another layer"
     shape, dtype, is_trained = form
     return f"{'trained' if is_trained else 'not trained'}, {dtype}, of shape {shape}"

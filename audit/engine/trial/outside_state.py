@@ -8,7 +8,7 @@ import hashlib
 import sys
 import types
 from collections.abc import Hashable, Iterable, Mapping, Set
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,6 +29,22 @@ def outside_state(module: nn.Module) -> dict[str, Hashable]:
     their digest, parameters and buffers by their names. Mutable values of a user's own classes belong to it as well.
     """
     return _Walk(module).values
+
+
+def trainable_paths(state: Mapping[str, Hashable]) -> list[str]:
+    """Return the paths of tensors that ask for a gradient and are no parameters, so that no optimiser moves them."""
+    return [path for path, value in state.items() if isinstance(value, _TensorForm) and value.requires_grad]
+
+
+class _TensorForm(NamedTuple):
+    """A tensor's form, and the digest of its numbers, if they can be read."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: str
+    requires_grad: bool
+    kind: str
+    digest: bytes | None = None
 
 
 class _Walk:
@@ -83,7 +99,10 @@ class _Walk:
         prefix = f"{path}." if path else ""
         for name, parameter in layer._parameters.items():
             form = None if parameter is None else (tuple(parameter.shape), parameter.dtype, parameter.requires_grad)
-            self.values[f"{prefix}{name}"] = ("parameter", form)
+            self.values[f"{prefix}{name}"] = (
+                self._paths.get(id(parameter), "parameter"),
+                form,
+            )  # a shared one by its first name
         for name, buffer in layer._buffers.items():
             self.values[f"{prefix}{name}"] = ("buffer", None if buffer is None else (tuple(buffer.shape), buffer.dtype))
         for name, value in vars(layer).items():
@@ -195,11 +214,11 @@ def _definition(module: str, name: str) -> object:
 
 
 def _tensor_digest(value: Tensor) -> Hashable:
-    form = (tuple(value.shape), value.dtype, value.device.type, value.requires_grad, type(value).__name__)
+    form = _TensorForm(tuple(value.shape), value.dtype, value.device.type, value.requires_grad, type(value).__name__)
     try:
         plain = value.detach()
         dense = plain if plain.layout is torch.strided else plain.to_dense()
         flat = dense.resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
-        return (*form, hashlib.blake2b(flat.view(torch.uint8).numpy().data).digest())
+        return form._replace(digest=hashlib.blake2b(flat.view(torch.uint8).numpy().data).digest())
     except (RuntimeError, TypeError, NotImplementedError):  # of no numbers that can be read: meta, quantised, nested
         return form

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from audit.bounds.budget import Budget, share
-from audit.checks.execution import check_executed, check_finite
+from audit.checks.execution import check_executed, check_finite, own_modules
 from audit.core import stages
 from audit.core.coins import Coins
 from audit.core.data import Array
@@ -74,8 +74,11 @@ def play_game(prepared_game: PreparedGame, stated_claims: StatedClaims, budget: 
         stages.LOG.info(
             "%s, game %s: stopped early, a claim is refuted; %d runs spared", training_design.name, game.name, spared
         )
-    stages.LOG.info("%s, game %s: attacks and statistics", training_design.name, game.name)
     models = models_of(looks.prepared_game, jobs[:count], store)
+    if models.observed.executed is not None:
+        for check in own_modules(models.observed.executed):
+            stages.LOG.warning("%s, game %s: %s", training_design.name, game.name, check.value)
+    stages.LOG.info("%s, game %s: attacks and statistics", training_design.name, game.name)
     scores, left_out = attack.attempt_whole_game(models)
     models = replace(models, prepared_game=models.prepared_game.without(left_out))
     outcome = conclude(models, scores, stated_claims, budget, watch)

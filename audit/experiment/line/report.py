@@ -171,7 +171,7 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
         for check in result.checks:
             if check.status is Status.FAILED and result.mechanism is not None:
                 lines.append(f"{result.name}: {check.item.lower()} failed the check ({check.value}).")
-            if check.code.startswith("left-out-"):
+            if check.code == "own-modules" or check.code.startswith("left-out-"):
                 lines.append(f"{result.name}, {check.value}.")
         lines += [note for game in result.games for note in (*_stopping_note(result.name, game), *_weak(result.name, game))]
         family_bound = _family_above(result)
