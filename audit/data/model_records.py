@@ -48,8 +48,8 @@ def split_side(side: Any, name: str) -> dict[str, Any]:
         )
     raise DataError(
         f"{name} are given as {type(side).__name__}; expected (x, y), a path of an npz file with x and y, a Dataset or a "
-        f"DataLoader (of a generator of batches, its batches joined: (np.concatenate(xs), np.concatenate(ys)); of an "
-        f"IterableDataset: x, y = zip(*{name}))"
+        f"DataLoader (of a generator of batches, its batches joined: (np.concatenate(xs), np.concatenate(ys)); of pairs in a "
+        f"list or an IterableDataset: tuple(map(list, zip(*{name}))))"
     )
 
 

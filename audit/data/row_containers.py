@@ -89,7 +89,8 @@ def _columns(side: Mapping[str, Any], name: str) -> RowContainer:
     strange = [key for key, value in side.items() if not _has_rows(value)]
     if strange:
         raise DataError(
-            f"{name}: '{strange[0]}' is a {type(side[strange[0]]).__name__}; expected n rows in each entry of the dictionary"
+            f"{name}: '{strange[0]}' is a {type(side[strange[0]]).__name__}; expected n rows in each entry of the dictionary "
+            "(one level of names alone, as {'first': a, 'second': b})"
         )
     sizes = {key: _count(value) for key, value in side.items()}
     _demand_one_size(sizes, name)

@@ -358,3 +358,60 @@ def test_a_sparse_matrix_is_asked_about_in_its_own_form() -> None:
     losses = -model.predict_proba(X)[np.arange(2 * N), Y]
     for form in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix):
         assert found(model, lambda side, form=form: (form(X[side]), Y[side])) == pytest.approx(expected(losses), abs=5e-4)
+
+
+class Iterable(torch.utils.data.IterableDataset[Any]):
+    def __init__(self, side: slice) -> None:
+        self.side = side
+
+    def __iter__(self) -> Any:
+        return iter(zip(X[self.side], Y[self.side], strict=True))
+
+
+class Siamese(nn.Module):
+    def forward(self, first: Any, second: Any) -> Any:
+        return 4 - ((first - second) ** 2).sum(-1, keepdim=True)
+
+
+class Forecaster:
+    def predict(self, rows: Any) -> pd.DataFrame:
+        return pd.DataFrame({"yhat": np.asarray(rows)[:, 0]})
+
+
+DATES = pd.DataFrame({"score": X[:, 0], "day": pd.date_range("2020", periods=2 * N), "is_new": pd.array([None, True] * N)})
+PAIRS = 4 - ((X - X[::-1]) ** 2).sum(1)
+FORECASTS = (X[:, 0] - X[:, 1].astype(np.float64)) ** 2
+FURTHER: dict[str, tuple[Any, Callable[[slice], Any], Any]] = {
+    "pairs of a siamese model": (
+        Siamese(),
+        lambda side: (X[side], X[::-1][side], Y[side]),
+        np.logaddexp(0, np.where(Y == 1, -PAIRS, PAIRS)),
+    ),
+    "forecasts in a frame": (Forecaster(), lambda side: (X[side], X[side, 1].astype(np.float64)), FORECASTS),
+    "dates and missing truth values": (
+        lambda frame: np.stack([-frame["score"], frame["score"]], axis=1),
+        lambda side: (DATES[side], Y[side]),
+        np.logaddexp(0, np.where(Y == 1, -2, 2) * X[:, 0]),
+    ),
+    "one probability a record": (
+        lambda rows: 1 / (1 + np.exp(-np.asarray(rows)[:, 0])),
+        lambda side: (X[side], Y[side].astype(float)),
+        np.logaddexp(0, np.where(Y == 1, -1, 1) * X[:, 0]),
+    ),
+    "iterable data set by the line of its refusal": (
+        lambda rows: rows[:, 0],
+        lambda side: tuple(map(list, zip(*Iterable(side), strict=True))),
+        np.logaddexp(0, np.where(Y == 1, -1, 1) * X[:, 0]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_further_models_give_the_auc_of_an_own_computation(name: str) -> None:
+    model, pack, losses = FURTHER[name]
+    assert found(model, pack) == pytest.approx(expected(losses), abs=5e-4)
+
+
+def test_an_iterable_data_set_is_refused_with_the_line_that_reads_it() -> None:
+    with pytest.raises(DataError, match=r"tuple\(map\(list, zip\(\*members\)\)\)"):
+        found(NET, Iterable)
