@@ -270,7 +270,7 @@ def _case(
     if isinstance(source, References):
         reference_order.refuse_members_first(source, answers, models, evidence, labels)
         if evidence.units is None:
-            losses, is_recorded = reference_order.losses_of_all(models, labels), not len(source.models)
+            losses, is_recorded = reference_order.losses_by_model(models, labels), not len(source.models)
             reference_memberships.refuse_foreign_memberships(losses, included, is_recorded=is_recorded)
     if labels is not None:
         evidence = replace(evidence, labels=labels)

@@ -49,14 +49,14 @@ def refuse_members_first(
     """
     if evidence.index is None or evidence.units is not None or np.array_equal(evidence.index, evidence.rows):
         return
-    losses = losses_of_all(models, labels)
+    losses = losses_by_model(models, labels)
     has_classes = evidence.labels.ndim == 1 and evidence.labels.dtype.kind == "i"
     pairs = neighbour_pairs(evidence.labels if has_classes else np.zeros_like(evidence.rows))
     if len(references.models):
         fits = [separation(losses[1:], references.included[:, order], pairs) for order in (evidence.index, evidence.rows)]
         agreement = "memberships fit the models' own losses"
     else:
-        again = losses_of_all(join(target, references.of(evidence.rows), evidence.records, labels), labels)
+        again = losses_by_model(join(target, references.of(evidence.rows), evidence.records, labels), labels)
         fits = [likeness(values[0], values[1:].mean(axis=0), pairs) for values in (losses, again)]
         agreement = "records are as hard to the references as to the target"
     by_coins, by_rows = fits
@@ -67,7 +67,7 @@ def refuse_members_first(
         )
 
 
-def losses_of_all(models: RecordedOutputs, labels: Array | None) -> Array:
+def losses_by_model(models: RecordedOutputs, labels: Array | None) -> Array:
     """Losses of all records, or what stands for them, `(models, n)`."""
     if models.logits is None or labels is None:
         return np.asarray(models.losses)
