@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 CLOSE = 1e-9
 FEWEST_PAIRS = 100  # pairs from which on limits of areas are compared
 GRAVITY = ("consistent", "out_of_reach", "invalid", "violated")
+SEARCH = 1e-3  # width, relative above 1, at which the search for a bound ends
+SHARES = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)  # of the coins that are guessed
 CHANCE = 1e-3  # of a sound negative control to fail
 SCHEMAS = ("audit-report/1.0", "audit-report/1.1")
 APART = ("about", "execution", "name", "title", "output", "unaccounted")  # sections that the hash of a config leaves out
@@ -30,12 +32,7 @@ _GUESSES = re.compile(r"([\d,]+) of ([\d,]+) guesses right")
 
 @dataclass(slots=True)
 class NumberCheck:
-    """Counts the numbers that were computed again, and names those that differ.
-
-    Attributes:
-        numbers: compared so far.
-        problems: a line for each that differs, with its place.
-    """
+    """How many numbers were computed again, and a line for each that differs, with its place."""
 
     numbers: int = 0
     problems: list[str] = field(default_factory=list)
@@ -79,9 +76,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object; one with a key twice is read differently by different readers."""
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
-        raise ValueError(
-            f"report.json holds a key twice ({', '.join(sorted(name for name in set(names) if names.count(name) > 1))})"
-        )
+        raise ValueError("report.json holds a key twice: " + ", ".join({name for name in names if names.count(name) > 1}))
     return dict(pairs)
 
 
@@ -110,8 +105,7 @@ def _read_scores(folder: Path, report: Mapping[str, Any], comparison: NumberChec
     for key in sorted(set(zip(training.tolist(), games.tolist(), table["attack"].tolist(), strict=True))):
         rows = (training == key[0]) & (games == key[1]) & (table["attack"] == key[2])
         names = [table[name][rows].tolist() for name in ("record", "run", "canary") if name in table]
-        keys = list(zip(*names, strict=True))
-        place = "scores.parquet " + "/".join(key)
+        keys, place = list(zip(*names, strict=True)), "scores.parquet " + "/".join(key)
         comparison.holds(place, len(set(keys)) == len(keys), "a record is there twice")
         comparison.holds(place, key[:2] in owners, "no game of the report has these scores")
         records = tuple(map(str, table["record"][rows].tolist())) if "record" in table else ()
@@ -165,21 +159,15 @@ def _attack(attack: Any, game: Any, column: AttackScores | None, place: str, com
     curve = attack["roc"]
     members, nonmembers = curve["members"], curve["nonmembers"]
     if column is not None:
-        comparison.equal(f"{place}: members", members, int(column.member.sum()))
-        comparison.equal(f"{place}: nonmembers", nonmembers, int((~column.member).sum()))
+        comparison.equal(f"{place}: sides", [members, nonmembers], [int(column.member.sum()), int((~column.member).sum())])
         comparison.equal(f"{place}: auc", attack["auc"], area(column.scores, column.member))
         rules = game["game"]
         comparison.equal(f"{place}: scores", len(column.scores), rules["canaries"] * rules["runs"] * rules["choices"])
         _bins(attack["histogram"], column, place, comparison)
     _curve(curve, column, place, comparison)
-    _area_beside_curve(attack, place, comparison)
     low, high = attack["auc_lower"], attack["auc_upper"]
-    comparison.holds(
-        f"{place}: auc_lower", 0 <= low <= attack["auc"] <= high <= 1, "the limits do not hold the area between them"
-    )
-    if (
-        game["watched"] is None and min(members, nonmembers) >= FEWEST_PAIRS
-    ):  # looks at a game that may stop are paid for as well
+    comparison.holds(f"{place}: auc_lower", 0 <= low <= attack["auc"] <= high <= 1, "the area is not between its limits")
+    if game["watched"] is None and min(members, nonmembers) >= FEWEST_PAIRS:  # looks at other games are paid for as well
         exact = area_limits(attack["auc"], min(members, nonmembers), curve["confidence"])
         for name, value in zip(("auc_lower", "auc_upper"), exact, strict=True):
             comparison.holds(f"{place}: {name}", abs(attack[name] - value) < 0.02, f"not about {value:.4f}, which follows")
@@ -218,11 +206,8 @@ def _curve(curve: Any, column: AttackScores | None, place: str, comparison: Numb
     fpr, tpr = np.array(curve["fpr"]), np.array(curve["tpr"])
     rising = bool((np.diff(fpr) >= 0).all() and (np.diff(tpr) >= 0).all())
     comparison.holds(f"{place}: roc", rising and len(fpr) == len(tpr), "the curve falls")
-    band = all(
-        low <= rate + CLOSE and rate <= high + CLOSE
-        for low, rate, high in zip(curve["lower"], tpr, curve["upper"], strict=True)
-    )
-    comparison.holds(f"{place}: roc band", band, "the band does not hold the curve")
+    band = (np.array(curve["lower"]) <= tpr + CLOSE).all() and (tpr <= np.array(curve["upper"]) + CLOSE).all()
+    comparison.holds(f"{place}: roc band", bool(band), "the band does not hold the curve")
     hits, misses = tpr * curve["members"], fpr * curve["nonmembers"]
     whole = np.abs(hits - np.rint(hits)).max() < 1e-6 and np.abs(misses - np.rint(misses)).max() < 1e-6
     comparison.holds(f"{place}: roc", bool(whole), "a rate is no count over the number of records")
@@ -231,11 +216,8 @@ def _curve(curve: Any, column: AttackScores | None, place: str, comparison: Numb
     lowest, highest = _members_above(column)
     for cut, count in zip(np.rint(hits + misses).astype(int), np.rint(hits).astype(int), strict=True):
         above = min(int(cut), len(lowest) - 1)
-        comparison.holds(
-            f"{place}: roc",
-            lowest[above] <= count <= highest[above],
-            f"{count} members among the {above} largest scores do not follow",
-        )
+        follows = bool(lowest[above] <= count <= highest[above])
+        comparison.holds(f"{place}: roc", follows, f"{count} members among the {above} largest scores do not follow")
 
 
 def _members_above(column: AttackScores) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -245,15 +227,6 @@ def _members_above(column: AttackScores) -> tuple[NDArray[np.int64], NDArray[np.
         order = np.lexsort((first, -column.scores))
         ends.append(np.concatenate([[0], np.cumsum(column.member[order])]))
     return ends[0], ends[1]
-
-
-def _area_beside_curve(attack: Any, place: str, comparison: NumberCheck) -> None:
-    """Note whether the area lies between those of the two staircases through the points."""
-    fpr, tpr = np.array(attack["roc"]["fpr"]), np.array(attack["roc"]["tpr"])
-    width = np.diff(fpr)
-    tie = 0.5 if len(fpr) <= 2 else 0.02  # equal scores are in an order of chance
-    inside = (width * tpr[:-1]).sum() - tie <= attack["auc"] <= (width * tpr[1:]).sum() + fpr[0] + tie
-    comparison.holds(f"{place}: auc", bool(inside), "not the area under the curve beside it")
 
 
 def _bins(bins: Any, column: AttackScores, place: str, comparison: NumberCheck) -> None:
@@ -271,16 +244,12 @@ def _rate(row: Any, curve: Any, place: str, comparison: NumberCheck) -> None:
     comparison.equal(place, row["tpr"], row["true_positives"] / curve["members"])
     comparison.equal(f"{place}: realised", row["realised_fpr"], row["false_positives"] / curve["nonmembers"])
     comparison.holds(place, row["realised_fpr"] <= row["target_fpr"] + CLOSE, "more false positives than the target")
-    comparison.holds(
-        place,
-        0 <= row["lower"] <= row["tpr"] + CLOSE and row["tpr"] <= row["upper"] + CLOSE <= 1 + 2 * CLOSE,
-        "outside of its limits",
-    )
+    inside = 0 <= row["lower"] <= row["tpr"] + CLOSE and row["tpr"] <= row["upper"] + CLOSE <= 1 + 2 * CLOSE
+    comparison.holds(place, inside, "outside of its limits")
     points = [tpr for fpr, tpr in zip(curve["fpr"], curve["tpr"], strict=True) if fpr <= row["target_fpr"] + CLOSE]
     after = [tpr for fpr, tpr in zip(curve["fpr"], curve["tpr"], strict=True) if fpr > row["target_fpr"] + CLOSE]
-    comparison.holds(
-        place, max(points) <= row["tpr"] + CLOSE and row["tpr"] <= min(after, default=1.0) + CLOSE, "not a point of the curve"
-    )
+    on_curve = max(points) <= row["tpr"] + CLOSE and row["tpr"] <= min(after, default=1.0) + CLOSE
+    comparison.holds(place, on_curve, "not a point of the curve")
 
 
 def _control(control: Any, bounds: Any, place: str, comparison: NumberCheck) -> None:
@@ -308,55 +277,96 @@ def _bounds(bounds: Any, report: Any, column: AttackScores | None, owner: str, c
     for bound in bounds:
         place = f"{owner}: {bound['estimator']}"
         comparison.equal(f"{place}: delta", bound["delta"], report["delta"])
-        comparison.holds(
-            f"{place}: epsilon", 0 <= figure(bound) <= figure(bound, "ceiling") + CLOSE, "not between 0 and its ceiling"
-        )
+        inside = 0 <= figure(bound) <= figure(bound, "ceiling") + CLOSE
+        comparison.holds(f"{place}: epsilon", inside, "not between 0 and its ceiling")
         share = (1 - report["confidence"]) / report["comparisons"]
         comparison.equal(f"{place}: confidence", bound["confidence"], 1 - share)
         guesses = _GUESSES.search(bound["selected"])
-        if guesses and bound["estimator"] == "one_run" and bound.get("family") is None:
-            right, count = (int(text.replace(",", "")) for text in guesses.groups())
-            _guesses(bound, (right, count), column, place, comparison)
+        usual = column is not None and not re.search("guess_fractions|calibration|copies", report["config"])
+        if usual and bound["estimator"] == "one_run" and bound.get("family") is None:
+            _guesses(bound, guesses, column, place, comparison)
 
 
-def _guesses(bound: Any, guesses: tuple[int, int], column: AttackScores | None, place: str, comparison: NumberCheck) -> None:
-    """Compare the right guesses with the scores, and epsilon with the most that so many prove by themselves."""
-    right, count = guesses
-    if column is not None:
-        lowest, highest = _members_above(column)
-        half, records = count // 2, len(column.scores)
-        rest = count - half
-        low = [
-            int(side[half]) + rest - int(ends[-1] - ends[records - rest])
-            for side, ends in ((lowest, lowest), (highest, highest))
-        ]
-        inside = min(low) - 1 <= right <= max(low) + 1 or count % 2 == 1
-        comparison.holds(f"{place}: guesses", inside, f"{right} of {count} right guesses do not follow from the scores")
-    value = figure(bound)
-    if value > 0:
-        alone = guess_limit(right, count, 1 - bound["confidence"])
-        comparison.holds(
-            f"{place}: epsilon", value <= alone + 1e-3, f"{right} of {count} right guesses prove at most {alone:.3f}"
-        )
+def _guesses(bound: Any, guesses: Any, column: Any, place: str, comparison: NumberCheck) -> None:
+    """Compare right guesses, epsilon and ceiling of `one_run` with those that follow from the scores."""
+    error, delta = 1 - bound["confidence"], bound["delta"]
+    epsilon, right, count = one_run(column.scores, column.member, delta, error)
+    ceiling = max(epsilon, one_run(column.member.astype(float), column.member, delta, error)[0])
+    comparison.holds(f"{place}: epsilon", abs(figure(bound) - epsilon) < SEARCH, f"not {epsilon:.6f}, which the scores prove")
+    same = abs(figure(bound, "ceiling") - ceiling) < SEARCH
+    comparison.holds(f"{place}: ceiling", same, f"not {ceiling:.6f}, which perfect scores prove")
+    if guesses:
+        comparison.equal(f"{place}: guesses", [int(text.replace(",", "")) for text in guesses.groups()], [right, count])
 
 
-def guess_limit(right: int, count: int, error: float) -> float:
-    """Return the largest epsilon that so many right guesses alone refute; no bound over several counts is above it."""
+def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float, int, int]:
+    """Return the epsilon that all counts of guesses refute, and the one that tells most (docs/theory/one-run.md)."""
+    size = len(scores)
+    ranking, cut = member[np.lexsort((member, -scores))], _cut(-np.sort(-scores))
+    shares = (*SHARES[:-1], 0.86, 1.0) if size >= 400 else SHARES
+    counts = np.unique(np.clip(np.rint(np.array(shares) * size).astype(int), 2, size))
+    top = np.clip(counts // 2, counts - (size - cut), cut)
+    above, below = (np.concatenate([[0], np.cumsum(side)]) for side in (ranking, ~ranking[::-1]))
+    right = above[top] + below[counts - top]
+    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, size + 1)))])
+    roots = np.concatenate([[0.0], np.cumsum(np.arange(1, size + 1) ** -0.5)])
 
-    def tail(epsilon: float) -> float:
-        rate = 1 / (1 + math.exp(-epsilon))
-        logs = [
-            math.lgamma(count + 1) - math.lgamma(hits + 1) - math.lgamma(count - hits + 1)
-            + hits * math.log(rate) + (count - hits) * math.log1p(-rate)
-            for hits in range(right, count + 1)
-        ]  # fmt: skip
-        return math.fsum(math.exp(value) for value in logs)
+    def mass(trials: int, rate: float) -> Any:
+        hits = np.arange(trials + 1)
+        choices = factorials[trials] - factorials[hits] - factorials[trials - hits]
+        return np.exp(choices + hits * math.log(rate) + (trials - hits) * math.log1p(-rate))
 
-    low, high = 0.0, 30.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if tail(middle) <= error else (low, middle)
-    return low
+    def surprises(rate: float) -> list[float]:
+        return [float(mass(n, rate)[k:].sum()) for n, k in zip(counts.tolist(), right.tolist(), strict=True)]
+
+    def refuted_alone(rate: float) -> bool:  # by one of every second count, if delta leaves no room for all together
+        chances = []
+        for n, k in list(zip(counts.tolist(), right.tolist(), strict=True))[::-1][::2]:
+            exact, tail = mass(n, rate)[k], mass(n, rate)[k:].sum()
+            solution = tail * (1 - tail) / (k * exact) if min(k, exact, tail) > 1e-290 else math.inf
+            chances.append(tail + size * delta * solution)
+        return bool(min(chances) <= error / len(chances))
+
+    def refuted(low: float, high: float) -> bool:
+        first, last = 1 / (1 + math.exp(-low)), 1 / (1 + math.exp(-high))
+        sure = np.minimum(counts - 1, math.floor(1 / (2 * math.e * first * (1 - first))))
+        rest = math.sqrt((1 - first) / (2 * math.e * first)) * (roots[counts - 1] - roots[sure])
+        escape = size * delta * float((((1 - first) * (1 + sure) + rest) / counts).sum())
+        budget, least = error - min(escape, 0.9 * error), min(surprises(last))
+        if least > budget or high >= 30 or (escape > 0.9 * error and not refuted_alone(last)):
+            return False
+        trials, alive, chance = 0, np.ones(1), 1e-12
+        for count in counts.tolist():
+            alive, trials = np.convolve(alive, mass(count - trials, last)), count
+            limit = int(np.count_nonzero(np.cumsum(mass(count, first)[::-1])[::-1] > least * (1 + 1e-5)))
+            chance, alive = chance + float(alive[limit:].sum()), alive[:limit]
+        return chance <= budget
+
+    def follow(low: float, high: float) -> float:
+        if refuted(low, high):
+            return high
+        if high - low <= SEARCH / 2 * max(1.0, low):
+            return low
+        end = follow(low, middle := (low + high) / 2)
+        return end if end < middle else follow(middle, high)
+
+    most = int(np.argmin(surprises(1 / (1 + math.exp(-(epsilon := follow(0.0, 32.0)))))))
+    return epsilon, int(right[most]), int(counts[most])
+
+
+def _cut(falling: Any) -> int:
+    """Return how many of the scores, from the highest, lie above the cut with the least variance within both groups."""
+    size, falling = len(falling), np.clip(falling, -1e300, 1e300)
+    cuts = np.arange(1, size)
+    eligible = (falling[:-1] > falling[1:]) & (np.abs(2 * cuts - size) <= 6.5 * math.sqrt(size))
+    if not eligible.any():
+        return size // 2
+    reach = max(0, min(size // 4, math.floor((size - 4 * math.sqrt(size)) / 2)))
+    top, bottom = (falling[reach], falling[-1 - reach]) if falling[reach] > falling[-1 - reach] else (falling[0], falling[-1])
+    sums = np.cumsum((np.clip(falling, bottom, top) - bottom) / (top - bottom))
+    between = (sums[-1] * cuts / size - sums[:-1]) ** 2 / (cuts * (size - cuts))
+    best = eligible & (between >= (1 - 1e-9) * between[eligible].max())
+    return int(cuts[np.argmin(np.where(best, np.abs(2 * cuts - size), size + 1))])
 
 
 def _groups(game: Any, owner: str, comparison: NumberCheck) -> None:
@@ -382,13 +392,11 @@ def _records(game: Any, tables: Any, name: str, comparison: NumberCheck) -> None
         ]  # fmt: skip
         comparison.holds(place, bool(agreeing), "score or membership is not that of scores.parquet")
         shares = [float((column.scores[~column.member] >= row["score"] - CLOSE).mean()) for column in agreeing]
-        comparison.holds(
-            f"{place}: fpr", not shares or any(_is_equal(row["fpr"], share) for share in shares), "another share follows"
-        )
+        is_share = not shares or any(_is_equal(row["fpr"], share) for share in shares)
+        comparison.holds(f"{place}: fpr", is_share, "another share follows")
 
 
 def _trajectories(result: Any, comparison: NumberCheck) -> None:
-    """Compare the ends of accountants' courses with the claims that they were computed for."""
     for course in result["trajectories"]:
         values = [math.inf if value == "Infinity" else value for value in course["epsilon"]]
         place = f"{result['name']}: course of {course['accountant']}"
@@ -431,11 +439,8 @@ def _verdicts(result: Any, comparison: NumberCheck) -> None:
             comparison.holds(place, agrees, f"{verdict['outcome']} is written, {likely_outcome} follows from bounds and claim")
         if verdict_bound is not None:
             best = max((figure(bound) for bound in able), default=0.0)
-            comparison.holds(
-                f"{place}: bound",
-                above or _is_equal(figure(verdict_bound), best),
-                "not the largest that could refute the claim",
-            )
+            largest = above or _is_equal(figure(verdict_bound), best)
+            comparison.holds(f"{place}: bound", largest, "not the largest that could refute the claim")
         numbers = [float(text) for text in re.findall(r"(?:at least|at most|up to|claimed) (\d+\.?\d*)", verdict["reason"])]
         figures = [epsilon, *(figure(bound, kind) for bound in rows for kind in ("epsilon", "ceiling"))]
         figures += [bound["parameter"] for bound in rows if bound["parameter"] is not None]
@@ -471,28 +476,22 @@ def _gate(gate: Any, report: Any, place: str, comparison: NumberCheck) -> None:
     comparison.equal(f"{place}: met", gate["met"], reading >= limit if is_least else reading <= limit)
     results = [result for result in report["mechanisms"] if result["claims"]] or report["mechanisms"]
     attacks = [attack for result in results for game in result["games"] for attack in game["attacks"]]
-    if "auc" in name and attacks:
-        comparison.holds(
-            f"{place}: found", any(_is_equal(reading, attack["auc"]) for attack in attacks), "no attack has this area"
-        )
-    if "proven" in name:
-        values = [figure(bound) for result in report["mechanisms"] for bound in _all_bounds(result)]
-        comparison.holds(
-            f"{place}: found", not values or any(_is_equal(reading, value) for value in [0.0, *values]), "no bound has it"
-        )
-    if "claimed" in name:
-        values = [_number(claim["epsilon"]) for result in report["mechanisms"] for claim in result["claims"]]
-        comparison.holds(f"{place}: found", not values or reading in values, "no claim has it")
+    bounds = [figure(bound) for result in report["mechanisms"] for bound in _all_bounds(result)]
+    sources = {
+        "auc": [attack["auc"] for attack in attacks],
+        "proven": bounds and [0.0, *bounds],
+        "claimed": [_number(claim["epsilon"]) for result in report["mechanisms"] for claim in result["claims"]],
+    }
+    for word, values in sources.items():
+        if word in name and values:
+            comparison.holds(f"{place}: found", any(_is_equal(reading, value) for value in values), f"no {word} has it")
 
 
 def main(folder: str) -> int:
     """Print what differs, and how many numbers were computed again."""
     comparison = recompute(Path(folder))
-    lines = [
-        *comparison.problems,
-        f"{comparison.numbers - len(comparison.problems)} of {comparison.numbers} numbers recomputed",
-    ]
-    sys.stdout.write("\n".join(lines) + "\n")
+    right = comparison.numbers - len(comparison.problems)
+    sys.stdout.write("\n".join([*comparison.problems, f"{right} of {comparison.numbers} numbers recomputed", ""]))
     return 1 if comparison.problems else 0
 
 
