@@ -48,7 +48,8 @@ def show(rows: Sequence[PowerRow], console: Any) -> None:
     console.print(table)
     console.print(
         f"caught from: the least true epsilon of a Gaussian mechanism that the best attack catches with {rows[0].power:.0%} "
-        "probability, simulated; scores needed: to catch the violation so often (canaries, or runs of one canary each)"
+        f"probability, to {_points(rows)} percentage points by {min(row.draws for row in rows)} simulated audits; "
+        "scores needed: to catch the violation so often (canaries, or runs of one canary each)"
     )
     for row in rows:
         if row.runs_to_proof is not None:
@@ -56,6 +57,11 @@ def show(rows: Sequence[PowerRow], console: Any) -> None:
                 f"{row.mechanism}, {row.game}, {row.estimator}: at a true epsilon of {up(row.epsilon)} training "
                 f"would stop after {_runs(row.runs_to_proof)} runs (median of simulated audits)"
             )
+
+
+def _points(rows: Sequence[PowerRow]) -> int:
+    """Return two standard errors of the least certain of the simulated chances, in percentage points."""
+    return math.ceil(max(200 * math.sqrt(row.power * (1 - row.power) / row.draws) for row in rows))
 
 
 def _runs(number: float) -> str:

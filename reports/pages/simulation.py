@@ -32,7 +32,8 @@ def _detectable(detectables: tuple[Detectable, ...]) -> tuple[Piece, ...]:
     powers, draws = {detectable.power for detectable in detectables}, min(detectable.draws for detectable in detectables)
     chance = percent(min(powers), 0)
     parts = say("separator.clauses").join(_detectable_text(detectable) for detectable in detectables)
-    return (say("simulated.with_probability_the_bounds_of", chance=chance, parts=parts, draws=draws),)
+    error = math.ceil(200 * math.sqrt(min(powers) * (1 - min(powers)) / draws))  # two standard errors
+    return (say("simulated.with_probability_the_bounds_of", chance=chance, parts=parts, draws=draws, error=error),)
 
 
 def _detectable_text(detectable: Detectable) -> str:

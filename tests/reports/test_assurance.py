@@ -23,7 +23,7 @@ def test_both_figures_are_said_with_their_numbers() -> None:
     caught, wrong = (words(block) for block in simulation.blocks(game))
     assert "80 % probability" in caught and "6.31 by one_run against ε ≤ 2.50" in caught
     assert "1.07 by gaussian inside the family" in caught and "for the proof of any leakage" in caught
-    assert "From 25 or more simulated audits" in caught
+    assert "From 25 or more simulated audits at each ε, which show that probability to 16 percentage points" in caught
     assert "1 of 200 simulated audits of scores that show nothing" in wrong
     assert "3 of 100 simulated audits of randomised response with ε = 1" in wrong
     assert "At most 3.0 % and 1.5 % is promised" in wrong

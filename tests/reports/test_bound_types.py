@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import re
@@ -10,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pypdf
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,6 +24,8 @@ from audit.core.errors import DataError
 from audit.core.lower_bounds import FamilyBound, LowerBound, VoidBound, read_epsilon, replace_figures, report_bound
 from audit.core.results import AuditReport, MechanismResult
 from audit.core.rounding import down, places_apart, up
+from audit.core.views import Scores
+from audit.experiment.line.figures import attack_result
 from reports.formats import figures
 from reports.formats import json as report_json
 from reports.pages import document, label, terms
@@ -153,6 +158,50 @@ def test_no_output_of_a_void_audit_prints_a_bound_as_proven(name: str) -> None:
     figures = "|".join(re.escape(down(read_epsilon(bound))) for bound in void.all_bounds if read_epsilon(bound) > 0.5)
     for line in text.splitlines():
         assert not re.search(rf"(?<![\d.])(?:{figures})", line) or re.search("void|作废", line, re.IGNORECASE), line
+
+
+def _passages(content: bytes, kind: str) -> list[str]:
+    """What a reader sees around each figure of 6.58 in a file: the titles of a table stand up to 600 characters before."""
+    if kind == "pdf":
+        text = "\n".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(content)).pages)
+    else:
+        text = re.sub(r"<[^>]+>", " ", re.sub(r"<(style|script).*?</\1>", "", content.decode(), flags=re.DOTALL))
+    text = re.sub(r"\s+", " ", text)
+    return [text[max(0, found.start() - 600) : found.end() + 80] for found in re.finditer(r"(?<![\d.])6\.58", text)]
+
+
+def _tied() -> AuditReport:
+    """The report on scores of which most are equal: two thirds of both sides have one value."""
+    report = sample.scores()
+    (result,) = report.mechanisms
+    (game,) = result.games
+    draw = np.random.default_rng(0)
+    included = draw.random(600) < 0.5
+    values = np.where(draw.random(600) < 2 / 3, 0.0, 1.0 * included)
+    attack = attack_result(Scores(values=values, included=included, game=game.game, attack="label_only"), confidence=0.95)
+    family = report_bound(replace(sample.bound(2.0, ceiling=9.0), family="gdp"))
+    game = replace(game, attacks=(replace(attack, bounds=(sample.bound(0.4), family)),))
+    return replace(report, mechanisms=(replace(result, games=(game,)),))
+
+
+@pytest.mark.parametrize("kind", ["pdf", "html"])
+def test_files_print_a_bound_inside_a_family_or_void_with_its_condition(kind: str) -> None:
+    whole = _raised(sample.run(Outcome.INVALID))
+    void = next(result for result in whole.mechanisms if result.is_void)
+    for report, condition in (
+        (_raised(sample.run()), CONDITION),
+        (replace(whole, mechanisms=(void,)), re.compile("void", re.IGNORECASE)),
+    ):
+        found = _passages(reports.render(report, (kind,))[f"report.{kind}"], kind)
+        assert len(found) > 5
+        assert not [passage for passage in found if not condition.search(passage)]
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_no_output_of_tied_scores_prints_a_family_bound_as_proven(name: str) -> None:
+    text = OUTPUTS[name](_raised(_tied()))
+    for line in text.splitlines():
+        assert not re.search(r"(?<![\d.])6\.58", line) or CONDITION.search(line), line
 
 
 @pytest.mark.parametrize("name", [name for name in OUTPUTS if name not in ("json", "console json", "pandas", "third party")])

@@ -634,7 +634,7 @@ SENTENCES = {
     "simulated.the_simulated_error_rate_of": "the simulated error rate of this game's bounds",
     "simulated.with_probability_the_bounds_of": "With {chance} probability the bounds of the best attack would have lain "
     "above the claim if the true ε of a Gaussian mechanism had been at least: {parts}. From {draws} or more simulated "
-    "audits at each ε.",
+    "audits at each ε, which show that probability to {error} percentage points.",
     "simulated.against": "against {at_most}",
     "simulated.for_the_proof_of_any": "for the proof of any leakage",
     "simulated.by_nothing_at_all": "by {estimator}{inside} nothing at all {over}",
