@@ -28,7 +28,7 @@ from audit.stats.curves import tradeoff
 POWER = 0.8
 DRAWS = 1000  # a rate of 80 % is then known to 1.3 %
 DRAW_CHOICES = (1000, 500, 200, 100)  # where as many take long
-LOOKS, PATIENCE = 4, 8.0  # tests of each draw, about, and seconds that they may take together
+LOOKS, PATIENCE = 4, 12.5  # tests of each draw, about, and seconds that they may take together
 BALANCES = 5  # numbers of members that stand for all, where the coins are not what is tested: nulls are simulated for each
 TOLERANCE = 0.01  # of the least epsilon that is caught, relative
 FEWER_DRAWS = 25  # where whole bounds are simulated
