@@ -7,7 +7,7 @@ bounds from scores never import torch.
 from __future__ import annotations
 
 from importlib import import_module
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING
 
 from audit.core.version import __version__ as __version__
@@ -111,10 +111,12 @@ if not TYPE_CHECKING:  # type checkers read the imports above, so that a wrong n
             raise AttributeError(f"module 'audit' has no attribute '{name}'")
         home = _HOME[name]
         value = import_module(f"{home}.{name}") if name in _MODULES else getattr(import_module(home), name)
-        if isinstance(value, FunctionType):
-            from audit.api.argument_types import guard
+        if not isinstance(value, str):
+            from audit.api import argument_types
 
-            value = guard(value)
+            guards = ((FunctionType, argument_types.guard), (type, argument_types.guard_class))
+            guards += ((ModuleType, argument_types.guard_module),)
+            value = next((guard(value) for kind, guard in guards if isinstance(value, kind)), value)
         globals()[name] = value
         return value
 

@@ -33,6 +33,11 @@ def named(accountants: Names) -> Iterator[tuple[str, Accountant]]:
             yield accountant, resolve.subject(accountant)
         elif isinstance(accountant, Mapping):
             yield str(accountant.get("kind")), resolve.subject(accountant)
+        elif not callable(getattr(accountant, "claim", None)):
+            raise ConfigError(
+                f"accountants: {type(accountant).__name__} has no method 'claim'; expected names of accountants, mappings "
+                "with a 'kind', or objects with that method"
+            )
         else:
             yield type(accountant).__name__, accountant
 

@@ -1,13 +1,15 @@
-"""One guard for the functions of `import audit`: an argument of a wrong type is named, with what was expected.
+"""One guard for the functions and classes of `import audit`: an argument of a wrong type is named, with what was expected.
 
-The annotations say what a function takes. What they leave open (`Any`, protocols, arrays of numbers) is checked no closer than
-that a single number or a text is no array.
+The annotations say what a function takes. What they leave open (`Any`, protocols) is checked by the function. Of an array it is
+checked that it is one, and that nothing in it is a text beside numbers, None or a mapping.
 """
 
 from __future__ import annotations
 
 import builtins
 import collections.abc
+import dataclasses
+import decimal
 import enum
 import functools
 import inspect
@@ -25,6 +27,9 @@ from audit.core.errors import ConfigError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _NOT_ARRAYS = (str, bytes, numbers.Number, type(None), Mapping, type, types.FunctionType, set, frozenset)
+_NOT_ENTRIES = (str, bytes, type(None), Mapping, type, types.FunctionType, set, frozenset)
+_LISTS = (tuple, list, set, frozenset, collections.abc.Sequence, collections.abc.Iterable)
+_MOST_BITS = 1000  # of a whole number: every float reaches it, and no seed is longer
 _WORDS = {int: "a whole number", float: "a number", str: "text", bool: "True or False", type(None): "None", Path: "a path"}
 
 
@@ -34,6 +39,26 @@ def guard(function: Function) -> Function:
     Raises:
         ConfigError: from the function that is returned: an argument is missing, unknown or of another type.
     """
+    return _guarded(function, function.__name__)
+
+
+def guard_module(module: types.ModuleType) -> types.ModuleType:
+    """Guard the public functions of a module, in place, and return it."""
+    for name, value in list(vars(module).items()):
+        is_public = name in getattr(module, "__all__", ()) or getattr(value, "__module__", "") == module.__name__
+        if isinstance(value, types.FunctionType) and is_public and not name.startswith("_"):
+            setattr(module, name, guard(value))
+    return module
+
+
+def guard_class(kind: type) -> type:
+    """Guard the constructor of a class that is made of annotated fields, in place, and return the class."""
+    if dataclasses.is_dataclass(kind):
+        kind.__init__ = _guarded(kind.__init__, kind.__name__)  # type: ignore[misc]
+    return kind
+
+
+def _guarded(function: Function, label: str) -> Function:
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -41,14 +66,15 @@ def guard(function: Function) -> Function:
         try:
             bound = signature.bind(*arguments, **keywords)
         except TypeError as error:
-            raise ConfigError(f"{function.__name__}: {error}; it takes {', '.join(signature.parameters)}") from error
+            names = ", ".join(name for name in signature.parameters if name != "self")
+            raise ConfigError(f"{label}: {error}; it takes {names}") from error
         hints = _hints(function)
         for name, value in bound.arguments.items():
             parameter, kind = signature.parameters[name], hints.get(name, Any)
             if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or value is parameter.default:
                 continue
             if not fits(value, kind):
-                raise ConfigError(f"{function.__name__}: {name} is {_excerpt(value)}; expected {describe(kind)}")
+                raise ConfigError(f"{label}: {name} is {_excerpt(value)}; expected {describe(kind)}")
         return function(*arguments, **keywords)
 
     return typing.cast("Function", guarded)
@@ -72,10 +98,13 @@ class _Names(dict[str, Any]):
     def __init__(self, function: Callable[..., Any]) -> None:
         common = {"Array": np.ndarray, "Path": Path, "Any": Any}
         types_by_name = {name: getattr(collections.abc, name) for name in ("Callable", "Iterable", "Mapping", "Sequence")}
-        super().__init__({**common, **types_by_name, **vars(builtins), **getattr(function, "__globals__", {})})
+        given_names = {**vars(builtins), **getattr(function, "__globals__", {})}
+        super().__init__({**common, **types_by_name, **given_names, "ArrayLike": np.ndarray})
 
     def __missing__(self, name: str) -> Any:
-        return Any
+        import audit
+
+        return getattr(audit, name) if name in audit.__all__ else Any
 
 
 def fits(value: Any, kind: Any) -> bool:
@@ -85,40 +114,90 @@ def fits(value: Any, kind: Any) -> bool:
     if origin in (typing.Union, types.UnionType, typing.Annotated):
         return any(fits(value, option) for option in (options[:1] if origin is typing.Annotated else options))
     if origin is typing.Literal:
-        return any(value == option and type(value) is type(option) for option in options)
+        return any(isinstance(value, type(option)) and bool(value == option) for option in options)
     if origin in (int, float, bool, str, Path, os.PathLike):
         return _fits_plain(value, origin)
     if origin is None:
         return value is None
     is_open = origin is Any or getattr(origin, "_is_protocol", False) or not isinstance(origin, type)
-    return is_open or _is_instance(value, origin)
+    return is_open or _is_instance(value, origin, options)
 
 
-def _is_instance(value: Any, kind: type) -> bool:
-    if kind in (np.ndarray, collections.abc.Sequence, collections.abc.Iterable, tuple, list):
+def _is_instance(value: Any, kind: type, options: tuple[Any, ...]) -> bool:
+    if kind is np.ndarray:
         return _is_array(value)
+    if kind in _LISTS:
+        return _is_list(value, kind, options)
+    if issubclass(kind, Mapping):
+        return isinstance(value, Mapping) and _fit_entries(value, options[:1]) and _fit_entries(value.values(), options[1:])
     if issubclass(kind, enum.Enum) and isinstance(value, str):
         return True  # which the function looks up by its name
     return callable(value) if kind.__name__ == "Callable" else isinstance(value, kind)
 
 
+def _is_list(value: Any, kind: type, options: tuple[Any, ...]) -> bool:
+    """Return whether a value is a list of fitting entries; one that is consumed by reading it, a generator, is not read."""
+    if isinstance(value, str | bytes | Mapping | type) or not hasattr(value, "__iter__") or hasattr(value, "columns"):
+        return False
+    if getattr(value, "ndim", 1) == 0:
+        return False
+    if not hasattr(value, "__len__"):
+        return kind is collections.abc.Iterable
+    if isinstance(value, set | frozenset) and kind not in (set, frozenset, collections.abc.Iterable):
+        return False  # whose order changes from run to run
+    if kind is tuple and options and Ellipsis not in options:
+        return len(value) == len(options) and all(fits(entry, option) for entry, option in zip(value, options, strict=True))
+    return _fit_entries(value, options[:1])
+
+
+def _fit_entries(values: Any, options: tuple[Any, ...]) -> bool:
+    return not options or options[0] is Any or all(fits(value, options[0]) for value in values)
+
+
 def _fits_plain(value: Any, kind: Any) -> bool:
+    if kind in (int, float, bool) and (
+        isinstance(value, np.ndarray) or hasattr(value, "detach")
+    ):  # an array without dimensions is one number
+        value = value.item() if value.ndim == 0 else None
     is_flag = isinstance(value, bool) or type(value).__name__ in ("bool_", "bool")
     if kind is bool:
         return is_flag
-    if kind is int:
-        return isinstance(value, numbers.Integral) and not is_flag
-    if kind is float:
-        return isinstance(value, numbers.Real) and not is_flag
+    if kind in (int, float):
+        form = numbers.Integral if kind is int else numbers.Real | decimal.Decimal
+        is_huge = isinstance(value, numbers.Integral) and int(value).bit_length() > _MOST_BITS
+        return isinstance(value, form) and not is_flag and not is_huge
     return isinstance(value, str) if kind is str else isinstance(value, str | os.PathLike)
 
 
 def _is_array(value: Any) -> bool:
-    return not isinstance(value, _NOT_ARRAYS) and (hasattr(value, "__len__") or hasattr(value, "__array__"))
+    if isinstance(value, _NOT_ARRAYS) or not (hasattr(value, "__len__") or hasattr(value, "__array__")):
+        return False
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0 and _fit_objects(value)
+    if not isinstance(value, list | tuple):
+        return True
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, RuntimeError):  # rows of unequal length, or tensors, which the function reads itself
+        return not all(isinstance(row, list | tuple | np.ndarray) for row in value)
+    is_text = [isinstance(entry, str | bytes) for entry in value]
+    return _fit_objects(array) and (all(is_text) or not any(is_text))
+
+
+def _fit_objects(array: np.ndarray) -> bool:
+    """Return whether an array of objects holds what may stand for numbers, or text alone (a column of a frame)."""
+    if array.dtype.kind != "O":
+        return True
+    if all(isinstance(entry, str) for entry in array.flat):
+        return array.size > 0
+    return not any(isinstance(entry, _NOT_ENTRIES) or type(entry) is object for entry in array.flat)
 
 
 def _excerpt(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value) if not isinstance(value, numbers.Integral) or int(value).bit_length() <= _MOST_BITS else "beyond any"
+    except Exception:  # noqa: BLE001  the value is of a class that is not ours
+        return f"a {type(value).__name__}"
     return text if len(text) <= 60 else f"a {type(value).__name__}"
 
 
@@ -138,5 +217,7 @@ def describe(kind: Any) -> str:
     origin = origin or kind
     name = getattr(origin, "__name__", str(origin))
     if name in ("ndarray", "Sequence", "Iterable", "tuple", "list"):
-        return "an array" if name == "ndarray" else "a list"
+        entries = [option for option in options if option not in (Any, Ellipsis)] if name != "ndarray" else []
+        inner = f", each {describe(entries[0])}" if len(entries) == 1 else f" of {len(entries)} entries" if entries else ""
+        return f"{'an array' if name == 'ndarray' else 'a list'}{inner}"
     return _WORDS.get(origin, f"a {name}")

@@ -62,19 +62,21 @@ def read_event(source: AnyEvent, *, mechanism: str = "") -> Event:
     if text.isidentifier() and text.lower() in {name.lower() for name in event_names()}:
         return parse(f"{text}()")  # the parser names what the kind takes
     raise ConfigError(
-        f"'{text}' is neither a file, nor an expression such as dp_sgd(1.0, 0.01, 1000), nor a config of the project "
-        f"({', '.join(shipped_configs())})"
+        f"the event's source '{text}' is neither a file, nor an expression such as dp_sgd(1.0, 0.01, 1000), nor a config of "
+        f"the project ({', '.join(shipped_configs())})"
     )
 
 
 def _of_value(source: Any) -> Event:
     """Return the event of an object in memory."""
-    if isinstance(source, HistoryHolder):
-        return _of_tree(_plain(source.history))
-    if isinstance(source, Mapping | Sequence | deque):
-        return _of_tree(_plain(source))
+    tree = source.history if isinstance(source, HistoryHolder) else source
+    if isinstance(tree, Mapping | Sequence | deque):
+        try:
+            return _of_tree(_plain(tree))
+        except (ConfigError, DataError) as error:
+            raise type(error)(f"the event's source: {error}") from error
     raise ConfigError(
-        f"the event is a {type(source).__name__}; expected an Event, text, a path, or an accountant with a history "
+        f"the event's source is a {type(source).__name__}; expected an Event, text, a path, or an accountant with a history "
         "(privacy_engine.accountant)"
     )
 

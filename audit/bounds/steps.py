@@ -203,7 +203,10 @@ def _game(trials: int, chance: float) -> Game:
 
 
 def _numbers(values: Array) -> Array:
-    numbers = np.asarray(values, dtype=np.float64)
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"values are no numbers ({error}); expected one finite number for each step") from error
     if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
         raise DataError(f"values have shape {numbers.shape} or are not finite; expected one finite number for each step")
     return numbers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from audit.core import checks
+from audit.core.errors import ConfigError
 
 
 class Adjacency(StrEnum):
@@ -13,6 +14,10 @@ class Adjacency(StrEnum):
     ADD_REMOVE = "add_remove"
     REPLACE_ONE = "replace_one"
     ZERO_OUT = "zero_out"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Adjacency:
+        raise ConfigError(f"Adjacency: value is {value!r}; expected one of {', '.join(cls)}")
 
     @classmethod
     def by_name(cls, name: Adjacency | str, key: str = "adjacency") -> Adjacency:

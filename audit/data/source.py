@@ -175,8 +175,9 @@ def read_bytes(path: Path, purpose: str) -> bytes:
         content = files.read(path)
     except FileNotFoundError as error:
         raise no_file(path, purpose) from error
-    except OSError as error:
-        raise DataError(f"{purpose}: cannot read {path} ({error.strerror}); expected a readable file") from error
+    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise DataError(f"{purpose}: cannot read {str(path)!r} ({reason}); expected a readable file") from error
     if not content:
         raise DataError(f"{purpose}: {path} is empty; expected data (was its download or copy cut short?)")
     return content

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from torch import nn
 
 from audit import plugins
 from audit.core import checks
 from audit.core.data import Vocabulary
-from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
+from audit.core.errors import AuditError, ConfigError, DataError, UnsupportedMechanism
 from audit.core.files import file_sha256
 from audit.core.seeds import Seed
 from audit.models import adapter_files, weight_files
@@ -27,8 +28,32 @@ from audit.models.build import seeded_stream
 KIND = "language_model"
 _PUBLIC = Seed(0).child("language model")  # of weights that are public and the same in every training
 _SLACK = 1 << 20  # numbers that a file may lack: heads that are made anew
-DAMAGE = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, ImportError, SafetensorError)
-"""What the libraries raise on files that are damaged or do not fit."""
+
+
+@contextmanager
+def given_files(kind: type[AuditError], message: str) -> Iterator[None]:
+    """A scope in which libraries act on a config or files from elsewhere, silently: whatever they raise is told in one line.
+
+    Raises:
+        AuditError: of this kind, with `message` and the first line of what a library said.
+    """
+    from transformers.utils import logging as library_logging
+
+    had_progress = library_logging.is_progress_bar_enabled()
+    library_logging.disable_progress_bar()
+    library_logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except (AuditError, MemoryError):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        raise kind(f"{message}: {reason}") from error
+    finally:
+        if had_progress:
+            library_logging.enable_progress_bar()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +150,10 @@ class LanguageModel:
                 f"model.architecture is '{self.architecture}', which transformers {library.__version__} does not know."
                 f"{plugins.hint(self.architecture, known_names)}"
             )
-        try:
+        with given_files(ConfigError, f"model '{self.architecture}' with {dict(self.options)}"):
             config = library.AutoConfig.for_model(self.architecture, **{**sizes, **positions, **self.options})
             _without_dropout(config)
             module: nn.Module = _kind(library, classes).from_config(config)
-        except DAMAGE as error:
-            raise ConfigError(f"model '{self.architecture}' with {dict(self.options)}: {error}") from error
         return module
 
     def _read(self, library: Any, vocabulary: Vocabulary, classes: int) -> nn.Module:
@@ -150,7 +173,8 @@ class LanguageModel:
             raise DataError(f"model.folder {place} holds other files than when the run began; start a new run")
         weight_files.read_places(place)
         weight_files.check(place)
-        try:
+        purpose = "classifier" if classes else "causal language model"
+        with given_files(DataError, f"model.folder {place} cannot be read as a {purpose}"):
             config = library.AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
             _without_dropout(config)
             if classes:
@@ -163,9 +187,6 @@ class LanguageModel:
             )
             if vocabulary.size > module.get_input_embeddings().num_embeddings:  # type: ignore[operator]
                 module.resize_token_embeddings(vocabulary.size)  # type: ignore[operator]
-        except DAMAGE as error:
-            purpose = "classifier" if classes else "causal language model"
-            raise DataError(f"model.folder {place} cannot be read as a {purpose}: {error}") from error
         if classes and module.config.pad_token_id is None:  # type: ignore[union-attr]
             raise DataError(f"model.folder {place}: config.json names no pad_token_id, which classifiers need; add it")
         return module

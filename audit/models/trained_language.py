@@ -13,7 +13,7 @@ from torch import nn
 from audit.core.data import Vocabulary
 from audit.core.errors import DataError
 from audit.models import adapter_files
-from audit.models.language import DAMAGE, LanguageModel, extra_library
+from audit.models.language import LanguageModel, extra_library, given_files
 
 
 def read(folder: Path, base: Path) -> tuple[nn.Module, nn.Module]:
@@ -49,11 +49,9 @@ def read(folder: Path, base: Path) -> tuple[nn.Module, nn.Module]:
 
 def _adapted(target: nn.Module, options: dict[str, Any], folder: Path) -> nn.Module:
     library = extra_library("peft")
-    try:
+    with given_files(DataError, f"adapter {folder} does not fit the base"):
         trained: nn.Module = library.get_peft_model(target, library.LoraConfig(**options))
         outcome = library.set_peft_model_state_dict(trained, load_file(folder / adapter_files.MATRICES))
-    except DAMAGE as error:
-        raise DataError(f"adapter {folder} does not fit the base: {error}") from error
     left_out = [*adapter_files.missing(outcome.missing_keys), *outcome.unexpected_keys]
     if left_out:
         raise DataError(f"adapter {folder} does not fit the base: '{left_out[0]}' is in only one of them")

@@ -19,6 +19,11 @@ _LARGEST_CONFIG, _LARGEST_INDEX = 1 << 20, 1 << 26  # bytes; real ones have thou
 _MOST_LAYERS = 1 << 12
 _WRITTEN = "as save_pretrained writes it"
 _CODE = ("auto_map", "custom_pipelines", "trust_remote_code")
+_SIZES = (
+    *("n_layer", "n_head", "n_embd", "n_positions", "num_hidden_layers", "num_attention_heads", "hidden_size", "num_layers"),
+    *("num_heads", "d_model", "vocab_size", "intermediate_size", "max_position_embeddings", "num_key_value_heads", "head_dim"),
+)
+"""Keys without which there is no model; others may be 0 (experts, shared layers) or -1 (tokens that are not there)."""
 _KERNELS = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal", "experts_implementation")
 _OWN_KERNELS = (None, "eager", "sdpa", "flash_attention_2", "flex_attention", "grouped_mm", "batched_mm")
 
@@ -64,6 +69,8 @@ def _check_config(place: Path, config: Mapping[str, Any]) -> None:
             raise DataError(f"{place}: '{key}' asks for code, which is never run; save the model with a class of transformers")
         if key in _KERNELS and value not in _OWN_KERNELS:
             raise DataError(f"{place}: '{key}' names code to fetch, which is never run; remove the key")
+        if key in _SIZES and isinstance(value, int | float) and value < 1:
+            raise DataError(f"{place}: '{key}' is {value}; expected a whole number from 1 on")
         if "layer" in key and isinstance(value, int) and value > _MOST_LAYERS:
             raise DataError(f"{place}: '{key}' is beyond {_MOST_LAYERS:,} layers; expected a model of fewer")
 

@@ -31,6 +31,9 @@ def check_batch(arrays: Sequence[Array], smallest: int) -> Batch:
     """
     if not arrays:
         raise DataError("the sample holds no arrays; give (inputs, labels) of a few ordinary records")
+    bare = [array for array in arrays if not hasattr(array, "__len__") or isinstance(array, str) or np.ndim(array) == 0]
+    if bare:
+        raise DataError(f"the sample holds a {type(bare[0]).__name__}; expected arrays, (inputs, labels)")
     lengths = [len(array) for array in arrays]
     if len(set(lengths)) > 1:
         raise DataError(f"the sample's arrays have {lengths} records; expected one length")

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from audit import plugins
 from audit.core.errors import ConfigError
 from audit.step_checks.batches import Batch
 from audit.step_checks.steps import Setting, to_float64
@@ -46,6 +47,8 @@ class OptimizerStep:
     def __post_init__(self) -> None:
         if not hasattr(self.optimizer, "step") or not hasattr(self.optimizer, "zero_grad"):
             raise ConfigError(f"optimizer is a {type(self.optimizer).__name__}; expected an optimiser with step and zero_grad")
+        if not callable(getattr(self.model, "named_parameters", None)) or not callable(self.model):
+            raise ConfigError(f"model is a {type(self.model).__name__}; expected a module of torch")
         self._names = {id(value): name for name, value in self.model.named_parameters() if value.requires_grad}
         if not self._names:
             raise ConfigError("no parameter of the model is trainable; a step would release nothing")
@@ -78,7 +81,8 @@ class OptimizerStep:
 
     def run(self, batch: Sequence[Tensor]) -> None:
         """Call forward, backward and the optimiser on a batch."""
-        self.criterion(self.model(*batch[:-1]), batch[-1]).backward()
+        with plugins.foreign_code("the model or the criterion"):
+            self.criterion(self.model(*batch[:-1]), batch[-1]).backward()
         self.optimizer.step()
 
     @contextmanager

@@ -89,7 +89,10 @@ class FunctionStep:
     @cached_property
     def adjustable(self) -> frozenset[str]:
         """The fields of `Setting` among the function's keyword arguments."""
-        parameters = inspect.signature(self.function).parameters
+        try:
+            parameters = inspect.signature(self.function).parameters
+        except ValueError as error:  # one that is written in C
+            raise ConfigError(f"function {self.function!r} does not say what it takes; wrap it in a Python function") from error
         fields = frozenset(("noise_multiplier", "clip_norm", "divisor"))
         if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
             return fields
@@ -116,8 +119,8 @@ class FunctionStep:
         with plugins.foreign_code("the step"):
             result = self.function(parameters, arrays, self._stream(seed), **keywords)
         if not isinstance(result, Mapping) or set(result) != set(self.params):
-            keys = sorted(result) if isinstance(result, Mapping) else type(result).__name__
-            raise ConfigError(f"the step returned {keys}; expected a mapping with the keys {sorted(self.params)}")
+            keys = sorted(map(str, result)) if isinstance(result, Mapping) else type(result).__name__
+            raise ConfigError(f"the step (function) returned {keys}; expected a mapping with the keys {sorted(self.params)}")
         if self.returns == RELEASED_SUM:
             return {name: to_float64(result[name]) for name in self.params}
         scale = setting.divisor / self.learning_rate

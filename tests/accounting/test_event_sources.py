@@ -200,5 +200,5 @@ def test_an_opacus_accountant_is_read_as_its_history_and_its_state() -> None:
 
 @pytest.mark.parametrize("value", [3, None, object()])
 def test_an_object_that_is_no_event_is_refused_by_its_type(value: object) -> None:
-    with pytest.raises(ConfigError, match=f"the event is a {type(value).__name__}; expected an Event"):
+    with pytest.raises(ConfigError, match=f"the event's source is a {type(value).__name__}; expected an Event"):
         read_event(value)  # type: ignore[arg-type]

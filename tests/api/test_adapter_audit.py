@@ -222,3 +222,42 @@ def test_chats_hold_the_secret_as_the_answer() -> None:
     question, reply = rows[-1]["messages"]
     assert (question["role"], reply["role"]) == ("user", "assistant")
     assert question["content"] + reply["content"] in canaries.texts
+
+
+NONSENSE: list[dict[str, Any]] = [
+    *(
+        {"num_attention_heads": 0},
+        {"num_hidden_layers": -1},
+        {"num_hidden_layers": 0},
+        {"hidden_size": 0},
+        {"hidden_size": 1.5},
+    ),
+    *(
+        {"num_attention_heads": 3},
+        {"rms_norm_eps": "x"},
+        {"num_hidden_layers": [2]},
+        {"initializer_range": "a"},
+        {"dtype": "int8"},
+    ),
+    *({"hidden_act": "absent"}, {"attention_bias": None}, {"tie_word_embeddings": 3}, {"num_key_value_heads": 5}),
+]
+
+
+@pytest.mark.parametrize("change", NONSENSE, ids=lambda change: str(change)[1:-1])
+def test_a_config_that_makes_no_model_ends_in_one_line(
+    change: dict[str, Any], folders: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(folders / "base", tmp_path / "base")
+    config = json.loads((tmp_path / "base" / "config.json").read_text())
+    (tmp_path / "base" / "config.json").write_text(json.dumps(config | change))
+    words = ["--base", str(tmp_path / "base"), "--canaries", str(folders / "canaries.jsonl"), "--tokenizer", "bytes"]
+    assert answer(["adapter", str(folders / "adapter"), *words]) == 2
+    message = capfd.readouterr().err
+    assert message.startswith("error: ") and message.count("\n") == 1 and "Traceback" not in message
+    assert "config.json" in message or "cannot be read" in message or "does not fit" in message
+
+
+def test_libraries_print_nothing_of_their_own(folders: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["--base", str(folders / "base"), "--canaries", str(folders / "canaries.jsonl"), "--tokenizer", "bytes"]
+    assert answer(["adapter", str(folders / "adapter"), *words, "--json"]) in (0, 1)
+    assert capfd.readouterr().err == ""

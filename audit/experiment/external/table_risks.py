@@ -53,7 +53,10 @@ class TableSettings:
         for name in ("attacks", "predicate_columns", "neighbours", "splits"):
             checks.count(getattr(self, name), name, minimum=1)
         if (self.first is None) != (self.second is None):
-            raise ConfigError("columns of one side of a link are named and those of the other are not; name both, or neither")
+            raise ConfigError(
+                "columns of one side of a link are named and those of the other are not; name both, 'first' and 'second', or "
+                "neither"
+            )
 
 
 def table_audit(tables: TableTriple, settings: TableSettings) -> TableAudit:
