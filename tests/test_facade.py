@@ -101,7 +101,7 @@ def test_an_accountant_of_ones_own_is_held_against_the_battery() -> None:
 
 def test_a_mistaken_argument_is_named() -> None:
     event = audit.dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=100)
-    with pytest.raises(audit.ConfigError, match="expected a list of accountants"):
+    with pytest.raises(audit.ConfigError, match=r"accountants is .rdp.; expected a list"):
         audit.accountant.epsilon(event, accountants="rdp")
     with pytest.raises(audit.ConfigError, match="adjacency is 'swap'"):
         audit.accountant.epsilon(event, adjacency="swap")

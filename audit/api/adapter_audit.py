@@ -37,7 +37,7 @@ def adapter_report(
     from audit.engine.text.secret_scores import secret_log_probabilities
     from audit.experiment.external import inspection
     from audit.models import trained_language
-    from audit.models.language import given_files
+    from audit.models.language import quiet_libraries
 
     texts = canary_files.read(Path(canaries))
     encode, _ = tokens.encoder(tokenizer or _tokenizer_of(Path(folder), Path(base)), 0)
@@ -45,7 +45,7 @@ def adapter_report(
     before_end = (lambda text: encode(text)[:-1]) if tokenizer == tokens.BYTES else encode
     trained, first = trained_language.read(Path(folder), Path(base))
     pairs = [(canary.prefix, canary.text) for canary in texts]
-    with given_files(DataError, f"the models of {folder} and {base} cannot score the canaries"):
+    with quiet_libraries(DataError, f"the models of {folder} and {base} cannot score the canaries"):
         after, before = (secret_log_probabilities(module, before_end, pairs) for module in (trained, first))
     if np.array_equal(after, before):
         raise ExecutionMismatch(

@@ -15,6 +15,7 @@ import functools
 import inspect
 import numbers
 import os
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -39,7 +40,7 @@ def guard(function: Function) -> Function:
     Raises:
         ConfigError: from the function that is returned: an argument is missing, unknown or of another type.
     """
-    return _guarded(function, function.__name__)
+    return _with_check(function, function.__name__)
 
 
 def guard_module(module: types.ModuleType) -> types.ModuleType:
@@ -54,15 +55,15 @@ def guard_module(module: types.ModuleType) -> types.ModuleType:
 def guard_class(kind: type) -> type:
     """Guard the constructor of a class that is made of annotated fields, in place, and return the class."""
     if dataclasses.is_dataclass(kind):
-        kind.__init__ = _guarded(kind.__init__, kind.__name__)  # type: ignore[misc]
+        kind.__init__ = _with_check(kind.__init__, kind.__name__)  # type: ignore[misc, method-assign]
     return kind
 
 
-def _guarded(function: Function, label: str) -> Function:
+def _with_check(function: Function, label: str) -> Function:
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def guarded(*arguments: Any, **keywords: Any) -> Any:
+    def call(*arguments: Any, **keywords: Any) -> Any:
         try:
             bound = signature.bind(*arguments, **keywords)
         except TypeError as error:
@@ -77,7 +78,7 @@ def _guarded(function: Function, label: str) -> Function:
                 raise ConfigError(f"{label}: {name} is {_excerpt(value)}; expected {describe(kind)}")
         return function(*arguments, **keywords)
 
-    return typing.cast("Function", guarded)
+    return typing.cast("Function", call)
 
 
 @functools.cache
@@ -102,9 +103,8 @@ class _Names(dict[str, Any]):
         super().__init__({**common, **types_by_name, **given_names, "ArrayLike": np.ndarray})
 
     def __missing__(self, name: str) -> Any:
-        import audit
-
-        return getattr(audit, name) if name in audit.__all__ else Any
+        public: Any = sys.modules[__name__.partition(".")[0]]  # which imports this module
+        return getattr(public, name) if name in public.__all__ else Any
 
 
 def fits(value: Any, kind: Any) -> bool:
@@ -217,7 +217,7 @@ def describe(kind: Any) -> str:
     origin = origin or kind
     name = getattr(origin, "__name__", str(origin))
     if name in ("ndarray", "Sequence", "Iterable", "tuple", "list"):
-        entries = [option for option in options if option not in (Any, Ellipsis)] if name != "ndarray" else []
+        entries = [option for option in options if option in _WORDS] if name != "ndarray" else []
         inner = f", each {describe(entries[0])}" if len(entries) == 1 else f" of {len(entries)} entries" if entries else ""
         return f"{'an array' if name == 'ndarray' else 'a list'}{inner}"
     return _WORDS.get(origin, f"a {name}")

@@ -119,9 +119,10 @@ def check_training(
 
 
 def _arrays(pair: Any, name: str) -> Arrays:
-    if not isinstance(pair, tuple | list) or len(pair) != 2 or len(pair[0]) != len(pair[1]) or not len(pair[0]):
+    parts = [np.asarray(part) for part in pair] if isinstance(pair, tuple | list) and len(pair) == 2 else []
+    if [part.ndim > 0 and len(part) == len(parts[0]) > 0 for part in parts] != [True, True]:
         raise DataError(f"{name} is not a pair (inputs, labels) of the same length, at least 1")
-    return np.asarray(pair[0]), np.asarray(pair[1])
+    return parts[0], parts[1]
 
 
 def _training_set(data: Arrays, canaries: Arrays, coins: Array, run: Seed) -> Arrays:

@@ -206,7 +206,7 @@ def _numbers(values: Array) -> Array:
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"values are no numbers ({error}); expected one finite number for each step") from error
+        raise DataError("values hold something else than numbers; expected one finite number for each step") from error
     if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
         raise DataError(f"values have shape {numbers.shape} or are not finite; expected one finite number for each step")
     return numbers

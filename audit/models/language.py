@@ -31,7 +31,7 @@ _SLACK = 1 << 20  # numbers that a file may lack: heads that are made anew
 
 
 @contextmanager
-def given_files(kind: type[AuditError], message: str) -> Iterator[None]:
+def quiet_libraries(kind: type[AuditError], message: str) -> Iterator[None]:
     """A scope in which libraries act on a config or files from elsewhere, silently: whatever they raise is told in one line.
 
     Raises:
@@ -150,7 +150,7 @@ class LanguageModel:
                 f"model.architecture is '{self.architecture}', which transformers {library.__version__} does not know."
                 f"{plugins.hint(self.architecture, known_names)}"
             )
-        with given_files(ConfigError, f"model '{self.architecture}' with {dict(self.options)}"):
+        with quiet_libraries(ConfigError, f"model '{self.architecture}' with {dict(self.options)}"):
             config = library.AutoConfig.for_model(self.architecture, **{**sizes, **positions, **self.options})
             _without_dropout(config)
             module: nn.Module = _kind(library, classes).from_config(config)
@@ -174,7 +174,7 @@ class LanguageModel:
         weight_files.read_places(place)
         weight_files.check(place)
         purpose = "classifier" if classes else "causal language model"
-        with given_files(DataError, f"model.folder {place} cannot be read as a {purpose}"):
+        with quiet_libraries(DataError, f"model.folder {place} cannot be read as a {purpose}"):
             config = library.AutoConfig.from_pretrained(place, local_files_only=True, trust_remote_code=False)
             _without_dropout(config)
             if classes:

@@ -13,7 +13,7 @@ from torch import nn
 from audit.core.data import Vocabulary
 from audit.core.errors import DataError
 from audit.models import adapter_files
-from audit.models.language import LanguageModel, extra_library, given_files
+from audit.models.language import LanguageModel, extra_library, quiet_libraries
 
 
 def read(folder: Path, base: Path) -> tuple[nn.Module, nn.Module]:
@@ -49,7 +49,7 @@ def read(folder: Path, base: Path) -> tuple[nn.Module, nn.Module]:
 
 def _adapted(target: nn.Module, options: dict[str, Any], folder: Path) -> nn.Module:
     library = extra_library("peft")
-    with given_files(DataError, f"adapter {folder} does not fit the base"):
+    with quiet_libraries(DataError, f"adapter {folder} does not fit the base"):
         trained: nn.Module = library.get_peft_model(target, library.LoraConfig(**options))
         outcome = library.set_peft_model_state_dict(trained, load_file(folder / adapter_files.MATRICES))
     left_out = [*adapter_files.missing(outcome.missing_keys), *outcome.unexpected_keys]

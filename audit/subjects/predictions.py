@@ -113,6 +113,9 @@ def _check_names(arrays: dict[str, Array], place: Path) -> dict[str, Array]:
             f"{', '.join(_FORMS)} (columns logit_0, probability_0, "
             f"loss, error) and {', '.join(_FURTHER)} (columns label, member, group, unit)"
         )
+    scalars = [key for key, array in arrays.items() if np.ndim(array) == 0]
+    if scalars:
+        raise DataError(f"{place}: {', '.join(scalars)} is a single value; expected one entry for each record")
     return arrays
 
 

@@ -181,7 +181,16 @@ UNUSABLE = {
     **{"record": "loader", "plan_run": "unknown key"},
 }
 """What calls stand for here that would need a library or a training; it may be refused before the wrong value is."""
-ALSO_NAMED = {"params": {"step"}, "randomised_seed": {"coins"}, "first": {"second"}, "event": {"noise"}}
+ALSO_NAMED = {
+    "params": {"step"},
+    "randomised_seed": {"coins"},
+    "first": {"second"},
+    "event": {"noise"},
+    "model": {"target"},
+    "train": {"target"},
+    "labels": {"records"},
+}
+FUNCTIONS = ("function", "train", "score", "criterion", "loss_of", "model", "target")  # `int` raises errors of its own
 RESULTS = {"AuditReport", "ModelCheck", "LowerBound", "RunPlan", "Event", "accountant", "testing", "__version__"}
 """What users get and do not make, and modules."""
 
@@ -225,7 +234,15 @@ def refusal(name: str, key: str, value: Any) -> str:
     except AssertionError:
         return "" if name.startswith("testing") else "a raw AssertionError"
     except Exception as error:  # noqa: BLE001  whatever leaves the function is the finding
-        is_own = value is int and key in ("function", "train", "score", "criterion", "loss_of")  # which it raises itself
+        is_own = value is int and key in (
+            "function",
+            "train",
+            "score",
+            "criterion",
+            "loss_of",
+            "model",
+            "target",
+        )  # which it raises itself
         return "" if is_own else f"{name}({key}={value!r}): {type(error).__name__}: {str(error)[:200]}"
     return ""
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import zipfile
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from audit import plugins
 from audit.core.errors import ConfigError, DataError
+from audit.subjects.predictions import Predictions
 
 GENERATOR = np.random.default_rng(3)
 LOGITS = GENERATOR.normal(size=(8, 3))
@@ -130,3 +134,20 @@ def test_bad_tables_and_pairs(tmp_path):
         build(members=tmp_path / "m.npz")
     with pytest.raises(ConfigError, match="one file with a 'member' column"):
         build(path=tmp_path / "m.npz", members=tmp_path / "m.npz")
+
+
+@pytest.mark.parametrize("key", ["losses", "member", "group"])
+def test_an_array_without_dimensions_is_refused_by_its_name(key: str, tmp_path: Path) -> None:
+    arrays = {"losses": np.arange(4.0), "member": np.array([True, False] * 2), "group": np.array(list("abab"))}
+    np.savez(tmp_path / "p.npz", **{**arrays, key: arrays[key][0]})
+    with pytest.raises(DataError, match=rf"p\.npz: {key} is a single value; expected one entry for each record"):
+        Predictions(path=str(tmp_path / "p.npz"))
+
+
+def test_records_without_a_number_in_them_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    header = b"{'descr': '<U0', 'fortran_order': False, 'shape': (1099511627776,), }"
+    header += b" " * (117 - len(header)) + b"\n"
+    with zipfile.ZipFile(tmp_path / "p.npz", "w") as archive:
+        archive.writestr("losses.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(DataError, match="'losses' states 1,099,511,627,776 records that hold nothing"):
+        Predictions(path=str(tmp_path / "p.npz"))
