@@ -582,7 +582,7 @@ SENTENCES = {
     "simulated.how_often_it_is_wrong": "出错的频率。",
     "simulated.the_simulated_error_rate_of": "此博弈各界的模拟错误率",
     "simulated.with_probability_the_bounds_of": "若某高斯机制的真实 ε 至少为下列数值，则最强攻击的界有 {chance} 的概率高于声"
-    "明：{parts}。每个 ε 至少模拟 {draws} 次审计，该概率的误差为 {error} %（绝对值）。",
+    "明：{parts}。每个 ε 至少模拟 {draws} 次审计，该概率的误差至多为 ±{error} %。",
     "simulated.against": "针对 {at_most}",
     "simulated.for_the_proof_of_any": "为证明存在任何泄露",
     "simulated.by_nothing_at_all": "{estimator}{inside}（{over}）什么也发现不了",
