@@ -120,12 +120,12 @@ def secrets_game(secrets: int, choices: int, wrong: int) -> Scores:
 def test_named_secrets_prove_the_ceiling_whatever_values_were_drawn(spec: dict[str, object]) -> None:
     estimator = plugins.build("audit.bounds.estimators", spec)
     for secrets, choices in ((40, 3), (61, 10)):
-        perfect, some = (
+        all_right, half_right = (
             estimator.lower_bound(secrets_game(secrets, choices, wrong), delta=1e-5, confidence=0.95, seed=Seed(0))
             for wrong in (0, secrets // 2)
         )
-        assert perfect.ceiling - 2e-3 <= perfect.epsilon <= perfect.ceiling and perfect.epsilon > 1
-        assert some.ceiling == perfect.ceiling and some.epsilon < some.ceiling
+        assert all_right.ceiling - 2e-3 <= all_right.epsilon <= all_right.ceiling and all_right.epsilon > 1
+        assert half_right.ceiling == all_right.ceiling and half_right.epsilon < half_right.ceiling
 
 
 @pytest.mark.parametrize(

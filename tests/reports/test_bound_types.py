@@ -170,7 +170,7 @@ def _passages(content: bytes, kind: str) -> list[str]:
     return [text[max(0, found.start() - 600) : found.end() + 80] for found in re.finditer(r"(?<![\d.])6\.58", text)]
 
 
-def _tied() -> AuditReport:
+def _build_tied_report() -> AuditReport:
     """The report on scores of which most are equal: two thirds of both sides have one value."""
     report = sample.scores()
     (result,) = report.mechanisms
@@ -199,7 +199,7 @@ def test_files_print_a_bound_inside_a_family_or_void_with_its_condition(kind: st
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_no_output_of_tied_scores_prints_a_family_bound_as_proven(name: str) -> None:
-    text = OUTPUTS[name](_raised(_tied()))
+    text = OUTPUTS[name](_raised(_build_tied_report()))
     for line in text.splitlines():
         assert not re.search(r"(?<![\d.])6\.58", line) or CONDITION.search(line), line
 
