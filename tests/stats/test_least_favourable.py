@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from audit.stats.bounds import critical_ranks, least_favourable, reachable_bounds, roc, roots
+from audit.stats.bounds import critical_ranks, gdp_area, least_favourable, reachable_bounds, roc, roots
 from audit.stats.bounds.score_distributions import ScoreLaw
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
 
@@ -90,7 +90,8 @@ def test_likelihood_scores_see_more_of_one_sampled_step_than_the_auc() -> None:
 def test_bound_is_the_order_statistic_of_critical_shifts() -> None:
     """For each simulated pair the shift at which its AUC reaches the observed one is an order statistic of differences."""
     ranked, significance = ranked_normals(12, 1.5, 1), 0.05
-    found = least_favourable.gdp_auc_bound(ranked, significance=significance, stream=2)
+    auc = least_favourable.auc_scores(24)
+    found = least_favourable.rank_bound(ranked, least_favourable.gdp_shift, auc, significance=significance, stream=2)
     draws = least_favourable.simulate(12, 12, significance, 2)
     needed = least_favourable.wins(ranked)
     critical = [
@@ -170,8 +171,7 @@ def test_ceiling_is_where_perfect_separation_has_the_error_rate(count: int) -> N
 def test_no_bound_beats_the_limit_on_average() -> None:
     for mu, count in ((1.0, 100), (2.0, 50)):
         found = [
-            least_favourable.gdp_auc_bound(ranked_normals(count, mu, seed), significance=0.05, stream=seed)
-            for seed in range(12)
+            gdp_area.bound(count, count, least_favourable.wins(ranked_normals(count, mu, seed)), 0.05) for seed in range(12)
         ]
         assert tradeoff.epsilon_of_gdp(float(np.median(found)), 1e-5) < 1.15 * reachable_bounds.of_gdp(mu, 1e-5, count, count)
 

@@ -11,7 +11,7 @@ from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.stats.bounds import least_favourable, ranks
+from audit.stats.bounds import gdp_area, least_favourable, ranks
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.curves import tradeoff
 
@@ -26,7 +26,7 @@ class Gaussian:
     summed in place of the scores themselves (docs/theory/independent-trials.md).
 
     Attributes:
-        statistic: "auc" (all pairs, exact null by simulating the least favourable pair), "paired" (disjoint pairs of rows,
+        statistic: "auc" (all pairs; exact if nothing leaks, else by the least favourable pair), "paired" (disjoint pairs of rows,
             Clopper-Pearson) or "auto" (the first where its simulation is affordable).
 
     Guarantee: `parameter` exceeds the least mu for which the mechanism is mu-GDP with probability at most `1 - confidence`,
@@ -58,7 +58,7 @@ class Gaussian:
         nonmembers = len(ranking) - members
         by_simulation = self._affords_simulation(members, nonmembers, significance)
         if by_simulation:
-            mu = least_favourable.gdp_auc_bound(ranking, significance=significance)
+            mu = _bound(members, nonmembers, least_favourable.wins(ranking), significance)
         else:
             mu = least_favourable.mu_of_auc(_paired_floor(scores, significance))
         epsilon = tradeoff.epsilon_of_gdp(mu, delta)
@@ -83,14 +83,11 @@ class Gaussian:
         mu = tradeoff.mu_of_gdp(epsilon, delta)
         if not by_simulation:
             return _paired_floor(scores, significance) > tradeoff.auc_of_gdp(mu)
-        auc = least_favourable.auc_scores(len(ranking))
-        if least_favourable.plainly_null(ranking, auc, significance):
-            return False
-        critical = _critical(members, len(ranking) - members, mu, significance)
-        return least_favourable.sum_of_scores(ranking, auc) > critical
+        critical = gdp_area.critical_wins(members, len(ranking) - members, mu, significance)
+        return least_favourable.wins(ranking) >= critical
 
     def _affords_simulation(self, members: int, nonmembers: int, significance: float) -> bool:
-        affordable = least_favourable.simulations_for(members, nonmembers, significance) > 0
+        affordable = gdp_area.draws_for(members, nonmembers, significance) > 0
         if self.statistic == "auc" and not affordable:
             raise ConfigError(
                 f"statistic 'auc' would need too many simulations for {members + nonmembers} scores at confidence "
@@ -113,16 +110,7 @@ def _paired_floor(scores: Scores, significance: float) -> float:
     return least_favourable.paired_auc_lower(members, nonmembers, significance=significance)
 
 
-@functools.lru_cache(maxsize=256)
-def _critical(members: int, nonmembers: int, mu: float, significance: float) -> int:
-    """The largest sum that does not refute mu-GDP; kept for simulated audits, which share its draws."""
-    return least_favourable.critical_sum(
-        least_favourable.gdp_shift,
-        mu,
-        least_favourable.auc_scores(members + nonmembers),
-        members=members,
-        significance=significance,
-    )
+_bound = functools.lru_cache(maxsize=1024)(gdp_area.bound)
 
 
 @functools.lru_cache(maxsize=256)

@@ -285,18 +285,6 @@ def gdp_shift(mu: float, members: Positions) -> Positions:
     return np.asarray(members + mu)
 
 
-def gdp_auc_bound(ranking: Memberships, *, significance: float, stream: int = 0) -> float:
-    """The largest mu such that the AUC refutes mu-GDP.
-
-    Guarantee: as `rank_bound`.
-    """
-    scores = auc_scores(len(ranking))
-    if plainly_null(ranking, scores, significance):
-        return 0.0
-    guess = mu_of_auc(auc_floor_guess(ranking, significance))
-    return rank_bound(ranking, gdp_shift, scores, significance=significance, stream=stream, guess=guess)
-
-
 def auc_floor_guess(ranking: Memberships, significance: float) -> float:
     """About the lower limit on the AUC, a little below: where a search may begin, without any guarantee."""
     members, nonmembers = int(ranking.sum()), int((~ranking).sum())
