@@ -100,9 +100,9 @@ def page() -> list[str]:
     lines = [
         "Made by `python benchmarks/levels.py --write docs/evidence/calibration.md` from `benchmarks/levels.csv`.",
         "",
-        "`gaussian` has the largest attainable level there at every size, without draws (`tests/stats/test_gdp_area.py` asserts it",
-        "from 20 to 500). The exact chance that `fdp_rank` by the area under the ROC refutes the claim that nothing leaks where",
-        "that is true, over the nominal one, given",
+        "`gaussian` has the largest attainable level if nothing leaks, at every size (`tests/stats/test_gdp_area.py` asserts",
+        "it from 20 to 500). Below is `fdp_rank` by the area under the ROC:",
+        "the exact chance that it refutes the claim that nothing leaks where that is true, over the nominal one, given",
         "the draws that the size fixes. Mean over the sizes, and the largest of any size in brackets; every third size has 78",
         f"nonmembers for 100 members. {len({row['members'] for row in rows})} sizes were measured.",
         "",

@@ -26,7 +26,7 @@ class Gaussian:
     summed in place of the scores themselves (docs/theory/independent-trials.md).
 
     Attributes:
-        statistic: "auc" (all pairs; exact if nothing leaks, else by the least favourable pair), "paired" (disjoint pairs of rows,
+        statistic: "auc" (all pairs; exact if nothing leaks), "paired" (disjoint pairs of rows,
             Clopper-Pearson) or "auto" (the first where its simulation is affordable).
 
     Guarantee: `parameter` exceeds the least mu for which the mechanism is mu-GDP with probability at most `1 - confidence`,

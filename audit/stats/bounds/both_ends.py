@@ -182,8 +182,8 @@ def _classes(design: Design, level: float) -> tuple[tuple[int, int], ...]:
     The last pair is the test itself; the others are what coarser tests ask at the least.
     """
     edges = class_edges(level, COARSEST)
-    most = max(1, WORK // min(design.scores, merged_draws.MOST_SCORES) // pair_draws.ROWS)
-    blocks = [min(math.ceil(DRAWS_BEYOND / edge / pair_draws.ROWS), most) for edge in edges]
+    limit = max(1, WORK // min(design.scores, merged_draws.MOST_SCORES) // pair_draws.ROWS)
+    blocks = [min(math.ceil(DRAWS_BEYOND / edge / pair_draws.ROWS), limit) for edge in edges]
     levels = [*edges[:-1], level]
     return tuple((count, critical_rank(count * pair_draws.ROWS, one)) for count, one in zip(blocks, levels, strict=True))
 

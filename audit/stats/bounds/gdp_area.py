@@ -1,8 +1,8 @@
 """The area under the ROC as an exact test of mu-GDP: exact if nothing leaks, else the mean difference is integrated out.
 
 Under mu-GDP members are at worst normal with mean mu and nonmembers with mean 0. The difference M of their sample means is
-independent of the centred samples, and members win at least w pairs exactly if M reaches a value D that the centred samples fix. So the
-tail is the mean of `Phi((mu - D) / c)` over centred samples, `c^2 = 1/n1 + 1/n0`: it varies little between them, and a few thousand
+independent of the centred samples, and members win at least w pairs exactly if M reaches a value D that the centred samples
+fix. So the tail is the mean of `Phi((mu - D) / c)` over centred samples, `c^2 = 1/n1 + 1/n0`: it varies little, and some thousand
 draws of D serve every mu. The proofs are in docs/theory/independent-trials.md, section "Area under the ROC".
 """
 
@@ -16,10 +16,18 @@ from scipy import special
 
 from audit.stats.bounds import rank_sums, roots
 from audit.stats.bounds.critical_ranks import LUCK, class_edges
-from audit.stats.bounds.least_favourable import COARSEST, LIFT, Positions, auc_scores, mu_of_auc, simulated_sums
+from audit.stats.bounds.least_favourable import (
+    COARSEST,
+    LIFT,
+    Positions,
+    auc_scores,
+    gdp_separation_ceiling,
+    mu_of_auc,
+    simulated_sums,
+)
 from audit.stats.bounds.validation import Array, Counts
 
-EXPECTED = 160  # draws times the least level of a class: so many leave a fifteenth of the level unused
+DRAWS_OF_LEVEL = 160  # draws times the least level of a class: so many leave a fifteenth of the level unused
 CHEAP = 1_000_000  # simulated scores that are always drawn
 WORK = 16_000_000  # and at most
 FEWEST = 40  # draws times level: with fewer the test is no better than that of pairs
@@ -29,25 +37,27 @@ TOGETHER = 1 << 19  # simulated scores at a time
 
 
 def draws_for(members: int, nonmembers: int, significance: float) -> int:
-    """Return how many draws a test takes, or 0 where too few fit into the work allowed. A class of levels has the same number."""
+    """Return how many draws a test takes, or 0 where too few fit into the work allowed."""
     count = _rows(members + nonmembers, class_edges(significance, COARSEST)[-1])
     return count if significance * count >= FEWEST else 0
 
 
 def _rows(scores: int, edge: float) -> int:
-    return int(min(max(EXPECTED / edge, CHEAP // scores), WORK // scores))
+    return int(min(max(DRAWS_OF_LEVEL / edge, CHEAP // scores), WORK // scores))
 
 
 def bound(members: int, nonmembers: int, wins: int, significance: float) -> float:
     """Return the largest mu that so many wins of members against nonmembers refute; 0 where none is.
 
     Guarantee: exceeds the true mu with probability at most `significance`, for independent, identically distributed scores on
-        each side, given the draws, but for a chance of `critical_ranks.LUCK` that the draws of these sizes lift the level at this mu.
+        each side, given the draws, but for a chance of `critical_ranks.LUCK` that the draws of these sizes lift the level.
         Above 0 exactly where the test of Mann and Whitney refutes.
     """
     exact = _shifted_null(members, nonmembers, wins, significance)
     if exact is None:
         return 0.0
+    if wins == members * nonmembers:  # the smallest event of all, whose chance is known
+        return max(exact, gdp_separation_ceiling(members, nonmembers, significance))
     crossings = _crossings(members, nonmembers, wins, _classes(members + nonmembers, significance)[-1][0])
 
     def rejects(mu: float) -> bool:
@@ -67,6 +77,8 @@ def critical_wins(members: int, nonmembers: int, mu: float, significance: float)
         exact = _shifted_null(members, nonmembers, wins, significance)
         if exact is None or exact > mu:
             return exact is not None
+        if wins == pairs:
+            return gdp_separation_ceiling(members, nonmembers, significance) > mu
         crossings = _crossings(members, nonmembers, wins, _classes(members + nonmembers, significance)[-1][0])
         return _rejects(crossings, mu, members, nonmembers, significance)
 
@@ -114,56 +126,56 @@ def _rejects(crossings: Array, mu: float, members: int, nonmembers: int, signifi
 
 
 @functools.lru_cache(maxsize=2)
-def _centred(members: int, nonmembers: int, rows: int) -> tuple[Positions, Positions]:
+def _residuals(members: int, nonmembers: int, rows: int) -> tuple[Positions, Positions]:
     """Centred normal samples, row by row, so that the first rows are those of fewer; the sizes fix the stream."""
     generator = np.random.default_rng([members, nonmembers, 1])
     draws = generator.standard_normal((rows, members + nonmembers), dtype=np.float32)
     sides = draws[:, :members], draws[:, members:]
-    for side in sides:
-        side -= side.mean(axis=1, keepdims=True)
-    return sides
+    return sides[0] - sides[0].mean(axis=1, keepdims=True), sides[1] - sides[1].mean(axis=1, keepdims=True)
 
 
 @functools.lru_cache(maxsize=64)
 def _crossings(members: int, nonmembers: int, wins: int, rows: int) -> Array:
     """`(rows,)` least differences of means at which members win so many pairs, rounded down to a grid.
 
-    In each row a secant comes near, and bisection on the grid ends it, so that the result is a function of `wins` that does not fall.
+    In each row a secant comes near, and bisection on the grid ends it, so that it never falls as `wins` grows.
     """
-    sides, cell = _centred(members, nonmembers, rows), math.sqrt(1 / members + 1 / nonmembers) / GRID
-    pairs, least = members * nonmembers, members * (members - 1) // 2
+    sides, cell = _residuals(members, nonmembers, rows), math.sqrt(1 / members + 1 / nonmembers) / GRID
+    pairs, offset = members * nonmembers, members * (members - 1) // 2
 
-    def reaches(at: Counts, some: Counts) -> Counts:
+    def reaches(at: Counts, rows_of_turn: Counts) -> Counts:
         """Wins beyond the number asked for, at cells of the grid, in some rows."""
-        found, step = np.empty(len(some), dtype=np.int64), max(1, TOGETHER // (members + nonmembers))
-        for start in range(0, len(some), step):
+        lead, step = np.empty(len(rows_of_turn), dtype=np.int64), max(1, TOGETHER // (members + nonmembers))
+        for start in range(0, len(rows_of_turn), step):
             part = slice(start, start + step)
             shift = (at[part, None] * cell).astype(np.float32)
-            sums = simulated_sums(sides[0][some[part]] + shift, sides[1][some[part]], auc_scores(members + nonmembers))
-            found[part] = sums - least - wins
-        return found
+            sums = simulated_sums(
+                sides[0][rows_of_turn[part]] + shift, sides[1][rows_of_turn[part]], auc_scores(members + nonmembers)
+            )
+            lead[part] = sums - offset - wins
+        return lead
 
     typical = mu_of_auc(min(max(wins - 0.5, 0.5) / pairs, 1 - 0.3 / pairs))
     slope = pairs * cell * math.exp(-(typical**2) / 4) / math.sqrt(4 * math.pi)
     low, high = np.full(rows, -(1 << 40)), np.full(rows, 1 << 40)
-    place, width, everywhere = np.full(rows, round(typical / cell)), np.ones(rows, dtype=np.int64), np.arange(rows)
-    some = everywhere
+    place, width, all_rows = np.full(rows, round(typical / cell)), np.ones(rows, dtype=np.int64), np.arange(rows)
+    rows_of_turn = all_rows
     for turn in range(200):
-        beyond = reaches(place[some], some)
+        beyond = reaches(place[rows_of_turn], rows_of_turn)
         below = beyond < 0
-        low[some] = np.where(below, place[some], low[some])
-        high[some] = np.where(below, high[some], place[some])
-        open_ended = (low[some] < -(1 << 39)) | (high[some] > 1 << 39)
-        near = np.where(below, low[some] + width[some], high[some] - width[some])
+        low[rows_of_turn] = np.where(below, place[rows_of_turn], low[rows_of_turn])
+        high[rows_of_turn] = np.where(below, high[rows_of_turn], place[rows_of_turn])
+        open_ended = (low[rows_of_turn] < -(1 << 39)) | (high[rows_of_turn] > 1 << 39)
+        near = np.where(below, low[rows_of_turn] + width[rows_of_turn], high[rows_of_turn] - width[rows_of_turn])
         if turn < 2:
-            near = place[some] - np.clip(np.rint((beyond + 0.5) / slope), -4 * GRID, 4 * GRID).astype(np.int64)
-            near = np.where(near == place[some], near + np.where(below, 1, -1), near)
-            open_ended |= (near > low[some]) & (near < high[some])
+            near = place[rows_of_turn] - np.clip(np.rint((beyond + 0.5) / slope), -4 * GRID, 4 * GRID).astype(np.int64)
+            near = np.where(near == place[rows_of_turn], near + np.where(below, 1, -1), near)
+            open_ended |= (near > low[rows_of_turn]) & (near < high[rows_of_turn])
         else:
-            width[some] *= 2
-        place[some] = np.where(open_ended, near, (low[some] + high[some]) // 2)
-        some = some[high[some] - low[some] > 1]
-        if not len(some):
+            width[rows_of_turn] *= 2
+        place[rows_of_turn] = np.where(open_ended, near, (low[rows_of_turn] + high[rows_of_turn]) // 2)
+        rows_of_turn = rows_of_turn[high[rows_of_turn] - low[rows_of_turn] > 1]
+        if not len(rows_of_turn):
             break
-    # members were moved up by LIFT and positions are rounded: the crossing lies above the cell found
+    # members were moved up by LIFT and positions are rounded: the crossing lies above the cell lead
     return np.asarray(low * cell - LIFT)

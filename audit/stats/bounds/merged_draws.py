@@ -58,7 +58,7 @@ def members_on_top(cells: NDArray[np.uint32], nonmembers: Keys, cuts: Counts, *,
     # the inverse of min(1, e^epsilon u + delta, 1 - e^-epsilon (1 - delta - u))
     place = np.maximum((quantile - delta) * math.exp(-epsilon), (1 - delta) - (1 - quantile) * math.exp(epsilon))
     keys = np.maximum(place, 0.0).astype(np.float32).view(np.int32) & ~1
-    merged = np.concatenate([keys, nonmembers], axis=1)
-    merged.sort(axis=1)
-    are_members = (~merged & 1).astype(np.float32)  # counts are exact: whole numbers below 2^24
-    return np.asarray(are_members @ _summing(tuple(cuts.tolist()), merged.shape[1]), dtype=np.int64)
+    positions = np.concatenate([keys, nonmembers], axis=1)
+    positions.sort(axis=1)
+    are_members = (~positions & 1).astype(np.float32)  # counts are exact: whole numbers below 2^24
+    return np.asarray(are_members @ _summing(tuple(cuts.tolist()), positions.shape[1]), dtype=np.int64)
