@@ -2,7 +2,7 @@
 
 Under mu-GDP members are at worst normal with mean mu and nonmembers with mean 0. The difference M of their sample means is
 independent of the centred samples, and members win at least w pairs exactly if M reaches a value D that the centred samples
-fix. So the tail is the mean of `Phi((mu - D) / c)` over centred samples, `c^2 = 1/n1 + 1/n0`: it varies little, and some thousand
+fix. So the tail is the mean of `Phi((mu - D) / c)` over centred samples, `c^2 = 1/n1 + 1/n0`: it varies little; some thousand
 draws of D serve every mu. The proofs are in docs/theory/independent-trials.md, section "Area under the ROC".
 """
 
