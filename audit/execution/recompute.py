@@ -293,8 +293,8 @@ def _guesses(bound: Any, guesses: Any, column: Any, place: str, comparison: Numb
     epsilon, right, count = one_run(column.scores, column.member, delta, error)
     ceiling = max(epsilon, one_run(column.member.astype(float), column.member, delta, error)[0])
     comparison.holds(f"{place}: epsilon", abs(figure(bound) - epsilon) < SEARCH, f"not {epsilon:.6f}, which the scores prove")
-    same = abs(figure(bound, "ceiling") - ceiling) < SEARCH
-    comparison.holds(f"{place}: ceiling", same, f"not {ceiling:.6f}, which perfect scores prove")
+    close = abs(figure(bound, "ceiling") - ceiling) < SEARCH
+    comparison.holds(f"{place}: ceiling", close, f"not {ceiling:.6f}, which perfect scores prove")
     if guesses:
         comparison.equal(f"{place}: guesses", [int(text.replace(",", "")) for text in guesses.groups()], [right, count])
 
@@ -350,8 +350,8 @@ def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float
         end = follow(low, middle := (low + high) / 2)
         return end if end < middle else follow(middle, high)
 
-    most = int(np.argmin(surprises(1 / (1 + math.exp(-(epsilon := follow(0.0, 32.0)))))))
-    return epsilon, int(right[most]), int(counts[most])
+    index = int(np.argmin(surprises(1 / (1 + math.exp(-(epsilon := follow(0.0, 32.0)))))))
+    return epsilon, int(right[index]), int(counts[index])
 
 
 def _cut(falling: Any) -> int:

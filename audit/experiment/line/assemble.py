@@ -60,8 +60,8 @@ def assemble(config: Config, *, key: RecordKey | None = None, seed: int | None =
     for name in config.output.formats:
         if ":" in name:  # one that is not there is better named before the training than after it
             plugins.find(plugins.FOLDERS["formats"], name, "formats")
-    drawn = config.seed if config.seed is not None else seed
-    root = Seed(new_seed() if drawn is None else drawn)
+    number = config.seed if config.seed is not None else seed
+    root = Seed(new_seed() if number is None else number)
     dataset = load.load(config.data, root.child("data"))
     accountants = tuple(named_plugins("accountants", "audit.accounting.accountants", config.accountants))
     for name, accountant in accountants:
