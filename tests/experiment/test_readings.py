@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,11 +11,14 @@ import pytest
 from scipy import special
 from scipy.stats import rankdata
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.svm import SVC
 
 import audit
+import reports
 from audit.core.claims import Outcome
 from audit.core.data import Array
 from audit.core.errors import AuditError
+from audit.stats.sign_test import lower_tail
 
 N = 600
 MEMBER = audit.draw_coins(N, 5)
@@ -169,3 +173,82 @@ def test_no_verdict_stands_over_an_area_below_chance() -> None:
         result = audit.check(model(logits), *sides, coins=MEMBER, claim_epsilon=0.5, quiet=True)
         if auc(result) < 0.5 - 6 / np.sqrt(6 * N):
             assert result.report.outcome is Outcome.INVALID, seed
+
+
+@pytest.mark.parametrize("scale", [lambda p: np.round(p, 2), lambda p: 100 * p, lambda p: np.round(100 * p), lambda p: 7 * p])
+def test_shares_of_any_whole_are_probabilities(scale: Callable[[Array], Array]) -> None:
+    logits, labels = classifier(4, 11)
+    outputs = scale(special.softmax(logits, axis=1))
+    result = check(model(outputs), labels)
+    shares = np.maximum(outputs / outputs.sum(axis=1, keepdims=True), 1e-30)
+    assert auc(result) == pytest.approx(loss_auc(-np.log(shares[np.arange(N), labels])), abs=1e-3)
+    assert "probabilities of 4 classes" in str(result)
+
+
+def test_columns_of_pairs_of_classes_are_refused() -> None:
+    labels = np.abs(2 * INPUTS[:, 0]).astype(int) % 3
+    for shape in ("ovo", "ovr"):
+        machine = SVC(decision_function_shape=shape).fit(INPUTS[MEMBER], labels[MEMBER])
+        if shape == "ovr":
+            assert auc(check(machine, labels)) > 0.5
+        else:
+            with pytest.raises(audit.DataError, match="columns are not classes; an SVC gives"):
+                check(machine, labels)
+
+
+def test_whole_numbers_beside_one_prediction_are_a_regression_of_any_type() -> None:
+    counts = np.random.default_rng(12).poisson(5, N)
+    errors = np.random.default_rng(13).normal(size=N) * np.where(MEMBER, 0.3, 1.0)
+    for kind in (np.int64, np.float32, np.uint8):
+        result = check(model(counts + errors), counts.astype(kind))
+        assert auc(result) == pytest.approx(loss_auc(np.abs(errors)), abs=1e-9)
+
+
+def test_another_unit_or_order_of_numbers_is_invalid() -> None:
+    random = np.random.default_rng(14)
+    truths = random.normal(size=(N, 3))
+    predictions = truths + random.normal(size=(N, 3)) * np.where(MEMBER, 0.1, 0.8)[:, None]
+    for given, reading in ((predictions[:, [1, 2, 0]], "columns of y in another order"), (60 * predictions, "another unit")):
+        result = check(model(given), truths)
+        assert result.report.outcome is Outcome.INVALID and reading in str(result)
+
+
+def read_fields(result: audit.ModelCheck) -> dict[str, Any]:
+    """The report as JSON without the moment and the keyed names, which are drawn for each report."""
+    fields = json.loads(reports.render(result.report, ["json"])["report.json"])
+    fields.pop("created")
+    for game in fields["mechanisms"][0]["games"]:
+        for record in game["records"]:
+            record.pop("record")
+    return dict(fields)
+
+
+def test_labels_of_any_type_give_the_same_report() -> None:
+    logits, labels = classifier(2, 1)
+    margin = logits[:, 1:] - logits[:, :1]
+    first, *rest = (read_fields(check(model(margin), labels.astype(kind)[:, None])) for kind in (np.int64, np.float32, bool))
+    assert all(fields == first for fields in rest)
+
+
+@pytest.mark.slow
+def test_no_verdict_rests_on_scores_below_chance() -> None:
+    """Random readings of random models: wherever a claim stands, no score that bounds rest on is inverted beyond chance."""
+    verdicts = inverted = 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        classes = int(random.integers(2, 7))
+        logits, labels = classifier(classes, seed, gain=random.uniform(-1, 3))
+        way = seed % 5
+        labels = [labels, (labels + 1) % classes, random.permutation(labels), labels, labels][way]
+        logits = [logits, logits, logits, logits[:, random.permutation(classes)], -logits][way]
+        coins = MEMBER if random.random() < 0.7 else ~MEMBER
+        sides = [(INPUTS[side], labels[side]) for side in (coins, ~coins)]
+        result = audit.check(model(logits), *sides, coins=coins, claim_epsilon=0.5, quiet=True)
+        tails = [lower_tail(values, result.inspection.included) for values in result.inspection.scores.values()]
+        loss = lower_tail(result.inspection.scores["loss"], result.inspection.included)
+        inverted += loss < 1e-5
+        if result.report.outcome is not Outcome.INVALID:
+            verdicts += 1
+            assert loss >= 1e-5, seed
+            assert loss >= 0.01 or "members do worse" in str(result) or min(tails) >= 1e-5, seed
+    assert verdicts > 10 and inverted > 10

@@ -37,3 +37,34 @@ def test_chance_alone_is_as_rare_as_it_says() -> None:
         chances = np.array([lower_tail(values, random.permutation(300) < 90) for _ in range(1500)])
         for level in (0.003, 0.03, 0.3):
             assert (chances <= level).mean() <= level + 4 * np.sqrt(level * (1 - level) / 1500)
+
+
+def count_sums(doubled_ranks: np.ndarray, size: int) -> np.ndarray:
+    """The exact chance of each sum of doubled ranks, or a lower one, over all draws of a size: counted record by record."""
+    counts = np.zeros((size + 1, int(np.sort(doubled_ranks)[-size:].sum()) + 1))
+    counts[0, 0] = 1
+    for rank in doubled_ranks:
+        counts[1:, rank:] += counts[:-1, : counts.shape[1] - rank].copy()
+    return np.cumsum(counts[size] / counts[size].sum())
+
+
+@pytest.mark.parametrize(("count", "size"), [(24, 12), (60, 30), (120, 60), (200, 30)])
+@pytest.mark.parametrize("level", [1e-5, 1e-5 / 7])
+def test_the_level_is_exact_far_out(count: int, size: int, level: float) -> None:
+    """The largest sum that is refused, by bisection over groups of rising sums, has an exact chance below 1.6 of the level."""
+    for values in (np.arange(count) * 1.0, np.arange(count) >= 0.7 * count, np.arange(count) // 7 * 1.0):
+        ranks = np.round(2 * rankdata(values)).astype(int)
+        chances = count_sums(ranks, size)
+        groups = [tuple(range(size))]
+        for last in range(size - 1, -1, -1):
+            for place in range(last + 1, count - size + last + 1):
+                groups.append((*groups[-1][:last], place, *groups[-1][last + 1 :]))
+        low, high, refused = 0, len(groups) - 1, 0.0
+        while low <= high:
+            middle = (low + high) // 2
+            included = np.isin(np.arange(count), groups[middle])
+            if lower_tail(values.astype(float), included) < level:
+                refused, low = max(refused, float(chances[ranks[included].sum()])), middle + 1
+            else:
+                high = middle - 1
+        assert refused <= 1.6 * level

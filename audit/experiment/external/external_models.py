@@ -27,6 +27,7 @@ _COMPANIONS = (
     "statistics in training mode, or a batch that is not the first axis of what the model takes?"
 )
 _REPETITIONS = 32
+_LEAST_AGREEMENT = 0.7
 
 
 _AXES = {"logits": "(k, n, classes)", "losses": "(k, n)", "errors": "(k, n, d)"}
@@ -212,10 +213,29 @@ def query_model(target: Any, inputs: Array | RowContainer, labels: Array, names:
         return align_columns(query(records), model_names, names)
 
     outputs = answer(inputs)
+    if names is model_names and names is not None and len(names) > 2:
+        _demand_columns(target, names, outputs, inputs)
     truths = read_labels(demand_numbers(outputs, labels), labels, names)
     answers = read_answers(outputs, truths)
     remark = _repeat(answer, inputs, outputs)
     return replace(answers, remarks=(*answers.remarks, remark)) if remark else answers
+
+
+def _demand_columns(target: Any, names: Array, outputs: Array, inputs: Array | RowContainer) -> None:
+    """Raise `DataError` unless the columns of an estimator's outputs are its classes, as its own `predict` names them."""
+    if outputs.ndim != 2:
+        return
+    advice = "an SVC gives a column for each class with decision_function_shape='ovr', or with probability=True"
+    if outputs.shape[1] != len(names):
+        raise DataError(f"the target names {len(names)} classes and gives {outputs.shape[1]} columns; {advice}")
+    if hasattr(target, "predict") and isinstance(inputs, np.ndarray):
+        answers = np.asarray(target.predict(inputs)).ravel()
+        agreement = float(np.mean(names[outputs.argmax(axis=1)] == answers))
+        if agreement < _LEAST_AGREEMENT:
+            raise DataError(
+                f"the largest column of the target's outputs is the class that its predict names for only {agreement:.0%} of "
+                f"the records, so columns are not classes; {advice}"
+            )
 
 
 def _repeat(answer: Callable[[Array | RowContainer], Array], inputs: Array | RowContainer, outputs: Array) -> str:

@@ -184,7 +184,7 @@ def _look(case: InspectedCase, settings: Settings, scores: Sequence[Scores], gam
         hits=None if answers.hits is None else answers.hits[rows],
         baseline=answers.baseline(np.asarray(case.included[0])),
     )
-    bounded_scores = [score.values for score in scores if score.attack in bound_attacks and users is None]
+    bounded_scores = [score for score in scores if score.attack in bound_attacks]
     return preflight.look(records, bounded_scores, by_coins=case.by_coins)
 
 

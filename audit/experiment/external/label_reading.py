@@ -11,6 +11,7 @@ from audit.core.data import Array
 from audit.core.errors import DataError
 from audit.data.source import as_whole, class_labels, numbered
 from audit.experiment.external.dense_answers import set_aside
+from audit.experiment.external.output_scale import are_independent, find_total
 
 _MOST_NAMED = 10
 
@@ -47,7 +48,6 @@ def read_labels(outputs: Array, labels: Array, names: Array | None = None) -> Ar
     Raises:
         DataError: y holds text and the model does not name its classes, or a class that the model does not have.
     """
-    may_be_numbers = np.asarray(labels).dtype.kind == "f" and outputs.dtype.kind == "f"
     labels = as_whole(labels)
     if labels.ndim == 2 and labels.shape[1] == 1 and outputs.ndim < 3:
         labels = labels[:, 0]
@@ -60,15 +60,15 @@ def read_labels(outputs: Array, labels: Array, names: Array | None = None) -> Ar
             "y as whole numbers, the column of each record's class, or the estimator itself, whose classes_ names them"
         )
     if labels.dtype.kind == "f":
+        _refuse_shares(outputs, labels)
         return labels
     labels = _from_signs(outputs, labels)
     if labels.ndim >= 2:
-        is_row = labels.ndim == 2
-        return _read_rows(outputs, labels, may_be_numbers=may_be_numbers) if is_row else _read_places(outputs, labels)
+        return _read_rows(outputs, labels) if labels.ndim == 2 else _read_places(outputs, labels)
     if labels.ndim == 1 and outputs.ndim == 3 and outputs.shape[1] == 1:
         return labels[:, None]
     if not has_columns and outputs.ndim <= 2 and (labels.max() > 1 or labels.min() < 0):
-        return _read_numbers(outputs, labels, may_be_numbers=may_be_numbers)
+        return _read_numbers(outputs, labels)
     return class_labels(labels, None, "y") if labels.ndim == 1 else labels
 
 
@@ -89,7 +89,7 @@ def align_columns(outputs: Array, model_names: Array | None, names: Array | None
     ):
         return outputs
     columns = _find_columns(as_whole(model_names), names)
-    is_share = outputs.min() >= 0 and np.abs(outputs.sum(axis=1) - 1).max() < 1e-3
+    is_share = find_total(outputs) is not None
     floor = np.zeros((len(outputs), 1)) if is_share else outputs.min(axis=1, keepdims=True)
     columns_of_names = np.repeat(floor, len(names), axis=1).astype(outputs.dtype)
     columns_of_names[:, columns] = outputs
@@ -124,15 +124,14 @@ def _from_signs(outputs: Array, labels: Array) -> Array:
     return (labels + 1) // 2 if is_sign and (outputs.ndim < 2 or outputs.shape[1] <= 2 or labels.ndim == 2) else labels
 
 
-def _read_rows(outputs: Array, labels: Array, *, may_be_numbers: bool) -> Array:
+def _read_rows(outputs: Array, labels: Array) -> Array:
     """Return y of rows: classes if each row has a single one, several labels, tokens, or several numbers."""
     if outputs.ndim == 3:
         return labels
     if np.isin(labels, (0, 1)).all():
         is_one_hot = (labels.sum(axis=1) == 1).all() and (outputs.ndim == 1 or outputs.shape[1] in (1, labels.shape[1]))
-        return labels.argmax(axis=1) if is_one_hot else labels
-    is_regression = may_be_numbers and outputs.shape == labels.shape
-    return labels.astype(np.float64) if is_regression else labels
+        return labels.argmax(axis=1) if is_one_hot and not are_independent(outputs) else labels
+    return _read_numbers(outputs, labels) if outputs.shape == labels.shape else labels
 
 
 def _read_places(outputs: Array, labels: Array) -> Array:
@@ -154,12 +153,31 @@ def _count_classes(outputs: Array, labels: Array) -> int:
     return int(outputs.shape[1] if outputs.shape[2:] == labels.shape[1:] else outputs.shape[-1])
 
 
-def _read_numbers(outputs: Array, labels: Array, *, may_be_numbers: bool) -> Array:
-    """Return whole numbers of a floating-point type as those of a regression; others are classes that lack their columns."""
-    if not may_be_numbers:
+def _read_numbers(outputs: Array, labels: Array) -> Array:
+    """Return whole numbers beside as many real predictions as those of a regression.
+
+    Raises:
+        DataError: predictions are whole numbers by their type, the names of classes, or y has two values, as labels have.
+    """
+    names = np.unique(labels)
+    if outputs.dtype.kind != "f":
         raise DataError(
             f"the target gives {outputs.dtype} of shape {outputs.shape} for {len(labels)} records of classes {labels.min()} to "
             f"{labels.max()}; expected logits or probabilities, ({len(labels)}, {labels.max() + 1}); for a regression give "
-            "y as real numbers, and predictions as real numbers"
+            "predictions as real numbers"
+        )
+    if len(names) == 2:
+        raise DataError(
+            f"y holds the two values {names[0]} and {names[1]}, as labels do, beside outputs of shape {outputs.shape}; give 0 "
+            f"and 1, as y == {names[1]}; the loss of a regression is given as audit.check(loss_of=...)"
         )
     return labels.astype(np.float64)
+
+
+def _refuse_shares(outputs: Array, labels: Array) -> None:
+    """Raise `DataError` for rows of shares of classes, soft labels, which are neither classes nor numbers."""
+    if labels.ndim == 2 and outputs.shape == labels.shape and labels.shape[1] > 1 and find_total(labels) == 1:
+        raise DataError(
+            f"y holds shares of {labels.shape[1]} classes that sum to 1 in each row (soft labels); give the class of each "
+            "record, y.argmax(axis=1), or the loss that the model was trained by, audit.check(loss_of=...)"
+        )

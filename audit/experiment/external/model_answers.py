@@ -11,12 +11,18 @@ from audit.core.errors import DataError
 from audit.data.source import numbered
 from audit.experiment.external.dense_answers import score_places
 from audit.experiment.external.label_reading import read_labels
+from audit.experiment.external.output_scale import are_independent, find_total
 from audit.stats.scoring import signals
 
 _FEWEST = float(np.finfo(np.float32).tiny)
 _FROM_PROBABILITIES = (
     "The target gives probabilities; their logarithms were taken for logits. "
     "Rounding to 0 and 1 hides differences that logits show."
+)
+_FROM_SHARES = "The target's outputs sum to {} in each row; they were taken for shares of it, that is, for probabilities."
+_NEVER_NEGATIVE = (
+    "The target's outputs are never negative and their rows have no common sum; they were taken for logits. If they are odds, "
+    "distances or rounded probabilities, the figures are not those of the model's loss."
 )
 _ONE_OUTPUT = "The target gives one number a record; it was taken for the {} of class 1 against class 0."
 _REGRESSION = (
@@ -148,10 +154,19 @@ def _classes(outputs: Array, labels: Array) -> Answers:
             f"{outputs.shape[1]} classes, 0 .. {outputs.shape[1] - 1}; correct y, or give the right model"
         )
     _refuse_masks(outputs)
-    distribution = outputs.min() >= 0 and np.abs(outputs.sum(axis=1, dtype=np.float64) - 1).max() < 1e-3
-    if not distribution:
-        return Answers(logits=outputs)
-    return Answers(logits=_logarithms(outputs), remarks=(_FROM_PROBABILITIES,))
+    total = find_total(outputs)
+    if total is not None:
+        remarks = (_FROM_PROBABILITIES,) if total == 1 else (_FROM_SHARES.format(f"{total:g}"), _FROM_PROBABILITIES)
+        return Answers(logits=_logarithms(outputs / total), remarks=remarks)
+    if are_independent(outputs):
+        sums = outputs.sum(axis=1, dtype=np.float64)
+        raise DataError(
+            f"the target's outputs lie between 0 and 1 and their rows sum to {sums.min():.3g} to {sums.max():.3g}: neither "
+            f"logits nor probabilities of one class each. Give logits; or, of a probability for each class on its own "
+            f"(sigmoid), y of shape {outputs.shape} with zeros and ones"
+        )
+    is_strange = outputs.min() >= 0 and not (outputs == outputs[0]).all()
+    return Answers(logits=outputs, remarks=(_NEVER_NEGATIVE,) if is_strange else ())
 
 
 def _refuse_masks(outputs: Array) -> None:
@@ -179,6 +194,12 @@ def _single(outputs: Array, labels: Array) -> Answers:
             "y as real numbers"
         )
     positive = outputs.astype(np.float64)
+    if positive.min() >= 0 and positive.max() > 1 and len(positive) > 1:
+        raise DataError(
+            f"the target gives one number a record, from {positive.min():.4g} to {positive.max():.4g}, never negative: neither "
+            "a logit, whose sign is the answer, nor a probability; give the probability of class 1 from 0 to 1 (percentages "
+            "divided by 100), or the logit"
+        )
     if positive.min() < 0 or positive.max() > 1:
         logits = np.stack([np.zeros_like(positive), positive], axis=1)
         return Answers(logits=logits, remarks=(_ONE_OUTPUT.format("logit"),))

@@ -94,9 +94,10 @@ def inspect_scores(
 
 def _look(tables: Sequence[Scores]) -> Preflight:
     """The preflight of scores: whether those of members are lower than those of nonmembers, in any column."""
-    values = [table.values for table in tables]
-    records = preflight.ReadRecords(losses=-values[0], included=tables[0].included, reading="scores were given")
-    return preflight.look(records, values[1:], by_coins=True)
+    records = preflight.ReadRecords(
+        losses=-tables[0].values, included=tables[0].included, reading="scores were given, higher for members"
+    )
+    return preflight.look(records, tables[1:], by_coins=True)
 
 
 def _odd(tables: Sequence[Scores], assumes: frozenset[Assumption]) -> tuple[Check, ...]:

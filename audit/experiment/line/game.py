@@ -15,6 +15,7 @@ from audit.core.coins import Coins
 from audit.core.data import Array
 from audit.core.game_results import GameResult
 from audit.core.lower_bounds import BoundTrajectory, ReportedBound
+from audit.core.preflight import Preflight
 from audit.core.protocols import ExecutionCheck
 from audit.core.results import Check, Status
 from audit.core.views import Scores
@@ -27,6 +28,7 @@ from audit.experiment.games.job_specs import make_job_specs
 from audit.experiment.games.observed import GameModels, Observations, models_of
 from audit.experiment.games.prepared_game import PreparedGame
 from audit.experiment.line import findings
+from audit.experiment.line.target_preflight import look_at_targets
 from audit.experiment.line.train import Resources, train
 
 
@@ -39,6 +41,7 @@ class GameOutcome:
     trajectories: tuple[tuple[str | None, BoundTrajectory], ...] = ()  # with the family inside which each holds
     checks: tuple[Check, ...] = ()
     observed: Observations | None = None
+    preflight: Preflight | None = None
 
     @property
     def bounds(self) -> tuple[ReportedBound, ...]:
@@ -46,7 +49,9 @@ class GameOutcome:
         return self.result.bounds
 
 
-def play_game(prepared_game: PreparedGame, stated_claims: StatedClaims, budget: Budget, resources: Resources) -> GameOutcome:
+def play_game(
+    prepared_game: PreparedGame, stated_claims: StatedClaims, budget: Budget, resources: Resources, games: int = 1
+) -> GameOutcome:
     """Train the models of a game, as many as it takes, and conclude from them.
 
     An attack that what was trained cannot serve, since references diverged, is left out with the reason.
@@ -56,6 +61,7 @@ def play_game(prepared_game: PreparedGame, stated_claims: StatedClaims, budget: 
         stated: the claims it may refute.
         budget: its share of the error.
         resources: where to train.
+        games: of the audit, which share the level of the preflight.
     """
     training_design, game, store, execution = (
         prepared_game.training,
@@ -83,7 +89,11 @@ def play_game(prepared_game: PreparedGame, stated_claims: StatedClaims, budget: 
     models = replace(models, prepared_game=models.prepared_game.without(left_out))
     outcome = conclude(models, scores, stated_claims, budget, watch)
     trigger = triggers.trigger_result(models, resources.dataset, stated_claims.claim_limits)
-    outcome = replace(outcome, result=replace(outcome.result, trigger=trigger))
+    outcome = replace(
+        outcome,
+        result=replace(outcome.result, trigger=trigger),
+        preflight=look_at_targets(models, scores, games=games),
+    )
     return replace(outcome, checks=(*_execution_checks(models, execution.checks), *outcome.checks))
 
 

@@ -13,16 +13,23 @@ import numpy as np
 
 from audit.core.data import Array
 from audit.core.preflight import Preflight, TriedReading
+from audit.core.views import Scores
 from audit.stats.bounds import roc
-from audit.stats.column_order import find_order
+from audit.stats.column_order import find_order, order_by_correlation
 from audit.stats.scoring.signals import cross_entropy
 from audit.stats.sign_test import lower_tail
 
 LEVEL = 1e-5
 """Of each kind of test: of the loss, of scores with bounds, of other readings. Together a right audit is refused in fewer than
 1 of 10,000 (docs/theory/reading.md)."""
+_QUESTION_LEVEL = 0.01
 _FAR = 0.2
 _MOST_CLASSES = 1000
+_MOST_NUMBERS = 300
+_LOWER_SCORES = (
+    "the scores that the verdict rests on are lower for members than for nonmembers, which chance gives in fewer than 1 of "
+    "100,000 audits"
+)
 _SIDES_SWAP = "members and nonmembers swapped"
 _OWN_ANSWER = "y set aside for the model's own answers"
 
@@ -61,11 +68,11 @@ class _Candidate:
     agreement: float
 
 
-def look(records: ReadRecords, verdict_scores: Sequence[Array] = (), *, by_coins: bool) -> Preflight:
+def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coins: bool) -> Preflight:
     """Return what the reading shows.
 
     Args:
-        verdict_scores: `(n,)` scores that verdicts rest on, higher for members.
+        verdict_scores: the scores that verdicts rest on, each with its own sides: of records, or of users.
         by_coins: whether recorded coins decided membership; then records may have been labelled wrongly on purpose.
     """
     included = records.included
@@ -76,6 +83,8 @@ def look(records: ReadRecords, verdict_scores: Sequence[Array] = (), *, by_coins
         TriedReading(name=reading.name, fit=reading.fit, auc=area(reading.losses, reading.included)) for reading in candidates
     ]
     doubt = ""
+    tails = [lower_tail(scores.values, scores.included) for scores in verdict_scores]
+    smallest_tail = min(tails, default=1.0) * max(len(tails), 1)
     if chance < LEVEL:
         doubt = (
             "members do worse than nonmembers, which chance gives in fewer than 1 of 100,000 audits: the records, their "
@@ -90,24 +99,9 @@ def look(records: ReadRecords, verdict_scores: Sequence[Array] = (), *, by_coins
         if better or clear:
             best = max(better or clear, key=lambda reading: reading.agreement)
             doubt = f"another reading fits far better: '{best.name}'"
-        elif verdict_scores and min(lower_tail(scores, included) for scores in verdict_scores) < LEVEL / len(verdict_scores):
-            doubt = (
-                "the scores that the verdict rests on are lower for members than for nonmembers, which chance gives in fewer "
-                "than 1 of 100,000 audits"
-            )
-    fit, trivial = figures[0], figures[2]
-    poor = fit is not None and trivial is not None and (fit >= trivial if measure == "error" else fit <= trivial)
-    question = (
-        ""
-        if doubt or not poor
-        else "the model is no better on its own training records than "
-        + (
-            "always giving the mean: are y and outputs in one unit?"
-            if measure == "error"
-            else "always naming the commonest class: are records and labels exactly as it was trained on them? Strongly "
-            "private training can do this as well"
-        )
-    )
+        elif smallest_tail < LEVEL:
+            doubt = _LOWER_SCORES
+    question = "" if doubt else _ask(measure, figures, min(chance, smallest_tail))
     return Preflight(
         reading=records.reading,
         measure=measure,
@@ -119,6 +113,45 @@ def look(records: ReadRecords, verdict_scores: Sequence[Array] = (), *, by_coins
         alternatives=tuple(alternatives) if doubt or question else (),
         doubt=doubt,
         question=question,
+    )
+
+
+def look_at_signs(records: ReadRecords, scores: Scores, *, games: int) -> Preflight:
+    """Return the figures of targets that were trained here, whose reading is not in question, and a sign test of the scores.
+
+    Args:
+        scores: the best of those that verdicts rest on.
+        games: that share the level.
+    """
+    measure, figures, _ = _measure(records)
+    is_inverted = lower_tail(scores.values, scores.included) < LEVEL / games
+    return Preflight(
+        reading=records.reading,
+        measure=measure,
+        members=figures[0],
+        nonmembers=figures[1],
+        baseline=figures[2],
+        auc=area(records.losses, records.included),
+        chance=lower_tail(-records.losses, records.included),
+        doubt=_LOWER_SCORES if is_inverted else "",
+    )
+
+
+def _ask(measure: str, figures: tuple[float | None, float | None, float | None], chance: float) -> str:
+    """Return what to look at where nothing is refused: members that do worse, or a model that knows nothing of them."""
+    if chance < _QUESTION_LEVEL:
+        return (
+            "members do worse than nonmembers, which chance gives in fewer than 1 of 100 audits: are records, labels, outputs "
+            "and sides what they were read as?"
+        )
+    fit, _, trivial = figures
+    if fit is None or trivial is None or (fit < trivial if measure == "error" else fit > trivial):
+        return ""
+    return "the model is no better on its own training records than " + (
+        "always giving the mean: are y and outputs in one unit?"
+        if measure == "error"
+        else "always naming the commonest class: are records and labels exactly as it was trained on them? Strongly "
+        "private training can do this as well"
     )
 
 
@@ -181,7 +214,9 @@ def _agreement(answers: Array, labels: Array) -> float:
 
 def _candidates(records: ReadRecords) -> Iterator[_Candidate]:
     if records.errors is not None and records.truths is not None:
-        yield _rescale(records)
+        yield _rescale("y in another unit", records, np.asarray(records.truths))
+        if records.truths.shape[1] > 1:
+            yield _rescale("columns of y in another order", records, _reorder(records.truths, records.errors))
         return
     if records.logits is None or records.labels is None or records.logits.shape[1] > _MOST_CLASSES:
         return
@@ -208,9 +243,16 @@ def _classes(name: str, logits: Array, labels: Array, included: Array) -> _Candi
     )
 
 
-def _rescale(records: ReadRecords) -> _Candidate:
-    """Return y on the scale of the predictions, by least squares for each number."""
-    truths, errors = np.asarray(records.truths), np.asarray(records.errors)
+def _reorder(truths: Array, errors: Array) -> Array:
+    """Return the columns of y in the order in which they go with predictions best, by correlation of either sign."""
+    if truths.shape[1] > _MOST_NUMBERS:
+        return truths
+    return np.asarray(truths[:, order_by_correlation(truths, errors + truths)])
+
+
+def _rescale(name: str, records: ReadRecords, truths: Array) -> _Candidate:
+    """Return y, its columns as in `truths`, on the scale of the predictions, by least squares for each number."""
+    errors = np.asarray(records.errors) + np.asarray(records.truths) - truths
     predictions = errors + truths
     deviations = truths - truths.mean(axis=0)
     slopes = (deviations * predictions).sum(axis=0) / np.maximum((deviations**2).sum(axis=0), 1e-300)
@@ -218,9 +260,7 @@ def _rescale(records: ReadRecords) -> _Candidate:
     spreads = np.maximum(((slopes * deviations) ** 2).mean(axis=0), 1e-300)
     squares = residuals**2 / spreads
     fit = 1 - float(squares[records.included].mean())
-    return _Candidate(
-        name="y in another unit", losses=squares.sum(axis=1), included=records.included, fit=max(fit, 0.0), agreement=fit
-    )
+    return _Candidate(name=name, losses=squares.sum(axis=1), included=records.included, fit=max(fit, 0.0), agreement=fit)
 
 
 def _is_better(reading: _Candidate, agreement: float, count: int) -> bool:

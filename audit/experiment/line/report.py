@@ -167,7 +167,6 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
     """Remarks for the cover that a reader of the verdict must not miss."""
     lines = [f"Outside the claim: {text}." for text in frame.unaccounted]
     for result in results:
-        lines += _inversions(result)
         for check in result.checks:
             if check.status is Status.FAILED and result.mechanism is not None:
                 lines.append(f"{result.name}: {check.item.lower()} failed the check ({check.value}).")
@@ -181,18 +180,6 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
         if noisy is not None and noisy.noise_multiplier == 0:
             lines.append(f"{result.name} adds no noise: it has no guarantee at any epsilon.")
     return tuple(lines)
-
-
-def _inversions(result: MechanismResult) -> list[str]:
-    """A remark where scores that somebody brought point the wrong way."""
-    if result.mechanism is not None:
-        return []
-    first = [game.attacks[0] for game in result.games if game.attacks and game.attacks[0].auc_upper < 0.5]
-    return [
-        f"Members score lower than nonmembers (AUC {attack.auc:.3f}): higher must mean more likely a member. "
-        "If these are losses or p-values, give their negatives."
-        for attack in first
-    ]
 
 
 def _stopping_note(mechanism: str, game: GameResult) -> list[str]:

@@ -5,7 +5,12 @@ No step knows which attack, estimator or mechanism it runs; those are values mad
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from audit.core import stages
+from audit.core.claims import Outcome
+from audit.core.preflight import Preflight
 from audit.core.results import MechanismResult
 from audit.core.training import Watcher
 from audit.execution.store import Store
@@ -41,7 +46,7 @@ def run(
     outcomes: dict[str, list[GameOutcome]] = {training_design.name: [] for training_design in design.training_designs}
     for prepared_game in games:
         name = prepared_game.training.name
-        outcomes[name].append(game.play_game(prepared_game, stated_claims[name], budget, resources))
+        outcomes[name].append(game.play_game(prepared_game, stated_claims[name], budget, resources, len(games)))
     results, trainings = [], set[str]()
     for training_design in design.training_designs:
         own = outcomes[training_design.name]
@@ -53,7 +58,22 @@ def run(
             utility=utility([outcome.observed for outcome in own if outcome.observed is not None]),
             counted=training_design.trained_as not in trainings,
             shared=training_design.training,
+            preflight=_find_worst([outcome.preflight for outcome in own if outcome.preflight is not None]),
         )
-        results.append(judge.conclude(training, own))
+        results.append(_conclude(training, own))
         trainings.add(training_design.trained_as)
     return tuple(results), tuple(outcome for own in outcomes.values() for outcome in own)
+
+
+def _find_worst(preflights: Sequence[Preflight]) -> Preflight | None:
+    """Return the preflight of the first game that something speaks against, else that of the first."""
+    return next((result for result in preflights if result.doubt), preflights[0] if preflights else None)
+
+
+def _conclude(training: judge.Training, games: Sequence[GameOutcome]) -> MechanismResult:
+    """Return the result; a game whose scores have the wrong sign voids it, unless another game refuted a claim."""
+    result = judge.conclude(training, games)
+    doubt = "" if training.preflight is None else training.preflight.doubt
+    if not doubt or result.outcome is Outcome.VIOLATED:
+        return result
+    return judge.conclude(replace(training, doubt=doubt), games)

@@ -1255,6 +1255,17 @@ RECORDED = {
         "Look first: the model is no better on its own training records than always giving the mean: are y and outputs in one "
         "unit?"
     ): "请先查看：模型在自身训练记录上并不优于总是给出均值：y 与输出的单位是否相同？",
+    (
+        "Look first: members do worse than nonmembers, which chance gives in fewer than 1 of 100 audits: are records, labels, "
+        "outputs and sides what they were read as?"
+    ): "请先查看：成员的表现差于非成员，偶然所致的机会低于 1/100：记录、标签、输出与两侧是否如所读取的那样？",
+    "The target's outputs sum to {total} in each row; they were taken for shares of it, that is, for probabilities": (
+        "目标的输出每行之和为 {total}；已按占该总和的份额即概率读取"
+    ),
+    (
+        "The target's outputs are never negative and their rows have no common sum; they were taken for logits. If they are "
+        "odds, distances or rounded probabilities, the figures are not those of the model's loss"
+    ): "目标的输出从不为负，各行之和也不相同；已按 logit 读取。若它们是比值、距离或取整的概率，则数字并非模型的损失所给出",
     "Invalid: {doubt}; AUC of the loss {auc}": "无效：{doubt}；损失的 AUC 为 {auc}",
     (
         "members do worse than nonmembers, which chance gives in fewer than 1 of 100,000 audits: the records, their labels, "
@@ -1400,10 +1411,6 @@ RECORDED = {
     "nothing that a game of this report is about": "本报告任何博弈均不涉及",
     "Outside the claim: {text}": "声明之外：{text}",
     "Outside the claim": "声明之外",
-    (
-        "Members score lower than nonmembers (AUC {auc}): higher must mean more likely a member. If these are losses or "
-        "p-values, give their negatives"
-    ): "成员得分低于非成员（AUC {auc}）：分数越高必须表示越可能是成员。若这些是损失或 p 值，请给出其相反数",
     "{name} adds no noise: it has no guarantee at any epsilon": "{name} 不加噪：在任何 ε 下都没有保证",
     "{name}: {item} failed the check ({value})": "{name}：{item}经核对不成立（{value}）",
     "the coins": "硬币",

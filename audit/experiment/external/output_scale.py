@@ -1,0 +1,53 @@
+"""Whether outputs are logits, shares of one whole, or a probability for each class on its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.core.data import Array
+
+_TOLERANCE = 0.01
+"""Of a row's sum, relative: probabilities in bfloat16 miss it by 0.004."""
+_MOST_ROUNDING = 0.5
+
+
+def find_total(outputs: Array) -> float | None:
+    """Return the sum that all rows have in common, as those of probabilities (1), percentages (100) or votes; None for others.
+
+    Rounding may change a row's sum by half of the smallest step between values for each class.
+
+    Args:
+        outputs: `(n, classes)`.
+
+    >>> find_total(np.array([[25.0, 75.0], [99.5, 0.5]])), find_total(np.array([[1.0, 2.0], [0.0, 9.0]]))
+    (100.0, None)
+    """
+    values = np.asarray(outputs, np.float64)
+    if values.shape[1] < 2 or values.min() < 0 or not np.isfinite(values).all():
+        return None
+    sums = values.sum(axis=1)
+    total = next((whole for whole in (1.0, 100.0) if _are_near(values, sums, whole)), float(np.median(sums)))
+    if total in (1.0, 100.0):
+        return total if _are_near(values, sums, total) else None
+    is_constant = np.abs(sums - total).max() <= 1e-6 * total and len(sums) > 1 and not (values == values[0]).all()
+    return total if is_constant else None
+
+
+def are_independent(outputs: Array) -> bool:
+    """Return whether outputs `(n, k)` lie between 0 and 1 without a common sum: a probability for each class on its own."""
+    values = np.asarray(outputs, np.float64)
+    if values.ndim != 2 or values.shape[1] < 2 or values.min() < 0 or values.max() > 1:
+        return False
+    return values.max() > 0 and not (values == values[0]).all() and find_total(values) is None
+
+
+def _are_near(values: Array, sums: Array, total: float) -> bool:
+    """Return whether sums differ from the total by no more than rounding of the values explains."""
+    misses = float(np.abs(sums - total).max()) / total
+    if misses <= _TOLERANCE:
+        return True
+    if misses > _MOST_ROUNDING or values.max() > total * (1 + _TOLERANCE):
+        return False
+    steps = np.diff(np.unique(values))
+    step = float(steps.min()) / total if len(steps) else 0.0
+    return misses <= _TOLERANCE + values.shape[1] * step / 2
