@@ -135,13 +135,13 @@ def noise_of(signal: float) -> float:
     return 1 / signal if signal > 0 else math.inf
 
 
-def curves_of(event: Event | None) -> EventCurves | None:
+def find_curves(event: Event | None) -> EventCurves | None:
     """Return the curves of an event; None for one that has none in the table, and for None.
 
     >>> step = PoissonSampled(mechanism=Gaussian(noise_multiplier=2.0), sample_rate=0.1)
-    >>> curves_of(Repeated(mechanism=step, count=5))
+    >>> find_curves(Repeated(mechanism=step, count=5))
     DpSgdCurves(noise_multiplier=2.0, sample_rate=0.1, steps=5)
-    >>> curves_of(step) is None
+    >>> find_curves(step) is None
     True
     """
     if event is None:

@@ -54,13 +54,13 @@ def names(package: str) -> tuple[str, ...]:
 
 
 def in_order(package: str) -> dict[str, type[Any]]:
-    """Return all plug-ins of a package by name, in the order of their `position`: where all of them act, or are listed."""
+    """Return all plug-ins of a package by name, in the order of their `position`: if all of them act, or are listed."""
     own = {name: find(package, name) for name in names(package)}
     return dict(sorted(own.items(), key=lambda item: item[1].position))
 
 
 def check_name(package: str, kind: str, location: str | None = None) -> str:
-    """Return `kind` itself, where it is the name of a plug-in in `package` or looks like `package.module:Class`.
+    """Return `kind` itself, if it is the name of a plug-in in `package` or looks like `package.module:Class`.
 
     Raises:
         ConfigError: it is neither; names the nearest.
@@ -72,10 +72,10 @@ def check_name(package: str, kind: str, location: str | None = None) -> str:
 
 
 def find(package: str, kind: str, location: str | None = None) -> type[Any]:
-    """Return the class that `kind` names in `package`; `location` stands for the package in messages.
+    """Return the class that `kind` names in `package`; `location` represents the package in messages.
 
     Raises:
-        ConfigError: there is none, with the nearest name; or somebody else's is no class.
+        ConfigError: there is none, with the nearest name; or third-party is no class.
     """
     check_name(package, kind, location)
     if ":" in kind:
@@ -128,19 +128,19 @@ _TYPES: Mapping[str, tuple[type, str]] = {
 
 
 def _check_types(plugin: type[Any], options: Mapping[str, Any], place: str) -> None:
-    """Raise `ConfigError` for a value of the wrong type, where a field is a number, a truth value, a text or none of them."""
+    """Raise `ConfigError` for a value of the wrong type, if a field is a number, a truth value, a text or none of them."""
     for field in dataclasses.fields(plugin) if dataclasses.is_dataclass(plugin) else ():
         # names, not types: a third party's annotation need not exist when the program runs
         text = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
         kinds = [kind.strip() for kind in text.split("|")]
         if field.name in options and set(kinds) <= _TYPES.keys():
             value = options[field.name]
-            if not any(_is_of(value, kind) for kind in kinds):
+            if not any(_is_kind(value, kind) for kind in kinds):
                 words = " or ".join(_TYPES[kind][1] for kind in kinds)
                 raise ConfigError(f"{place}: {field.name} is {value!r}; expected {words}")
 
 
-def _is_of(value: Any, kind: str) -> bool:
+def _is_kind(value: Any, kind: str) -> bool:
     return isinstance(value, _TYPES[kind][0]) and (kind == "bool" or not isinstance(value, bool))
 
 
@@ -164,7 +164,7 @@ def hint(word: str, candidates: Sequence[str]) -> str:
 
 
 def pick(name: str, options: Mapping[str, Value], key: str) -> Value:
-    """Return what `name` stands for, or `ConfigError` with the nearest name."""
+    """Return what `name` represents, or `ConfigError` with the nearest name."""
     if name in options:
         return options[name]
     raise ConfigError(f"{key} is {name!r}.{hint(name, list(options))} Expected one of {', '.join(options)}")
@@ -183,7 +183,7 @@ def load(name: str, kind: type[Value]) -> Value:
 
 
 def foreign(name: str, location: str = "") -> Any:
-    """Return what `package.module:object` names, somebody else's code; the `location` of the name goes before a message.
+    """Return what `package.module:object` names, third-party code; the `location` of the name goes before a message.
 
     Raises:
         ConfigError: there is none, or its module cannot be imported.
@@ -207,7 +207,7 @@ def foreign(name: str, location: str = "") -> Any:
 
 
 def _near_name(error: Exception, module: str, attribute: str) -> str:
-    """Return a sentence with the module or object that was probably meant, where a word of the name itself is not there."""
+    """Return a sentence with the module or object that was probably meant, if a word of the name itself is not there."""
     if isinstance(error, AttributeError) and getattr(error, "obj", None) is sys.modules.get(module):
         return hint(attribute, [word for word in dir(sys.modules[module]) if not word.startswith("_")])
     if isinstance(error, ModuleNotFoundError) and error.name is not None and f"{module}.".startswith(f"{error.name}."):
@@ -226,7 +226,7 @@ def _absent_package(error: Exception, module: str) -> str:
 
 @contextmanager
 def foreign_code(place: str, *, whole: bool = True) -> Iterator[None]:
-    """A scope in which somebody else's code runs: what it raises becomes a `ConfigError` that names `place`, error and line.
+    """A scope in which third-party code runs: what it raises becomes a `ConfigError` that names `place`, error and line.
 
     Errors of this project and those of memory that ran out, which fewer models at once may mend, pass as they are. With `whole`
     False so do errors that did not come through code loaded by name: the scope also holds code of this project.
@@ -246,7 +246,7 @@ _FURTHER: set[str] = set()  # top-level modules that `foreign` was asked for
 
 
 def fault(error: BaseException) -> str:
-    """Return the file and line of somebody else's code, loaded by name, that an error came through last; "" where it did not.
+    """Return the file and line of third-party code, loaded by name, that an error came through last; "" if it did not.
 
     Such an error is to be told to its owner, not to this project.
     """

@@ -35,7 +35,7 @@ def assert_private(
     canaries: Any = None,
     **options: Any,
 ) -> MechanismReport | TrainingReport:
-    """Fail where outputs prove that a mechanism or a training breaks its claim; return the report where they do not.
+    """Fail if outputs prove that a mechanism or a training breaks its claim; return the report if they do not.
 
     Args:
         function: a mechanism `function(data, rng[, size]) -> output`; or, with `data` and `canaries`, a training
@@ -97,19 +97,19 @@ def _mechanism(function: Any, allowed_seconds: float, epsilon: float, delta: flo
 
 
 def _affordable_samples(function: Any, allowed_seconds: float, epsilon: float, delta: float, **options: Any) -> int:
-    """Return how many outputs fit into the time, by two audits on draws of their own."""
+    """Return how many outputs fit into the time, by two audits on their own draws."""
     from audit.api.mechanism import mechanism
     from audit.mechanism_checks.run import LEAST_SAMPLES
 
-    def seconds_of(samples: int, name: str) -> float:
+    def read_seconds(samples: int, name: str) -> float:
         start = time.perf_counter()
         mechanism(function, epsilon=epsilon, delta=delta, samples=samples, **{**options, "seed": _pilot_seed(options, name)})
         return time.perf_counter() - start
 
-    duration = seconds_of(LEAST_SAMPLES, "first") / LEAST_SAMPLES
+    duration = read_seconds(LEAST_SAMPLES, "first") / LEAST_SAMPLES
     pilot = max(LEAST_SAMPLES, min(PILOT, int(PILOT_SHARE * allowed_seconds / duration)))
-    samples = SHARE * allowed_seconds * pilot / seconds_of(pilot, "second")
-    return min(MOST_OUTPUTS, max(LEAST_SAMPLES, power_of_two(samples)))
+    samples = SHARE * allowed_seconds * pilot / read_seconds(pilot, "second")
+    return min(MOST_OUTPUTS, max(LEAST_SAMPLES, floor_power_two(samples)))
 
 
 def _training(train: Any, allowed_seconds: float, data: Any, canaries: Any, **options: Any) -> TrainingReport:
@@ -119,7 +119,7 @@ def _training(train: Any, allowed_seconds: float, data: Any, canaries: Any, **op
         start = time.perf_counter()
         train(data, _pilot_seed(options, "training"))
         runs = SHARE * allowed_seconds / max(time.perf_counter() - start, 1e-6)
-        options["runs"] = min(MOST_RUNS, max(1, power_of_two(runs)))
+        options["runs"] = min(MOST_RUNS, max(1, floor_power_two(runs)))
     return check_training(train, data, canaries, **options)
 
 
@@ -128,10 +128,10 @@ def _pilot_seed(options: Mapping[str, Any], name: str) -> int:
     return Seed(options["seed"]).child("pilot").child(name).integer()
 
 
-def power_of_two(value: float) -> int:
+def floor_power_two(value: float) -> int:
     """Return the largest power of two that is not above a number; 0 for numbers below 1.
 
-    >>> [power_of_two(value) for value in (0.5, 1.0, 1000.7)]
+    >>> [floor_power_two(value) for value in (0.5, 1.0, 1000.7)]
     [0, 1, 512]
     """
     return 1 << (int(value).bit_length() - 1) if value >= 1 else 0

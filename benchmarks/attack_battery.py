@@ -62,11 +62,11 @@ def peer_forms(models: View, labels: Array) -> list[tuple[str, Callable[[int, Ar
 
     def sides(target: int, rest: Array) -> tuple[Array, Array]:
         values = confidence[rest]
-        found = np.where(coins[rest], values, np.nan), np.where(coins[rest], np.nan, values)
-        for side in found:  # a record without any model on one side takes all of them
+        result = np.where(coins[rest], values, np.nan), np.where(coins[rest], np.nan, values)
+        for side in result:  # a record without any model on one side takes all of them
             lacking = np.isnan(side).all(axis=0)
             side[:, lacking] = values[:, lacking]
-        return found
+        return result
 
     def density(x: Array, mean: Array, std: Array | float) -> Array:
         return -0.5 * ((x - mean) / std) ** 2 - np.log(std)
@@ -108,8 +108,8 @@ def peer_forms(models: View, labels: Array) -> list[tuple[str, Callable[[int, Ar
 
 
 def row(name: str, result: leave_one_out.LeaveOneOut, earlier: str, seconds: float, markdown: bool) -> str:
-    found = [f"{one.mean:.3f} ± {one.std:.3f}" for one in leave_one_out.spreads(result)]
-    cells = [name, *found, *["-"] * (3 - len(found)), earlier or "-", f"{seconds:.2f}"]
+    actual = [f"{item.mean:.3f} ± {item.std:.3f}" for item in leave_one_out.spreads(result)]
+    cells = [name, *actual, *["-"] * (3 - len(actual)), earlier or "-", f"{seconds:.2f}"]
     if markdown:
         return "| " + " | ".join(cells) + " |"
     return f"{cells[0]:56s}{cells[1]:>16s}{cells[2]:>16s}{cells[3]:>16s}   {cells[4]:24s}{cells[5]:>6s}"
@@ -155,7 +155,7 @@ def main() -> None:
         print(row(name, result, earlier, (time.process_time() - began) / len(targets), options.markdown), flush=True)
     for name, formula, earlier in peer_forms(models, labels):
         began = time.process_time()
-        values = [formula(one, np.delete(np.arange(options.models), one)[: options.references]) for one in targets]
+        values = [formula(item, np.delete(np.arange(options.models), item)[: options.references]) for item in targets]
         result = leave_one_out.LeaveOneOut(
             values=np.stack(values), included=models.included[targets], models=np.asarray(targets)
         )
@@ -169,9 +169,9 @@ def evaluate(attack, models, labels, targets, references):  # type: ignore[no-un
     if references is None:
         return leave_one_out.leave_one_out(attack, models, labels, Seed(0), targets)
     parts = []
-    for one in targets:
-        kept = np.append(np.delete(np.arange(len(models)), one)[:references], one)
-        some = View.of(included=models.included[kept], logits=models["logits"][kept])
+    for item in targets:
+        retained = np.append(np.delete(np.arange(len(models)), item)[:references], item)
+        some = View.of(included=models.included[retained], logits=models["logits"][retained])
         parts.append(leave_one_out.leave_one_out(attack, some, labels, Seed(0), [references]))
     return leave_one_out.LeaveOneOut(
         values=np.concatenate([part.values for part in parts]),

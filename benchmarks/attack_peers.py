@@ -68,16 +68,16 @@ def main() -> None:
         for fix_variance in (True, False):
             score = sacro(mode, fix_variance)(known, Path())
             began = time.process_time()
-            values = np.stack([score(one) for one in targets])
-            found = leave_one_out.LeaveOneOut(values=values, included=models.included[targets], models=np.asarray(targets))
+            values = np.stack([score(item) for item in targets])
+            result = leave_one_out.LeaveOneOut(values=values, included=models.included[targets], models=np.asarray(targets))
             name = f"{mode}, fix_variance {fix_variance}"
-            theirs[name] = found
-            print(row(f"SACRO-ML: {name}", found, "", (time.process_time() - began) / len(targets), True), flush=True)
+            theirs[name] = result
+            print(row(f"SACRO-ML: {name}", result, "", (time.process_time() - began) / len(targets), True), flush=True)
     print("\nours minus theirs, target by target: mean ± standard error")
-    for own, other in COUNTERPARTS:
-        gaps = figures(ours[own]) - figures(theirs[other])
+    for own, peer in COUNTERPARTS:
+        gaps = figures(ours[own]) - figures(theirs[peer])
         cells = [f"{gap.mean():+.4f} ± {gap.std(ddof=1) / len(gap) ** 0.5:.4f}" for gap in gaps.T]
-        print(f"| {own} | {other} | " + " | ".join(cells) + " |")
+        print(f"| {own} | {peer} | " + " | ".join(cells) + " |")
 
 
 def figures(found: leave_one_out.LeaveOneOut) -> Array:

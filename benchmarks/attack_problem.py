@@ -70,8 +70,8 @@ def balanced(models: int, records: int, random: np.random.Generator) -> Array:
             rows = random.choice(np.flatnonzero(included[most] & ~included[least]), moved, replace=False)
             included[most, rows], included[least, rows] = False, True
         elif sizes[most] != sizes[least]:  # the counts do not add up: one record changes its own
-            one, member = (most, True) if sizes[most] > size else (least, False)
-            included[one, random.choice(np.flatnonzero(included[one] == member))] = not member
+            item, member = (most, True) if sizes[most] > size else (least, False)
+            included[item, random.choice(np.flatnonzero(included[item] == member))] = not member
         else:
             return included
 
@@ -98,7 +98,7 @@ def with_engine(pool: Records, included: Array, seed: Seed) -> Array:
         dataset=dataset,
         canaries=Canaries(kind="held_out", description="all records", records=pool, identifiers=np.arange(records)),
         included=included,
-        seeds=tuple(seed.child("model", one) for one in range(len(included))),
+        seeds=tuple(seed.child("model", item) for item in range(len(included))),
         mechanism=sgd(sample_rate=rate, steps=round(EPOCHS / rate)),
         model=MODEL,
         optimizer={"kind": "adam", "learning_rate": 1e-3},

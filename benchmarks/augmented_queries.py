@@ -16,7 +16,7 @@ import numpy as np
 import real_problems
 from attack_battery import row
 
-from attacks.signals._image_views import views_of
+from attacks.signals._image_views import make_views
 from audit import plugins
 from audit.core.seeds import Seed
 from audit.core.views import View
@@ -40,18 +40,18 @@ def main() -> None:
     began = time.process_time()
     weights = training_design.trainer.fit(job, lambda steps: None).weights
     trained = observe.EnsembleReader(problem.model, weights, dataset.pool.inputs[:2], dataset.classes)
-    seen = np.stack([trained.outputs(view) for view in views_of(dataset.pool.inputs, max(options.views))], axis=1)
+    observed = np.stack([trained.outputs(view) for view in make_views(dataset.pool.inputs, max(options.views))], axis=1)
     print(f"{options.data}: {options.models} models, trained and observed in {time.process_time() - began:.0f} CPU s")
     models = View.of(
         included=job.included,
-        logits=seen[:, 0],
-        **{f"augmented_logits_{count}": seen[:, :count] for count in options.views if count > 1},
+        logits=observed[:, 0],
+        **{f"augmented_logits_{count}": observed[:, :count] for count in options.views if count > 1},
     )
     for count in options.views:
         attack = plugins.build("attacks.scorers", {"kind": "lira", "augmentations": count})
         began = time.process_time()
-        found = leave_one_out.leave_one_out(attack, models, dataset.pool.labels, seed)
-        print(row(f"LiRA, {count} views", found, "", (time.process_time() - began) / options.models, True), flush=True)
+        result = leave_one_out.leave_one_out(attack, models, dataset.pool.labels, seed)
+        print(row(f"LiRA, {count} views", result, "", (time.process_time() - began) / options.models, True), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How far `auto` stays behind the best attack of the folder, by numbers of references and canaries: docs/evidence/results.md.
 
-On models that `eight_data_sets.py` or `untuned_data.py` left in OUT; they are trained where it holds none. Every row is one
+On models that `eight_data_sets.py` or `untuned_data.py` left in OUT; they are trained if it holds none. Every row is one
 number of references and one of canaries: `auto`, the attack with the highest mean, and their difference target by target.
 Offline no attack uses a reference that trained on the canary that it scores.
 

@@ -123,7 +123,7 @@ def main() -> None:
     loss = plugins.build("attacks.scorers", {"kind": "loss"})
     nothing = View.of(included=np.empty((0, 1), dtype=bool))
     labels = canary.records.labels
-    values = [loss.score(View.of(labels=labels, logits=one), nothing, seed)[0] for one in logits]
+    values = [loss.score(View.of(labels=labels, logits=item), nothing, seed)[0] for item in logits]
     game = Game(
         adjacency=Adjacency.ADD_REMOVE,
         access=Access.FINAL_MODEL,
@@ -133,7 +133,7 @@ def main() -> None:
         canary=canary.description,
     )
     scores = Scores(values=np.array(values), included=included[:, 0], game=game, attack="loss", mechanism=mechanism)
-    found = figures.attack_result(scores, confidence=CONFIDENCE)
+    result = figures.attack_result(scores, confidence=CONFIDENCE)
     accuracy = float(np.mean(test.argmax(-1) == source.test.labels))
     spent = time.process_time() - began
     print(f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}, {spent:.0f} CPU s")
@@ -142,14 +142,14 @@ def main() -> None:
     print(
         f"{options.model}{start}: {options.runs} runs ({included.sum()} with the canary), {options.steps} full-batch steps, "
         f"noise multiplier {noise:.2f}, claim ({claim.epsilon:.2f}, {DELTA:g}); "
-        f"mean test accuracy {accuracy:.3f}; AUC {found.auc:.3f}"
+        f"mean test accuracy {accuracy:.3f}; AUC {result.auc:.3f}"
     )
     mu, sides = float(np.sqrt(options.steps)) / noise, (int(included.sum()), int((~included).sum()))
     law = ScoreLaw(kind="gaussian", parameter=mu, delta=DELTA)
     print(
         f"  limits: with scores that lose nothing of what the steps hold ({mu:.2f}-GDP), the median of any valid bound is at "
-        f"most {reachable_bounds.of_claim(law, *sides):.2f} (for any mechanism) "
-        f"and {reachable_bounds.of_gdp(mu, DELTA, *sides):.2f} (inside gdp); "
+        f"most {reachable_bounds.claim_limit(law, *sides):.2f} (for any mechanism) "
+        f"and {reachable_bounds.gdp_limit(mu, DELTA, *sides):.2f} (inside gdp); "
         f"perfectly separated scores would prove {separated(sum(sides)):.2f}, whatever the mechanism and the test"
     )
     for name in ("fdp_rank", "gaussian", "rank_exact", "clopper_pearson"):

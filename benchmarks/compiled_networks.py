@@ -84,8 +84,8 @@ def problems() -> dict[str, TrainingJob]:
 def spent(one: TrainingJob, settings: ScheduleSettings) -> float:
     """CPU seconds of a step of one model."""
     nothing = replace(one, mechanism=replace(one.mechanism, count=0))
-    whole = seconds(lambda: train(one, silent, settings)) - seconds(lambda: train(nothing, silent, settings))
-    return max(whole, 1e-9) / len(one.seeds) / one.steps
+    full = seconds(lambda: train(one, silent, settings)) - seconds(lambda: train(nothing, silent, settings))
+    return max(full, 1e-9) / len(one.seeds) / one.steps
 
 
 def show(name: str, one: TrainingJob, repeats: int) -> None:
@@ -108,12 +108,12 @@ def main() -> None:
     print(f"{cpu_name()}, {options.threads} thread(s), torch {torch.__version__}, load {os.getloadavg()[0]:.1f}")
     print("| network | torch, us a model-step | compiled | ratio (range) | share of the product peak, compiled |")
     print("|---|---|---|---|---|")
-    for name, one in problems().items():
-        if not compiles(one):
+    for name, item in problems().items():
+        if not compiles(item):
             raise SystemExit(f"{name} cannot be compiled here: is there a C compiler?")
-        show(name, one, options.repeats)
-    name, one = next(iter(problems().items()))
-    show(f"{name}, not private", replace(one, mechanism=sgd(sample_rate=one.sample_rate, steps=one.steps)), options.repeats)
+        show(name, item, options.repeats)
+    name, item = next(iter(problems().items()))
+    show(f"{name}, not private", replace(item, mechanism=sgd(sample_rate=item.sample_rate, steps=item.steps)), options.repeats)
 
 
 if __name__ == "__main__":

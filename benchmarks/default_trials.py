@@ -3,7 +3,7 @@
     python benchmarks/default_trials.py                               the table
     python benchmarks/default_trials.py --write docs/evidence/calibration.md   "The default for independent trials"
 
-Every sample has coins of its own number of members, near one half, so that no one block of the estimator's draws decides.
+Every sample has its own coins number of members, near one half, so that no one block of the estimator's draws decides.
 Finished rows are kept in `--store`, one file each, and used again: delete them when the estimators change.
 """
 
@@ -51,7 +51,7 @@ class Row:
         """Bounds of each estimator on sample `index`."""
         seed = Seed(20261122).child(f"{self.law.name} {self.law.delta} {self.total}", index)
         generator = seed.numpy()
-        step = 4 * index // self.draws  # four numbers of members a row: each needs draws of its own
+        step = 4 * index // self.draws  # four numbers of members a row: each needs its own draws
         members = self.total // 2 + round((0, 1 / 3, -2 / 3, 1)[step] * SPREAD * self.total)
         included = generator.permutation(self.total) < members
         values = self.law.draw(included, generator)
@@ -69,7 +69,7 @@ def _game(total: int) -> Game:
 
 
 def measured(row: Row, folder: Path) -> np.ndarray:
-    """Return bounds `(draws, estimators)`, from the folder where they are there."""
+    """Return bounds `(draws, estimators)`, from the folder if they are there."""
     words = "".join(letter if letter.isalnum() else "-" for letter in f"{row.law.name} {row.law.delta} {row.total} {row.draws}")
     path = folder / f"{words}-{'-'.join(KINDS)}.json"
     if not path.exists():
@@ -87,11 +87,11 @@ def reach(rows: list[Row], folder: Path) -> list[str]:
     ]
     generator = np.random.default_rng(0)
     for row in rows:
-        found = measured(row, folder)
-        first, second = found[:, 0], found[:, 1]
+        result = measured(row, folder)
+        first, second = result[:, 0], result[:, 1]
         drawn = generator.integers(0, row.draws, (BOOTSTRAPS, row.draws))
         error = np.std(np.median(first[drawn], axis=1) - np.median(second[drawn], axis=1))
-        medians = np.median(found, axis=0)
+        medians = np.median(result, axis=0)
         mean, spread = np.mean(first - second), np.std(first - second, ddof=1) / row.draws**0.5
         over = [int((column > row.law.epsilon).sum()) for column in (first, second)]
         cells = [

@@ -1,6 +1,6 @@
 """`auto` beside RMIA, LiRA and the offset on twelve models whose outputs are tied: docs/evidence/results.md.
 
-Each row trains models of one kind on half of a data set of scikit-learn, half of the records by coins of their own for each
+Each row trains models of one kind on half of a data set of scikit-learn, half of the records by their own coins for each
 model, and scores every model with all others as references. Outputs are probabilities as the model gives them, or rounded.
 
     python benchmarks/discrete_outputs.py [--models 17] [--targets 9] [--only tree forest ...]
@@ -44,7 +44,7 @@ def cancer() -> Data:
 
 
 def imbalanced() -> Data:
-    """Digits, of which one in ten is to be told from the others."""
+    """Digits, of which one in ten is to be distinguished from the others."""
     inputs, labels = digits()
     return inputs, (labels == 8).astype(np.int64)
 

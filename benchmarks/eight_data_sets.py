@@ -1,6 +1,6 @@
 """This project's attacks beside other packages' on eight data sets: the tables of docs/evidence/results.md.
 
-Trains the models of `untuned_problems.py` where OUT does not hold what they show, scores models as the target, each with
+Trains the models of `untuned_problems.py` if OUT does not hold what they show, scores models as the target, each with
 all others as references, by our attacks, and prints the tables. What other packages find on these models is read from
 `eight_data_sets_peers.csv`; with SOURCES their own code scores the models again (`peer_packages.py`).
 
@@ -87,14 +87,14 @@ def measured(name: str, game: str, chosen: argparse.Namespace) -> dict[str, Arra
 
 
 def other_packages(name: str, game: str, chosen: argparse.Namespace, models: Models, rows: Array) -> dict[str, Array]:
-    """What others find: as stored, or by their own code where their sources are there."""
+    """What others find: as stored, or by their own code if their sources are there."""
     probability = models.true_probability.mean(axis=1)
     if chosen.sources is None:
         return {attack: values[rows] for attack, values in stored(game, name, probability).items()}
 
     def score(attack: str, peer: Peer) -> leave_one_out.LeaveOneOut:
-        one = peer(models, chosen.sources)
-        values = np.stack([one(int(row)) for row in rows])
+        item = peer(models, chosen.sources)
+        values = np.stack([item(int(row)) for row in rows])
         if np.isnan(values).any():
             raise SystemExit(f"{attack} gives {int(np.isnan(values).sum())} scores that are not a number")
         return leave_one_out.LeaveOneOut(values=values, included=models.included[rows], models=rows)
@@ -172,7 +172,7 @@ def differences(game: str, results: Mapping[str, Mapping[str, Array]]) -> str:
 
 
 def _difference(gap: Array) -> str:
-    """Mean and standard error, in bold where it lies below zero by more than two of them."""
+    """Mean and standard error, in bold if it is below zero by more than two of them."""
     mean, error = gap.mean(), gap.std(ddof=1) / len(gap) ** 0.5
     mark = "**" if mean < -2 * error else ""
     return f"{mark}{mean:+.4f} ± {error:.4f}{mark}"

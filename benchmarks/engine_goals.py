@@ -169,35 +169,35 @@ def seconds(work: Callable[[], Any]) -> float:
 
 def measured(row: Row, repeats: int) -> dict[str, float]:
     """CPU seconds of a model-step by each side: medians of repeats in turns, after one that warms up."""
-    one, loops = row.job, row.loop_models
-    plain = replace(one, mechanism=sgd(sample_rate=one.sample_rate, steps=one.steps))
-    kinds = {"": ScheduleSettings()} | ({", compiled": COMPILED} if compiles(one) else {})
+    item, loops = row.job, row.loop_models
+    plain = replace(item, mechanism=sgd(sample_rate=item.sample_rate, steps=item.steps))
+    kinds = {"": ScheduleSettings()} | ({", compiled": COMPILED} if compiles(item) else {})
     sides: dict[str, tuple[Callable[[], Any], Callable[[], Any] | None, int]] = {}
     for kind, settings in kinds.items():
-        for name, own in ((f"ours{kind}", one), (f"plain{kind}", plain)):
+        for name, own in ((f"ours{kind}", item), (f"plain{kind}", plain)):
             nothing = replace(own, mechanism=replace(own.mechanism, count=0))
             sides[name] = (
                 lambda own=own, settings=settings: train(own, silent, settings),
                 lambda nothing=nothing, settings=settings: train(nothing, silent, settings),
-                len(one.seeds),
+                len(item.seeds),
             )
     for mode in ("hooks", "ghost"):
-        sides[f"Opacus {mode}"] = (lambda mode=mode: opacus_loop(one, mode, loops), None, loops)
+        sides[f"Opacus {mode}"] = (lambda mode=mode: opacus_loop(item, mode, loops), None, loops)
     for together in row.anchors:
-        sides[f"vmap, {together} models"] = (lambda together=together: vmap_loop(one, together), None, together)
+        sides[f"vmap, {together} models"] = (lambda together=together: vmap_loop(item, together), None, together)
     for mode in ("hooks", "ghost"):
         try:
-            opacus_loop(replace(one, mechanism=replace(one.mechanism, count=1)), mode, 1)
+            opacus_loop(replace(item, mechanism=replace(item.mechanism, count=1)), mode, 1)
         except RuntimeError as error:  # its ghost mode has no way for positions that are looked up by one row for all records
             print(f"    Opacus {mode} cannot train it: {str(error).partition('.')[0]}", flush=True)
             del sides[f"Opacus {mode}"]
-    taken: dict[str, list[float]] = {name: [] for name in sides}
+    chosen: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(repeats + 1):
         for name, (work, setup, count) in sides.items():
             spent = seconds(work) - (0.0 if setup is None else seconds(setup))
             if turn:
-                taken[name].append(max(spent, 1e-9) / count / one.steps)
-    return {name: statistics.median(values) for name, values in taken.items()}
+                chosen[name].append(max(spent, 1e-9) / count / item.steps)
+    return {name: statistics.median(values) for name, values in chosen.items()}
 
 
 def show(row: Row, cpu: Mapping[str, float]) -> None:
@@ -212,7 +212,7 @@ def show(row: Row, cpu: Mapping[str, float]) -> None:
             "privacy, compiled": cpu["ours, compiled"] / cpu["plain, compiled"],
         }
     peak = matmul_peak()
-    # above 100 % where a frozen part is not computed again
+    # above 100 % if a frozen part is not computed again
     shares = [f"{operations(row.job) / cpu[side] / peak / 1e9:.0%}" for side in ("ours", "ours, compiled") if side in cpu]
     cells = [f"{name} {figures[name]:.2f} (goal {goal:g})" for name, goal in row.goals.items()]
     times = ", ".join(f"{name} {1e6 * value:.0f}" for name, value in cpu.items())
@@ -224,13 +224,13 @@ def cliff(repeats: int, quick: bool) -> None:
     costs = {}
     for batch in BATCHES:
         model = {"kind": "mlp", "hidden": [64]}
-        one = job(digits(image=False), model, models=16, batch=batch, steps=2 if quick else 60, optimizer=SGD)
-        nothing = replace(one, mechanism=replace(one.mechanism, count=0))
+        item = job(digits(image=False), model, models=16, batch=batch, steps=2 if quick else 60, optimizer=SGD)
+        nothing = replace(item, mechanism=replace(item.mechanism, count=0))
         spent = [
-            seconds(lambda one=one: train(one, silent)) - seconds(lambda nothing=nothing: train(nothing, silent))
+            seconds(lambda item=item: train(item, silent)) - seconds(lambda nothing=nothing: train(nothing, silent))
             for _ in range(repeats + 1)
         ][1:]
-        costs[batch] = max(statistics.median(spent), 1e-9) / 16 / one.steps
+        costs[batch] = max(statistics.median(spent), 1e-9) / 16 / item.steps
     cells = ", ".join(f"{batch}: {1e6 * cost:.0f} ({1e6 * cost / batch:.1f} a record)" for batch, cost in costs.items())
     title = f"| batch of 17 after 16 | {costs[17] / costs[16]:.2f} times as long |  |"
     print(f"{title}\n    us a model-step by batch: {cells}", flush=True)

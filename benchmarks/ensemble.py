@@ -73,7 +73,7 @@ def measured(into: list[Taken]) -> Iterator[None]:
     into.append(Taken(cpu=time.process_time() - cpu, wall=time.perf_counter() - wall))
 
 
-def accuracy_of(one: TrainingJob, done: TrainedModels | list[nn.Module]) -> float:
+def measure_accuracy(one: TrainingJob, done: TrainedModels | list[nn.Module]) -> float:
     test = one.dataset.test
     if isinstance(done, TrainedModels):
         outputs = logits(one.model, done.weights, test.inputs, one.dataset.classes)
@@ -85,38 +85,38 @@ def accuracy_of(one: TrainingJob, done: TrainedModels | list[nn.Module]) -> floa
 
 def beside_opacus(problem: Problem, repeats: int, peer_models: int) -> None:
     """Model-step times of our engine, with and without privacy, and of Opacus; interleaved, medians, ratios."""
-    one = problem.job
-    plain = replace(one, mechanism=sgd(sample_rate=one.sample_rate, steps=one.steps))
-    models, steps = len(one.seeds), one.steps
+    item = problem.job
+    plain = replace(item, mechanism=sgd(sample_rate=item.sample_rate, steps=item.steps))
+    models, steps = len(item.seeds), item.steps
     runs: dict[str, tuple[Callable[[], TrainedModels | list[nn.Module]], int]] = {
-        "ours, DP-SGD": (lambda: train(one, silent), models),
+        "ours, DP-SGD": (lambda: train(item, silent), models),
         "ours, not private": (lambda: train(plain, silent), models),
-        "ours, DP-SGD, compiled": (lambda: train(one, silent, COMPILED), models),
+        "ours, DP-SGD, compiled": (lambda: train(item, silent, COMPILED), models),
         "ours, not private, compiled": (lambda: train(plain, silent, COMPILED), models),
         "torch loop, not private": (lambda: plain_loop(plain, peer_models), peer_models),
-        "Opacus hooks": (lambda: opacus_loop(one, "hooks", peer_models), peer_models),
-        "Opacus ghost": (lambda: opacus_loop(one, "ghost", peer_models), peer_models),
+        "Opacus hooks": (lambda: opacus_loop(item, "hooks", peer_models), peer_models),
+        "Opacus ghost": (lambda: opacus_loop(item, "ghost", peer_models), peer_models),
     }
-    if not compiles(one):
+    if not compiles(item):
         runs = {name: run for name, run in runs.items() if "compiled" not in name}
     if importlib.util.find_spec("opacus") is None:
         runs = {name: run for name, run in runs.items() if "Opacus" not in name}
-    taken: dict[str, list[Taken]] = {name: [] for name in runs}
+    chosen: dict[str, list[Taken]] = {name: [] for name in runs}
     reached: dict[str, float] = {}
     for turn in range(repeats + 1):
         for name, (run, _) in runs.items():
-            kept: list[Taken] = []
-            with measured(kept):
+            retained: list[Taken] = []
+            with measured(retained):
                 done = run()
             if turn:  # the first round warms caches and kernels
-                taken[name] += kept
+                chosen[name] += retained
             else:
-                reached[name] = accuracy_of(one, done)
+                reached[name] = measure_accuracy(item, done)
     print(f"\n{problem.name}: N = {models} ({peer_models} for the loops), {steps} steps, {repeats} repeats")
-    work, peak = operations(one), matmul_peak()
-    cpu = {name: statistics.median(t.cpu for t in taken[name]) / count / steps for name, (_, count) in runs.items()}
+    work, peak = operations(item), matmul_peak()
+    cpu = {name: statistics.median(t.cpu for t in chosen[name]) / count / steps for name, (_, count) in runs.items()}
     for name, (_, count) in runs.items():
-        wall = statistics.median(t.wall for t in taken[name]) / count / steps
+        wall = statistics.median(t.wall for t in chosen[name]) / count / steps
         share = work / cpu[name] / peak / 1e9
         print(
             f"  {name:28s}{1e6 * cpu[name]:9.0f} us CPU {1e6 * wall:9.0f} us wall a model-step  {share:4.0%} of "
@@ -130,7 +130,7 @@ def beside_opacus(problem: Problem, repeats: int, peer_models: int) -> None:
 
 
 def compiles(one: TrainingJob) -> bool:
-    """True where compiled code can train the models of `one`."""
+    """True if compiled code can train the models of `one`."""
     architecture = compilable(fresh(one, 0), one.dataset.train.inputs.shape[1:])
     return architecture is not None and library(architecture.source) is not None
 
@@ -147,7 +147,7 @@ def operations(one: TrainingJob) -> float:
 def lira(repeats: int, models: int, epochs: int) -> None:
     """The published comparison: 17 MLPs 600-128-100 tanh, Adam 1e-3, batch 64, 10 epochs, LiRA with each as the target."""
     dataset = purchase_like()
-    one = job(
+    item = job(
         dataset,
         {"kind": "mlp", "hidden": [128], "activation": "tanh"},
         models=models,
@@ -157,21 +157,21 @@ def lira(repeats: int, models: int, epochs: int) -> None:
         private=False,
     )
     attack = plugins.build("attacks.scorers", {"kind": "lira"})
-    kinds = {"": ScheduleSettings(), ", compiled": COMPILED} if compiles(one) else {"": ScheduleSettings()}
-    taken: dict[str, list[Taken]] = {kind: [] for kind in kinds}
+    kinds = {"": ScheduleSettings(), ", compiled": COMPILED} if compiles(item) else {"": ScheduleSettings()}
+    chosen: dict[str, list[Taken]] = {kind: [] for kind in kinds}
     for _ in range(repeats):
         for kind, settings in kinds.items():
-            with measured(taken[kind]):
-                done = train(one, silent, settings)
-                outputs = logits(one.model, done.weights, dataset.pool.inputs, 100)
-                seen = View.of(included=one.included, logits=outputs)
-                leave_one_out.leave_one_out(attack, seen, dataset.pool.labels, Seed(0))
-    member = (outputs.argmax(-1) == dataset.pool.labels)[one.included].mean()
-    print(f"\n17-model problem: {models} models, {one.steps} steps, {repeats} repeats, attack included")
-    for kind, some in taken.items():
+            with measured(chosen[kind]):
+                done = train(item, silent, settings)
+                outputs = logits(item.model, done.weights, dataset.pool.inputs, 100)
+                observed = View.of(included=item.included, logits=outputs)
+                leave_one_out.leave_one_out(attack, observed, dataset.pool.labels, Seed(0))
+    member = (outputs.argmax(-1) == dataset.pool.labels)[item.included].mean()
+    print(f"\n17-model problem: {models} models, {item.steps} steps, {repeats} repeats, attack included")
+    for kind, some in chosen.items():
         cpu, wall = (statistics.median(getattr(t, name) for t in some) for name in ("cpu", "wall"))
         print(f"  ours{kind}: {cpu:.1f} s CPU, {wall:.1f} s wall")
-    print(f"  member accuracy {member:.3f}, test {accuracy_of(one, done):.3f}, peak {peak_memory():.2f} GB")
+    print(f"  member accuracy {member:.3f}, test {measure_accuracy(item, done):.3f}, peak {peak_memory():.2f} GB")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,10 +201,10 @@ def scaling(repeats: int, steps: int, plot: str | None) -> None:
             if settings.compile == "on" and library(SOURCE) is None:
                 continue
             points.append(curve_point((what, value, kind), (models, width, batch), repeats, steps, settings))
-            one = points[-1]
+            item = points[-1]
             print(
-                f"  {what:7s}{value:6d}  {kind:9s}{1e6 * one.seconds:9.0f} us  {one.speed:6.1f} GFLOP/s  "
-                f"{one.speed / peak:5.0%} of peak  {one.memory:5.2f} GB at most resident"
+                f"  {what:7s}{value:6d}  {kind:9s}{1e6 * item.seconds:9.0f} us  {item.speed:6.1f} GFLOP/s  "
+                f"{item.speed / peak:5.0%} of peak  {item.memory:5.2f} GB at most resident"
             )
     if plot:
         draw(points, peak, plot)
@@ -214,7 +214,7 @@ def curve_point(
     name: tuple[str, int, str], shape: tuple[int, int, int], repeats: int, steps: int, settings: ScheduleSettings
 ) -> Point:
     models, width, batch = shape
-    one = job(
+    item = job(
         digits(image=False),
         {"kind": "mlp", "hidden": [width]},
         models=models,
@@ -222,19 +222,19 @@ def curve_point(
         steps=steps,
         optimizer={"kind": "sgd", "learning_rate": 0.5},
     )
-    nothing = replace(one, mechanism=replace(one.mechanism, count=0))
-    taken: list[Taken] = []
+    nothing = replace(item, mechanism=replace(item.mechanism, count=0))
+    chosen: list[Taken] = []
     start: list[Taken] = []
     forget_peak()
     for _ in range(repeats + 1):
         with measured(start):
             train(nothing, silent, settings)
-        with measured(taken):
-            train(one, silent, settings)
-    setup, whole = (statistics.median(t.cpu for t in side[1:]) for side in (start, taken))
-    seconds = max(whole - setup, 1e-9) / models / steps
+        with measured(chosen):
+            train(item, silent, settings)
+    setup, full = (statistics.median(t.cpu for t in side[1:]) for side in (start, chosen))
+    seconds = max(full - setup, 1e-9) / models / steps
     what, value, kind = name
-    speed = operations(one) / seconds / 1e9
+    speed = operations(item) / seconds / 1e9
     return Point(what=what, value=value, kind=kind, seconds=seconds, speed=speed, memory=peak_memory())
 
 
@@ -260,13 +260,13 @@ def draw(points: list[Point], peak: float, path: str) -> None:
 
 def matmul_peak() -> float:
     """GFLOP/s of a 1024 x 1024 product in this process."""
-    left = torch.randn(1024, 1024)
-    taken = []
+    first = torch.randn(1024, 1024)
+    chosen = []
     for _ in range(12):
         start = time.process_time()
-        left @ left
-        taken.append(time.process_time() - start)
-    return 2 * 1024**3 / min(taken) / 1e9
+        first @ first
+        chosen.append(time.process_time() - start)
+    return 2 * 1024**3 / min(chosen) / 1e9
 
 
 def peak_memory() -> float:
@@ -301,20 +301,20 @@ def main() -> None:
     scale, sgd = chosen.scale, {"kind": "sgd", "learning_rate": 0.5}
     for name in chosen.problems.split(","):
         if name == "mlp":
-            made = job(
+            created = job(
                 digits(image=False), {"kind": "mlp", "hidden": [64]}, models=max(2, int(32 * scale)), batch=128,
                 steps=max(5, int(100 * scale)), optimizer=sgd,
             )  # fmt: skip
-            beside_opacus(Problem(name="MLP 64-64-10, batch 128", job=made), chosen.repeats, max(1, int(8 * scale)))
+            beside_opacus(Problem(name="MLP 64-64-10, batch 128", job=created), chosen.repeats, max(1, int(8 * scale)))
         elif name.startswith("cnn"):
             batch = int(name.removeprefix("cnn"))
             model = {"factory": "ensemble_peers:small_cnn"}
-            made = job(
+            created = job(
                 digits(image=True), model, models=max(2, int(16 * scale)), batch=batch,
                 steps=max(3, int(20 * scale)), optimizer=sgd,
             )  # fmt: skip
             beside_opacus(
-                Problem(name=f"CNN of 7 146 parameters, batch {batch}", job=made), chosen.repeats, max(1, int(4 * scale))
+                Problem(name=f"CNN of 7 146 parameters, batch {batch}", job=created), chosen.repeats, max(1, int(4 * scale))
             )
         elif name == "lira":
             lira(max(1, chosen.repeats // 2), max(4, int(17 * min(scale, 1.0))), max(1, int(10 * scale)))

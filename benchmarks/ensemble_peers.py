@@ -1,4 +1,4 @@
-"""The problems of the ensemble benchmark, and the loops over single models that it is held against."""
+"""The problems of the ensemble benchmark, and the loops over single models that it is compared with."""
 
 from __future__ import annotations
 
@@ -163,13 +163,13 @@ def vmap_loop(one: TrainingJob, models: int) -> dict[str, Tensor]:
         outputs = torch.func.functional_call(modules[0], own, (record.unsqueeze(0),))
         return F.cross_entropy(outputs, label.unsqueeze(0))
 
-    gradients_of = torch.func.vmap(torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0)))
+    model_gradients = torch.func.vmap(torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0)))
     mean = mechanism.sample_rate * len(inputs)
     for _ in range(mechanism.steps):
         rows = [torch.from_numpy(next(stream)) for stream in drawn]
         index = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         real = torch.arange(index.shape[1]) < torch.tensor([len(row) for row in rows]).unsqueeze(1)
-        gradients = gradients_of(values, inputs[index], labels[index])
+        gradients = model_gradients(values, inputs[index], labels[index])
         norms = torch.stack([g.flatten(2).square().sum(2) for g in gradients.values()]).sum(0).sqrt()
         factors = (mechanism.clip_norm / norms).clamp(max=1.0) * real
         for name, gradient in gradients.items():

@@ -1,7 +1,7 @@
 """One cell of the calibration tables: an estimator, ours or the peer's, on one law at one size, over many seeded draws.
 
-Finished draws are kept in a folder, a file a cell, so that an interrupted run goes on where it was and a changed estimator
-costs its own cells only: a stored cell is used where a handful of its draws, made again by the present code, come out the same.
+Finished draws are kept in a folder, a file a cell, so that an interrupted run continues if it was and a changed estimator
+costs its own cells only: a stored cell is used if a handful of its draws, made again by the present code, come out the same.
 """
 
 from __future__ import annotations
@@ -69,19 +69,19 @@ def ours(spec: dict, scores: Scores, delta: float, seed: Seed, confidence: float
     )
 
 
-def best_of_five(spec: dict, scores: Scores, delta: float, seed: Seed) -> float:
+def largest_bound(spec: dict, scores: Scores, delta: float, seed: Seed) -> float:
     """The largest bound over five attacks on the same runs, the error rate split over them."""
     spread = float(np.std(scores.values)) or 1.0
-    found = []
+    result = []
     for index, noise in enumerate((0.0, *NOISES)):
         view = scores.values + spread * noise * seed.child("attack", index).numpy().normal(size=len(scores.values))
-        one = Scores(values=view, included=scores.included, game=scores.game, mechanism=scores.mechanism)
-        found.append(ours(spec, one, delta, seed.child("bound", index), 1 - SIGNIFICANCE / 5))
-    return max(found)
+        item = Scores(values=view, included=scores.included, game=scores.game, mechanism=scores.mechanism)
+        result.append(ours(spec, item, delta, seed.child("bound", index), 1 - SIGNIFICANCE / 5))
+    return max(result)
 
 
 def peer(method: str, strategy: str, scores: Scores, delta: float, seed: Seed) -> float:
-    """A bound of jax-privacy; nan where it fails."""
+    """A bound of jax-privacy; nan if it fails."""
     auditor = jax_auditing.CanaryScoreAuditor(scores.members, scores.nonmembers)
     options = {}
     if strategy:
@@ -129,12 +129,12 @@ class Cell:
         scores = played(self.law, included, seed, one_run=self.one_run)
         if "peer" in self.spec:
             return peer(self.spec["peer"], self.spec["strategy"], scores, self.law.delta, seed)
-        bound: Callable[..., float] = best_of_five if self.five else ours
+        bound: Callable[..., float] = largest_bound if self.five else ours
         return bound(self.spec, scores, self.law.delta, seed)
 
     @property
     def possible(self) -> bool:
-        """False where the estimator is about a family that the law is not in, or needs a mechanism that the law has not."""
+        """False if the estimator is about a family that the law is not in, or needs a mechanism that the law has not."""
         if self.law.kind in ("null", "gaussian") or "peer" in self.spec:
             return True
         if self.spec["kind"] == "fdp_rank":
@@ -157,19 +157,19 @@ class Store:
     closed: bool = False
 
     def bounds(self, cell: Cell, draws: int) -> np.ndarray:
-        """The first `draws` bounds of a cell, `(draws,)`; made where they are not there yet."""
+        """The first `draws` bounds of a cell, `(draws,)`; made if they are not there yet."""
         path = self._path(cell)
-        found = self._trusted(cell, path)
+        result = self._trusted(cell, path)
         if self.closed:
-            return np.array(found[:draws])
-        if len(found) < draws:
-            print(f"{cell.name}: {len(found)} of {draws} draws there", file=sys.stderr, flush=True)
-        while len(found) < draws:
+            return np.array(result[:draws])
+        if len(result) < draws:
+            print(f"{cell.name}: {len(result)} of {draws} draws there", file=sys.stderr, flush=True)
+        while len(result) < draws:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                found += [cell.draw(index) for index in range(len(found), min(draws, len(found) + CHUNK))]
-            self._write(cell, path, found)
-        return np.array(found[:draws])
+                result += [cell.draw(index) for index in range(len(result), min(draws, len(result) + CHUNK))]
+            self._write(cell, path, result)
+        return np.array(result[:draws])
 
     def _path(self, cell: Cell) -> Path:
         key = asdict(cell) | {"version": jax_version if "peer" in cell.spec else ""}
@@ -178,16 +178,16 @@ class Store:
         return self.folder / f"{words}-{digest}.json"
 
     def _trusted(self, cell: Cell, path: Path) -> list[float]:
-        """What the file holds, or nothing where the present code says otherwise of some draws (the largest among them)."""
+        """What the file holds, or nothing if the present code says otherwise of some draws (the largest among them)."""
         if not path.is_file():
             return []
-        found: list[float] = json.loads(path.read_text())["bounds"]
-        picked = {0, len(found) - 1, len(found) // 2, int(np.nanargmax([*found, -1.0])) % len(found)}
+        result: list[float] = json.loads(path.read_text())["bounds"]
+        picked = {0, len(result) - 1, len(result) // 2, int(np.nanargmax([*result, -1.0])) % len(result)}
         if all(
-            np.isclose(cell.draw(index), found[index], rtol=0, atol=TOLERANCE, equal_nan=True)
+            np.isclose(cell.draw(index), result[index], rtol=0, atol=TOLERANCE, equal_nan=True)
             for index in sorted(picked)[:CHECKED]
         ):
-            return found
+            return result
         print(f"{cell.name}: the present code gives other bounds; made again", file=sys.stderr, flush=True)
         return []
 

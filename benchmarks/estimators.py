@@ -1,4 +1,4 @@
-"""False alarms and reach of every estimator on laws with known epsilon, beside jax-privacy where it is installed.
+"""False alarms and reach of every estimator on laws with known epsilon, beside jax-privacy if it is installed.
 
     python benchmarks/estimators.py                       both tables, 500 draws a median, 1000 a rate
     python benchmarks/estimators.py --draws 50            quicker, coarser
@@ -6,7 +6,7 @@
     python benchmarks/estimators.py --write docs/evidence/calibration.md   as its sections "Reach" and "False alarms"
     python benchmarks/estimators.py --speed               process time of every estimator on 10^4 scores, of the default on 10^6
 
-Finished cells are kept in `--store` and used again as long as the code gives the same bounds; what is interrupted goes on.
+Finished cells are kept in `--store` and used again as long as the code gives the same bounds; what is interrupted continues.
 The peer is imported into the same process; without it its column says so. Every draw is seeded.
 """
 
@@ -64,7 +64,7 @@ class Row:
 
 def rows() -> list[Row]:
     """The table of the project's statistics issue."""
-    found = []
+    result = []
     for law, goals in (
         (ScoreLaw(kind="flat", parameter=1.0), (0.58, 0.84)),
         (ScoreLaw(kind="flat", parameter=3.0), (2.2, 2.70)),
@@ -72,24 +72,24 @@ def rows() -> list[Row]:
         (ScoreLaw(kind="gaussian", parameter=1.0, delta=1e-5), (0.80, 1.65)),
     ):
         for count, goal in zip((100, 1000), goals, strict=True):
-            limit = functools.partial(reachable_bounds.of_claim, law, count, count)
-            found.append(Row(law, count, "(epsilon, delta)", ANY, CP, goal, limit))
+            limit = functools.partial(reachable_bounds.claim_limit, law, count, count)
+            result.append(Row(law, count, "(epsilon, delta)", ANY, CP, goal, limit))
     law = ScoreLaw(kind="gaussian", parameter=1.0, delta=1e-5)
     for count, goal in ((100, 3.1), (1000, 3.9)):
-        limit = functools.partial(reachable_bounds.of_gdp, 1.0, law.delta, count, count)
-        found.append(Row(law, count, "GDP", ({"kind": "gaussian"}, {"kind": "fdp_rank"}), GDP, goal, limit))
+        limit = functools.partial(reachable_bounds.gdp_limit, 1.0, law.delta, count, count)
+        result.append(Row(law, count, "GDP", ({"kind": "gaussian"}, {"kind": "fdp_rank"}), GDP, goal, limit))
     for count, goals in ((1000, (1.5, 2.1, 3.4)), (10_000, (float("nan"), 2.7, 4.1))):
         half = count // 2
-        free = functools.partial(reachable_bounds.of_claim, law, half, half)
-        inside = functools.partial(reachable_bounds.of_gdp, 1.0, law.delta, half, half)
+        free = functools.partial(reachable_bounds.claim_limit, law, half, half)
+        inside = functools.partial(reachable_bounds.gdp_limit, 1.0, law.delta, half, half)
         for kind, claim, peers, goal, limit in (
             ("one_run", "(epsilon, delta)", ONE_RUN, goals[0], free),
             ("one_run_fdp", "GDP", ONE_RUN_FDP, goals[1], inside),
             ("product_channel", "GDP, granted independence", GDP, goals[2], inside),
         ):
             specs = ({"kind": kind}, {"kind": "gaussian"}) if kind == "product_channel" else ({"kind": kind},)
-            found.append(Row(law, count, claim, specs, peers, goal, limit, one_run=True))
-    return found
+            result.append(Row(law, count, claim, specs, peers, goal, limit, one_run=True))
+    return result
 
 
 def reach(store: Store, draws: int, kinds: list[str]) -> list[str]:
@@ -110,9 +110,9 @@ def reach(store: Store, draws: int, kinds: list[str]) -> list[str]:
             continue
         shown, best = _best_peer(store, row, draws) if jax_auditing is not None else ("not installed", float("nan"))
         for spec in specs:
-            found = store.bounds(row.cell(spec), draws)
-            if len(found):
-                lines.append(_reach_line(row, spec, found, shown, best))
+            result = store.bounds(row.cell(spec), draws)
+            if len(result):
+                lines.append(_reach_line(row, spec, result, shown, best))
                 print(lines[-1], file=sys.stderr, flush=True)
     return lines
 
@@ -134,9 +134,9 @@ def _best_peer(store: Store, row: Row, draws: int) -> tuple[str, float]:
         medians, wrong = [], 0.0
         for law in (row.law, ScoreLaw(kind="null", delta=row.law.delta)):
             values = store.bounds(row.cell({"peer": method, "strategy": strategy}, law), draws)
-            kept = values[~np.isnan(values)]
-            wrong = max(wrong, float(np.mean(kept > law.epsilon)))
-            medians.append(float(np.median(kept)))
+            retained = values[~np.isnan(values)]
+            wrong = max(wrong, float(np.mean(retained > law.epsilon)))
+            medians.append(float(np.median(retained)))
         name = f"{method} {strategy}".strip().removeprefix("epsilon_")
         valid = wrong <= SIGNIFICANCE + 3 * (SIGNIFICANCE * (1 - SIGNIFICANCE) / draws) ** 0.5
         shown.append(f"{name} {medians[0]:.3f}" + ("" if valid else f" (invalid: wrong in {wrong:.0%})"))
@@ -181,11 +181,11 @@ def alarms(store: Store, draws: int, kinds: list[str]) -> list[str]:
 
 
 def _rate(store: Store, cell: Cell, draws: int) -> str:
-    """The share of bounds above the truth, with its number of audits where that is not the one asked for."""
-    found = store.bounds(cell, draws)
-    if len(found) == 0:
+    """The share of bounds above the truth, with its number of audits if that is not the one asked for."""
+    result = store.bounds(cell, draws)
+    if len(result) == 0:
         return "not run"
-    return f"{np.mean(found > cell.law.epsilon):.1%}" + ("" if len(found) == draws else f" of {len(found)}")
+    return f"{np.mean(result > cell.law.epsilon):.1%}" + ("" if len(result) == draws else f" of {len(result)}")
 
 
 def alarm_cases() -> list[tuple[dict, bool, tuple[int, ...]]]:
@@ -225,9 +225,9 @@ def speed(repeats: int = 5) -> list[str]:
         spent = []
         for _ in range(3):
             started = time.process_time()
-            found = lower_bound(members, nonmembers, delta=1e-5, game=game)
+            result = lower_bound(members, nonmembers, delta=1e-5, game=game)
             spent.append(time.process_time() - started)
-        lines.append(f"| the default, {found.estimator} | 1,000,000 | {spent[0]:.3f} | {min(spent[1:]):.3f} |")
+        lines.append(f"| the default, {result.estimator} | 1,000,000 | {spent[0]:.3f} | {min(spent[1:]):.3f} |")
     return lines
 
 

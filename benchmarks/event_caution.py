@@ -75,12 +75,12 @@ def bounds(law: Law, sides: tuple[float, float], outputs: int, seed: int) -> lis
     searched, counted = (
         planned_event.order(law(count, sides[0], generator), law(count, sides[1], generator), generator) for count in counts
     )
-    found = []
+    result = []
     for caution in CAUTIONS:
         planned_event.CAUTION = caution
         event = planned_event.plan(searched, functools.partial(planned_event.epsilon_goal, 0.0))
-        found.append(planned_event.epsilon_bound(event.test(counted), 0.0, LEVEL))
-    return found
+        result.append(planned_event.epsilon_bound(event.test(counted), 0.0, LEVEL))
+    return result
 
 
 def main(outputs: int, draws: int) -> None:

@@ -114,9 +114,9 @@ def row(problem: Problem, dataset: Dataset, epsilon: float | None, options: argp
     subject = trainer.fit(job, lambda steps: None)
     seconds = time.process_time() - start
     labels = dataset.test.labels
-    by_round = np.array([_accuracies(one, dataset) for one in subject.checkpoints()])  # (rounds, seeds)
+    by_round = np.array([_accuracies(item, dataset) for item in subject.checkpoints()])  # (rounds, seeds)
     logits = subject.outputs(dataset.test.inputs).astype(np.float64)
-    figures = [[figure(labels, one) for one in logits] for figure in CLASSIFICATION.values()]
+    figures = [[figure(labels, item) for item in logits] for figure in CLASSIFICATION.values()]
     near = [int(np.argmax(column >= 0.95 * column[-1])) + 1 for column in by_round.T]
     size = 4 * parameter_count(problem.model, shape, dataset.classes)
     return [
@@ -150,7 +150,7 @@ HEADER = (
 
 
 def main() -> None:
-    """Print the table, and write it between its marks where a page is named."""
+    """Print the table, and write it between its marks if a page is named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="folder that holds MNIST and adult")
     parser.add_argument("--only", default="", help="part of the name of the problems to run")
@@ -172,8 +172,8 @@ def main() -> None:
     lines += ["", f"{options.seeds} federations of {options.rounds} rounds each, trained at once{memory}."]
     print("\n".join(lines))
     if options.write is not None:
-        before, rest = options.write.read_text().split(MARK[0])
-        options.write.write_text(before + MARK[0] + "\n" + "\n".join(lines) + "\n" + MARK[1] + rest.split(MARK[1])[1])
+        before, remainder = options.write.read_text().split(MARK[0])
+        options.write.write_text(before + MARK[0] + "\n" + "\n".join(lines) + "\n" + MARK[1] + remainder.split(MARK[1])[1])
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """How long a round of a federation takes in Flower's own simulation, and in the trainer that audits use, in turn.
 
-    pip install 'flwr[simulation]>=1.41,<1.42' && pip install epsilon-audit     # in an environment of their own
+    pip install 'flwr[simulation]>=1.41,<1.42' && pip install epsilon-audit     # in their own environment
     python benchmarks/federated_flower.py                                       # minutes
 
 Both train the MLP of 9,946 parameters of benchmarks/federated_speed.py: 100 of 1,000 clients a round, five local steps of 10
 records by plain SGD, updates clipped to norm 1, noise multiplier 1 at the server. Flower starts its workers before the first
-round is answered, so what it takes until then is a figure of its own, and a round costs what lies between one answer and the
+round is answered, so what it takes until then is its own figure, and a round costs what is between one answer and the
 next: a simulation of R + 1 rounds gives R such times, and their median counts. The trainer is measured over a whole run of
 `--audit` rounds, with all that it sets up, before and after Flower, and its slower run counts. Times are of the wall clock,
-since Flower's work lies in many processes: nothing else may run beside it.
+since Flower's work is in many processes: nothing else may run beside it.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ class Timed(FedAvg):
     moments: list[float]
 
     def aggregate_train(self, server_round: int, replies: Any) -> Any:
-        made = super().aggregate_train(server_round, replies)
+        built = super().aggregate_train(server_round, replies)
         self.moments.append(time.perf_counter())
-        return made
+        return built
 
 
 def simulate(rounds: int, workers: int) -> tuple[float, list[float]]:
@@ -116,11 +116,13 @@ def main() -> None:
     flower = statistics.median(further)
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, {options.workers} workers; seconds of the wall clock")
     print(f"Flower: first answer after {first:.1f} s, then {', '.join(f'{value:.2f}' for value in further)} a round")
-    for name, one, two in zip(("torch", "compiled"), before, after, strict=True):
-        print(f"trainer, {name}: {one:.4f} and {two:.4f} a round; Flower's round is {flower / max(one, two):.0f} times as long")
-        whole = first + (options.audit - 1) * flower
+    for name, item, two in zip(("torch", "compiled"), before, after, strict=True):
         print(
-            f"  a run of {options.audit} rounds: {options.audit * max(one, two):.2f} s, Flower's {whole:.0f} s with its start "
+            f"trainer, {name}: {item:.4f} and {two:.4f} a round; Flower's round is {flower / max(item, two):.0f} times as long"
+        )
+        full = first + (options.audit - 1) * flower
+        print(
+            f"  a run of {options.audit} rounds: {options.audit * max(item, two):.2f} s, Flower's {full:.0f} s with its start "
             f"(extrapolated from {options.rounds} rounds)"
         )
 

@@ -4,7 +4,7 @@
 
 Trains federations on digits with central noise and plain averaging by the trainer that audits use, 20 rounds in which every
 client takes part, so that the noise of all rounds together is that of one release at noise multiplier 2 (epsilon 1.99 at delta
-1e-5) or 0.5 (epsilon 10). Each federation is an audit of its own: its released models give each canary client a score, and
+1e-5) or 0.5 (epsilon 10). Each federation is its own audit: its released models give each canary client a score, and
 estimators a lower bound at 95 %. Prints the mean over the audits, the share of the claim, and how many exceed it.
 """
 
@@ -78,8 +78,8 @@ def main() -> None:
     parser.add_argument("--audits", type=int, default=8)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    for claim in (tradeoff.epsilon_of_gdp(0.5, DELTA), 10.0):
-        multiplier = 1 / tradeoff.mu_of_gdp(claim, DELTA)
+    for claim in (tradeoff.gdp_epsilon(0.5, DELTA), 10.0):
+        multiplier = 1 / tradeoff.gdp_mu(claim, DELTA)
         start = time.process_time()
         audits = scores(multiplier, options.canaries, options.audits)
         for estimator in (Gaussian(), OneRun()):

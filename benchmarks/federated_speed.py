@@ -91,10 +91,10 @@ def loop(data: Dataset, rounds: int) -> None:
                         parameter.sub_(gradient, alpha=RATE)
             update = [old - new.detach() for old, new in zip(before, parameters, strict=True)]
             factor = min(1.0, 1 / float(torch.cat([part.flatten() for part in update]).norm()))
-            total = [whole + factor * part for whole, part in zip(total, update, strict=True)]
+            total = [full + factor * part for full, part in zip(total, update, strict=True)]
         with torch.no_grad():
-            for parameter, value, whole in zip(parameters, before, total, strict=True):
-                parameter.copy_(value - (whole + torch.randn_like(whole)) / TAKING_PART)
+            for parameter, value, full in zip(parameters, before, total, strict=True):
+                parameter.copy_(value - (full + torch.randn_like(full)) / TAKING_PART)
 
 
 def products(data: Dataset, rounds: int) -> None:

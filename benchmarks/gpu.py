@@ -96,7 +96,7 @@ PROBLEMS = (
 )
 
 
-def job_of(problem: Problem, mechanism: Repeated, device: str) -> TrainingJob:
+def make_job(problem: Problem, mechanism: Repeated, device: str) -> TrainingJob:
     """Training of `problem` on random records, ten classes."""
     generator = np.random.default_rng(0)
 
@@ -155,7 +155,7 @@ class Clock:
             return long - short
 
         def job(steps: int) -> TrainingJob:
-            return job_of(problem, replace(mechanism, count=steps), self.device)
+            return make_job(problem, replace(mechanism, count=steps), self.device)
 
         self.train(job(start), settings)  # kernels are chosen and loaded
         steps = problem.steps
@@ -173,7 +173,7 @@ class Clock:
 
 
 def timing(name: str, clock: Clock, problem: Problem, mechanism: Repeated, settings: ScheduleSettings | None) -> dict[str, Any]:
-    """Milliseconds of a step, the least of the pairs and all of them; None where trainings of more steps took no longer."""
+    """Milliseconds of a step, the least of the pairs and all of them; None if trainings of more steps took no longer."""
     times = [1e3 * seconds for seconds in clock.seconds_a_step(problem, mechanism, settings)]
     positive = [value for value in times if value > 0]
     return {f"{name}_ms": min(positive) if positive else None, f"{name}_ms_all": times}
@@ -201,7 +201,7 @@ def agreement(clock: Clock, problem: Problem) -> dict[str, Any]:
     few_records = replace(problem, models=2, batch=min(problem.batch, 32))
     mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=0.5, sample_rate=0.06, steps=3)
     double = ScheduleSettings(dtype=torch.float64, counters=True)
-    there, here = (clock.train(job_of(few_records, mechanism, place), double)[1] for place in (clock.device, "cpu"))
+    there, here = (clock.train(make_job(few_records, mechanism, place), double)[1] for place in (clock.device, "cpu"))
     return {"disagreement": largest_difference(there, here)}
 
 
@@ -213,8 +213,8 @@ def graphs(clock: Clock, problem: Problem) -> dict[str, Any]:
     """
     settings = ScheduleSettings(graphs=find_device(clock.device).type == "cuda")
     figures = timing("graph", clock, problem, _PRIVATE, settings)
-    job = job_of(replace(problem, models=min(problem.models, 4), batch=32), replace(_PRIVATE, count=8), clock.device)
-    repeated, usual = (clock.train(job, one)[1] for one in (settings, None))
+    job = make_job(replace(problem, models=min(problem.models, 4), batch=32), replace(_PRIVATE, count=8), clock.device)
+    repeated, usual = (clock.train(job, item)[1] for item in (settings, None))
     return {**figures, "graph_disagreement": largest_difference(repeated, usual)}
 
 
@@ -264,13 +264,13 @@ def line(row: Mapping[str, Any]) -> str:
 
 
 def is_wrong(row: Mapping[str, Any]) -> bool:
-    """True where something failed, was not run, or differs from what it has to be equal to."""
+    """True if something failed, was not run, or differs from what it has to be equal to."""
     far = (row.get("disagreement") or 0.0) > _LIMIT or (row.get("graph_disagreement") or 0.0) > _GRAPH_LIMIT
     return far or bool(row["errors"]) or bool(row["not_run"])
 
 
 def main() -> int:
-    """Prints the table; 1 where a device computes something else than the CPU, or a figure is missing."""
+    """Prints the table; 1 if a device computes something else than the CPU, or a figure is missing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--minutes", type=float, default=8.0, help="after which nothing more is trained")

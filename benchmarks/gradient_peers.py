@@ -66,7 +66,7 @@ class AbsentFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Nothing to run."""
 
 
-def peer_packages_of(sources: Path) -> None:
+def make_importable(sources: Path) -> None:
     """Make both checkouts importable without what their top-level files import."""
     logging.disable(logging.INFO)
     sys.meta_path.insert(0, AbsentFinder())
@@ -97,7 +97,7 @@ class Target:
     """One record, its label and its gradient, with the model and the iterations that an attack has.
 
     Attributes:
-        record: `(1, channels, rows, columns)` in [0, 1]. LeakPro computes the gradient from it by itself; no attack
+        record: `(1, channels, rows, columns)` in [0, 1]. LeakPro computes the gradient from it alone; no attack
             reads it otherwise, but LeakPro chooses by its similarity and the other result is taken.
         label: `(1,)`.
         gradient: parameters' shapes.
@@ -128,8 +128,8 @@ def breaching(variation: float, sources: Path) -> Callable[[Target], Tensor]:
         payload = [{"parameters": list(model.parameters()), "buffers": [], "metadata": metadata}]
         own = {"num_data_points": 1, "labels": target.label, "local_hyperparams": None}
         shared = [{"gradients": list(target.gradient), "buffers": None, "metadata": own}]
-        found, _ = attacker.reconstruct(payload, shared, server_secrets={})
-        return pixels_of(found["data"])
+        result, _ = attacker.reconstruct(payload, shared, server_secrets={})
+        return unnormalise(result["data"])
 
     return attack
 
@@ -147,20 +147,20 @@ def leakpro(variation: float) -> Callable[[Target], Tensor]:
         loader: Any = torch.utils.data.DataLoader(content)
         attacker = Inverting(Normalised(target.model), loader, mean, deviation, configs=settings)
         attacker.prepare_attack()
-        seen, own = (torch.cat([part.flatten() for part in parts]) for parts in (target.gradient, attacker.client_gradient))
-        cosine = float(torch.cosine_similarity(-seen, own, dim=0))
+        observed, own = (torch.cat([part.flatten() for part in parts]) for parts in (target.gradient, attacker.client_gradient))
+        cosine = float(torch.cosine_similarity(-observed, own, dim=0))
         if not cosine > 0.9999:
             raise SystemExit(f"LeakPro's own gradient has cosine {cosine} with the one of the others; expected the same")
         attacker.best_sim = -1.0  # its result exists from the first iteration on, else a bad start ends it raw
         reached = [step for step, _, _ in attacker.run_attack()][-1]
         if reached != target.iterations - 1:  # it catches whatever happens in its loop
             raise SystemExit(f"LeakPro's attack ended at iteration {reached} of {target.iterations}")
-        return pixels_of(attacker.best_reconstruction.dataset.reconstruction)  # by least distance, not by the truth
+        return unnormalise(attacker.best_reconstruction.dataset.reconstruction)  # by least distance, not by the truth
 
     return attack
 
 
-def pixels_of(normalised: Tensor) -> Tensor:
+def unnormalise(normalised: Tensor) -> Tensor:
     """Pixels in [0, 1] of normalised ones `(1, channels, rows, columns)`, without the first axis."""
     mean, deviation = (torch.tensor(part)[:, None, None] for part in (MEAN, DEVIATION))
     return (normalised.detach()[0] * deviation + mean).clamp(0, 1)
@@ -205,10 +205,10 @@ def section(released: Released, truth: Tensor, iterations: int, sources: Path, s
     print(f"{name}: {images.psnr(own, truth.numpy(), 1.0).mean():.1f} dB, {seconds:.1f} s", flush=True)
     quality = {name: images.psnr(own, truth.numpy(), 1.0)}
     spent = {name: seconds}
-    peer_packages_of(sources)
+    make_importable(sources)
     for rival in rivals(sources):
         quality[rival], spent[rival] = np.zeros(len(truth)), 0.0
-    for index, target in enumerate(targets_of(released, truth, iterations)):
+    for index, target in enumerate(list_targets(released, truth, iterations)):
         for rival, (psnr, seconds) in rival_results(index, target, sources, store).items():
             quality[rival][index] = psnr
             spent[rival] += seconds
@@ -221,7 +221,7 @@ def section(released: Released, truth: Tensor, iterations: int, sources: Path, s
     ]
 
 
-def targets_of(released: Released, truth: Tensor, iterations: int) -> list[Target]:
+def list_targets(released: Released, truth: Tensor, iterations: int) -> list[Target]:
     """The targets one by one, as the peers take them."""
     sizes = [weight.numel() for weight in released.weights.values()]
     rows = []
@@ -241,15 +241,15 @@ def targets_of(released: Released, truth: Tensor, iterations: int) -> list[Targe
 
 def rival_results(index: int, target: Target, sources: Path, store: Path) -> dict[str, tuple[float, float]]:
     """PSNR and processor seconds of each peer on one target."""
-    found = {}
+    result = {}
     for rival, run in rivals(sources).items():
         torch.manual_seed(index)
         file = "-".join(rival.partition(" (")[0].replace(",", "").split())
         path = store / f"{file}-{target.iterations}-{index}.npz"
         records, seconds = stored(path, lambda run=run: run(target))  # type: ignore[misc]
-        found[rival] = float(images.psnr(records[None], target.record.numpy(), 1.0)[0]), seconds
-        print(f"target {index}, {rival}: {found[rival][0]:.1f} dB, {seconds:.1f} s", flush=True)
-    return found
+        result[rival] = float(images.psnr(records[None], target.record.numpy(), 1.0)[0]), seconds
+        print(f"target {index}, {rival}: {result[rival][0]:.1f} dB, {seconds:.1f} s", flush=True)
+    return result
 
 
 def row(name: str, values: np.ndarray, seconds: float) -> str:

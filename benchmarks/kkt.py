@@ -45,8 +45,8 @@ def plane(count: int, seed: int) -> Sample:
     """A ring, its classes in turn; the others are 20 fresh rings."""
     classes = torch.ones(count, dtype=torch.float64)
     classes[1::2] = -1
-    others = torch.cat([ring(count, 1000 + 100 * seed + index) for index in range(20)])
-    return Sample(records=ring(count, seed), classes=classes, others=others)
+    peers = torch.cat([ring(count, 1000 + 100 * seed + index) for index in range(20)])
+    return Sample(records=ring(count, seed), classes=classes, others=peers)
 
 
 def digits(count: int, seed: int) -> Sample:
@@ -62,10 +62,10 @@ def figures(sample: Sample, training: TrainingPastZeroLoss, attack: StationaryRe
     """Residual, median distances of records and others, AUC, and the share of records nearer than the nearest of the others."""
     generator = torch.Generator().manual_seed(seed)
     network = training.network(sample.records, sample.classes, generator)
-    found = attack.reconstruct(network, -1.0, 1.0, torch.Generator().manual_seed(seed))
-    near, far = (torch.cdist(part, found.heaviest()).min(dim=1).values.numpy() for part in (sample.records, sample.others))
+    result = attack.reconstruct(network, -1.0, 1.0, torch.Generator().manual_seed(seed))
+    near, far = (torch.cdist(part, result.heaviest()).min(dim=1).values.numpy() for part in (sample.records, sample.others))
     return [
-        found.residual,
+        result.residual,
         float(np.median(near)),
         float(np.median(far)),
         float(roc.auc(-near, -far)),
@@ -102,9 +102,9 @@ def section() -> list[str]:
     for name, sample, training, attack in settings:
         began = time.process_time()
         rows = np.array([figures(sample(seed), training, attack, seed) for seed in range(SEEDS)])
-        left, near, far, area, share = rows.mean(axis=0)
+        first, near, far, area, share = rows.mean(axis=0)
         low, high = rows[:, 3].min(), rows[:, 3].max()
-        lines.append(f"| {name} | {left:.3f} | {near:.3f} | {far:.3f} | {area:.2f} ({low:.2f} to {high:.2f}) | {share:.0%} |")
+        lines.append(f"| {name} | {first:.3f} | {near:.3f} | {far:.3f} | {area:.2f} ({low:.2f} to {high:.2f}) | {share:.0%} |")
         print(lines[-1], f"{time.process_time() - began:.0f} CPU s", flush=True)
     return lines
 

@@ -146,7 +146,7 @@ def peft_step(text_model: TextModel) -> Callable[[Tensor, Tensor], None]:
 
 
 def variants(spec: dict[str, Any], adapter: Adapter, rows: int, length: int) -> dict[str, Callable[[Tensor, Tensor], None]]:
-    """Every way to take a step, each on a model of its own."""
+    """Every way to take a step, each on its own model."""
     owner, clip = torch.zeros(rows, dtype=torch.int64), Clip(norm=1.0)
 
     def own(learners: Any, clip: Clip | None) -> Callable[[Tensor, Tensor], None]:

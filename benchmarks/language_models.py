@@ -3,7 +3,8 @@
     OMP_NUM_THREADS=1 python benchmarks/language_models.py --texts ag_news/test.csv.gz --column 2
 
 A GPT-2 and a LLaMA of two layers from scratch on real texts (on made-up sentences without `--texts`), with the steps of the
-quickstart; needs the extra `llm`. Each row is one audit, kept in `--store` as soon as it is done; a second call goes on there.
+quickstart; needs the extra `llm`. Each row is one audit, kept in `--store` as soon as it is done; a second call continues
+there.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def _rates(attack: AttackResult) -> str:
 
 
 def measured(store: Path, data: dict[str, Any], shape: str, epsilon: float | None, rules: dict[str, Any]) -> str:
-    """The figures of one audit, from the store where they are there."""
+    """The figures of one audit, from the store if they are there."""
     key = f"{shape}-{epsilon}-{rules['name']}-{rules['count']}"
     rows = json.loads(store.read_text()) if store.is_file() else {}
     if key not in rows:

@@ -28,7 +28,7 @@ COLUMNS = ("members", "nonmembers", "share", "level", "exact test")
 
 
 def win_chances(members: int, nonmembers: int) -> Array:
-    """`(members * nonmembers + 1,)` chances of the pairs that members win where all orders are equally likely.
+    """`(members * nonmembers + 1,)` chances of the pairs that members win if all orders are equally likely.
 
     The generating function is the product of `(1 - q^(n + i)) / (1 - q^i)` over its value at 1; on the unit circle its factors
     are ratios of sines, at roots of unity of a prime order, which no denominator meets.
@@ -57,13 +57,13 @@ def levels(members: int, nonmembers: int) -> list[tuple[float, float]]:
     tail = np.append(np.cumsum(win_chances(members, nonmembers)[::-1])[::-1], 0.0)
     scores = least_favourable.auc_scores(members + nonmembers)
     least = int(scores[:members].sum())
-    found = []
+    result = []
     for share in SHARES:
         critical = least_favourable.critical_sum(
             least_favourable.gdp_shift, 0.0, scores, members=members, significance=SIGNIFICANCE / share
         )
-        found.append((float(tail[critical - least + 1]), float(tail[tail <= SIGNIFICANCE / share].max())))
-    return found
+        result.append((float(tail[critical - least + 1]), float(tail[tail <= SIGNIFICANCE / share].max())))
+    return result
 
 
 def sides(size: int) -> tuple[int, int]:
@@ -88,9 +88,9 @@ def extend(sizes: range) -> None:
         if size in stored:
             continue
         members, nonmembers = sides(size)
-        found = levels(members, nonmembers)
+        result = levels(members, nonmembers)
         with STORE.open("a", encoding="utf-8") as file:
-            for share, (level, exact) in zip(SHARES, found, strict=True):
+            for share, (level, exact) in zip(SHARES, result, strict=True):
                 file.write(f"{members},{nonmembers},{share},{level:.8f},{exact:.8f}\n")
 
 

@@ -1,4 +1,4 @@
-"""OpenDP's and diffprivlib's mechanisms, as they are, held against what they claim: for docs/use/mechanisms.md.
+"""OpenDP's and diffprivlib's mechanisms, as they are, compared with what they claim: for docs/use/mechanisms.md.
 
 pip install opendp diffprivlib
 python benchmarks/library_mechanisms.py 20000
@@ -45,13 +45,13 @@ def opendp_mechanisms() -> Iterator[LibraryMechanism]:
     import opendp.prelude as dp
 
     dp.enable_features("contrib", "honest-but-curious")
-    real, whole = (
+    real, full = (
         (dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)),
         (dp.atom_domain(T=int), dp.absolute_distance(T=int)),
     )
     vector = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
     laplace = dp.m.make_laplace(*real, scale=1.0)
-    geometric = dp.m.make_laplace(*whole, scale=1.0)
+    geometric = dp.m.make_laplace(*full, scale=1.0)
     gaussian = dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*real, scale=4.0)), delta=DELTA)
     noisy_max = dp.m.make_noisy_max(*vector, dp.max_divergence(), scale=1.0)
     response = dp.m.make_randomized_response_bool(prob=float(np.e / (1 + np.e)))
@@ -89,11 +89,11 @@ def diffprivlib_mechanisms() -> Iterator[LibraryMechanism]:
     staircase = mechanisms.Staircase(epsilon=1.0, sensitivity=1.0)
     binary = mechanisms.Binary(epsilon=1.0, value0="0", value1="1")
     for noise in (laplace, truncated, bounded, snapping, staircase):
-        yield LibraryMechanism(name=f"diffprivlib {type(noise).__name__}", function=_of_sum(noise, float), epsilon=1.0)
-    yield LibraryMechanism(name="diffprivlib Geometric", function=_of_sum(geometric, int), epsilon=1.0)
-    yield LibraryMechanism(name="diffprivlib GaussianAnalytic", function=_of_sum(gaussian, float), epsilon=1.0, delta=DELTA)
-    yield LibraryMechanism(name="diffprivlib GaussianDiscrete", function=_of_sum(discrete, int), epsilon=1.0, delta=DELTA)
-    yield LibraryMechanism(name="diffprivlib Uniform", function=_of_sum(uniform, float), epsilon=0.0, delta=0.1)
+        yield LibraryMechanism(name=f"diffprivlib {type(noise).__name__}", function=_sum_noise(noise, float), epsilon=1.0)
+    yield LibraryMechanism(name="diffprivlib Geometric", function=_sum_noise(geometric, int), epsilon=1.0)
+    yield LibraryMechanism(name="diffprivlib GaussianAnalytic", function=_sum_noise(gaussian, float), epsilon=1.0, delta=DELTA)
+    yield LibraryMechanism(name="diffprivlib GaussianDiscrete", function=_sum_noise(discrete, int), epsilon=1.0, delta=DELTA)
+    yield LibraryMechanism(name="diffprivlib Uniform", function=_sum_noise(uniform, float), epsilon=0.0, delta=0.1)
     yield LibraryMechanism(
         name="diffprivlib Binary", function=lambda data, rng: binary.randomise(str(int(data[-1]))), epsilon=1.0
     )
@@ -112,7 +112,7 @@ def diffprivlib_mechanisms() -> Iterator[LibraryMechanism]:
     )
 
 
-def _of_sum(noise: Any, kind: type) -> Callable[[Any, Any], Any]:
+def _sum_noise(noise: Any, kind: type) -> Callable[[Any, Any], Any]:
     return lambda data, rng: noise.randomise(kind(data.sum()))
 
 

@@ -4,7 +4,7 @@ git clone https://github.com/google/differential-privacy; pip install keras etil
 KERAS_BACKEND=torch python benchmarks/mechanism_auditorium.py differential-privacy/python/dp_auditorium 10000
 
 Both state a lower bound, confidence 95 %, on delta at the claimed epsilon 1 from so many outputs on either data set (10,000 in
-its example). Modules are loaded without their packages, which need TensorFlow and Vizier; Keras on torch stands in for
+its example). Modules are loaded without their packages, which need TensorFlow and Vizier; Keras on torch is in for
 `tf.keras`, which is all that the hockey-stick tester uses.
 """
 
@@ -67,7 +67,7 @@ def mechanisms() -> Iterator[tuple[str, Any]]:
 
 
 def testers() -> Iterator[tuple[str, Any]]:
-    """Yield its testers of approximate differential privacy, with the settings of its own examples."""
+    """Yield its testers of approximate differential privacy, with its own settings examples."""
     from dp_auditorium.configs import privacy_property, property_tester_config
     from dp_auditorium.testers import histogram_tester, hockey_stick_tester
 

@@ -5,7 +5,7 @@ python benchmarks/mechanism_peers.py dp-sniper 300000
 
 Both draw so many outputs on either data set of one pair and state a bound of confidence 95 %. DP-Sniper (Bichsel et al. 2021)
 spends a third each on its logistic regression, its threshold and its count, with the classifier, feature transforms and
-c = 0.01 of its own evaluation (`eval_sp2021`, with 10.7 million outputs for each there).
+c = 0.its own 01 evaluation (`eval_sp2021`, with 10.7 million outputs for each there).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def chosen_pairs(folder: Path) -> dict[str, tuple[Any, Any]]:
 
 
 def vector(text: str) -> Any:
-    """Return the array that numpy printed so: whole numbers where no decimal point is."""
+    """Return the array that numpy printed so: whole numbers if no decimal point is."""
     kind = float if "." in text else int
     return np.array([kind(number) for number in text.strip("[]").split()])
 
@@ -140,7 +140,7 @@ def seed_globally(number: int) -> None:
 
 
 def bounds(name: str, mechanism: Any, pair: tuple[Any, Any], samples: int, seed: int) -> tuple[float, float]:
-    """Return DP-Sniper's bound and ours, each from outputs of its own."""
+    """Return DP-Sniper's bound and ours, each from its own outputs."""
     seed_globally(2 * seed)
     theirs = sniper(name, mechanism, pair, samples)
     seed_globally(2 * seed + 1)

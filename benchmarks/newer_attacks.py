@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from attack_peers import figures
-from untuned_problems import options, problem_of, trained
+from untuned_problems import make_problem, options, trained
 
 from audit import plugins
 from audit.core.data import Array, Canaries
@@ -47,17 +47,17 @@ def main() -> None:
     print(f"| data | attack | AUC | TPR at 1 % FPR | AUC minus {chosen.minus} | TPR minus it |\n|---|---|---|---|---|---|")
     for name in chosen.data:
         seed = Seed(chosen.seed).child(name)
-        job, subject = trained(problem_of(name, chosen), chosen.root, chosen.models, seed)
+        job, subject = trained(make_problem(name, chosen), chosen.root, chosen.models, seed)
         columns = np.sort(np.random.default_rng(5).permutation(len(job.dataset.pool))[: chosen.canaries])
         canaries = Canaries(kind="held_out", description="some records", records=job.dataset.pool.take(columns))
         base: Array | None = None
         for attack_name, attack in attacks.items():
             began = time.process_time()
             needs = attack.needs
-            seen = subject.read(needs.signals | needs.optional, canaries)
-            models = View.of(included=job.included[:, columns], **seen)
-            found = leave_one_out.leave_one_out(attack, models, job.dataset.pool.labels[columns], Seed(0))
-            values = figures(found)[:, :2]
+            observed = subject.read(needs.signals | needs.optional, canaries)
+            models = View.of(included=job.included[:, columns], **observed)
+            result = leave_one_out.leave_one_out(attack, models, job.dataset.pool.labels[columns], Seed(0))
+            values = figures(result)[:, :2]
             base = values if base is None else base
             cells = [_cell(values[:, 0]), _cell(values[:, 1]), *(_cell(column, "+") for column in (values - base).T)]
             print("| " + " | ".join([name, attack_name, *cells]) + " |", flush=True)

@@ -26,7 +26,7 @@ FEATURES = 10
 
 
 def fresh(random: np.random.Generator, count: int) -> tuple[Array, Array]:
-    """Records whose labels are fair coins: nothing but memory tells them apart."""
+    """Records whose labels are fair coins: nothing but memory distinguishes them."""
     return random.normal(size=(count, FEATURES)).astype(np.float32), random.integers(0, 2, count)
 
 
@@ -74,9 +74,9 @@ def main() -> None:
         for count in (100, 500) if not memory else (200,):
             repetitions = options.repetitions if not memory else max(1, options.repetitions // 5)
             seeds = range(options.first_seed, options.first_seed + repetitions)
-            found = np.array([outcome(make, count, seed, memory) for seed in seeds])
-            shares = [f"{int(column.sum())}/{repetitions}" for column in found.T[:3]]
-            print(f"| {name} | {count} | {' | '.join(shares)} | {found[:, 3].mean():.3f} |", flush=True)
+            result = np.array([outcome(make, count, seed, memory) for seed in seeds])
+            shares = [f"{int(column.sum())}/{repetitions}" for column in result.T[:3]]
+            print(f"| {name} | {count} | {' | '.join(shares)} | {result[:, 3].mean():.3f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ Peer = Callable[[Models, Path], Score]
 
 
 class _Nothing:
-    """Stands for what an attack's file imports and its scores do not need; also a base class."""
+    """Represents what an attack's file imports and its scores do not need; also a base class."""
 
     def __init__(self, *_: object, **__: object) -> None: ...
 
@@ -146,19 +146,19 @@ def _leakpro(name: str, sources: Path, models: Models) -> tuple[Any, Callable[[i
 def _leakpro_attack(kind: type, module: Any, store: SimpleNamespace, models: Models, target: int, **settings: object) -> Any:
     """An attack of LeakPro before its `run_attack`, all records audited as if members, so that it keeps the scores of all."""
     module.ShadowModelHandler = lambda: store
-    rest, count = models.others(target), len(models.labels)
+    remainder, count = models.others(target), len(models.labels)
     handler = SimpleNamespace(
         train_indices=np.arange(count),
         test_indices=np.arange(0),
         target_model=None,
         get_labels=lambda rows: models.labels[rows],
     )
-    attack = kind(handler, {"num_shadow_models": len(rest), **settings})
+    attack = kind(handler, {"num_shadow_models": len(remainder), **settings})
     attack.handler = handler
     attack.audit_dataset = {"data": np.arange(count), "in_members": np.arange(count), "out_members": np.arange(0)}
     attack.attack_data_indices = np.arange(count)
-    attack.shadow_model_indices = [int(row) for row in rest]
-    attack.out_indices = ~models.included[rest]
+    attack.shadow_model_indices = [int(row) for row in remainder]
+    attack.out_indices = ~models.included[remainder]
     return attack
 
 
@@ -245,9 +245,9 @@ def guard_lira(fixed: bool) -> Peer:
         confidence = scaled_confidence(models.logits, models.labels)
 
         def score(target: int) -> Array:
-            rest = models.others(target)
-            inside = np.where(models.included[rest], confidence[rest], np.nan)
-            outside = np.where(models.included[rest], np.nan, confidence[rest])
+            remainder = models.others(target)
+            inside = np.where(models.included[remainder], confidence[remainder], np.nan)
+            outside = np.where(models.included[remainder], np.nan, confidence[remainder])
             columns = {"score_orig": confidence[target]}
             for side, values in (("in", inside), ("out", outside)):
                 columns[f"score_mean_{side}"] = np.nanmean(values, axis=0)
@@ -273,12 +273,12 @@ def guard_rmia(online: bool) -> Peer:
         probability = models.true_probability
 
         def score(target: int) -> Array:
-            rest = models.others(target)
+            remainder = models.others(target)
             columns = {"score_orig": probability[target]}
-            columns |= {f"score_ref_{place}": probability[row] for place, row in enumerate(rest)}
-            columns |= {f"member_ref_{place}": models.included[row] for place, row in enumerate(rest)}
+            columns |= {f"score_ref_{place}": probability[row] for place, row in enumerate(remainder)}
+            columns |= {f"member_ref_{place}": models.included[row] for place, row in enumerate(remainder)}
             frame = pd.DataFrame(columns)
-            count = len(rest) if online else None
+            count = len(remainder) if online else None
             attack = module.RmiaAttack(frame, frame, frame, None, num_reference_models=count, online=online)
             attack.run_attack()
             return attack.df_train_merge["score"].to_numpy()
@@ -303,8 +303,8 @@ def tensorflow_privacy(form: str, **settings: object) -> Peer:
         formula = getattr(module, f"compute_score_{form}")
 
         def score(target: int) -> Array:
-            rest = models.others(target)
-            columns, coins = confidence[rest].T, models.included[rest].T
+            remainder = models.others(target)
+            columns, coins = confidence[remainder].T, models.included[remainder].T
             inside = [values[mask][:, None] for values, mask in zip(columns, coins, strict=True)]
             outside = [values[~mask][:, None] for values, mask in zip(columns, coins, strict=True)]
             return sign * np.asarray(formula(confidence[target][:, None], inside, outside, **settings))
@@ -334,10 +334,10 @@ def sacro(mode: str, fix_variance: bool) -> Peer:
         confidence = np.array([[utils.logit(value) for value in line] for line in models.true_probability])
 
         def score(target: int) -> Array:
-            rest = models.others(target)
+            remainder = models.others(target)
             rows = range(len(models.labels))
-            without = {row: list(confidence[rest, row][~models.included[rest, row]]) for row in rows}
-            inside = {row: list(confidence[rest, row][models.included[rest, row]]) for row in rows}
+            without = {row: list(confidence[remainder, row][~models.included[remainder, row]]) for row in rows}
+            inside = {row: list(confidence[remainder, row][models.included[remainder, row]]) for row in rows}
             scores, _ = attack._compute_scores(models.labels, probabilities[target], without, inside)
             return np.array(scores)[:, 1]
 

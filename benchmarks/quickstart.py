@@ -49,7 +49,7 @@ def main() -> None:
     above = total = 0
     for seed in range(seeds):
         for result in audited(seed):
-            claim = min((one.epsilon for one in result.claims), default=np.inf)
+            claim = min((item.epsilon for item in result.claims), default=np.inf)
             attacks = [(game.name, attack) for game in result.games for attack in game.attacks]
             bounds = [(name, attack.scorer, bound) for name, attack in attacks for bound in attack.bounds]
             above += sum(bound.epsilon > claim for _, _, bound in bounds)

@@ -3,7 +3,7 @@
 For each data set and each recipe (no DP, and DP-SGD at each target epsilon) 17 models train on one pool of
 records, each record in each model by an independent coin; every scorer attacks every model with the other 16
 as references. Private recipes train one model more, with crafted gradients seen at every step. What was
-observed, and what the attacks made of it, is kept in OUT, one file a recipe, so that the command goes on where it
+observed, and what the attacks made of it, is kept in OUT, one file a recipe, so that the command continues if it
 was stopped.
 
 Writes the tables of docs/evidence/real-data.md as CSV files into OUT/tables, one ROC figure a data set (both axes
@@ -60,7 +60,7 @@ LEVELS = {
 
 
 def kept_arrays(path: Path, compute: Callable[[], Mapping[str, Array]]) -> dict[str, Array]:
-    """The arrays of a file, computed and written first where it does not exist."""
+    """The arrays of a file, computed and written first if it does not exist."""
     if not path.is_file():
         temporary = path.with_suffix(".tmp.npz")
         np.savez(temporary, **compute())
@@ -75,8 +75,8 @@ def kept_values(path: Path, compute: Callable[[], Mapping[str, Any]]) -> dict[st
         temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps(compute()))
         os.replace(temporary, path)
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    result: dict[str, Any] = json.loads(path.read_text())
+    return result
 
 
 def one(name: str, training_design: TrainingDesign, number: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -88,23 +88,23 @@ def one(name: str, training_design: TrainingDesign, number: int, options: argpar
         if options.only == "report":
             raise SystemExit(f"{stem}.npz is missing and --only report trains nothing")
         dataset = real_problems.read(name, options.root, options.out, problem, seed.child("data"))
-        found = real_problems.observed(dataset, problem, training_design, options.models, seed.child("recipe", number))
-        return {**found, "code": np.asarray(code.digest()[:12])}
+        actual = real_problems.observed(dataset, problem, training_design, options.models, seed.child("recipe", number))
+        return {**actual, "code": np.asarray(code.digest()[:12])}
 
     def train_inside() -> Mapping[str, Array]:
         dataset = real_problems.read(name, options.root, options.out, problem, seed.child("data"))
         return real_problems.white_box(dataset, problem, training_design, seed.child(f"inside {name}", number))
 
-    found = kept_arrays(stem.with_suffix(".npz"), train)
-    print(f"{stem.name}: trained in {float(found['seconds']):.0f} CPU s", flush=True)
+    actual = kept_arrays(stem.with_suffix(".npz"), train)
+    print(f"{stem.name}: trained in {float(actual['seconds']):.0f} CPU s", flush=True)
     if options.only == "train":
         return {}
-    result = kept_values(stem.with_suffix(".json"), lambda: real_scores.scored(found))
+    result = kept_values(stem.with_suffix(".json"), lambda: real_scores.scored(actual))
     if training_design.epsilon is None:
         return {**result, "claim": None, "bounds": []}
     inside = kept_arrays(stem.with_name(f"{stem.name}-inside.npz"), train_inside)
     return result | kept_values(
-        stem.with_name(f"{stem.name}-bounds.json"), lambda: real_scores.bounds(found, inside, training_design)
+        stem.with_name(f"{stem.name}-bounds.json"), lambda: real_scores.bounds(actual, inside, training_design)
     )
 
 
@@ -140,8 +140,8 @@ def attack_rows(result: dict[str, Any]) -> list[list[str]]:
         cells = [name]
         for figure, band in zip(FIGURES, (None, "0.01", "0.001"), strict=True):
             limits = row["bands"].get(band) if band else None
-            found = row["figures"].get(figure)
-            text = "not resolved" if found is None else f"{found[0]:.3f} ± {found[1]:.3f}"
+            actual = row["figures"].get(figure)
+            text = "not resolved" if actual is None else f"{actual[0]:.3f} ± {actual[1]:.3f}"
             cells.append(text + (f" [{limits[0]:.3f}, {limits[1]:.3f}]" if limits else ""))
         again, chance = row["again"]
         cells.append("none found" if np.isnan(again) else f"{again:.2f} (chance {chance:.2f})")

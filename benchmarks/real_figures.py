@@ -47,18 +47,18 @@ def access(everything: Mapping[str, list[tuple[str, dict[str, Any]]]], titles: M
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    private = {name: [(title, one) for title, one in found if one["claim"]] for name, found in everything.items()}
-    height = max(len(found) for found in private.values())
+    private = {name: [(title, item) for title, item in result if item["claim"]] for name, result in everything.items()}
+    height = max(len(result) for result in private.values())
     figure, panels = pyplot.subplots(height, len(private), figsize=(2.6 * len(private), 1.35 * height + 0.5), squeeze=False)
-    for column, (name, found) in enumerate(private.items()):
-        for row, (title, one) in enumerate(found):
+    for column, (name, result) in enumerate(private.items()):
+        for row, (title, item) in enumerate(result):
             axes = panels[row][column]
             for place, level in enumerate(reversed(list(LEVELS))):
-                here = [bound for bound in one["bounds"] if bound["access"] == level and bound["attack"] != AUDITOR]
+                here = [bound for bound in item["bounds"] if bound["access"] == level and bound["attack"] != AUDITOR]
                 for family, alpha in ((True, 0.3), (False, 1.0)):
                     medians = [statistics.median(b["epsilon"]) for b in here if bool(b["family"]) is family]
                     best = max(medians, default=0.0)
-                    axes.barh(place, best / one["claim"], height=0.6, color="#b3321f", alpha=alpha)
+                    axes.barh(place, best / item["claim"], height=0.6, color="#b3321f", alpha=alpha)
             axes.axvline(1, color="#1f5fa8", linewidth=2)
             axes.set(xlim=(0, 1.08), title=f"{titles[name]}, {title.split(', ')[-1]}")
             axes.title.set_fontsize(8)

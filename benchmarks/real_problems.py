@@ -112,7 +112,7 @@ class TrainingDesign:
 
 
 def read(name: str, root: Path, work: Path, problem: Problem, seed: Seed) -> Dataset:
-    """The data set, split once; CIFAR-10 is unpacked into `work` where `root` holds the packed form."""
+    """The data set, split once; CIFAR-10 is unpacked into `work` if `root` holds the packed form."""
     counts = {"train": SHARED, "pool": problem.pool, "test": problem.test, "root": str(root)}
     if name == "location30":
         return _location30(root, problem, seed)
@@ -152,17 +152,17 @@ def training_designs(problem: Problem, epsilons: list[float]) -> list[TrainingDe
     """Training without privacy, then DP-SGD with the noise that the PLD accountant asks for at each epsilon."""
     rate = problem.batch / (problem.pool / 2)
     plain = sgd(sample_rate=rate, steps=round(problem.epochs / rate))
-    found = [TrainingDesign(name="without-dp", epsilon=None, mechanism=plain, optimizer=problem.plain)]
+    result = [TrainingDesign(name="without-dp", epsilon=None, mechanism=plain, optimizer=problem.plain)]
     rate = problem.private_batch / (problem.pool / 2)
     accountant = plugins.build("audit.accounting.accountants", {"kind": "pld"})
     for epsilon in epsilons:
         mechanism = calibration.calibrate_noise(
             accountant, target_epsilon=epsilon, delta=DELTA, sample_rate=rate, steps=round(problem.private_epochs / rate)
         )
-        found.append(
+        result.append(
             TrainingDesign(name=f"epsilon-{epsilon:g}", epsilon=epsilon, mechanism=mechanism, optimizer=problem.private)
         )
-    return found
+    return result
 
 
 def claim(training_design: TrainingDesign) -> float:
@@ -181,7 +181,7 @@ def planned(dataset: Dataset, problem: Problem, training_design: TrainingDesign,
         dataset=dataset,
         canaries=canaries,
         included=included,
-        seeds=tuple(seed.child("model", one) for one in range(count)),
+        seeds=tuple(seed.child("model", item) for item in range(count)),
         mechanism=training_design.mechanism,
         model=problem.model,
         optimizer=training_design.optimizer,
@@ -212,7 +212,7 @@ def observed(dataset: Dataset, problem: Problem, training_design: TrainingDesign
 
 
 def white_box(dataset: Dataset, problem: Problem, training_design: TrainingDesign, seed: Seed) -> dict[str, Array]:
-    """Some trainings of the same mechanism with crafted gradients, seen at all steps and as a difference of weights."""
+    """Some trainings of the same mechanism with crafted gradients, seen steps and as a difference of weights."""
     began = time.process_time()
     half = Dataset(
         name=dataset.name,
@@ -242,7 +242,7 @@ def white_box(dataset: Dataset, problem: Problem, training_design: TrainingDesig
         raise SystemExit("the trainer recorded no products")
     final = {name: value for name, value in trained.weights.items() if name in trained.initial}
     law = Law(population=len(half.train) + GRADIENTS, rate=event_reading.sample_rate(training_design.mechanism))
-    batches = tuple(one.child("batches") for one in job.seeds)
+    batches = tuple(item.child("batches") for item in job.seeds)
     return {
         "included": included,
         "took": taken_part(law, event_reading.steps(training_design.mechanism), batches, included),

@@ -75,26 +75,26 @@ def scored(found: dict[str, Array]) -> dict[str, Any]:
     }
     for name, spec in SCORERS.items():
         attack = plugins.build("attacks.scorers", spec)
-        one = leave_one_out.leave_one_out(attack, models, found["labels"], Seed(0))
-        exposed = leave_one_out.exposure(one)
+        item = leave_one_out.leave_one_out(attack, models, found["labels"], Seed(0))
+        exposed = leave_one_out.exposure(item)
         result["rows"][name] = {
-            "figures": {spread.figure: [spread.mean, spread.std] for spread in leave_one_out.spreads(one)},
-            "bands": {f"{fpr:g}": _band(one, fpr) for fpr in (0.01, 0.001)},
+            "figures": {spread.figure: [spread.mean, spread.std] for spread in leave_one_out.spreads(item)},
+            "bands": {f"{fpr:g}": _band(item, fpr) for fpr in (0.01, 0.001)},
             "again": [exposed.reproducibility, exposed.chance],
         }
         if name in DRAWN:
             rates = [
                 [leave_one_out.tpr_at(values[coins], values[~coins], fpr) for fpr in CURVE]
-                for values, coins in zip(one.values, one.included, strict=True)
+                for values, coins in zip(item.values, item.included, strict=True)
             ]
             result["curves"][name] = np.mean(rates, axis=0).tolist()
     result["scoring"] = time.process_time() - began
     return result
 
 
-def _band(one: leave_one_out.LeaveOneOut, fpr: float) -> list[float] | None:
+def _band(item: leave_one_out.LeaveOneOut, fpr: float) -> list[float] | None:
     """The 95 % band on the first target's TPR, for its records taken as draws from a population."""
-    values, coins = one.values[0], one.included[0]
+    values, coins = item.values[0], item.included[0]
     point = roc.tpr_at_fpr(values[coins], values[~coins], fpr, CONFIDENCE)
     return None if point is None else [point.lower, point.upper]
 
@@ -105,20 +105,20 @@ def bounds(found: dict[str, Array], inside: dict[str, Array], training_design: T
     A target of the pool is attacked with all other models as its references. Each bound is one target's own, so
     nothing is pooled.
     """
-    runs = [_of_run(found, inside, training_design, run) for run in range(len(inside["included"]))]
-    rows = [{**row, "epsilon": [one[index]["epsilon"] for one in runs]} for index, row in enumerate(runs[0])]
+    runs = [_run_bounds(found, inside, training_design, run) for run in range(len(inside["included"]))]
+    rows = [{**row, "epsilon": [item[index]["epsilon"] for item in runs]} for index, row in enumerate(runs[0])]
     return {"claim": claim(training_design), "bounds": rows}
 
 
-def _of_run(
+def _run_bounds(
     found: dict[str, Array], inside: dict[str, Array], training_design: TrainingDesign, run: int
 ) -> list[dict[str, Any]]:
     """The bounds of one target and one white-box run."""
     outside, gradients = found["included"], inside["included"][run]
-    rest = np.delete(np.arange(len(outside)), run)
-    references = View.of(included=outside[rest], logits=found["logits"][rest])
+    remainder = np.delete(np.arange(len(outside)), run)
+    references = View.of(included=outside[remainder], logits=found["logits"][remainder])
     target = View.of(labels=found["labels"], logits=found["logits"][run], mechanism=training_design.mechanism)
-    seen = View.of(
+    observed = View.of(
         step_products=inside["products"][run],
         weight_products=inside["weight_products"][run],
         mechanism=training_design.mechanism,
@@ -127,20 +127,20 @@ def _of_run(
     tried = [
         ({"kind": "label_only", "calibrated": True}, Access.LABEL_ONLY, target, references, outside[run]),
         ({"kind": "auto"}, Access.FINAL_MODEL, target, references, outside[run]),
-        ({"kind": "weight_difference"}, Access.FINAL_WEIGHTS, seen, nothing, gradients),
-        ({"kind": "gradient_product"}, Access.ALL_STEPS, seen, nothing, gradients),
+        ({"kind": "weight_difference"}, Access.FINAL_WEIGHTS, observed, nothing, gradients),
+        ({"kind": "gradient_product"}, Access.ALL_STEPS, observed, nothing, gradients),
     ]
     rows = []
-    for spec, access, view, others, included in tried:
+    for spec, access, view, peers, included in tried:
         game = Game(
             adjacency=Adjacency.ADD_REMOVE,
             access=access,
             inclusion=Inclusion.COINS,
             canaries=len(included),
-            references=len(others),
+            references=len(peers),
             independent_noise=access == Access.ALL_STEPS,
         )
-        values = plugins.build("attacks.scorers", spec).score(view, others, Seed(0))
+        values = plugins.build("attacks.scorers", spec).score(view, peers, Seed(0))
         scores = Scores(
             values=values, included=included, game=game, attack=str(spec["kind"]), mechanism=training_design.mechanism
         )

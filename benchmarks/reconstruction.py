@@ -41,7 +41,7 @@ NOISES = (0.0, 0.001, 0.01, 0.1, 0.5, 1.0)
 SHOWN = (0.0, 0.001, 0.01, 0.1)
 CANDIDATES, DRAWS, PUBLIC = 64, 4000, 400
 BATCHED = 32  # records that are attacked in batches
-FEWER = 4  # times fewer iterations where there is noise, which ends convergence early
+FEWER = 4  # times fewer iterations if there is noise, which ends convergence early
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ def smooth(shape: tuple[int, ...], seed: int) -> nn.Module:
     )
 
 
-def weights_of(model: nn.Module) -> dict[str, Tensor]:
+def name_weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: value.detach() for name, value in model.named_parameters()}
 
 
@@ -141,36 +141,38 @@ def candidate_guesses(gradients: Tensor, noise: float, generator: torch.Generato
         return float((products - products.diagonal() / 2).argmax(dim=1).eq(torch.arange(len(products))).double().mean())
     root = torch.linalg.cholesky(products + 1e-9 * torch.eye(len(products)))
     drawn = torch.randint(len(products), (DRAWS,), generator=generator)
-    seen = products[drawn] + noise * torch.randn((DRAWS, len(products)), generator=generator).double() @ root.T
-    return float((seen - products.diagonal() / 2).argmax(dim=1).eq(drawn).double().mean())
+    observed = products[drawn] + noise * torch.randn((DRAWS, len(products)), generator=generator).double() @ root.T
+    return float((observed - products.diagonal() / 2).argmax(dim=1).eq(drawn).double().mean())
 
 
 def noise_table(data: Problem, iterations: int) -> tuple[list[str], dict[float, Tensor]]:
     model = convolutional(data, 0)
-    weights, chosen = weights_of(model), slice(0, data.targets)
-    everyone = matching.gradients_of(model, weights, data.inputs[:CANDIDATES, None], data.labels[:CANDIDATES, None])
+    weights, chosen = name_weights(model), slice(0, data.targets)
+    everyone = matching.model_gradients(model, weights, data.inputs[:CANDIDATES, None], data.labels[:CANDIDATES, None])
     clipped = matching.clip_and_noise(everyone, 1.0, 0.0, torch.Generator())
     candidates, truth = data.inputs[:CANDIDATES].numpy(), data.inputs[chosen].numpy()
     grey = images.psnr(np.full_like(truth, 0.5), truth, 1.0).mean()
     rows, pictures = [], {}
     for noise in NOISES:
         generator = torch.Generator().manual_seed(7)
-        seen = matching.clip_and_noise(everyone[chosen], 1.0, noise, generator)
-        released = Released(model=model, weights=weights, gradients=seen, labels=data.labels[chosen, None], shape=data.shape)
+        observed = matching.clip_and_noise(everyone[chosen], 1.0, noise, generator)
+        released = Released(
+            model=model, weights=weights, gradients=observed, labels=data.labels[chosen, None], shape=data.shape
+        )
         start = time.perf_counter()
         attack = InvertingGradients(iterations=iterations if noise == 0 else max(1, iterations // FEWER))
         records = attack.reconstruct(released, generator)[:, 0]
         seconds = time.perf_counter() - start
-        pictures[noise], found = records, records.numpy()
-        quality = images.psnr(found, truth, 1.0)
-        named = float((images.nearest(found, candidates) == np.arange(data.targets)).mean())
+        pictures[noise], result = records, records.numpy()
+        quality = images.psnr(result, truth, 1.0)
+        named = float((images.nearest(result, candidates) == np.arange(data.targets)).mean())
         aware = candidate_guesses(clipped, noise, generator)
         allowed = 1.0 if noise == 0 else float(tradeoff.tpr_of_gdp(1 / noise, 1 / CANDIDATES))
         success = bounds.success_lower(round(aware * DRAWS), DRAWS, 0.05) if noise else 0.0
-        proved = bounds.mu_of_success(success, 1 / CANDIDATES, replace=False) if noise else float("inf")
+        proved = bounds.success_mu(success, 1 / CANDIDATES, replace=False) if noise else float("inf")
         rows.append(
             f"| {noise:g} | {quality.mean():.1f} ({quality.min():.1f} to {quality.max():.1f}) | "
-            f"{images.ssim(found, truth, 1.0).mean():.3f} | {named:.2f} | {aware:.4f} | {allowed:.4f} | "
+            f"{images.ssim(result, truth, 1.0).mean():.3f} | {named:.2f} | {aware:.4f} | {allowed:.4f} | "
             f"{'-' if noise == 0 else f'{1 / noise:g}'} | {'-' if noise == 0 else f'{proved:.3f}'} |"
         )
         print(rows[-1], f"{seconds:.0f} s", flush=True)
@@ -183,11 +185,11 @@ def noise_table(data: Problem, iterations: int) -> tuple[list[str], dict[float, 
 def closed_forms(data: Problem) -> list[str]:
     rows = []
     model = perceptron(data.shape, 1)
-    weights, count = weights_of(model), 512
-    flat = matching.gradients_of(model, weights, data.inputs[:count, None], data.labels[:count, None])
+    weights, count = name_weights(model), 512
+    flat = matching.model_gradients(model, weights, data.inputs[:count, None], data.labels[:count, None])
     own = parts(flat, weights)
-    found = first_layer.inputs(own["1.weight"], own["1.bias"]).reshape(count, *data.shape)
-    error = np.abs(found - data.inputs[:count].numpy()).max()
+    result = first_layer.inputs(own["1.weight"], own["1.bias"]).reshape(count, *data.shape)
+    error = np.abs(result - data.inputs[:count].numpy()).max()
     rows.append(f"| analytic first layer, {count} single records, MLP | largest absolute error {error:.1e} |")
     right = (labels.single(own["3.bias"]) == data.labels[:count].numpy()).mean()
     rows.append(f"| label of a single record (iDLG) | {right:.3f} right |")
@@ -199,7 +201,7 @@ def closed_forms(data: Problem) -> list[str]:
 
 
 def from_trained_models(data: Problem) -> list[str]:
-    """Rows of what a trained model gives to who knows all other records, and to anybody; and of updates of local steps."""
+    """Rows of what a trained model gives to who knows all other records, and to anyone; and of updates of local steps."""
     return [*(informed_adversary(data, noise) for noise in (0.0, 0.01, 0.1)), class_level(data), *local_updates(data)]
 
 
@@ -211,12 +213,12 @@ def informed_adversary(data: Problem, noise: float) -> str:
     fitted = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(constant, classes).coef_
     weights = fitted + noise * draw.normal(size=fitted.shape)
     model = SoftmaxRegression(weights=weights[:, :-1], biases=weights[:, -1], ridge=1.0)
-    found = []
+    result = []
     for target in range(targets):
-        others = np.arange(count) != target
-        record, _ = missing_record(model, Records(inputs=inputs[others], labels=classes[others]))
-        found.append(record)
-    quality = images.psnr(np.stack(found).reshape(targets, *data.shape), data.inputs[:targets].numpy(), 1.0)
+        alternatives = np.arange(count) != target
+        record, _ = missing_record(model, Records(inputs=inputs[alternatives], labels=classes[alternatives]))
+        result.append(record)
+    quality = images.psnr(np.stack(result).reshape(targets, *data.shape), data.inputs[:targets].numpy(), 1.0)
     state = f"noise {noise:g} on the weights" if noise else "no noise"
     return (
         f"| informed adversary, softmax regression on {count} records, {state}, {targets} targets | "
@@ -228,10 +230,10 @@ def class_level(data: Problem) -> str:
     model, half = perceptron(data.shape, 1), len(data.inputs) // 2
     members = replace(data, inputs=data.inputs[:half], labels=data.labels[:half])
     train(model, members, 600)
-    found = ModelInversion().class_inputs(model, data.shape)
+    result = ModelInversion().class_inputs(model, data.shape)
     distances = []
     for inputs, classes in ((members.inputs, members.labels), (data.inputs[half:], data.labels[half:])):
-        near = [float((inputs[classes == label] - found[label]).flatten(1).norm(dim=1).min()) for label in range(len(found))]
+        near = [float((inputs[classes == label] - result[label]).flatten(1).norm(dim=1).min()) for label in range(len(result))]
         distances.append(float(np.mean(near)))
     return (
         "| model inversion of an MLP (class-level, not about a record): distance to the nearest record of the class | "
@@ -241,13 +243,13 @@ def class_level(data: Problem) -> str:
 
 def local_updates(data: Problem) -> list[str]:
     model, local = perceptron(data.shape, 1), LocalSteps(learning_rate=2.0, steps=4, batch=1)
-    weights, rows = weights_of(model), []
+    weights, rows = name_weights(model), []
     inputs, classes = data.inputs[:8].reshape(4, 2, *data.shape), data.labels[:8].reshape(4, 2)
-    seen = matching.gradients_of(model, weights, inputs, classes, local)
+    observed = matching.model_gradients(model, weights, inputs, classes, local)
     for name, plan in (("steps simulated", local), ("taken for a gradient", LocalSteps())):
-        released = Released(model=model, weights=weights, gradients=seen, labels=classes, shape=data.shape, local=plan)
-        found = InvertingGradients(iterations=300).reconstruct(released, torch.Generator().manual_seed(0))
-        quality = images.psnr(found.reshape(8, *data.shape).numpy(), data.inputs[:8].numpy(), 1.0)
+        released = Released(model=model, weights=weights, gradients=observed, labels=classes, shape=data.shape, local=plan)
+        result = InvertingGradients(iterations=300).reconstruct(released, torch.Generator().manual_seed(0))
+        quality = images.psnr(result.reshape(8, *data.shape).numpy(), data.inputs[:8].numpy(), 1.0)
         rows.append(
             f"| update of 4 local steps on 2 records in turn, MLP, 4 clients, {name} | "
             f"{quality.mean():.1f} dB ({quality.min():.1f} to {quality.max():.1f}) |"
@@ -266,18 +268,18 @@ def train(model: nn.Module, data: Problem, steps: int) -> None:
 
 
 def label_counts(model: nn.Module, data: Problem, batch: int, steps: int) -> str:
-    weights, batches = weights_of(model), (len(data.inputs) - PUBLIC) // batch
+    weights, batches = name_weights(model), (len(data.inputs) - PUBLIC) // batch
     with torch.no_grad():
         public = model(data.inputs[-PUBLIC:]).softmax(dim=1).numpy()
     inputs = data.inputs[: batches * batch].reshape(batches, batch, *data.shape)
     classes = data.labels[: batches * batch].reshape(batches, batch)
-    own = parts(matching.gradients_of(model, weights, inputs, classes), weights)
-    found = labels.counts(own["3.bias"], public, batch)
+    own = parts(matching.model_gradients(model, weights, inputs, classes), weights)
+    result = labels.counts(own["3.bias"], public, batch)
     true = np.stack([np.bincount(row, minlength=10) for row in classes.numpy()])
-    whole = (found == true).all(axis=1).mean()
-    wrong = np.abs(found - true).sum(axis=1).mean() / 2 / batch
+    full = (result == true).all(axis=1).mean()
+    wrong = np.abs(result - true).sum(axis=1).mean() / 2 / batch
     state = "fresh model" if steps == 0 else f"after {steps} steps of SGD"
-    return f"| label counts, batches of {batch}, {state} | {whole:.2f} of batches right, {wrong:.0%} of labels wrong |"
+    return f"| label counts, batches of {batch}, {state} | {full:.2f} of batches right, {wrong:.0%} of labels wrong |"
 
 
 def imprinted(data: Problem) -> list[str]:
@@ -292,9 +294,9 @@ def imprinted(data: Problem) -> list[str]:
             active = records @ weights.T + biases > 0
             signals = draw.normal(size=batch)  # what the rest of the model sends back to all units of the layer
             weight_gradients = (active * signals[:, None]).T @ records
-            found = first_layer.imprinted_inputs(weight_gradients, (active * signals[:, None]).sum(axis=0))
-            if len(found):
-                errors = np.sqrt(((records[:, None] - found[None]) ** 2).mean(axis=2)).min(axis=1)
+            result = first_layer.imprinted_inputs(weight_gradients, (active * signals[:, None]).sum(axis=0))
+            if len(result):
+                errors = np.sqrt(((records[:, None] - result[None]) ** 2).mean(axis=2)).min(axis=1)
                 recovered += int((errors < 1e-3).sum())
             total += batch
         layer = f"imprint layer of {bins} brightness bins (malicious server)"
@@ -304,33 +306,33 @@ def imprinted(data: Problem) -> list[str]:
 
 def smooth_leakage(data: Problem) -> str:
     model, chosen = smooth(data.shape, 2), slice(0, 4)
-    weights = weights_of(model)
-    seen = matching.gradients_of(model, weights, data.inputs[chosen, None], data.labels[chosen, None])
-    released = Released(model=model, weights=weights, gradients=seen, labels=data.labels[chosen, None], shape=data.shape)
-    found = DeepLeakage().reconstruct(released, torch.Generator().manual_seed(0))[:, 0].numpy()
-    quality = images.psnr(found, data.inputs[chosen].numpy(), 1.0)
+    weights = name_weights(model)
+    observed = matching.model_gradients(model, weights, data.inputs[chosen, None], data.labels[chosen, None])
+    released = Released(model=model, weights=weights, gradients=observed, labels=data.labels[chosen, None], shape=data.shape)
+    result = DeepLeakage().reconstruct(released, torch.Generator().manual_seed(0))[:, 0].numpy()
+    quality = images.psnr(result, data.inputs[chosen].numpy(), 1.0)
     return f"| DLG by L-BFGS (300 iterations), sigmoid network, 4 targets | {', '.join(f'{q:.1f}' for q in quality)} dB |"
 
 
 def peers(data: Problem, iterations: int, sources: Path, store: Path) -> list[str]:
     """The project's attack and those of other packages on the same gradients of single records."""
     model, chosen = convolutional(data, 0), slice(0, data.targets)
-    weights = weights_of(model)
-    seen = matching.gradients_of(model, weights, data.inputs[chosen, None], data.labels[chosen, None])
-    released = Released(model=model, weights=weights, gradients=seen, labels=data.labels[chosen, None], shape=data.shape)
+    weights = name_weights(model)
+    observed = matching.model_gradients(model, weights, data.inputs[chosen, None], data.labels[chosen, None])
+    released = Released(model=model, weights=weights, gradients=observed, labels=data.labels[chosen, None], shape=data.shape)
     return gradient_peers.section(released, data.inputs[chosen], iterations, sources, store)
 
 
 def matched_batches(data: Problem, batch: int) -> str:
-    """Mean gradients of whole batches, each reconstruction held against the record that it is matched with."""
+    """Mean gradients of whole batches, each reconstruction compared with the record that it is matched with."""
     model, batches = convolutional(data, 0), BATCHED // batch
-    weights = weights_of(model)
+    weights = name_weights(model)
     inputs = data.inputs[:BATCHED].reshape(batches, batch, *data.shape)
     classes = data.labels[:BATCHED].reshape(batches, batch)
-    seen = matching.gradients_of(model, weights, inputs, classes)
-    released = Released(model=model, weights=weights, gradients=seen, labels=classes, shape=data.shape)
-    found = InvertingGradients(iterations=300).reconstruct(released, torch.Generator().manual_seed(0)).numpy()
-    rows = [part[images.best_match(part, truth)] for part, truth in zip(found, inputs.numpy(), strict=True)]
+    observed = matching.model_gradients(model, weights, inputs, classes)
+    released = Released(model=model, weights=weights, gradients=observed, labels=classes, shape=data.shape)
+    result = InvertingGradients(iterations=300).reconstruct(released, torch.Generator().manual_seed(0)).numpy()
+    rows = [part[images.best_match(part, truth)] for part, truth in zip(result, inputs.numpy(), strict=True)]
     quality = images.psnr(np.concatenate(rows), data.inputs[:BATCHED].numpy(), 1.0)
     return (
         f"| matching (300 iterations), batches of {batch}, labels known, best match by assignment | "

@@ -5,7 +5,7 @@
     python benchmarks/roc_bands.py --ties --draws 400         the same for scores of few values
 
 Critical values are quantiles of the departure of a curve from its samples, the larger of those of two curves: of scores that
-tell nothing and of randomised response. Coverage is counted on curves given by their corners, at these and on a grid of rates.
+say nothing and of randomised response. Coverage is counted on curves given by their corners, at these and on a grid of rates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from audit.stats.bounds import roc_band, tied_scores
 from audit.stats.bounds.roc_band import LEVELS, SIZES, ThresholdPath
 from audit.stats.bounds.validation import Array, Counts
 
-POINTS = 3.0  # of the curve that are looked at in each standard error of a rate, besides its corners
+POINTS = 3.0  # of the curve that are looked at in each standard error of a rate, in addition to its corners
 FEW = 250  # corners, which are all looked at
 SMOOTH = 10  # scores a side from which quantiles follow a parabola in the logarithm of their number
 CONFIDENCE = 0.95
@@ -31,7 +31,7 @@ Corners = tuple[Array, Array]
 
 
 def diagonal() -> Corners:
-    """Scores that tell nothing."""
+    """Scores that say nothing."""
     return np.array([0.0, 1.0]), np.array([0.0, 1.0])
 
 
@@ -85,14 +85,14 @@ def departures(corners: Corners, members: int, nonmembers: int, draws: int, *, t
     if len(pooled) < FEW:
         places = np.sort(np.concatenate([places, np.arange(len(pooled))]))
     fpr, tpr = (np.interp(places, np.arange(len(pooled)), rates) for rates in corners)
-    found = []
+    result = []
     for _ in range(draws):
         scores = np.concatenate(sampled(corners, members, nonmembers, draw))
         ranking = np.argsort(-scores) < members
         if ties:
             ranking = tied_scores.spread_evenly(np.ceil(scores), np.arange(size) < members)
-        found.append(roc_band.departure(ThresholdPath.of(ranking), fpr, tpr))
-    return np.array(found)
+        result.append(roc_band.departure(ThresholdPath.of(ranking), fpr, tpr))
+    return np.array(result)
 
 
 def critical(draws: int) -> None:
@@ -143,8 +143,8 @@ def coverage(draws: int) -> None:
     for name, curve in CURVES.items():
         cells = []
         for sides in SIDES:
-            found = departures(curve(max(sides)), *sides, draws)
-            cells.append(f"{np.mean(found <= roc_band.critical_value(*sides, CONFIDENCE)):.1%}")
+            result = departures(curve(max(sides)), *sides, draws)
+            cells.append(f"{np.mean(result <= roc_band.critical_value(*sides, CONFIDENCE)):.1%}")
             print(name, sides, cells[-1], file=sys.stderr, flush=True)
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
@@ -156,9 +156,9 @@ def ties(draws: int) -> None:
     print("|---|---|" + "---|" * len(sides), flush=True)
     for values in (2, 3, 5, 10, 20, 50):
         for shift in (0.0, 1.0, 2.0):
-            found = [departures(grouped(binormal(shift), values), *side, draws, ties=True) for side in sides]
+            result = [departures(grouped(binormal(shift), values), *side, draws, ties=True) for side in sides]
             limits = [roc_band.critical_value(*side, CONFIDENCE) for side in sides]
-            cells = [f"{np.mean(row <= limit):.1%}" for row, limit in zip(found, limits, strict=True)]
+            cells = [f"{np.mean(row <= limit):.1%}" for row, limit in zip(result, limits, strict=True)]
             print(f"| {values} | {shift:g} | " + " | ".join(cells) + " |", flush=True)
 
 

@@ -4,7 +4,7 @@
 
 An MLP of 64-64-10 with DP-SGD, compiled, batch 1,024, ten epochs; each canary is in each model by a coin. When half of the jobs
 are stored the driver is killed, then the run is resumed to its report. Prints JSON; CPU times are of all processes. Memory is
-given twice: the most that was resident, with pages of mapped files that the system takes back, and the most of its own.
+given twice: the most that was resident, with pages of mapped files that the system takes back, and its own most.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def add_largest(processes: dict[int, Seen], seen: dict[int, Seen]) -> None:
 
 
 def session(leader: int) -> dict[int, Seen]:
-    """CPU seconds, largest resident MB and MB of its own of each process of a session that lives, by its number."""
-    found = {}
+    """CPU seconds, largest resident MB and its own MB of each process of a session that lives, by its number."""
+    result = {}
     for folder in Path("/proc").iterdir():
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split() if folder.name.isdigit() else []
@@ -122,10 +122,10 @@ def session(leader: int) -> dict[int, Seen]:
                 sizes = {line.split(":")[0]: int(line.split()[1]) >> 10 for line in lines if line.endswith(" kB")}
                 ticks = int(fields[11]) + int(fields[12])
                 cpu = ticks / os.sysconf("SC_CLK_TCK")
-                found[int(folder.name)] = (cpu, sizes.get("VmHWM", 0), sizes.get("RssAnon", 0))
+                result[int(folder.name)] = (cpu, sizes.get("VmHWM", 0), sizes.get("RssAnon", 0))
         except (FileNotFoundError, ProcessLookupError):  # it ended between two looks
             continue
-    return found
+    return result
 
 
 def stored(output: Path) -> int:
@@ -134,7 +134,7 @@ def stored(output: Path) -> int:
     return sum(len(list((folder / "models").glob("*.safetensors"))) for folder in folders)
 
 
-def size_of(folder: Path) -> int:
+def folder_size(folder: Path) -> int:
     """Bytes of all files."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
@@ -162,7 +162,7 @@ def main() -> None:
                     "killed": killed,
                     "resumed": resumed,
                     "records on disk, MB": (folder / "x.npy").stat().st_size >> 20,
-                    "run on disk, MB": size_of(output) >> 20,
+                    "run on disk, MB": folder_size(output) >> 20,
                 },
                 indent=1,
             )

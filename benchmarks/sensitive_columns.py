@@ -78,7 +78,7 @@ SENSITIVE: dict[str, list[tuple[str, Any, int]]] = {
 }
 
 
-def data_of(name: str, root: Path, out: Path) -> dict[str, Any]:
+def make_data_section(name: str, root: Path, out: Path) -> dict[str, Any]:
     """Return the `data` section of a config."""
     if name == "adult":
         adult: dict[str, Any] = load_config("beyond-membership-adult").config.model_dump(mode="json")["data"]
@@ -103,7 +103,7 @@ def write_location30(archive: Path, path: Path) -> None:
     np.savez(path, x=table[:, 1:][:, order].astype(np.float32), y=table[:, 0] - 1)
 
 
-def config_of(name: str, attribute: Any, values: int, data: dict[str, Any]) -> dict[str, Any]:
+def make_config(name: str, attribute: Any, values: int, data: dict[str, Any]) -> dict[str, Any]:
     """Return the audit of one column: 1,000 answers on models of 500 redrawn records each."""
     prior = "uniform" if attribute == "label" else "conditional"
     return {
@@ -139,7 +139,7 @@ def config_of(name: str, attribute: Any, values: int, data: dict[str, Any]) -> d
     }
 
 
-def row_of(column: str, values: int, report: audit.AuditReport) -> str:
+def make_row(column: str, values: int, report: audit.AuditReport) -> str:
     """Return a row of the table."""
     attacks = [mechanism.games[0].attacks[0] for mechanism in report.mechanisms]
     without, private = (attack.guesses for attack in attacks)
@@ -157,13 +157,13 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.data:
-        data = data_of(name, options.root, options.out)
+        data = make_data_section(name, options.root, options.out)
         print(f"{name}\n| Column | Values | Without the release | Without DP-SGD | At epsilon {EPSILON:g} | Allowed | Proven |")
         for column, attribute, values in SENSITIVE[name]:
             folder = options.out / f"{name}-{column.replace(' ', '-')}"
             if not folder.is_dir():
-                audit.run(config_of(name, attribute, values, data), output=folder)
-            print(row_of(column, values, from_json((folder / "report.json").read_bytes())), flush=True)
+                audit.run(make_config(name, attribute, values, data), output=folder)
+            print(make_row(column, values, from_json((folder / "report.json").read_bytes())), flush=True)
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ def main() -> None:
         ends = proofs((family, claimed, truth), options.draws, options.most)
         needed = runs_needed(fixed, claimed, truth)
         cells = [ends[min(int(share * len(ends)), len(ends) - 1)] for share in (0.1, 0.5, 0.8, 0.9)]
-        told = " | ".join(f"over {options.most}" if math.isinf(one) else f"{one:.0f}" for one in cells)
-        print(f"| {claimed:g}, {family} | {truth:g} | {told} | {needed} | {fixed['kind']} |")
+        reported = " | ".join(f"over {options.most}" if math.isinf(item) else f"{item:.0f}" for item in cells)
+        print(f"| {claimed:g}, {family} | {truth:g} | {reported} | {needed} | {fixed['kind']} |")
     spent = time.process_time() - started
     print(f"\nn = {options.draws} simulated audits a row, at {CONFIDENCE:.0%} and delta {DELTA:g}; {spent:.0f} CPU s")
     print(f"machine: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}")
@@ -58,7 +58,7 @@ def game(runs: int) -> Any:
 
 
 def proofs(row: tuple[str, float, float], draws: int, most: int) -> list[float]:
-    """Runs until the claim is refuted, ascending; infinite where it is not within `most`."""
+    """Runs until the claim is refuted, ascending; infinite if it is not within `most`."""
     from audit import plugins
     from audit.bounds import power
     from audit.core.adjacency import Adjacency
@@ -68,8 +68,8 @@ def proofs(row: tuple[str, float, float], draws: int, most: int) -> list[float]:
     estimator = plugins.build("audit.bounds.estimators", {"kind": "sequential", "family": family})
     claim = Claim(epsilon=claimed, delta=DELTA, adjacency=Adjacency.ADD_REMOVE, source="stated", family="gdp")
     question = power.Question(delta=DELTA, confidence=CONFIDENCE, claim=claimed, power=POWER, draws=draws)
-    asked = power.PowerQuery(estimator=estimator, game=game(most), question=question)
-    return power.proofs(asked, truth, claim)
+    requested = power.PowerQuery(estimator=estimator, game=game(most), question=question)
+    return power.proofs(requested, truth, claim)
 
 
 def runs_needed(fixed: dict[str, Any], claimed: float, truth: float) -> str:
@@ -78,8 +78,8 @@ def runs_needed(fixed: dict[str, Any], claimed: float, truth: float) -> str:
     from audit.bounds import power
 
     question = power.Question(delta=DELTA, confidence=CONFIDENCE, claim=claimed, power=POWER, draws=100)
-    found = power.scores_needed(plugins.build("audit.bounds.estimators", fixed), game(2), truth, question)
-    return "over 200,000" if found is None else str(found)
+    result = power.scores_needed(plugins.build("audit.bounds.estimators", fixed), game(2), truth, question)
+    return "over 200,000" if result is None else str(result)
 
 
 if __name__ == "__main__":

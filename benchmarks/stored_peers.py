@@ -1,7 +1,7 @@
 """Figures of other packages' attacks on the models of `eight_data_sets.py`, stored beside it as numbers.
 
 One row of the file is one figure of one attack, a column a target; `probability` is the mean probability of the true class
-under each model, by which a reader sees that the figures are of its own models.
+under each model, by which a reader sees that its own figures are models.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ def stored(game: str, name: str, probability: Array) -> dict[str, Array]:
 
 
 def store(game: str, name: str, probability: Array, figures: Figures) -> None:
-    """Put figures of a data set into the file: in place of those of the same attacks, or of all where models changed."""
+    """Put figures of a data set into the file: in place of those of the same attacks, or of all if models changed."""
     lines = _lines() if PATH.is_file() else []
     models = [game, name, "models", PROBABILITY, *_cells(probability)]
     replaced = {"models", *figures}
-    kept = [row for row in lines if row[:2] != [game, name] or (models in lines and row[2] not in replaced)]
+    retained = [row for row in lines if row[:2] != [game, name] or (models in lines and row[2] not in replaced)]
     fresh = [models]
     for attack, values in figures.items():
         fresh += [[game, name, attack, figure, *_cells(column)] for figure, column in zip(FIGURES, values.T, strict=True)]
     with PATH.open("w", encoding="utf-8", newline="") as stream:
-        csv.writer(stream, lineterminator="\n").writerows(sorted(kept + fresh))
+        csv.writer(stream, lineterminator="\n").writerows(sorted(retained + fresh))
 
 
 def _lines() -> list[list[str]]:

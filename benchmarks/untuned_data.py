@@ -34,8 +34,8 @@ def main() -> None:
             "logits": arrays["logits"][:, columns],
             "labels": arrays["labels"][columns],
         }
-        found = audit.compare_attacks(shown, ATTACKS, battery=False, references=chosen.references)
-        for row in found.rows:
+        result = audit.compare_attacks(shown, ATTACKS, battery=False, references=chosen.references)
+        for row in result.rows:
             cells = (f"{row.mean:.3f} ± {row.error:.3f}", f"{row.gap:+.3f} ± {row.gap_error:.3f}")
             print("| " + " | ".join((name, row.attack, row.figure, *cells)) + " |", flush=True)
 

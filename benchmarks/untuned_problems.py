@@ -202,7 +202,7 @@ def options(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def problem_of(name: str, chosen: argparse.Namespace) -> Problem:
+def make_problem(name: str, chosen: argparse.Namespace) -> Problem:
     """The problem of a name, with as many records as the options ask for."""
     return PROBLEMS[name] if chosen.pool is None else replace(PROBLEMS[name], pool=chosen.pool)
 
@@ -213,21 +213,21 @@ def stem(name: str, chosen: argparse.Namespace) -> str:
 
 
 def kept_models(name: str, chosen: argparse.Namespace) -> tuple[dict[str, Array], Seed]:
-    """Return what the models of a problem show, trained where `--out` does not hold it yet, and the problem's seed."""
+    """Return what the models of a problem show, trained if `--out` does not hold it yet, and the problem's seed."""
     chosen.out.mkdir(parents=True, exist_ok=True)
     seed = Seed(chosen.seed).child(name)
     path = chosen.out / f"{stem(name, chosen)}.npz"
-    return kept_arrays(path, lambda: observed(problem_of(name, chosen), chosen.root, chosen.models, seed)), seed
+    return kept_arrays(path, lambda: observed(make_problem(name, chosen), chosen.root, chosen.models, seed)), seed
 
 
 def kept_game(name: str, chosen: argparse.Namespace, columns: Array | None = None) -> tuple[View, Array]:
     """Return what attacks see of these models, and labels: of all records or of `columns`, with what near records show."""
     arrays, seed = kept_models(name, chosen)
-    pool, _ = pool_and_test(problem_of(name, chosen), chosen.root, seed)
+    pool, _ = pool_and_test(make_problem(name, chosen), chosen.root, seed)
     if not np.array_equal(pool.labels, arrays["labels"]):
         raise SystemExit(f"the models of {name} in {chosen.out} were trained on records with labels unlike {chosen.root}'s")
     rows = np.arange(len(pool)) if columns is None else columns
     canaries = Canaries(kind="held_out", description="records of the pool", records=pool.take(rows))
     shown = RecordedOutputs(logits=arrays["logits"][:, rows].astype(np.float32))
-    seen = shown.read({Logits(), NearbyConfidences()}, canaries)
-    return View.of(included=arrays["included"][:, rows], **seen), pool.labels[rows]
+    visited = shown.read({Logits(), NearbyConfidences()}, canaries)
+    return View.of(included=arrays["included"][:, rows], **visited), pool.labels[rows]

@@ -1,6 +1,6 @@
 """How much of a DP-SGD claim one training run can prove from inside: MNIST, an MLP, gradient canaries.
 
-CANARIES unit gradients along parameters of their own enter the noisy sums of one run in place of records',
+CANARIES unit gradients along their own parameters enter the noisy sums of one run in place of records',
 each by a coin. Prints the bound of every estimator at each access level as a share of the PLD claim, mean and
 range over SEEDS runs: from all noisy steps, and from the difference of first and last weights alone. "Sampling seen"
 splits single steps by whether the canary took part in that very step, which the auditor who runs the sampler knows.
@@ -76,7 +76,7 @@ def taken_part(law: Law, steps: int, batches: tuple[Seed, ...], included: Array)
     """Which canary was in which step, `(runs, m, steps)`: the sampler run again on the streams of the runs' batches."""
     sampler = EnsembleSampler(law, batches, included, as_gradients=True)
     blocks = [sampler.block().extra for _ in range(-(-steps // law.block_steps))]
-    return np.concatenate([one for one in blocks if one is not None])[:steps].transpose(1, 2, 0)
+    return np.concatenate([item for item in blocks if item is not None])[:steps].transpose(1, 2, 0)
 
 
 def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[Access, str], float]:
@@ -94,7 +94,7 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
     planted = plugins.build("attacks.canaries", {"kind": "dirac_gradient"}).make(source, canaries, parameters, seed)
     included, views = observed(source, planted, mechanism, options.hidden, seed)
     nothing = View.of(included=np.empty((0, canaries), dtype=bool))
-    found = {}
+    result = {}
     for access, view in views.items():
         game = Game(
             adjacency=Adjacency.ADD_REMOVE,
@@ -109,18 +109,18 @@ def shares(options: argparse.Namespace, canaries: int, run: int) -> dict[tuple[A
         for name in ESTIMATORS[access]:
             estimator = plugins.build("audit.bounds.estimators", {"kind": name})
             (bound,) = budget.bounds(scores, [estimator], delta=DELTA, confidence=CONFIDENCE, seed=seed)
-            found[access, f"{name}{f' (family {bound.family})' if bound.family else ''}"] = bound.epsilon / claim
+            result[access, f"{name}{f' (family {bound.family})' if bound.family else ''}"] = bound.epsilon / claim
     steps = views[Access.ALL_STEPS]["step_products"]
     held = np.repeat(included, steps.shape[1])
     blind = StepProducts(values=steps.ravel(), held=held)
     single = audit.step_bound(blind, mechanism=mechanism, delta=DELTA)
-    found[Access.ALL_STEPS, "single steps, composed (family dp_sgd)"] = single.epsilon / claim
+    result[Access.ALL_STEPS, "single steps, composed (family dp_sgd)"] = single.epsilon / claim
     law = Law(population=len(source.train) + canaries, rate=options.sample_rate)
     (took,) = taken_part(law, mechanism.count, (seed.child("run").child("batches"),), included[None])
     seeing = StepProducts(values=steps.ravel(), held=held, took_part=took.ravel())
     single = audit.step_bound(seeing, mechanism=mechanism, delta=DELTA)
-    found[Access.ALL_STEPS, "single steps, sampling seen, composed (family dp_sgd)"] = single.epsilon / claim
-    return found
+    result[Access.ALL_STEPS, "single steps, sampling seen, composed (family dp_sgd)"] = single.epsilon / claim
+    return result
 
 
 def main() -> None:

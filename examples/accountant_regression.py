@@ -47,7 +47,7 @@ def _converted(order: int, divergence: float, delta: float) -> float:
 
 @pytest.mark.accountant("accountant_regression:epsilon", groups=GROUPS, require=10)
 def test_accountant(accountant_case) -> None:
-    """Fail where a claim is below the truth. `loosest=1.5` in the marker also fails claims above 1.5 times the upper end."""
+    """Fail if a claim is below the truth. `loosest=1.5` in the marker also fails claims above 1.5 times the upper end."""
     accountant_case()
 
 

@@ -1,4 +1,4 @@
-"""Two private answers of a home-made library, held against the epsilon that their documentation claims.
+"""Two private answers of a home-made library, compared with the epsilon that their documentation claims.
 
     python audit_mechanism.py
 

@@ -8,8 +8,8 @@ Copy this file to where the model runs, or call it there: `save("predictions.npz
 "logits_test": ..., "labels_test": ...})`. The names are those of TensorFlow Privacy's `AttackInputData`: `logits_`, `probs_`,
 `loss_` and `labels_` with `train` for records that were trained on and `test` for others; and beside them `token_logprobs_` of
 all tokens in a row with `token_offsets_`, where each record's start, and `score_`, higher for members, of an attack that ran
-there (`audit scores` reads that file). One of these is written, the first that is there, with `id_` beside scores, by which
-they are joined to coins, `run_` and `repetition_`, by which `audit scores --where` chooses, and `group_` beside all others, for
+there (`audit scores` reads that file). One of these is written, the first that exists, with `id_` beside scores, by which
+they are joined to coins, `run_` and `repetition_`, by which `audit scores --if` chooses, and `group_` beside all others, for
 results of each group. What is true of the training as a whole is written as `metadata`, a JSON text (`METADATA`).
 """
 
@@ -30,7 +30,7 @@ def save(path, arrays, metadata=None):
     """Write the arrays of both sides as one npz without pickled objects, with `member` true for those trained on.
 
     Raises:
-        ValueError: a side is missing, arrays of one side have unequal lengths, or `metadata` has keys of its own.
+        ValueError: a side is missing, arrays of one side have unequal lengths, or `metadata` has its own keys.
     """
     form = next((name for name in FORMS if arrays.get(name + "_train") is not None), None)
     if form is None:

@@ -59,7 +59,7 @@ def write_rounds(
         seed: of canaries and coins.
         count: of canary clients.
         clip_norm: of one update.
-        honest: `(T, d)` sums of the other clients' clipped updates, where they are known; they are subtracted, which sharpens
+        honest: `(T, d)` sums of the other clients' clipped updates, if they are known; they are subtracted, which sharpens
             the scores. Bounds hold without them.
     """
     parts = {"rounds": np.asarray(rounds, dtype=np.float32)}

@@ -28,7 +28,7 @@ class Classifier(nn.Module):
         self.layers = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
 
     def forward(self, x: torch.Tensor, labels: torch.Tensor | None = None) -> dict[str, torch.Tensor]:
-        """Return logits, and the loss where labels are given."""
+        """Return logits, and the loss if labels are given."""
         logits = self.layers(x)
         return {"logits": logits} if labels is None else {"loss": nn.functional.cross_entropy(logits, labels), "logits": logits}
 

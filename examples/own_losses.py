@@ -1,4 +1,4 @@
-"""Eight kinds of model, each audited by a loss of its own: `audit.check(loss_of=..., members=..., nonmembers=...)`.
+"""Eight kinds of model, each audited by its own loss: `audit.check(loss_of=..., members=..., nonmembers=...)`.
 
 Each function trains a small model on half of its records and returns what the call takes. Run it with the name of a kind, such
 as `python examples/own_losses.py graph`, or without one for all eight.

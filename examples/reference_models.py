@@ -2,7 +2,7 @@
 
     python examples/reference_models.py
 
-The audit trains the reference models by the same function as the target, each on the records that coins of its own chose. An
+The audit trains the reference models by the same function as the target, each on the records that its own coins chose. An
 attack that knows how such models answer for a record, with and without it, proves more than one that looks at the target alone.
 """
 

@@ -38,7 +38,7 @@ def render(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS, language
     """Return the files of the report in each of `formats`, by name. Equal reports give equal bytes.
 
     Args:
-        language: of every format that has words, a file of `reports/words/languages`; another than English stands in the
+        language: of every format that has words, a file of `reports/words/languages`; another than English is in the
             names of their files, as in report-zh.pdf.
 
     Raises:
@@ -55,7 +55,7 @@ def render(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS, language
 
 
 def _render(report: AuditReport, name: str, language: str) -> Mapping[str, bytes]:
-    """The files of one format; the language stands in the names of those that have words."""
+    """The files of one format; the language is in the names of those that have words."""
     plugin = renderer(name)
     with speaking(language) as words, decimals(report.places):
         files = plugin.render(report)
@@ -85,7 +85,7 @@ def attempt(report: AuditReport, formats: Sequence[str] = USUAL_FORMATS) -> tupl
 
 
 def refuse_incomplete(failures: Sequence[str], folder: Path) -> None:
-    """Raise `OutputError` where formats of a finished report, kept in `folder`, could not be rendered."""
+    """Raise `OutputError` if formats of a finished report, kept in `folder`, could not be rendered."""
     if failures:
         raise OutputError(
             f"could not be rendered: {'; '.join(failures)}. All else is in '{folder}'; audit report renders again from its "
@@ -144,7 +144,7 @@ def plot(result: AuditReport | RunPlan, name: str | None = None) -> Figure:
     Raises:
         ConfigError: there is no such figure.
     """
-    from reports.figures._plots import figure_of
+    from reports.figures._plots import draw_figure
     from reports.formats import figures
 
     if isinstance(result, RunPlan):
@@ -156,7 +156,7 @@ def plot(result: AuditReport | RunPlan, name: str | None = None) -> Figure:
     if chosen_name not in plans:
         raise ConfigError(f"the report has no figure {chosen_name!r}; it has: {', '.join(plans) or 'none'}")
     with decimals(result.places):
-        return figure_of(plans[chosen_name].height_mm, plans[chosen_name].paint)
+        return draw_figure(plans[chosen_name].height_mm, plans[chosen_name].paint)
 
 
 def _plot_power(plan: RunPlan, name: str | None) -> Figure:
@@ -170,7 +170,7 @@ def _plot_power(plan: RunPlan, name: str | None) -> Figure:
 
 
 def probe() -> bytes:
-    """A one-word PDF: whether documents can be typeset here at all.
+    """A one-word PDF: whether documents can be typeset here.
 
     Raises:
         OutputError: typst is absent or does not work.

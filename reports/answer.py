@@ -46,9 +46,9 @@ class Answer:
 
     Attributes:
         attack: the one that every figure of the answer is of.
-        proven: its largest bound for any mechanism, or that of all attacks of its game together; None where there is none.
-        rate: None where no rate was measured well.
-        secret: what was guessed (`Game.secret`), "" where the question is membership.
+        proven: its largest bound for any mechanism, or that of all attacks of its game together; None if there is none.
+        rate: None if no rate was measured well.
+        secret: what was guessed (`Game.secret`), "" if the question is membership.
     """
 
     mechanism: MechanismResult
@@ -140,7 +140,7 @@ def _answer(mechanism: MechanismResult, game: GameResult, access: Access, attack
 
 
 def _tells_apart(game: GameResult, attack: AttackResult) -> bool:
-    """True where a split has no bound, and the whole order of the scores shows what no single rate does."""
+    """True if a split has no bound, and the whole order of the scores shows what no single rate does."""
     return game.game.inclusion is not Inclusion.COINS and game.game.choices == 1 and attack.auc_lower > 0.5
 
 
@@ -151,12 +151,12 @@ def _interval(attack: AttackResult, rate: Rate | None) -> Interval | None:
 
 
 def _rate(game: GameResult, attack: AttackResult) -> Rate | None:
-    """The rate where a split's ROC lies furthest above guessing; else at the smallest target that is measured well."""
+    """The rate if a split's ROC is furthest above guessing; else at the smallest target that is measured well."""
     return (None if game.game.inclusion is Inclusion.COINS else _furthest(attack)) or _finest(attack)
 
 
 def _furthest(attack: AttackResult) -> Rate | None:
-    """The point of the ROC whose simultaneous band lies furthest above guessing by its ratio; None where none lies above."""
+    """The point of the ROC whose simultaneous band is furthest above guessing by its ratio; None if none is above."""
     curve = attack.roc
     least_fpr = EXPECTED_HITS / max(curve.nonmembers, 1)
     points = [point for point in zip(curve.fpr, curve.tpr, curve.lower, curve.upper, strict=True) if least_fpr <= point[0] < 1]
@@ -202,15 +202,15 @@ def _attacks(mechanism: MechanismResult) -> Iterator[tuple[GameResult, AttackRes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
-    """Whether membership, or the values of other secrets, were decided by what nobody could foresee.
+    """Whether membership, or the values of other secrets, were decided by what no one could foresee.
 
     Attributes:
         of_secrets: no game is about membership, all are about other secrets.
         by_coins: recorded coins, else a split of the data or values that were given.
         by_this_audit: the audit drew those coins itself; else it was told how they fell.
-        alarms, repetitions, allowed: of all negative controls together; 0 repetitions where there was none.
+        alarms, repetitions, allowed: of all negative controls together; 0 repetitions if there was none.
         sound: no negative control raised more false alarms than it is allowed.
-        guard: the row of the check whether inputs alone tell the two parts apart, None where it is not in the report.
+        guard: the row of the check whether inputs alone distinguish the two parts, None if it is not in the report.
     """
 
     of_secrets: bool
@@ -224,7 +224,7 @@ class Trust:
 
     @property
     def status(self) -> Status:
-        """Checked, failed, or a gap where nothing was tested."""
+        """Checked, failed, or a gap if nothing was tested."""
         if not self.sound or (self.guard is not None and self.guard.status is Status.FAILED):
             return Status.FAILED
         if self.by_coins:
@@ -256,10 +256,10 @@ class Stronger:
     """What a stronger audit would need, in numbers.
 
     Attributes:
-        coins: that the largest game has now, and `needed` with every guess right for a bound at the claim; 0 where the
+        coins: that the largest game has now, and `needed` with every guess right for a bound at the claim; 0 if the
             claim is in reach or there is none.
         records: on the smaller side of the leading attack now; `HALF` times as many halve the width of its interval.
-        references: that the best black-box game has now, None where no attack asks for references.
+        references: that the best black-box game has now, None if no attack asks for references.
     """
 
     epsilon: float
@@ -270,7 +270,7 @@ class Stronger:
 
 
 def stronger(report: AuditReport) -> Stronger | None:
-    """Return what would make the answer stronger, or None where there was no attack."""
+    """Return what would make the answer stronger, or None if there was no attack."""
     subject = _subject(report)
     if subject is None or not any(True for _ in _attacks(subject)):
         return None

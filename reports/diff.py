@@ -1,6 +1,6 @@
 """Two reports of the same subject side by side: what got worse, what is gone, what merely differs.
 
-Measured figures count as different where a test says so, all of them together at `two_samples.LEVEL`; differences within
+Measured figures count as different if a test says so, all of them together at `two_samples.LEVEL`; differences within
 their uncertainty are not named.
 """
 
@@ -43,7 +43,7 @@ class Change:
 
     Attributes:
         subject: mechanism, or mechanism.game.attack, or "" for the whole report.
-        p_value: of a measured difference, adjusted for all comparisons of the two reports; None where nothing was tested.
+        p_value: of a measured difference, adjusted for all comparisons of the two reports; None if nothing was tested.
     """
 
     weight: Weight
@@ -78,7 +78,7 @@ def changes(old: AuditReport, new: AuditReport) -> tuple[Change, ...]:
     later = {mechanism.name: mechanism for mechanism in new.mechanisms}
     for mechanism in old.mechanisms:
         if mechanism.name in later:
-            change_list += _of_mechanism(mechanism, later[mechanism.name])
+            change_list += _mechanism_rows(mechanism, later[mechanism.name])
         else:
             change_list.append(Change(weight=Weight.GONE, subject=mechanism.name, text="the training is not in the new report"))
     names = {mechanism.name for mechanism in old.mechanisms}
@@ -87,7 +87,7 @@ def changes(old: AuditReport, new: AuditReport) -> tuple[Change, ...]:
         for mechanism in new.mechanisms
         if mechanism.name not in names
     ]
-    change_list += _of_policy(old, new)
+    change_list += _policy_findings(old, new)
     change_list += _significant([comparison for pair in _pairs(old, new) for comparison in _comparisons(*pair)])
     return tuple(change_list)
 
@@ -116,14 +116,14 @@ def _comparisons(old: MechanismResult, new: MechanismResult) -> Iterator[Compari
         attacks = {attack.scorer: attack for attack in games[game.name].attacks} if game.name in games else {}
         for attack in game.attacks:
             if attack.scorer in attacks:
-                yield from _of_rates(f"{old.name}.{game.name}.{attack.scorer}", attack, attacks[attack.scorer])
+                yield from _compare_rates(f"{old.name}.{game.name}.{attack.scorer}", attack, attacks[attack.scorer])
     later = {utility.name: utility for utility in new.utility}
     for utility in old.utility:
         if utility.name in later:
-            yield _of_metric(old.name, utility, later[utility.name])
+            yield _compare_metric(old.name, utility, later[utility.name])
 
 
-def _of_rates(subject: str, old: AttackResult, new: AttackResult) -> Iterator[Comparison]:
+def _compare_rates(subject: str, old: AttackResult, new: AttackResult) -> Iterator[Comparison]:
     levels = old.roc.confidence, new.roc.confidence
     areas = [
         Measured(value=attack.auc, lower=attack.auc_lower, upper=attack.auc_upper, confidence=level)
@@ -158,8 +158,8 @@ def _mirror(figure: Measured) -> Measured:
     return Measured(value=-figure.value, lower=-figure.upper, upper=-figure.lower, confidence=figure.confidence)
 
 
-def _of_metric(subject: str, old: Metric, new: Metric) -> Comparison:
-    p_value = two_samples.p_value_of_means((old.value, new.value), (old.spread, new.spread), (old.models, new.models))
+def _compare_metric(subject: str, old: Metric, new: Metric) -> Comparison:
+    p_value = two_samples.means_p_value((old.value, new.value), (old.spread, new.spread), (old.models, new.models))
     before, after = (f"{near(metric.value, 3)} ± {near(metric.spread, 3)}" for metric in (old, new))
     rises = new.value > old.value
     return Comparison(
@@ -172,30 +172,30 @@ def _of_metric(subject: str, old: Metric, new: Metric) -> Comparison:
 
 
 def is_worse(changes: Sequence[Change]) -> bool:
-    """True where anything got worse or went missing."""
+    """True if anything got worse or went missing."""
     return any(change.weight is not Weight.OTHER for change in changes)
 
 
-def _of_mechanism(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
+def _mechanism_rows(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
     if old.outcome is not new.outcome:
         before, after = (mechanism.outcome.value if mechanism.outcome else "no claim" for mechanism in (old, new))
         vanishes = old.outcome is not None and new.outcome is None
         worse = RANK[new.outcome] > RANK[old.outcome]
         weight = Weight.GONE if vanishes else Weight.WORSE if worse else Weight.OTHER
         yield Change(weight=weight, subject=old.name, text=f"outcome was {before}, is {after}")
-    yield from _of_claims(old, new)
-    yield from _of_bounds(old, new)
+    yield from _compare_claims(old, new)
+    yield from _compare_bounds(old, new)
     games = {game.name: game for game in new.games}
     for game in old.games:
         if game.name in games:
-            yield from _of_game(old.name, game, games[game.name])
+            yield from _compare_game(old.name, game, games[game.name])
         else:
             yield Change(weight=Weight.GONE, subject=f"{old.name}.{game.name}", text="the game was not played")
-    yield from _of_utility(old, new)
+    yield from _compare_utility(old, new)
 
 
-def _of_claims(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
-    """A claim of one accountant on one mechanism may not move at all; on another mechanism only up is worse."""
+def _compare_claims(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
+    """A claim of one accountant on one mechanism may not move; on another mechanism only up is worse."""
     later = {_accountant(claim.source): claim for claim in new.claims}
     comparable = old.mechanism is not None and old.mechanism == new.mechanism
     for claim in old.claims:
@@ -213,7 +213,7 @@ def _of_claims(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
             yield Change(weight=Weight.WORSE if new_value > claim.epsilon else Weight.OTHER, subject=old.name, text=text)
 
 
-def _of_bounds(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
+def _compare_bounds(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
     old_bound, new_bound = headline.free(old), headline.free(new)
     if old_bound is not None and new_bound is None:
         yield Change(weight=Weight.GONE, subject=old.name, text="no bound for any mechanism was computed")
@@ -234,7 +234,7 @@ def _bound_text(bound: ReportedBound) -> str:
     return f"{void}{down(read_epsilon(bound))} (ceiling {down(read_ceiling(bound))}, {confidence(bound.confidence)} confidence)"
 
 
-def _of_game(owner: str, old: GameResult, new: GameResult) -> Iterator[Change]:
+def _compare_game(owner: str, old: GameResult, new: GameResult) -> Iterator[Change]:
     together = [{bound.estimator for bound in game.watched.bounds} if game.watched else set() for game in (old, new)]
     for name in sorted(together[0] - together[1]):
         yield Change(weight=Weight.GONE, subject=f"{owner}.{old.name}", text=f"no bound of {name} on all attacks together")
@@ -244,23 +244,23 @@ def _of_game(owner: str, old: GameResult, new: GameResult) -> Iterator[Change]:
         if attack.scorer not in attacks:
             yield Change(weight=Weight.GONE, subject=subject, text="the attack was not run")
             continue
-        yield from _of_attack(subject, attack, attacks[attack.scorer])
+        yield from _compare_attack(subject, attack, attacks[attack.scorer])
 
 
-def _of_attack(subject: str, old: AttackResult, new: AttackResult) -> Iterator[Change]:
+def _compare_attack(subject: str, old: AttackResult, new: AttackResult) -> Iterator[Change]:
     missing = {bound.estimator for bound in old.bounds} - {bound.estimator for bound in new.bounds}
     for name in sorted(missing):
         yield Change(weight=Weight.GONE, subject=subject, text=f"no bound of {name}")
 
 
-def _of_utility(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
+def _compare_utility(old: MechanismResult, new: MechanismResult) -> Iterator[Change]:
     later = {utility.name for utility in new.utility}
     for utility in old.utility:
         if utility.name not in later:
             yield Change(weight=Weight.GONE, subject=old.name, text=f"{utility.name} was not measured")
 
 
-def _of_policy(old: AuditReport, new: AuditReport) -> Iterator[Change]:
+def _policy_findings(old: AuditReport, new: AuditReport) -> Iterator[Change]:
     later = {gate.gate: gate for gate in new.policy}
     for gate in old.policy:
         new_gate = later.get(gate.gate)

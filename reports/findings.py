@@ -63,13 +63,13 @@ def _judgements(report: AuditReport) -> list[Judgement]:
     results: list[Judgement] = []
     for mechanism in report.mechanisms:
         for verdict in mechanism.verdicts:
-            results += _of_verdict(mechanism, verdict)
-        results += _of_checks(mechanism)
+            results += _verdict_finding(mechanism, verdict)
+        results += _check_findings(mechanism)
         for game in mechanism.games:
             for source in headline.sources(game):
-                results += _of_source(mechanism, game, source)
-    results += _of_policy(report)
-    results += _of_coverage(report)
+                results += _source_finding(mechanism, game, source)
+    results += _policy_findings(report)
+    results += _coverage_findings(report)
     return results
 
 
@@ -91,7 +91,7 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def _of_verdict(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Judgement]:
+def _verdict_finding(mechanism: MechanismResult, verdict: Verdict) -> Iterator[Judgement]:
     claim = verdict.claim
     able = [place.bound for place in headline.admissible(claim, mechanism)]
     free = _largest([bound for bound in able if bound.family is None])
@@ -161,7 +161,7 @@ def _figures(bound: ReportedBound) -> tuple[tuple[str, float], ...]:
     return ((name, read_epsilon(bound)), (f"ceiling{inside}", read_ceiling(bound)))
 
 
-def _of_checks(mechanism: MechanismResult) -> Iterator[Judgement]:
+def _check_findings(mechanism: MechanismResult) -> Iterator[Judgement]:
     states = {Status.CHECKED: JudgementState.HOLDS, Status.FAILED: JudgementState.FAILS}
     for check in mechanism.checks:
         yield Judgement(
@@ -173,7 +173,7 @@ def _of_checks(mechanism: MechanismResult) -> Iterator[Judgement]:
         )
 
 
-def _of_source(mechanism: MechanismResult, game: GameResult, source: headline.BoundSource) -> Iterator[Judgement]:
+def _source_finding(mechanism: MechanismResult, game: GameResult, source: headline.BoundSource) -> Iterator[Judgement]:
     subject = f"{mechanism.name}.{game.name}.{source.name}"
     if source.control is not None:
         control = source.control
@@ -202,13 +202,13 @@ def _of_source(mechanism: MechanismResult, game: GameResult, source: headline.Bo
 
 
 def _state(able: bool, above: bool) -> JudgementState:
-    """Return how a bound stands under a claim that it is able to refute; one that is not, or is void, decides nothing."""
+    """Return how a bound is under a claim that it is able to refute; one that is not, or is void, decides nothing."""
     if not able:
         return JudgementState.OPEN
     return JudgementState.FAILS if above else JudgementState.HOLDS
 
 
-def _of_policy(report: AuditReport) -> Iterator[Judgement]:
+def _policy_findings(report: AuditReport) -> Iterator[Judgement]:
     for gate in report.policy:
         value = "no figure" if gate.found is None else significant(gate.found)
         yield Judgement(
@@ -220,7 +220,7 @@ def _of_policy(report: AuditReport) -> Iterator[Judgement]:
         )
 
 
-def _of_coverage(report: AuditReport) -> Iterator[Judgement]:
+def _coverage_findings(report: AuditReport) -> Iterator[Judgement]:
     for row in report.coverage:
         yield Judgement(
             rule="AU004",

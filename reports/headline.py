@@ -34,7 +34,7 @@ class GameBound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundSource:
-    """What bounds come from: an attack by itself, or all attacks of a game that could stop at the first proof.
+    """What bounds come from: an attack alone, or all attacks of a game that could stop at the first proof.
 
     Attributes:
         result: of the attack itself, None for all together.
@@ -92,7 +92,7 @@ def in_family(mechanism: MechanismResult) -> GameBound | None:
 
 
 def levels(mechanism: MechanismResult) -> dict[Access, tuple[GameBound, ...]]:
-    """The bounds by what an adversary has to see for them, from least to most; levels that nobody tried are left out."""
+    """The bounds by what an adversary has to see for them, from least to most; levels that no one tried are left out."""
     by_access: dict[Access, list[GameBound]] = {}
     for bound in game_bounds(mechanism):
         by_access.setdefault(bound.access, []).append(bound)
@@ -111,7 +111,7 @@ def deciding(mechanism: MechanismResult) -> Verdict | None:
 
 
 def headline(report: AuditReport) -> Headline | None:
-    """Return what the cover speaks of, or None where nothing was claimed."""
+    """Return what the cover speaks of, or None if nothing was claimed."""
     judgements = [
         mechanism for mechanism in report.mechanisms if mechanism.outcome is not None and deciding(mechanism) is not None
     ]
@@ -168,7 +168,7 @@ def leading(game: GameResult) -> AttackResult:
 
 
 def rate_at(game: GameResult, rate: float) -> tuple[AttackResult, TprAtFpr] | None:
-    """The attack with the largest TPR at a false positive rate, or None where no attack resolves it."""
+    """The attack with the largest TPR at a false positive rate, or None if no attack resolves it."""
     rates = [
         (attack, point)
         for attack in game.attacks
@@ -179,7 +179,7 @@ def rate_at(game: GameResult, rate: float) -> tuple[AttackResult, TprAtFpr] | No
 
 
 def has_coins(report: AuditReport) -> bool:
-    """True where some game decided membership by recorded coins."""
+    """True if some game decided membership by recorded coins."""
     return any(game.game.inclusion is Inclusion.COINS for mechanism in report.mechanisms for game in mechanism.games)
 
 

@@ -29,7 +29,7 @@ class IndexRow:
     """One audit of the folder.
 
     Attributes:
-        folder: where it lies, relative to the page, with forward slashes; "" for beside it.
+        folder: where it is, relative to the page, with forward slashes; "" for beside it.
         files: the names of the files in it.
     """
 

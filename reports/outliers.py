@@ -26,8 +26,8 @@ class Outliers:
     nonmembers: int
 
 
-def of_target(game: GameResult) -> Outliers | None:
-    """Members that stand out among the nonmembers of the one target of a game; None where the game had several targets.
+def target_outliers(game: GameResult) -> Outliers | None:
+    """Members that stand out among the nonmembers of the one target of a game; None if the game had several targets.
 
     Guarantee: among the members named, the expected share of those that are exchangeable with the nonmembers is at most
         `SIGNIFICANCE` (Benjamini and Hochberg over all members; the p-value of a member is its rank among the nonmembers,
@@ -72,8 +72,8 @@ def tail(successes: int, trials: int, probability: float) -> float:
     """
     if successes <= 0:
         return 1.0
-    odds, rest = math.log(probability), math.log1p(-probability)
-    logs = (_log_choose(trials, k) + k * odds + (trials - k) * rest for k in range(successes, trials + 1))
+    odds, remainder = math.log(probability), math.log1p(-probability)
+    logs = (_log_choose(trials, k) + k * odds + (trials - k) * remainder for k in range(successes, trials + 1))
     return min(1.0, math.fsum(math.exp(value) for value in logs))
 
 

@@ -19,8 +19,8 @@ class PartyResult:
 
     Attributes:
         unit: whom the claim protects.
-        claim: the tightest finite one; None where nothing protects from this party.
-        free, inside: the largest bound for any mechanism and the largest inside a family; None where there is none.
+        claim: the tightest finite one; None if nothing protects from this party.
+        free, inside: the largest bound for any mechanism and the largest inside a family; None if there is none.
         estimate: a figure without a guarantee, of the attack with the largest bound that has such a figure.
     """
 
@@ -42,7 +42,7 @@ class PartyResult:
 
 def of_report(report: AuditReport) -> tuple[PartyResult, ...]:
     """Return every training that several parties look at, as each of them sees it, from those who see most to the public."""
-    return tuple(party for result in report.mechanisms for party in _of_result(result))
+    return tuple(party for result in report.mechanisms for party in _result_parties(result))
 
 
 def accesses(parties: tuple[PartyResult, ...]) -> tuple[Access, ...]:
@@ -51,7 +51,7 @@ def accesses(parties: tuple[PartyResult, ...]) -> tuple[Access, ...]:
     return tuple(sorted(different.values(), key=lambda access: (-len(access.released), access.name)))
 
 
-def _of_result(result: MechanismResult) -> Iterator[PartyResult]:
+def _result_parties(result: MechanismResult) -> Iterator[PartyResult]:
     if not result.training or not result.games or result.mechanism is None:
         return
     free, inside = headline.free(result), headline.in_family(result)

@@ -31,7 +31,7 @@ class Interval:
     """Limits on how often an attack is right, beside how often guessing is.
 
     Attributes:
-        clear: how often an attack can be right where epsilon is `CLEAR`.
+        clear: how often an attack can be right if epsilon is `CLEAR`.
     """
 
     lower: float
@@ -58,8 +58,8 @@ def choose_strength(proven: float, interval: Interval | None) -> Strength:
     """Return the word for a proof and the interval of the same attack.
 
     Args:
-        proven: the epsilon that is proven for any mechanism; 0 where nothing is, or where no bound follows.
-        interval: None where no rate was measured.
+        proven: the epsilon that is proven for any mechanism; 0 if nothing is, or where no bound follows.
+        interval: None if no rate was measured.
 
     >>> choose_strength(0.34, bracket_rate(0.10, 0.219, 0.1)).value, choose_strength(0.55, bracket_rate(0.0, 0.64, 0.1)).value
     ('a little', 'at least a little')

@@ -29,11 +29,11 @@ def metrics(report: AuditReport) -> dict[str, float]:
     >>> metrics(report)["dp-sgd/epsilon_proven"]  # doctest: +SKIP
     1.93
     """
-    rows = {name: value for mechanism in report.mechanisms for name, value in _of_mechanism(mechanism)}
+    rows = {name: value for mechanism in report.mechanisms for name, value in _mechanism_rows(mechanism)}
     return rows | {f"policy/{gate.gate} met": float(gate.met) for gate in report.policy}
 
 
-def _of_mechanism(mechanism: MechanismResult) -> Iterator[tuple[str, float]]:
+def _mechanism_rows(mechanism: MechanismResult) -> Iterator[tuple[str, float]]:
     verdict, bound = headline.deciding(mechanism), headline.free(mechanism)
     if verdict is not None:
         yield f"{mechanism.name}/epsilon_claimed", verdict.claim.epsilon
@@ -53,7 +53,7 @@ def log(report: AuditReport, files: Mapping[str, bytes], uri: str, experiment: s
     Args:
         files: artifacts by name, as `reports.render` gives them.
         uri: of the tracking server or store: `http://...`, `sqlite:///mlflow.db`, `file:///folder`.
-        experiment: created where it does not exist.
+        experiment: created if it does not exist.
 
     Raises:
         ConfigError: MLflow is not installed.
@@ -85,7 +85,7 @@ def log(report: AuditReport, files: Mapping[str, bytes], uri: str, experiment: s
 
 @contextmanager
 def _termination(client: Any, run: str) -> Iterator[None]:
-    """A scope at whose end the run is finished, or failed where it raised: else MLflow shows it as running for ever."""
+    """A scope at whose end the run is finished, or failed if it raised: else MLflow shows it as running for ever."""
     try:
         yield
     except BaseException:

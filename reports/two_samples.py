@@ -16,7 +16,7 @@ class Measured:
     """A figure with an interval of stated confidence.
 
     Attributes:
-        confidence: two-sided, of the interval by itself or of a band that it belongs to; a band is wider, which is the careful
+        confidence: two-sided, of the interval alone or of a band that it belongs to; a band is wider, which is the careful
             side.
     """
 
@@ -48,14 +48,14 @@ def p_value(old: Measured, new: Measured) -> float:
     return 0.5 * math.erfc(difference / deviation / math.sqrt(2)) if deviation > 0 else 0.0
 
 
-def p_value_of_means(means: tuple[float, float], deviations: tuple[float, float], sizes: tuple[int, int]) -> float:
-    """Two-sided p-value of equal means, from sample deviations over models; 1 where either side has a single model.
+def means_p_value(means: tuple[float, float], deviations: tuple[float, float], sizes: tuple[int, int]) -> float:
+    """Two-sided p-value of equal means, from sample deviations over models; 1 if either side has a single model.
 
     Guarantee: Welch's statistic against Student's t with n - 1 degrees of freedom for the smaller side n, however unequal the
         deviations are: for normal figures its tail is the widest that the statistic can have (Mickey and Brown 1966). Sides of
         two or three models answer 1, they cannot tell.
 
-    >>> round(p_value_of_means((0.90, 0.95), (0.01, 0.01), (16, 16)), 6), p_value_of_means((0.9, 0.95), (0.0, 0.0), (1, 1))
+    >>> round(means_p_value((0.90, 0.95), (0.01, 0.01), (16, 16)), 6), means_p_value((0.9, 0.95), (0.0, 0.0), (1, 1))
     (0.0, 1.0)
     """
     smallest = min(sizes)
@@ -68,7 +68,7 @@ def p_value_of_means(means: tuple[float, float], deviations: tuple[float, float]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values of many tests at once: naming those of at most `LEVEL` errs at all with at most that probability.
+    """The p-values of many tests at once: naming those of at most `LEVEL` errs with at most that probability.
 
     References:
         Holm 1979.

@@ -35,8 +35,8 @@ class HalfNoise:
         trained = honest(job, progress, noise_multiplier=job.noisy.noise_multiplier / 2)
         if self.admits:
             return trained
-        told: Executed = replace(trained.executed, noise_multiplier=trained.executed.noise_multiplier * 2)
-        return trained.changed(executed=told)
+        reported: Executed = replace(trained.executed, noise_multiplier=trained.executed.noise_multiplier * 2)
+        return trained.changed(executed=reported)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,8 @@ class FixedBatches:
     def fit(self, job: TrainingJob, progress: Progress) -> Ensemble:
         trained = honest(job, progress)
         size = round(job.sample_rate * float(np.mean(trained.executed.population)))
-        told = replace(trained.executed, batch_sizes=np.full_like(trained.executed.batch_sizes, size))
-        return trained.changed(executed=told)
+        reported = replace(trained.executed, batch_sizes=np.full_like(trained.executed.batch_sizes, size))
+        return trained.changed(executed=reported)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class LosesModels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutsFile:
-    """Plain SGD of a machine on which somebody cuts the mapped file short, or writes into it, while models train."""
+    """Plain SGD of a machine on which a user cuts the mapped file short, or writes into it, while models train."""
 
     path: str
     size: int

@@ -72,7 +72,7 @@ class NotFinitePasses(Broken):
 class _WeightedByRecords(Federations):
     """F3: clients count by their records over the mean, without a cap; noise is scaled as if each counted once."""
 
-    def weight_of(self, records: Tensor) -> Tensor:
+    def client_weights(self, records: Tensor) -> Tensor:
         return records / float(self.sizes.mean())
 
 
@@ -158,8 +158,8 @@ class ClientNoiseAsCentral(Broken):
 class _QuietWorkers(Workers):
     """Clients that clip their records' gradients and forget the noise."""
 
-    def noise_of_step(self, streams: Sequence[torch.Generator], private: RecordNoise) -> Tensor:
-        return torch.zeros_like(super().noise_of_step(streams, private))
+    def step_noise(self, streams: Sequence[torch.Generator], private: RecordNoise) -> Tensor:
+        return torch.zeros_like(super().step_noise(streams, private))
 
 
 class _NoNoiseInside(Federations):

@@ -39,7 +39,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def data_root() -> Path:
-    """The folder with the real data sets: AUDIT_DATA, else `shared/data` beside the checkout; skips where absent."""
+    """The folder with the real data sets: AUDIT_DATA, else `shared/data` beside the checkout; skips if absent."""
     named = os.environ.get("AUDIT_DATA")
     root = Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
     if not root.is_dir():

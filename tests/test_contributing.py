@@ -36,7 +36,7 @@ CONFORMANCE = {
 
 @pytest.fixture
 def margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of the page's scorer, its code in a file that lies in the folder of scorers as far as imports can tell."""
+    """The name of the page's scorer, its code in a file that is in the folder of scorers as far as imports can tell."""
     code = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
     (tmp_path / "margin.py").write_text(code, encoding="utf-8")
     monkeypatch.setattr(attacks.scorers, "__path__", [*attacks.scorers.__path__, str(tmp_path)])
@@ -47,12 +47,12 @@ def margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.parametrize("test", sorted(CONFORMANCE))
 def test_the_scorer_of_the_page_conforms(test: str, margin: str) -> None:
     function = CONFORMANCE[test]
-    others = set(inspect.signature(function).parameters) - {"name"}
-    if others == {"count"}:
+    peers = set(inspect.signature(function).parameters) - {"name"}
+    if peers == {"count"}:
         function(name=margin, count=1)
         function(name=margin, count=2)
     else:
-        assert not others
+        assert not peers
         function(name=margin)
 
 

@@ -17,7 +17,7 @@ from audit.core.deployed_events import MatrixFactorization
 from audit.core.errors import ConfigError
 from audit.core.event_reading import noisy_steps, repetition, shape
 from audit.core.events import Composed, Event, Gaussian, Laplace, PoissonSampled, Repeated, dp_sgd, sgd
-from audit.event_curves import EventCurves, curves_of, noise_of
+from audit.event_curves import EventCurves, find_curves, noise_of
 from audit.experiment.games.hypothesis import limit_curve
 from audit.stats.curves import dp_sgd_curve
 
@@ -49,13 +49,13 @@ def test_curves_of_dp_sgd_are_built_in_one_module() -> None:
 
 def test_the_curves_are_those_of_the_claimed_rate_and_steps() -> None:
     event = dp_sgd(noise_multiplier=1.5, clip_norm=0.7, sample_rate=0.1, steps=30)
-    curves = curves_of(event)
+    curves = find_curves(event)
     assert curves is not None and curves.family == "dp_sgd" and curves.noise_multiplier == 1.5
     assert curves.at(1.5) is dp_sgd_curve.sgd(1.5, 0.1, 30)
     assert curves.symmetric(1.5) is dp_sgd_curve.symmetric_sgd(1.5, 0.1, 30)
     assert curves.epsilon(1.5, 1e-5) == dp_sgd_curve.epsilon_floor(1.5, 0.1, 30, 1e-5)
     assert curves.parameter(0.5) == 2.0 and curves.parameter(0.0) == math.inf == noise_of(0.0)
-    full = curves_of(dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4))
+    full = find_curves(dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4))
     assert full is not None and full.family == "gdp" and full.parameter(0.5) == 1.0
 
 
@@ -72,7 +72,7 @@ def test_the_curves_are_those_of_the_claimed_rate_and_steps() -> None:
     ids=str,
 )
 def test_other_events_have_none(event: Event | None) -> None:
-    assert curves_of(event) is None and noisy_steps(event) is None
+    assert find_curves(event) is None and noisy_steps(event) is None
 
 
 def test_an_event_enters_by_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_an_event_enters_by_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     event = Gaussian(noise_multiplier=0.5)
     assert limit_curve(event, Adjacency.ADD_REMOVE) is None
     monkeypatch.setattr(event_curves, "CURVES", {**event_curves.CURVES, shape(event): plain})
-    curves, limit = curves_of(event), limit_curve(event, Adjacency.ADD_REMOVE)
+    curves, limit = find_curves(event), limit_curve(event, Adjacency.ADD_REMOVE)
     assert curves is not None and limit is not None
     assert limit.tpr == tuple(curves.at(0.5).tpr(limit.fpr).tolist())
     assert FdpRank()._rank_scores((3, 3), curves) is not None
@@ -93,7 +93,7 @@ def test_an_event_enters_by_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_matrix_factorisation_is_a_gaussian_of_what_a_record_moves() -> None:
     event = MatrixFactorization(noise_multiplier=3.0, coefficients=(1.0, 0.5), steps=6, participations=2, separation=3)
-    curves, limit = curves_of(event), limit_curve(event, Adjacency.ADD_REMOVE)
+    curves, limit = find_curves(event), limit_curve(event, Adjacency.ADD_REMOVE)
     mu = math.sqrt(2 * 1.25) / 3
     fpr = np.array([0.0, 0.01, 0.3, 1.0])
     assert curves is not None and curves.family == "gdp" and curves.parameter(1 / curves.noise_multiplier) == pytest.approx(mu)
@@ -111,7 +111,7 @@ def test_matrix_factorisation_is_a_gaussian_of_what_a_record_moves() -> None:
     ids=["rising coefficients, of which no sensitivity is proved", "nothing is encoded"],
 )
 def test_matrix_factorisation_without_a_proved_sensitivity_has_no_curve(event: Event) -> None:
-    assert curves_of(event) is None
+    assert find_curves(event) is None
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
@@ -130,7 +130,7 @@ def test_only_a_repeated_event_has_steps_to_follow() -> None:
 
 
 def test_curves_that_do_not_fit_into_memory_name_the_rate() -> None:
-    curves = curves_of(dp_sgd(noise_multiplier=3.0, clip_norm=1.0, sample_rate=1e-6, steps=20))
+    curves = find_curves(dp_sgd(noise_multiplier=3.0, clip_norm=1.0, sample_rate=1e-6, steps=20))
     assert curves is not None
     with pytest.raises(ConfigError, match=r"sample_rate 1e-06 over 20 steps need more memory .* raise sample_rate"):
         curves.at(event_curves.dp_sgd_curve.LEAST_NOISE)

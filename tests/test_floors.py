@@ -1,4 +1,4 @@
-"""The house stands: imports only go down, and each heavy library has one door."""
+"""The house is: imports only go down, and each heavy library has one door."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from audit import plugins
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# from the ground up; a module imports modules of lower floors and of its own room, nothing else
+# from the ground up; a module imports modules of lower floors its own and room, nothing else
 FLOORS = [
     ["audit.core", "audit.stats"],
     ["audit.event_curves", "audit.plugins"],
@@ -34,7 +34,7 @@ FLOORS = [
     ["audit.cli"],
     ["audit.__main__", "audit", "attacks"],
 ]
-# the folders of a large package on their floors, from the ground up; modules beside the folders stand on a floor of their own
+# the folders of a large package on their floors, from the ground up; modules beside the folders are on their own floor
 INNER_FLOORS = {
     "audit.engine": [
         ["alignment", "losses", "compile_c"],
@@ -90,12 +90,12 @@ DOORS = {
 
 
 def modules() -> list[tuple[str, Path]]:
-    found = []
+    result = []
     for package in ("audit", "attacks", "reports"):
         for path in sorted((ROOT / package).rglob("*.py")):
             name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-            found.append((name, path))
-    return found
+            result.append((name, path))
+    return result
 
 
 @functools.cache
@@ -139,7 +139,7 @@ def test_imports_only_go_down(name: str) -> None:
             assert used.rpartition(".")[2].startswith("_") or used == room(name), f"plug-in {name} imports plug-in {used}"
     if within(name, "reports"):
         allowed = ("audit.core", "audit.plugins", "reports")
-        outside = [used for used in own_imports(name) if not any(within(used, one) for one in allowed)]
+        outside = [used for used in own_imports(name) if not any(within(used, item) for item in allowed)]
         assert not outside, f"{name} imports {outside}: reports read audit.core only, and find formats by name"
 
 
@@ -193,7 +193,7 @@ def test_one_door_per_library(library: str) -> None:
 def test_no_global_random_state() -> None:
     banned = ("np.random.seed", "np.random.rand", "np.random.normal(", "random.seed(", "torch.manual_seed")
     for name, path in modules():
-        if name == "audit.step_checks.rounds.global_generators":  # finds out whether somebody else's code draws from them
+        if name == "audit.step_checks.rounds.global_generators":  # finds out whether third-party code draws from them
             continue
         text = path.read_text()
         for call in banned:

@@ -20,7 +20,7 @@ OF_REPORTS, OF_CODE = (ROW.findall(part) for part in PAGE.split("\n## ")[1:])
 
 
 def at(place: str) -> Any:
-    """What `module:Name` or `module:Class.field` stands for; a field is found among the fields of its class."""
+    """What `module:Name` or `module:Class.field` represents; a field is found among the fields of its class."""
     module, _, path = place.partition(":")
     value: Any = importlib.import_module(module)
     for name in path.split(".") if path else ():

@@ -45,7 +45,7 @@ def test_the_pattern_finds_what_it_is_for() -> None:
 
 
 def test_each_line_is_printed_by_itself() -> None:
-    """`print_plain` escapes line breaks, since text of others may hold some."""
+    """`print_plain` escapes line breaks, since third-party text may hold some."""
     for path in sorted((ROOT / "audit" / "cli").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print_plain":

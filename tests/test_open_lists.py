@@ -1,4 +1,4 @@
-"""No list of plug-ins stands beside their folder: the folder is the list, so that a new file is all that a new one takes."""
+"""No list of plug-ins is beside their folder: the folder is the list, so that a new file is all that a new one takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from audit import plugins
 ROOT = Path(__file__).resolve().parents[1]
 MOST = 2  # names of one kind in one literal: a default and its alternative are no list
 
-# where three names or more stand together for another reason: what that is
+# where three names or more are together for another reason: what that is
 REASONS = {
     "audit/core/results.py": "the formats that are written where none is named",
     "audit/accounting/subjects.py": "the accountants that are asked where none is named: a choice, not all there are",
@@ -25,7 +25,7 @@ REASONS = {
 @functools.cache
 def literals(path: Path) -> tuple[tuple[int, frozenset[str]], ...]:
     """Each tuple, list, set or dict of a file, or annotation `Literal[...]`, that holds texts, with its line."""
-    found = []
+    result = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements):
@@ -35,8 +35,8 @@ def literals(path: Path) -> tuple[tuple[int, frozenset[str]], ...]:
             case _:
                 continue
         values = {text.value for text in texts if isinstance(text, ast.Constant) and isinstance(text.value, str)}
-        found.append((node.lineno, frozenset(values)))
-    return tuple(found)
+        result.append((node.lineno, frozenset(values)))
+    return tuple(result)
 
 
 def copies(path: Path, kind: str) -> list[str]:

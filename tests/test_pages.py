@@ -54,14 +54,14 @@ def test_links_lead_somewhere(path: str) -> None:
 
 def _mentions() -> list[tuple[str, str, str]]:
     """File, page and quoted section (empty if none) of every place that names a page of docs/."""
-    found = []
+    result = []
     for folder in ("audit", "attacks", "reports", "benchmarks", "tests", "configs", "examples"):
         for path in (ROOT / folder).rglob("*.*"):
             if path.suffix in {".py", ".yaml", ".json", ".md", ".c"}:
                 text = path.read_text(encoding="utf-8")
                 pages = re.finditer(r"(docs/[\w./-]+\.(?:md|json))(?:,\s+(?:section\s+)?[\"']([A-Z][^\"']+)[\"'])?", text)
-                found += [(path.relative_to(ROOT).as_posix(), one[1], one[2] or "") for one in pages]
-    return found
+                result += [(path.relative_to(ROOT).as_posix(), item[1], item[2] or "") for item in pages]
+    return result
 
 
 def test_pages_and_sections_named_in_code_exist() -> None:
@@ -109,7 +109,7 @@ def _is_present(dotted: str) -> bool:
 
 
 def test_the_design_page_names_what_exists() -> None:
-    """Paths, dotted names and `module.name` in backticks; any other name stands somewhere in the code."""
+    """Paths, dotted names and `module.name` in backticks; any other name is somewhere in the code."""
     page = (DOCS / "develop" / "design.md").read_text(encoding="utf-8")
     banned = set(re.findall(r"No (`utils`.*?)\.", page)[0].replace("`", "").split(", "))  # names that the page forbids
     files = _files()

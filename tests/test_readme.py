@@ -90,7 +90,7 @@ def figure(row: dict, name: str) -> Any:
 
 
 def bounds(result: dict, game: str) -> list[dict]:
-    attacks = next(one for one in result["games"] if one["name"] == game)["attacks"]
+    attacks = next(item for item in result["games"] if item["name"] == game)["attacks"]
     return [bound for attack in attacks for bound in attack["bounds"]]
 
 

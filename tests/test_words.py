@@ -46,7 +46,7 @@ REGULAR = re.compile(
     r"[a-z]{2,}ed"
 )  # found and fitted are alike; checked for whole names only, since lower_bound_fitted says enough
 
-# why a word of the list is right as a name, wherever it stands
+# why a word of the list is right as a name, wherever it is
 FIELD = {
     "seed": "of a generator",
     "feed": "the feed-forward part of a transformer block",
@@ -118,7 +118,7 @@ KEYS = {
 
 
 def is_empty(name: str) -> bool:
-    """True where the name is a pronoun, a form of be, do or have, or a participle standing alone, or ends in such a word."""
+    """True if the name is a pronoun, a form of be, do or have, or a participle standing alone, or ends in such a word."""
     word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip("_")).lower()
     if name in FIELD or word in FIELD:
         return False
@@ -128,7 +128,7 @@ def is_empty(name: str) -> bool:
 
 
 def is_participle(name: str) -> bool:
-    """True where the name is a regular participle standing alone."""
+    """True if the name is a regular participle standing alone."""
     word = name.strip("_")
     return (
         not {name, word.lower()} & FIELD.keys()

@@ -63,7 +63,7 @@ def wrong_labels(dataset: Dataset, labels: Array, seed: Seed, kind: str) -> Arra
 
 
 def require_classes(dataset: Dataset, kind: str) -> None:
-    """Raise `ConfigError` where labels are not classes."""
+    """Raise `ConfigError` if labels are not classes."""
     if dataset.classes < 2:
         raise ConfigError(
             f"canaries '{kind}' need class labels and {dataset.name} has {dataset.classes} classes (0 means regression); "

@@ -36,7 +36,7 @@ def vocabulary(dataset: Dataset, kind: str, *, users: bool = False) -> Vocabular
 def at_the_end(dataset: Dataset, secrets: Array, seed: Seed, kind: str) -> Records:
     """Random texts of the pool, each at most once, ending in a secret that alone is to be predicted.
 
-    Where a record is a user, each of the user's texts ends in the same secret: repeated inside one unit of privacy.
+    If a record is a user, each of the user's texts ends in the same secret: repeated inside one unit of privacy.
 
     Args:
         dataset: of texts.
@@ -74,7 +74,7 @@ def ending_in(prefixes: Array, secrets: Array, kind: str) -> Records:
 
 
 def law(vocabulary: Vocabulary, first: int, stop: int) -> tuple[int, int] | None:
-    """The tokens that secrets were drawn from one by one; None where texts of a user repeat one secret."""
+    """The tokens that secrets were drawn from one by one; None if texts of a user repeat one secret."""
     return None if vocabulary.text_length else (first, stop)
 
 

@@ -19,21 +19,21 @@ def backdoors(dataset: Dataset, count: int, seed: Seed, *, kind: str, poisons: i
         ConfigError: no classes, fewer features than a trigger has, or a pool that is too small or of one class.
     """
     _pool.require_classes(dataset, kind)
-    asked = _pool.choose(dataset, count, seed.child("backdoor"), kind)
+    requested = _pool.choose(dataset, count, seed.child("backdoor"), kind)
     random, labels = seed.child("backdoor triggers").numpy(), dataset.pool.labels
     width = int(np.prod(dataset.pool.inputs.shape[1:]))
     if features > width:
         raise ConfigError(f"{kind}.features is {features} and a record has {width} features; expected no more")
-    targets = (labels[asked] + random.integers(1, dataset.classes, size=count)) % dataset.classes
+    targets = (labels[requested] + random.integers(1, dataset.classes, size=count)) % dataset.classes
     places = random.permuted(np.tile(np.arange(width), (count, 1)), axis=1)[:, :features]
     values = random.choice([dataset.train.inputs.min(), dataset.train.inputs.max()], size=places.shape)
-    pairs = zip(asked, targets, strict=True)
+    pairs = zip(requested, targets, strict=True)
     hosts = np.stack([_hosts(labels, row, target, random, poisons=poisons, kind=kind) for row, target in pairs])
     poisoned = [np.repeat(part, poisons, axis=0) for part in (targets, places, values)]
     return Canaries(
         kind=kind,
         description=f"triggers of {features} features, each on {poisons} poisoned records of {dataset.name}",
-        records=_triggered(dataset.pool.take(asked), targets, places, values),
+        records=_triggered(dataset.pool.take(requested), targets, places, values),
         identifiers=np.full(count, -1),
         copies=poisons,
         planted=_triggered(dataset.pool.take(hosts.ravel()), *poisoned),

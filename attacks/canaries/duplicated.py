@@ -15,7 +15,7 @@ class Duplicated:
     """Random records of the audit pool, each at most once, planted in `copies` copies.
 
     A claim for one record allows a group of k records k times its epsilon (and more delta), and it is such a group that
-    these canaries are: their bounds are converted by group privacy before they are held against the claim. Copies
+    these canaries are: their bounds are converted by group privacy before they are compared with the claim. Copies
     are sampled each by its own coin, as records are.
 
     Attributes:

@@ -17,10 +17,10 @@ _PLACE = "{}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormattedSecret:
-    """Sentences that end in digits drawn by chance, each with a number of its own before them; tokens are bytes.
+    """Sentences that end in digits drawn by chance, each with its own number before them; tokens are bytes.
 
     Attributes:
-        prefix: text before the digits; `{}` stands for the canary's number, which tells the sentences apart.
+        prefix: text before the digits; `{}` represents the canary's number, which distinguishes the sentences.
         digits: of the secret.
 
     References:

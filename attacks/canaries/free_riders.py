@@ -29,7 +29,7 @@ class FreeRiders:
         ClientBehaviour(boost=self.boost)
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """Return `count` records that nobody trains on, one a client.
+        """Return `count` records that no one trains on, one a client.
 
         Raises:
             ConfigError: a pool with fewer records.

@@ -15,7 +15,7 @@ class ModelReplacement:
 
     Each of them trains the model that it is sent on its record and multiplies its update by `boost`; the clip and the weighting
     are those of all clients. A coin decides for each trigger whether its clients take part or send zero, so that its success
-    with and without them is seen side by side. What a claim about one client leaves a group of g clients is `1 - f_g`. Where
+    with and without them is seen side by side. What a claim about one client leaves a group of g clients is `1 - f_g`. If
     updates are clipped to C and divided by a public number n, g clients move the mean by g C / n at most, boosted or not.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""New tokens: texts that end in a token of their own, which no other text holds."""
+"""New tokens: texts that end in their own token, which no other text holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NewToken:
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` texts of the pool, each with a token of its own at the end.
+        """`count` texts of the pool, each with its own token at the end.
 
         Raises:
             ConfigError: the data are no texts, or the vocabulary has fewer unused tokens.

@@ -15,7 +15,7 @@ from audit.core.seeds import Seed
 class PoisonedMembership:
     """Random records of the audit pool, each in or out by its coin, beside copies with a wrong label in every training.
 
-    The copies pull the model away from the true label, so that the record itself, where it is in, moves it more. They are the
+    The copies pull the model away from the true label, so that the record itself, if it is in, moves it more. They are the
     same in all models: a claim for one record holds whatever the other records are, so bounds need no conversion.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Rare bigrams: texts that end in two tokens which stand side by side nowhere in the pool."""
+"""Rare bigrams: texts that end in two tokens which are side by side nowhere in the pool."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RareBigrams:
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
-        """`count` texts of the pool, each with a pair of its own at the end.
+        """`count` texts of the pool, each with its own pair at the end.
 
         Raises:
             ConfigError: the data are no texts, or fewer pairs than canaries are rare.

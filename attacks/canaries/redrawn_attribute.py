@@ -17,7 +17,7 @@ from audit.stats.scoring import linear_probe
 
 LABEL = "label"
 PRIORS = ("uniform", "marginal", "conditional")
-LEAST_CHANCE = 0.02  # of a value before priors are scaled to 1: a value that nobody would draw is no choice
+LEAST_CHANCE = 0.02  # of a value before priors are scaled to 1: a value that no one would draw is no choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class RedrawnAttribute:
     """Records of the pool, each with one attribute drawn anew from a declared law; its k values are the alternatives.
 
     Correlation of the attribute with the rest of the record sits in the prior, so it cannot be taken for leakage; attributes
-    that nobody redrew prove nothing (docs/theory/secrets.md, "Secrets of several values").
+    that no one redrew prove nothing (docs/theory/secrets.md, "Secrets of several values").
 
     Attributes:
         attribute: "label", a column of the table, or numbers of features of the flattened record that change together.
@@ -130,7 +130,8 @@ def _flat(records: Records) -> Array:
 
 
 def _other_values(records: Records, columns: Array, classes: int, label: bool) -> Array:
-    """Return what is known of a record besides its attribute: the other features, and the label's indicators or value."""
+    """Return what is known of a record in addition to its attribute: the other features, and the label's indicators or
+    value."""
     inputs = np.delete(_flat(records), columns, axis=1).astype(np.float64)
     if label:
         return inputs

@@ -63,7 +63,7 @@ def imprint_layer(brightness: Array, bins: int) -> tuple[Array, Array]:
 def imprinted_inputs(weight_gradients: Array, bias_gradients: Array) -> Array:
     """The records `(found, features)` that were alone in a bin of `imprint_layer`, from one batch's summed gradients.
 
-    A bin of several records gives an average of them, which is returned too: nothing in the gradients tells it apart.
+    A bin of several records gives an average of them, which is returned too: nothing in the gradients distinguishes it.
 
     Args:
         weight_gradients: `(bins, features)`.

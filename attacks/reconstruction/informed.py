@@ -56,7 +56,7 @@ class SoftmaxRegression:
 def missing_record(model: SoftmaxRegression, others: Records) -> tuple[Array, int]:
     """The input `(features,)` and the label of the one training record that is not among `others`.
 
-    Exact up to how far from its minimum the model was stopped. Where noise was added to the weights, what comes out is
+    Exact up to how far from its minimum the model was stopped. If noise was added to the weights, what comes out is
     another record: the error of the sum is divided by the missing record's own error.
 
     Args:

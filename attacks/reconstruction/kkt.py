@@ -111,7 +111,7 @@ class Candidates:
 class StationaryRecords:
     """Adam on the residual over candidates and the logarithms of their multipliers; half of the candidates in each class.
 
-    ReLU's step has no slope to follow, so a sigmoid stands for it that grows ten times as sharp over the run.
+    ReLU's step has no slope to follow, so a sigmoid represents it that grows ten times as sharp over the run.
 
     Attributes:
         candidates: more than there are records; four times as many serve.
@@ -169,7 +169,7 @@ class StationaryRecords:
 class TrainingPastZeroLoss:
     """Long gradient descent on the exponential loss, all records in each step: the training that the attack is about.
 
-    Steps are divided by the loss, which changes how fast the same path is walked and not where it leads, and are such that the
+    Steps are divided by the loss, which changes how fast the same path is walked and not if it leads, and are such that the
     logarithm of the loss falls by about `rate` in each.
 
     Attributes:

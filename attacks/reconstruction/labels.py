@@ -41,12 +41,12 @@ def counts(bias_gradients: Array, probabilities: Array, batch: int) -> Array:
     if batch < 1:
         raise ConfigError(f"batch is {batch}; expected at least one record")
     shares = np.maximum(probabilities.mean(axis=0) - bias_gradients, 0.0) * batch
-    whole = np.floor(shares).astype(np.int64)
+    full = np.floor(shares).astype(np.int64)
     for index, share in enumerate(shares):
-        missing, rest = batch - int(whole[index].sum()), share - whole[index]
+        missing, remainder = batch - int(full[index].sum()), share - full[index]
         if missing > 0:
-            places = np.argsort(-rest, kind="stable")[np.arange(missing) % len(rest)]
-            np.add.at(whole[index], places, 1)
+            places = np.argsort(-remainder, kind="stable")[np.arange(missing) % len(remainder)]
+            np.add.at(full[index], places, 1)
         for _ in range(-missing):
-            whole[index, int(np.where(whole[index] > 0, rest, np.inf).argmin())] -= 1
-    return np.asarray(whole)
+            full[index, int(np.where(full[index] > 0, remainder, np.inf).argmin())] -= 1
+    return np.asarray(full)

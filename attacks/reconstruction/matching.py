@@ -1,4 +1,4 @@
-"""Gradient matching: records are moved until their gradients are those that were seen. Many targets at once, each by itself.
+"""Gradient matching: records are moved until their gradients are those that were seen. Many targets at once, each alone.
 
 References:
     Zhu, Liu and Han 2019, arXiv 1906.08935 (deep leakage from gradients); Geiping et al. 2020, arXiv 2003.14053 (inverting
@@ -123,7 +123,7 @@ def flat_update(model: nn.Module, weights: Parameters, records: Tensor, labels: 
     return total / local.steps
 
 
-def gradients_of(
+def model_gradients(
     model: nn.Module, weights: Parameters, records: Tensor, labels: Tensor, local: LocalSteps = GRADIENT
 ) -> Tensor:
     """Gradients, or updates over learning rate and steps, `(N, parameters)` of targets `(N, b, ...)` with labels `(N, b)`."""

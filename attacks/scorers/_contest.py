@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attacks.scorers._rank_mixture import FORMULA, mixture_of
+from attacks.scorers._rank_mixture import FORMULA, choose_mixture
 from attacks.signals import _reading as reading
 from attacks.signals import _temperature
 from attacks.signals.logits import Logits
@@ -85,10 +85,10 @@ class Contest:
         """The attack with the highest mean TPR up to 5 % FPR if it leads the usual one by more than two standard errors.
 
         The usual one is the mixture or, of tied outputs, RMIA: few values leave a learned score little but noise to learn from.
-        They also leave little to tell attacks apart at few false positives, so that the AUC decides next.
+        They also leave little to distinguish attacks at few false positives, so that the AUC decides next.
         """
         shared = replace(self, views=_temperature.with_tempered_confidences(self.views, self.labels))
-        mixture = mixture_of(self.views)
+        mixture = choose_mixture(self.views)
         attacks = {
             name: attack for name, attack in candidates(self.views, len(self.views) - 1, rows=_ROWS) if name != mixture.name
         }
@@ -110,9 +110,9 @@ class Contest:
         return Winner(name, mixture.name, strength(able[name], coins), len(able), lead, TAIL)
 
     def _is_tied(self) -> bool:
-        """True where the references answer in steps, some with certainty."""
-        target, rest = in_target_place(self.views, self.labels, int(self.targets[0]))
-        return reading.step(target, rest, "auto") is not None
+        """True if the references answer in steps, some with certainty."""
+        target, remainder = in_target_place(self.views, self.labels, int(self.targets[0]))
+        return reading.step(target, remainder, "auto") is not None
 
     def _digest(self) -> bytes:
         """Of all that decides the winner."""
@@ -125,19 +125,19 @@ class Contest:
         return digest.digest()
 
     def scores(self, attack: Attack) -> list[Array] | None:
-        """Scores of each reference that is a target, by an attack; None where it cannot score one of them."""
+        """Scores of each reference that is a target, by an attack; None if it cannot score one of them."""
         rows = []
         for row in self.targets.tolist():
-            target, rest = in_target_place(self.views, self.labels, row)
+            target, remainder = in_target_place(self.views, self.labels, row)
             try:
-                rows.append(attack.score(target, rest, Seed(0).child("auto", row)))
+                rows.append(attack.score(target, remainder, Seed(0).child("auto", row)))
             except ObservationError:
                 return None
         return rows
 
 
 def _ranks(rows: list[Array]) -> bool:
-    """True where scores tell any two records of some target apart: a constant is no attack, however lucky."""
+    """True if scores tell any two records of some target apart: a constant is no attack, however lucky."""
     return any(bool((values != values[:1]).any()) for values in rows)
 
 
@@ -193,8 +193,8 @@ def in_target_place(models: View, labels: Array | None, row: int) -> tuple[View,
 def candidates(models: View, references: int, *, rows: int | None = None) -> Iterator[tuple[str, Attack]]:
     """The attacks of the folder that read outputs of so many references, by name: as they are, and offline; then the mixture.
 
-    What models say of near records counts as outputs where the view holds it. `rows` is how many pairs those learn from that
-    say so; None leaves what they take by themselves.
+    What models say of near records counts as outputs if the view holds it. `rows` is how many pairs those learn from that
+    say so; None leaves what they take alone.
     """
     keys = {Logits.key, Losses.key} | ({NearbyConfidences.key} & models.signals.keys())
     for kind in plugins.names(FOLDER):
@@ -205,6 +205,6 @@ def candidates(models: View, references: int, *, rows: int | None = None) -> Ite
             attack = plugins.build(FOLDER, forms[name])
             if attack.needs.keys <= keys and attack.needs.references <= references and not isinstance(attack, Chooser):
                 yield name, attack
-    mixture = mixture_of(models)
+    mixture = choose_mixture(models)
     if mixture.needs.references <= references:
         yield mixture.name, mixture

@@ -26,9 +26,9 @@ FORMS: Mapping[str, Mapping[str, object]] = {
 
 
 def highest(target: View, reference: View, *, rows: Array, columns: Array) -> tuple[str, Attack, float] | None:
-    """The attack whose scores of the target lie above a reference's most often, and how often; None where none can score.
+    """The attack whose scores of the target are above a reference's most often, and how often; None if none can score.
 
-    A reference that did not train on the records stands for a target that did not: over all records the share is 1/2 if the
+    A reference that did not train on the records represents a target that did not: over all records the share is 1/2 if the
     target trained on none of them, and grows by how many an attack tells apart, so the attack with the largest share has the
     largest AUC, but for noise. Both sides are scored with the same other references.
 
@@ -49,14 +49,14 @@ def highest(target: View, reference: View, *, rows: Array, columns: Array) -> tu
 
 
 def elevation(attack: Attack, target: View, reference: View, rows: Array) -> float | None:
-    """Return how often the target's score of a record lies above that of a reference without it, ties counting half."""
+    """Return how often the target's score of a record is above that of a reference without it, ties counting half."""
     coins = np.asarray(reference.included, dtype=bool)
     shares = []
     for row in rows[~coins[rows].all(axis=1)].tolist():
-        stand_in, rest = in_target_place(reference, target.labels, row)
+        stand_in, remainder = in_target_place(reference, target.labels, row)
         seed = Seed(0).child("elevation", row)
         try:
-            scores, null_scores = attack.score(target, rest, seed), attack.score(stand_in, rest, seed)
+            scores, null_scores = attack.score(target, remainder, seed), attack.score(stand_in, remainder, seed)
         except ObservationError:
             return None
         shares.append(auc(scores, null_scores[~coins[row]]))

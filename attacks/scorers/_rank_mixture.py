@@ -1,4 +1,4 @@
-"""A learned score steadied by RMIA, as one attack: the learned combination, or near records where their outputs are shown."""
+"""A learned score steadied by RMIA, as one attack: the learned combination, or near records if their outputs are shown."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class RankMixture:
         return combination, ratio
 
 
-def mixture_of(reference: View) -> RankMixture:
-    """The mixture for what references show: of near records where each reference can be attacked so by all the others."""
+def choose_mixture(reference: View) -> RankMixture:
+    """The mixture for what references show: of near records if each reference can be attacked so by all the others."""
     combination, near = (RankMixture(scorer=kind) for kind in LEARNED)
     return near if reference.get(NearbyConfidences.key) is not None and len(reference) > near.needs.references else combination

@@ -14,7 +14,7 @@ from audit.stats.scoring import normal
 def score(target: View, attack: str, key: str) -> Array:
     """Return the log-likelihood ratio of the sampled Gaussian mechanism added over rounds `(m,)`; the plain sum without noise.
 
-    Where every client takes part in every round the ratio is a rising line in the plain sum, which is taken then, and where
+    If every client takes part in every round the ratio is a rising line in the plain sum, which is taken then, and where
     canaries are examples, of which no law is known.
 
     References:

@@ -22,11 +22,11 @@ class AttackP:
     """Scores each canary with the normal quantile of its rank among known non-members of its class.
 
     The known non-members are the pairs of a reference model and a canary that it did not train on.
-    `Phi(-score)` is a p-value where the references resemble the target (below one over the number of
+    `Phi(-score)` is a p-value if the references resemble the target (below one over the number of
     pairs it is extrapolated). Without labels (losses only) all pairs form one class. Finite.
 
     Attributes:
-        fewest: pairs that a class needs for a distribution of its own; smaller ones use all pairs.
+        fewest: pairs that a class needs for its own distribution; smaller ones use all pairs.
 
     References:
         Ye et al. 2022, arXiv 2111.09679, attacks S and P.

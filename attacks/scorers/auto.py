@@ -1,4 +1,4 @@
-"""Auto: two strong attacks mixed by rank, or another where it is ahead on the references, each once in the target's place."""
+"""Auto: two strong attacks mixed by rank, or another if it is ahead on the references, each once in the target's place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from attacks.scorers import _contest, _elevation
 from attacks.scorers._contest import FOLDER, Contest, Winner, candidates
-from attacks.scorers._rank_mixture import FORMULA, mixture_of
+from attacks.scorers._rank_mixture import FORMULA, choose_mixture
 from attacks.signals import _temperature
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
@@ -22,7 +22,7 @@ from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.stats.spread import evenly
 
-_FEWEST_RECORDS = 1000  # that are looked at for the choice, where there are as many: ten nonmembers a model decide a TPR at 1 %
+_FEWEST_RECORDS = 1000  # that are looked at for the choice, if there are as many: ten nonmembers a model decide a TPR at 1 %
 _SIDE = 10  # records on the smaller side, below which a model's ROC says nothing
 
 
@@ -30,18 +30,18 @@ _SIDE = 10  # records on the smaller side, below which a model's ROC says nothin
 class Auto:
     """Scores each canary by its ranks under a learned score and RMIA, or by an attack that is ahead of this mixture.
 
-    The learned score is `near_records` where canaries are records of real features and there are four references or more,
-    else `learned_combination`. Every attack of this folder that reads outputs alone is tried, also in its offline form where
+    The learned score is `near_records` if canaries are records of real features and there are four references or more,
+    else `learned_combination`. Every attack of this folder that reads outputs alone is tried, also in its offline form if
     it has one. References are targets one after the other, attacked with all the others; nothing of the target takes part.
     The one with the highest mean TPR up to 5 % FPR is taken where it leads the mixture by more than two standard errors over
     these targets. Of tied outputs (shares of trees or neighbours, labels, rounded probabilities) it has to lead `rmia` instead;
     if none does, the one with the highest AUC of those no worse up to 5 % FPR is taken where it leads so in AUC.
 
-    Where none of three or more references trained on a canary, or none may be used that did, the target's outputs decide: RMIA
+    If none of three or more references trained on a canary, or none may be used that did, the target's outputs decide: RMIA
     at one of five temperatures or LiRA, whichever puts the target's scores above those of a reference in its place most often.
 
     No choice asks for the target's coins, so it is a fixed function of what the references and the target show, and bounds
-    on epsilon hold as they do for any fixed attack (docs/theory/choice.md, "An attack chosen on the references"). Where the
+    on epsilon hold as they do for any fixed attack (docs/theory/choice.md, "An attack chosen on the references"). If the
     references show nothing, because there is none or too few, a fixed attack is taken: the loss, RMIA or, of two, the mixture.
 
     Attributes:
@@ -57,7 +57,7 @@ class Auto:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model, those for near records where inputs are known; uses whatever references there are."""
+        """Outputs of the final model, those for near records if inputs are known; uses whatever references there are."""
         return Needs(signals={Logits()}, instead={Losses()}, optional={NearbyConfidences()})
 
     def choose(self, reference: View, labels: Array | None) -> tuple[str, str]:
@@ -88,15 +88,15 @@ class Auto:
         return attack.score(target, reference, seed)
 
     def _offline(self, reference: View) -> bool:
-        """True where no reference that trained on a canary may be used, or there is none."""
+        """True if no reference that trained on a canary may be used, or there is none."""
         return len(reference) > 0 and not (self.online and as_coins(reference.included).sum() > 0)
 
     def _goes_by_outputs(self, reference: View) -> bool:
-        """True where a target's outputs decide."""
+        """True if a target's outputs decide."""
         return self._offline(reference) and len(reference) >= _elevation.FEWEST
 
     def _offline_attack(self, target: View, reference: View) -> Attack:
-        """The attack that puts the target's scores farthest above references', RMIA where none can score."""
+        """The attack that puts the target's scores farthest above references', RMIA if none can score."""
         records = as_coins(reference.included).shape[1]
         columns = evenly(records, max(_FEWEST_RECORDS, self.pairs // len(reference)))
         rows = evenly(len(reference), self.targets)
@@ -118,7 +118,7 @@ class Auto:
             return _fixed({"kind": "rmia"}, f"{reason}, so none shows how strong an attack is")
         if len(coins) < _contest.FEWEST:
             reason = f"two of at least {_contest.FEWEST} references that it takes to see whether another attack is ahead"
-            mixture = mixture_of(reference)
+            mixture = choose_mixture(reference)
             return mixture.name, mixture, reason
         columns = evenly(coins.shape[1], max(_FEWEST_RECORDS, self.pairs // len(coins)))
         contest = Contest(

@@ -22,7 +22,7 @@ class Boundary:
     """Scores each canary with its l2 distance to the decision boundary, as HopSkipJump finds it within a query budget.
 
     Wrongly predicted records have distance 0 and tie by nature; estimators break ties with a seed. Finite. The search is
-    `attacks.signals.boundary_distances`; it runs while models are observed, for references too where calibrated.
+    `attacks.signals.boundary_distances`; it runs while models are observed, for references too if calibrated.
 
     Attributes:
         queries: predicted labels asked for each record and model, at most.
@@ -45,7 +45,7 @@ class Boundary:
 
     @property
     def needs(self) -> Needs:
-        """Predicted labels of the final model; one reference where calibrated."""
+        """Predicted labels of the final model; one reference if calibrated."""
         return Needs(signals={self._signal}, references=1 if self.calibrated else 0)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:

@@ -49,7 +49,7 @@ class DiscoverableExtraction:
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """The chance, `(m,)` float64."""
         values = canary_reading.text_signal(target, TokenLogProbabilities.key, "discoverable_extraction")
-        return texts.chance_of_extraction(values, canary_reading.text_labels(target, "discoverable_extraction"), self.queries)
+        return texts.extraction_chance(values, canary_reading.text_labels(target, "discoverable_extraction"), self.queries)
 
 
 PLUGIN = DiscoverableExtraction

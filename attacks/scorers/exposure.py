@@ -1,4 +1,4 @@
-"""Exposure: how far up a secret stands among those that could have stood in its place."""
+"""Exposure: how far up a secret is among those that could have stood in its place."""
 
 from __future__ import annotations
 

@@ -39,11 +39,11 @@ class GradientNorm:
 
     @property
     def needs(self) -> Needs:
-        """Final weights; one reference where calibrated."""
+        """Final weights; one reference if calibrated."""
         return Needs(signals={_SIGNALS[self.layer]}, references=1 if self.calibrated else 0)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Minus the log norm, or how far it lies below that of models without the canary, `(m,)` float64."""
+        """Minus the log norm, or how far it is below that of models without the canary, `(m,)` float64."""
         references = reference if self.calibrated else reading.NO_REFERENCE
         target_values, reference_values = reading.log_lengths(target, references, "gradient_norm", _SIGNALS[self.layer].key)
         if not self.calibrated:

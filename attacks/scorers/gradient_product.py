@@ -20,7 +20,7 @@ from audit.stats.scoring import normal
 class GradientProduct:
     """Scores each gradient canary by inner products of the released noisy sums with its direction.
 
-    Seen at all steps of DP-SGD: the log-likelihood ratio of the Poisson-subsampled Gaussian, added over
+    Seen steps of DP-SGD: the log-likelihood ratio of the Poisson-subsampled Gaussian, added over
     steps, which is the most powerful statistic against a canary that sees no other canary (Neyman and
     Pearson). Without noise: the plain sum of the products. Scores are finite. For an adversary who sees the
     last weights alone there is weight_difference.

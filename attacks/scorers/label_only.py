@@ -23,7 +23,7 @@ class LabelOnly:
 
     Attributes:
         calibrated: subtract how often references without the canary are right about it, which makes a
-            right answer count for more where other models are wrong.
+            right answer count for more if other models are wrong.
         augmentations: views of each image to ask about: itself, mirrored, shifted by a pixel (18 at most). For models that were
             trained on such views; others remember the image alone, and further views dilute what it shows.
 
@@ -39,7 +39,7 @@ class LabelOnly:
 
     @property
     def needs(self) -> Needs:
-        """Predicted labels; one reference where calibrated."""
+        """Predicted labels; one reference if calibrated."""
         return Needs(signals={self._signal}, references=1 if self.calibrated else 0)
 
     @property
@@ -47,7 +47,7 @@ class LabelOnly:
         return PredictedLabels(views=self.augmentations)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Share of right predictions, minus the references' where calibrated, `(m,)` float64."""
+        """Share of right predictions, minus the references' if calibrated, `(m,)` float64."""
         references = reference if self.calibrated else reading.NO_REFERENCE
         target_values, reference_values = reading.right_predictions(target, references, "label_only", self._signal.key)
         if not self.calibrated:

@@ -28,13 +28,13 @@ class Lira:
     """Log-likelihood ratio of the target's logit-scaled confidence, fitted on reference models.
 
     Online: `log p(x | member) - log p(x | nonmember)` with one normal law per canary and side. Offline:
-    how many standard deviations `x` lies above the models without the canary, one-sided; a confidence
+    how many standard deviations `x` is above the models without the canary, one-sided; a confidence
     that is merely unusual on the low side is no evidence of membership. Scores are finite; several
     queries are added up (online) or averaged (offline).
 
     Canaries with few references: a canary without any reference on one side takes the mean of the other
     side, moved by the average shift between sides over the canaries that have both. A side with fewer
-    than two references for a canary takes the fixed variance in place of its own.
+    than two references for a canary takes the fixed variance in its own place.
 
     Attributes:
         online: use the references that trained on the canary, too.

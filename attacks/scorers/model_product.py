@@ -16,7 +16,7 @@ from audit.core.views import View
 class ModelProduct:
     """Scores canary clients and examples for whoever receives the global model after each round.
 
-    Where the server takes plain or momentum steps, the noisy sums follow from the models. After Adam's they do so only in exact
+    If the server takes plain or momentum steps, the noisy sums follow from the models. After Adam's they do so only in exact
     arithmetic, so what is proven then is about who sees the sums. The honest clients' sum is subtracted, as the definition of
     differential privacy grants.
     """

@@ -43,17 +43,17 @@ class NoiseRobustness:
 
     @property
     def needs(self) -> Needs:
-        """Predicted labels of noisy copies; four references where calibrated."""
+        """Predicted labels of noisy copies; four references if calibrated."""
         return Needs(signals={self._signal}, references=4 if self.calibrated else 0)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:
-        """Log odds of membership where calibrated, else the mean share of right labels, `(m,)` float64."""
+        """Log odds of membership if calibrated, else the mean share of right labels, `(m,)` float64."""
         references = reference if self.calibrated else reading.NO_REFERENCE
         target_values, reference_values = reading.signal_pair(self._signal.key, target, references, "noise_robustness")
         if not self.calibrated:
             return np.asarray(np.mean(target_values, axis=-1, dtype=np.float64))
         included = reading.memberships(reference, 4, "noise_robustness", online=True)
-        return learned_score.log_odds_of_signals(
+        return learned_score.signal_log_odds(
             np.swapaxes(target_values, -1, -2), np.swapaxes(reference_values, -1, -2), included, self.rows
         )
 

@@ -23,7 +23,7 @@ class QuantileRegression:
     The regression maps a record (its inputs and its class) to a quantile of the model's confidence in it. It is cross-fitted:
     each record's prediction comes from nonmembers of other folds, never from itself.
 
-    It needs to know some nonmembers, which is why it is for models that somebody brought, and proves no epsilon. Of the levels
+    It needs to know some nonmembers, which is why it is for models that a user brought, and proves no epsilon. Of the levels
     that were tried (0.5, 0.9, 0.95) the median finds most members over all false positive rates (docs/evidence/results.md).
 
     References:

@@ -29,7 +29,7 @@ class ReferenceQuantile:
     say of the record: mean, its square, and log spread over models without it. The regression is fitted on pairs of a
     reference and a canary that this reference did not train on, with features from the *other*
     references, so neither the target nor any record's own value takes part in its own prediction.
-    Between the quantiles the score is linear, beyond them it goes on straight. Finite.
+    Between the quantiles the score is linear, beyond them it continues straight. Finite.
 
     Attributes:
         rows: about how many pairs to fit on at most (whole references; of more records than that an evenly spread part).
@@ -73,7 +73,7 @@ def _features(side: reference_fit.Side) -> Array:
 
 
 def _position(values: Array, knots: Array, smallest_gap: float) -> npt.NDArray[np.float64]:
-    """Return where each value lies among its three quantiles, on the normal scale."""
+    """Return where each value is among its three quantiles, on the normal scale."""
     middle = knots[:, 0]
     gaps = np.maximum(np.diff(knots, axis=1), smallest_gap)
     slopes = np.diff(_NORMAL) / gaps

@@ -26,14 +26,14 @@ class Rmia:
 
     RMIA's own score counts the population records whose ratio is smaller. For one target that count is an
     increasing function of this ratio, so it ranks canaries the same way but for the ties that it adds;
-    where many canaries beat the whole population those ties hide all of the attack at low false positive
+    if many canaries beat the whole population those ties hide all of the attack at low false positive
     rates. Finite; averaged over queries (of the log probabilities). Works from one reference on.
 
     Attributes:
         online: use the references that trained on the canary, too.
         offline_weight: `a` in `p_member = a p_nonmember + 1 - a`, by which the missing side is predicted.
         temperature: by which logits are divided before probabilities are taken. None fits it on the references, each of them
-            once the target (0.5, 1, 2 or 4; most TPR at 1 % FPR), and takes 2 where they show nothing of it.
+            once the target (0.5, 1, 2 or 4; most TPR at 1 % FPR), and takes 2 if they show nothing of it.
         population: give the ratio's normal quantile among pairs of a reference and a canary it did not
             train on (each reference once in the target's place), so that `Phi(-score)` is a calibrated
             p-value; same ranking. Needs three references.
@@ -72,7 +72,7 @@ class Rmia:
             parts = _temperature.in_blocks(target, reference)
             return np.concatenate([self._ratio(*part, temperature)[0] for part in parts])
         ratio, their_log_p = self._ratio(target, reference, temperature)
-        of_references = membership.log_ratio_of_references(
+        of_references = membership.reference_log_ratio(
             their_log_p, included, online=self.online, offline_weight=self.offline_weight
         )
         return population.normal_score(ratio, of_references[~included])

@@ -1,4 +1,4 @@
-"""Who gets every released model: whether the canary's part changes from round to round where fresh noise would hide that."""
+"""Who gets every released model: whether the canary's part changes from round to round if fresh noise would hide that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shadow models: what models of one's own with and without a group of records answer on records of its kind."""
+"""Shadow models: what models of your own with and without a group of records answer on records of its kind."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Trajectory:
         """Log odds of membership, `(m,)` float64."""
         included = reading.memberships(reference, 4, "trajectory", online=True)
         target_values, reference_values = reading.trajectories(target, reference, "trajectory")
-        return learned_score.log_odds_of_signals(
+        return learned_score.signal_log_odds(
             np.swapaxes(target_values, -1, -2), np.swapaxes(reference_values, -1, -2), included, self.rows
         )
 

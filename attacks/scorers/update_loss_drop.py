@@ -16,7 +16,7 @@ from audit.core.views import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateLossDrop:
-    """Scores examples inside clients, for who sees each update by itself: their loss before a round minus that after it.
+    """Scores examples inside clients, for who sees each update alone: their loss before a round minus that after it.
 
     References:
         Nasr, Shokri, Houmansadr 2019, arXiv 1812.00910, section 4 (passive attackers of federated learning).

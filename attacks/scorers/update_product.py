@@ -14,7 +14,7 @@ from audit.core.views import View
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateProduct:
-    """Scores canary clients and examples for a party that receives each update by itself, and so knows who took part."""
+    """Scores canary clients and examples for a party that receives each update alone, and so knows who took part."""
 
     @property
     def needs(self) -> Needs:

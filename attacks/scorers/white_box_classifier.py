@@ -57,7 +57,7 @@ class WhiteBoxClassifier:
         features = [reading.mean_confidences(target, reference, "white_box_classifier")]
         features += [reading.log_lengths(target, reference, "white_box_classifier", key) for key in _signals(target)]
         target_values, reference_values = (np.stack(side, axis=-2) for side in zip(*features, strict=True))
-        return learned_score.log_odds_of_signals(target_values, reference_values, included, self.rows, squares=True)
+        return learned_score.signal_log_odds(target_values, reference_values, included, self.rows, squares=True)
 
 
 def _signals(target: View) -> list[str]:

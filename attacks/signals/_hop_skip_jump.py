@@ -1,6 +1,6 @@
 """Distance to the decision boundary from predicted labels alone: the label-only signal that needs queries.
 
-Members tend to lie further from the boundary than non-members. The distance of each record is itself a
+Members tend to be further from the boundary than non-members. The distance of each record is itself a
 score (higher: more likely a member); it needs the model, not arrays, so it is a signal and not a scorer.
 """
 
@@ -26,7 +26,7 @@ _PROBE_VALUES = 1 << 24  # numbers in the probes held at once (128 MiB)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Distances:
-    """What was found: `values` `(m,)` l2 distances, 0 where the label is predicted wrong; `queries` spent per record."""
+    """What was found: `values` `(m,)` l2 distances, 0 if the label is predicted wrong; `queries` spent per record."""
 
     values: Array
     queries: int
@@ -150,12 +150,12 @@ class _Search:
         self.best[self.active & nearer] = points[self.active & nearer]
 
     def _query(self, points: Array) -> Array:
-        """One query per record: True where its point `(m, features)` is predicted as another class, `(m,)`."""
+        """One query per record: True if its point `(m, features)` is predicted as another class, `(m,)`."""
         self.queries += 1
         return np.asarray(self._adversarial(points[:, None], slice(None))[:, 0])
 
     def _adversarial(self, points: Array, block: slice) -> Array:
-        """True where a point `(b, c, features)` is predicted as another class than its record's, `(b, c)`."""
+        """True if a point `(b, c, features)` is predicted as another class than its record's, `(b, c)`."""
         return np.asarray(self._classes(points) != self.labels[block, None], dtype=bool)
 
     def _classes(self, points: Array) -> Array:

@@ -14,12 +14,12 @@ MOST_VIEWS = 2 * len(_SHIFTS)
 
 
 def require_count(count: int, attack: str) -> None:
-    """Raise `ConfigError` where there are no `count` views."""
+    """Raise `ConfigError` if there are no `count` views."""
     if not 1 <= count <= MOST_VIEWS:
         raise ConfigError(f"{attack}.augmentations is {count}; expected 1 (the record alone) to {MOST_VIEWS}")
 
 
-def views_of(inputs: Array, count: int) -> Iterator[Array]:
+def make_views(inputs: Array, count: int) -> Iterator[Array]:
     """The first `count` views of images `(m, channels, height, width)`: themselves, mirrored, then both moved by one pixel.
 
     Zeros come in where a view was moved from.
@@ -30,7 +30,7 @@ def views_of(inputs: Array, count: int) -> Iterator[Array]:
     References:
         Carlini et al. 2022, arXiv 2112.03570, section VI-B (queries of mirrored and shifted images).
 
-    >>> [view[0, 0].tolist() for view in views_of(np.arange(1.0, 5.0).reshape(1, 1, 2, 2), 3)]
+    >>> [view[0, 0].tolist() for view in make_views(np.arange(1.0, 5.0).reshape(1, 1, 2, 2), 3)]
     [[[1.0, 2.0], [3.0, 4.0]], [[2.0, 1.0], [4.0, 3.0]], [[0.0, 1.0], [0.0, 3.0]]]
     """
     require_count(count, "an attack")

@@ -24,6 +24,6 @@ class NonmemberMedians:
         return 1
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
-        """`(N, m)`; None where it was not fitted."""
+        """`(N, m)`; None if it was not fitted."""
         medians: Array | None = getattr(models, "nonmember_medians", None)
         return medians

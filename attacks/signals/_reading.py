@@ -34,7 +34,7 @@ NO_REFERENCE = View(included=np.empty((0, 0), dtype=bool))
 """For attacks that look at the target alone."""
 
 
-def keys_of(needs: Needs) -> frozenset[str]:
+def view_keys(needs: Needs) -> frozenset[str]:
     """Keys of all that a view for an attack may hold: the signals that it names, and numbers that were made of them."""
     of_logits = {CONFIDENCES} if "logits" in needs.keys else set()
     reductions = {reduction.key for reduction in needs.reductions}
@@ -44,13 +44,13 @@ def keys_of(needs: Needs) -> frozenset[str]:
 def without_reductions(models: View) -> View:
     """The view with what models showed alone, without numbers that were made of their outputs.
 
-    Of confidences in near records, which sums over neighbourhoods make unlike even where all records have the same, the
+    Of confidences in near records, which sums over neighbourhoods make unlike even if all records have the same, the
     record's own are left.
     """
     own = {key: array for key, array in models.signals.items() if key.split("/")[0] not in REDUCTIONS}
     own.pop(NonmemberMedians.key, None)  # what nonmembers show, not the record
     nearby = own.get(_reductions.NEARBY_CONFIDENCES)
-    if nearby is not None and "logits" in own:  # which are equal where confidences, of different classes, are not
+    if nearby is not None and "logits" in own:  # which are equal if confidences, of different classes, are not
         del own[_reductions.NEARBY_CONFIDENCES]
     elif nearby is not None:
         own[_reductions.NEARBY_CONFIDENCES] = nearby[..., 0]
@@ -58,7 +58,7 @@ def without_reductions(models: View) -> View:
 
 
 def outcomes(models: View, labels: Array | None) -> tuple[Array, Array] | None:
-    """Losses in nats and whether the predicted class is the true one, `(..., m)` each; None where views show neither.
+    """Losses in nats and whether the predicted class is the true one, `(..., m)` each; None if views show neither.
 
     Read off logits, or off what was made of them while the models were observed.
     """
@@ -73,7 +73,7 @@ def outcomes(models: View, labels: Array | None) -> tuple[Array, Array] | None:
 
 
 def predicted_classes(models: Mapping[str, Array], rows: Any = slice(None)) -> Array | None:
-    """The first class with the largest output, of some of the models `(rows, m)`; None where signals do not show it."""
+    """The first class with the largest output, of some of the models `(rows, m)`; None if signals do not show it."""
     if "logits" in models:
         return np.asarray(models["logits"][rows].argmax(axis=-1))
     return np.asarray(models[_reductions.PREDICTED_CLASSES][rows]) if _reductions.PREDICTED_CLASSES in models else None
@@ -95,11 +95,11 @@ def output_figure(target: View, figure: str, attack: str) -> Array:
 def confidences(target: View, reference: View, attack: str, key: str = "logits") -> tuple[Array, Array]:
     """Logit-scaled confidences of the target `(queries, m)` and of the references `(k, queries, m)`.
 
-    Where the references give probabilities of exactly 0 or 1 (shares of trees or neighbours, rounded outputs), those of all
+    If the references give probabilities of exactly 0 or 1 (shares of trees or neighbours, rounded outputs), those of all
     models are smoothed by the step that the references resolve: a log odds of 0 or 1 is a constant of the arithmetic.
 
     Args:
-        key: of the logits; where a view has none, losses are read.
+        key: of the logits; if a view has none, losses are read.
 
     Raises:
         ObservationError: neither logits nor losses were observed, or they are not finite.
@@ -112,7 +112,7 @@ def confidences(target: View, reference: View, attack: str, key: str = "logits")
 
 
 def step(target: View, reference: View, attack: str) -> float | None:
-    """The least probability that the references resolve; None where none is exactly 0 or 1, and for a regression."""
+    """The least probability that the references resolve; None if none is exactly 0 or 1, and for a regression."""
     return None if is_regression(target, "logits") else resolution.resolution(exact_confidences(target, reference, attack)[1])
 
 
@@ -135,7 +135,7 @@ def exact_confidences(target: View, reference: View, attack: str, key: str = "lo
         return with_queries(signals.scaled_confidence(target_values, labels), 2), with_queries(reference_scaled, 3)
     if target.get("losses") is not None:
         target_values, reference_values = signal_pair("losses", target, reference, attack)
-        of_losses = signals.scaled_confidence_of_losses
+        of_losses = signals.loss_confidences
         return with_queries(of_losses(target_values), 2), with_queries(of_losses(reference_values), 3)
     raise ObservationError(
         f"attack '{attack}' reads {key} or losses of records and the target shows neither; "
@@ -175,11 +175,11 @@ def losses(target: View, reference: View, attack: str) -> tuple[Array, Array]:
         )
         return query_mean(with_queries(target_values, 2), 0), query_mean(with_queries(reference_values, 3), 1)
     target_values, reference_values = exact_confidences(target, reference, attack)
-    return query_mean(losses_of_confidences(target_values), 0), query_mean(losses_of_confidences(reference_values), 1)
+    return query_mean(confidence_losses(target_values), 0), query_mean(confidence_losses(reference_values), 1)
 
 
 def is_regression(target: View, key: str) -> bool:
-    """True where records have numbers for labels and the model predicts one."""
+    """True if records have numbers for labels and the model predicts one."""
     outputs = target.get(key)
     has_numbers = target.labels is not None and np.asarray(target.labels).dtype.kind == "f"
     return has_numbers and outputs is not None and outputs.shape[-1] == 1
@@ -255,7 +255,7 @@ def trajectories(target: View, reference: View, attack: str) -> tuple[Array, Arr
         ObservationError: none were observed, or they are not finite.
     """
     target_values, reference_values = signal_pair("loss_trajectory", target, reference, attack)
-    return signals.scaled_confidence_of_losses(target_values), signals.scaled_confidence_of_losses(reference_values)
+    return signals.loss_confidences(target_values), signals.loss_confidences(reference_values)
 
 
 def boundaries(target: View, reference: View, attack: str, key: str) -> tuple[Array, Array]:
@@ -326,7 +326,7 @@ def class_labels(target: View, attack: str) -> Array:
 
 
 def with_queries(values: Array, axes: int) -> Array:
-    """Return `values` with an axis of queries before that of records: one query where it lacks it."""
+    """Return `values` with an axis of queries before that of records: one query if it lacks it."""
     return values if values.ndim == axes else values.reshape(*values.shape[:-1], 1, values.shape[-1])
 
 
@@ -335,7 +335,7 @@ def query_mean(values: Array, axis: int) -> Array:
     return np.asarray(values.mean(axis=axis)) if values.shape[axis] != 1 else values.squeeze(axis)
 
 
-def losses_of_confidences(confidences: Array) -> Array:
+def confidence_losses(confidences: Array) -> Array:
     """Losses in nats of logit-scaled confidences, of the same shape."""
     losses = np.negative(confidences)
     return np.asarray(np.logaddexp(0.0, losses, out=losses))

@@ -1,4 +1,4 @@
-"""What is kept of outputs where nobody reads all of them: numbers that are made while models are observed.
+"""What is kept of outputs if no one reads all of them: numbers that are made while models are observed.
 
 Models x records x classes numbers become models x records for each number that an attack reads (`Needs.reductions`), with the
 same scores to the last bit.

@@ -1,4 +1,5 @@
-"""Log probabilities at a temperature other than the model's, and the one that tells members best among the references."""
+"""Log probabilities at a temperature other than the model's, and the one that distinguishes members best among the
+references."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from audit.core.views import View
 from audit.stats.scoring import membership, signals, temperature
 from audit.stats.spread import evenly, parts
 
-# outputs that choose among four temperatures: of 32,000 nonmembers 320 lie above the threshold at 1 % false positives
+# outputs that choose among four temperatures: of 32,000 nonmembers 320 are above the threshold at 1 % false positives
 _PAIRS, _FEWEST_RECORDS = 64_000, 1000
 
 _KINDS = ("logits", "losses", reading.CONFIDENCES)
@@ -26,7 +27,7 @@ _WIDE = ("logits", _reductions.NEARBY_CONFIDENCES)  # with an axis after that of
 def tempered_log_p(target: View, reference: View, attack: str, degree: float) -> tuple[Array, Array]:
     """Log probabilities of the label, logits divided by `degree` first, averaged over queries: new arrays `(m,)` and `(k, m)`.
 
-    Where only losses are shown, the confidence is divided: exact for two classes.
+    If only losses are shown, the confidence is divided: exact for two classes.
 
     Raises:
         ObservationError: neither logits nor losses were observed, or they are not finite.
@@ -44,7 +45,7 @@ def tempered_log_p(target: View, reference: View, attack: str, degree: float) ->
             reading.with_queries(signals.scaled_confidence(values, labels, degree), axes)
             for values, axes in zip(reading.signal_pair("logits", target, reference, attack), (2, 3), strict=True)
         )
-    target_losses, reference_losses = map(reading.losses_of_confidences, (target_values, reference_values))
+    target_losses, reference_losses = map(reading.confidence_losses, (target_values, reference_values))
     # in place: with a million records the references' take more memory than anything else here
     log_p, their_log_p = (np.negative(losses, out=losses) for losses in (target_losses, reference_losses))
     return reading.query_mean(log_p, 0), reading.query_mean(their_log_p, 1)

@@ -31,7 +31,7 @@ class AugmentedLogits:
         """`(N, views, m, classes)`; None for canaries that are gradients."""
         if canaries.records is None:
             return None
-        views = _image_views.views_of(canaries.records.inputs, self.views)
+        views = _image_views.make_views(canaries.records.inputs, self.views)
         return np.stack([models.outputs(view) for view in views], axis=1)
 
 

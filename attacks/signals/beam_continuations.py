@@ -1,4 +1,4 @@
-"""What a model finds likeliest where a secret stood, by beam search."""
+"""What a model finds likeliest if a secret stood, by beam search."""
 
 from __future__ import annotations
 

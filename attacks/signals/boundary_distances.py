@@ -14,7 +14,7 @@ from audit.core.seeds import Seed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundaryDistances:
-    """l2 distance of each record to a point of another predicted label, 0 where its own is wrong.
+    """l2 distance of each record to a point of another predicted label, 0 if its own is wrong.
 
     Attributes:
         queries: predicted labels asked for each record and model, at most.

@@ -14,7 +14,7 @@ from audit.core.models import TextModels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompressedSizes:
-    """Bytes of a text's tokens after zlib: of its bytes where tokens are bytes, else of its token numbers as 32 bits.
+    """Bytes of a text's tokens after zlib: of its bytes if tokens are bytes, else of its token numbers as 32 bits.
 
     It is a property of the text alone, the same under every model.
     """

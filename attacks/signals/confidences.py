@@ -17,7 +17,7 @@ from audit.stats.scoring import signals
 class Confidences:
     """Logit-scaled confidence in the true class, `log(p / (1 - p))`, with all logits divided by a temperature first.
 
-    Not a number where an output is not finite, so that the model counts as diverged, as it does by its outputs.
+    Not a number if an output is not finite, so that the model counts as diverged, as it does by its outputs.
 
     Attributes:
         temperature: by which logits are divided; 1 leaves them as they are.

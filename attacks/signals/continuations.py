@@ -1,4 +1,4 @@
-"""What a model writes where a secret stood."""
+"""What a model writes if a secret stood."""
 
 from __future__ import annotations
 

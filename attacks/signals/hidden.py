@@ -10,7 +10,7 @@ from audit.core.models import OpenModels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenRepresentations:
-    """Inputs of the last linear layer, or their image under one random map to 256 numbers where they are wider."""
+    """Inputs of the last linear layer, or their image under one random map to 256 numbers if they are wider."""
 
     key = "hidden"
     source = "weights"

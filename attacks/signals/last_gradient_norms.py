@@ -10,7 +10,7 @@ from audit.core.models import OpenModels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastGradientNorms:
-    """The l2 norm of each record's loss gradient in the last linear layer, where one gives the outputs."""
+    """The l2 norm of each record's loss gradient in the last linear layer, if one gives the outputs."""
 
     key = "last_gradient_norms"
     source = "weights"

@@ -18,7 +18,7 @@ class Losses:
     Of models that were trained by a user's own loss, which may be any real number, `log(1 + exp(loss))`: attacks read minus the
     loss off it.
 
-    Attacks that read losses take them from logits where they can: small losses keep their order there.
+    Attacks that read losses take them from logits if they can: small losses keep their order there.
     """
 
     key = "losses"
@@ -35,10 +35,10 @@ class Losses:
         if canaries.records.are_texts:
             return texts.mean_losses(models.outputs(canaries.records.inputs), canaries.records.labels)
         own = models.own_losses(canaries.records)
-        return _of_outputs(models, canaries.records) if own is None else np.logaddexp(0.0, own)
+        return _output_losses(models, canaries.records) if own is None else np.logaddexp(0.0, own)
 
 
-def _of_outputs(models: Models, records: Records) -> Array:
+def _output_losses(models: Models, records: Records) -> Array:
     """The usual loss of the records' labels; of a regression attacks read minus the log of the square off it."""
     outputs, labels = models.outputs(records.inputs), records.labels
     if labels.dtype.kind == "b":

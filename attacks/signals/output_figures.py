@@ -14,7 +14,7 @@ from audit.core.models import Models
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputFigures:
-    """A figure of each record's outputs (`_reductions.FIGURES`); not a number where an output is not finite.
+    """A figure of each record's outputs (`_reductions.FIGURES`); not a number if an output is not finite.
 
     Attributes:
         figure: its name: the entropy of the prediction, that which knows the label, the log odds of the predicted class, or

@@ -23,7 +23,7 @@ class PredictedClasses:
         return 1
 
     def of(self, outputs: Array, first: Array, labels: Array) -> Array:
-        """`(N, rows)`, a byte each where there are 256 classes or fewer."""
+        """`(N, rows)`, a byte each if there are 256 classes or fewer."""
         return np.asarray(np.argmax(outputs, axis=-1), np.min_scalar_type(outputs.shape[-1] - 1))
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:

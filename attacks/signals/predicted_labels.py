@@ -34,7 +34,7 @@ class PredictedLabels:
         if canaries.records is None:
             return None
         inputs = canaries.records.inputs
-        views = [inputs] if self.views == 1 else _image_views.views_of(inputs, self.views)
+        views = [inputs] if self.views == 1 else _image_views.make_views(inputs, self.views)
         return np.stack([models.outputs(view).argmax(axis=-1) for view in views], axis=1)
 
 

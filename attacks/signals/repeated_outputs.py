@@ -13,7 +13,7 @@ from audit.core.models import Models
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedOutputs:
-    """True of each record whose outputs are those of the first: of all where a model shows nothing (`View.is_silent`)."""
+    """True of each record whose outputs are those of the first: of all if a model shows nothing (`View.is_silent`)."""
 
     key = _reductions.REPEATED_OUTPUTS
     source = "outputs"

@@ -20,7 +20,7 @@ class WeightProducts:
         return 1
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
-        """`(N, m)`; None for canaries that are records, and where nobody kept the first weights."""
+        """`(N, m)`; None for canaries that are records, and where no one kept the first weights."""
         return models.weight_products(canaries) if canaries.are_gradients else None
 
 

@@ -1,1 +1,1 @@
-"""A synthetic table held against the records that it was made from: singling out, linkability and inference."""
+"""A synthetic table compared with the records that it was made from: singling out, linkability and inference."""

@@ -21,7 +21,7 @@ class TableTriple:
     """The tables, with categories as codes that all three share.
 
     Attributes:
-        synthetic, training, control: `(n, columns)` float64; a missing number is NaN, a missing category a code of its own.
+        synthetic, training, control: `(n, columns)` float64; a missing number is NaN, a missing category its own code.
         names: of the columns; `is_category` `(columns,)`.
         spans: `(columns,)` largest less smallest number over all three tables, 1 of categories.
     """
@@ -110,7 +110,7 @@ def _numbers(name: str, sides: Sequence[Any], *, as_category: bool) -> tuple[lis
 
 
 def _refuse_large(name: str, sides: Sequence[Any]) -> None:
-    """Raise `DataError` where whole numbers are so large that float64 makes different ones equal."""
+    """Raise `DataError` if whole numbers are so large that float64 makes different ones equal."""
     for side, values in zip(NAMES, sides, strict=True):
         present = values.dropna()
         if values.dtype.kind in "iu" and len(present) and max(abs(int(present.min())), abs(int(present.max()))) > _EXACT:
@@ -121,7 +121,7 @@ def _refuse_large(name: str, sides: Sequence[Any]) -> None:
 
 
 def _refuse_rounded(name: str, sides: Sequence[Any]) -> None:
-    """Raise `DataError` where a category's numbers are so large that float64 has already made different ones equal."""
+    """Raise `DataError` if a category's numbers are so large that float64 has already made different ones equal."""
     for side, values in zip(NAMES, sides, strict=True):
         if max(abs(values.min()), abs(values.max())) >= _EXACT:
             raise DataError(
@@ -131,8 +131,8 @@ def _refuse_rounded(name: str, sides: Sequence[Any]) -> None:
 
 
 def _spans(tables: Sequence[Array], is_category: Array) -> Array:
-    whole = np.concatenate(tables)
-    filled = np.where(np.isnan(whole), np.nanmean(np.where(np.isnan(whole).all(axis=0), 0.0, whole), axis=0), whole)
+    full = np.concatenate(tables)
+    filled = np.where(np.isnan(full), np.nanmean(np.where(np.isnan(full).all(axis=0), 0.0, full), axis=0), full)
     spans = filled.max(axis=0) - filled.min(axis=0)
     return np.where(is_category | (spans == 0), 1.0, spans)
 

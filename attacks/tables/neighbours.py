@@ -9,13 +9,13 @@ import numpy as np
 from attacks.tables.columns import TableTriple, column_distance, distances
 from audit.core.data import Array
 
-TOLERANCE = 0.05  # a number is inferred where the guess is within this share of it
+TOLERANCE = 0.05  # a number is inferred if the guess is within this share of it
 
 
 def link_hits(tables: TableTriple, sides: tuple[Sequence[int], Sequence[int]], records: Array, neighbours: int) -> Array:
     """Return whether one synthetic record is among the closest to both sides of a record, `(n,)` bool.
 
-    An attacker holds two tables about the same people, each with columns of its own, and joins what lies closest to the same
+    An attacker holds two tables about the same people, each with its own columns, and joins what is closest to the same
     synthetic record.
 
     References: Giomi et al. 2023, "A unified framework for quantifying privacy risk in synthetic data", section 4.3.
@@ -52,8 +52,8 @@ def inference_hits(tables: TableTriple, secrets: Sequence[int], records: Array) 
     answers = {secret: np.zeros(len(records), dtype=bool) for secret in secrets}
     for part, total in distances(tables, everywhere, records, tables.synthetic):
         for secret in secrets:
-            rest = total - column_distance(tables, secret, records[part], tables.synthetic)
-            guess = tables.synthetic[np.argmin(rest, axis=1), secret]
+            remainder = total - column_distance(tables, secret, records[part], tables.synthetic)
+            guess = tables.synthetic[np.argmin(remainder, axis=1), secret]
             answers[secret][part] = is_right(tables, secret, guess, records[part, secret])
     return answers
 

@@ -60,7 +60,7 @@ def one_column(tables: TableTriple, count: int, random: np.random.Generator) -> 
 def several_columns(tables: TableTriple, columns: int, count: int, random: np.random.Generator) -> list[Predicate]:
     """Predicates of `columns` columns that exactly one synthetic record meets: its categories, and its numbers or beyond.
 
-    A number above the synthetic median gives "at least", else "at most". Fewer than `count` where `MOST_TRIES` candidates for
+    A number above the synthetic median gives "at least", else "at most". Fewer than `count` if `MOST_TRIES` candidates for
     each did not suffice.
     """
     records = np.unique(tables.synthetic, axis=0)

@@ -101,7 +101,7 @@ def delta_bracket(epsilon_at: Callable[[float], float], epsilon: float) -> tuple
         epsilon_at: from delta to an epsilon, falling.
 
     Returns:
-        (0, 1e-200) where even that delta is within `epsilon`, (0.99, 1) where not even 0.99 is. Deltas for which the
+        (0, 1e-200) if even that delta is within `epsilon`, (0.99, 1) where not even 0.99 is. Deltas for which the
         accountant has no claim count as costing more, but for the first that is tried (1e-5).
 
     >>> low, high = delta_bracket(lambda delta: -math.log(delta), 10.0)
@@ -169,7 +169,7 @@ def _narrower(bracket: _Bracket, excess: Excess, tolerance: float) -> _Bracket:
 
 
 def _bracket(excess: Excess, *, start: float, limits: tuple[float, float], stride: float) -> _Bracket:
-    """Two arguments around the target; both the same limit where all between the limits are on one side of it."""
+    """Two arguments around the target; both the same limit if all between the limits are on one side of it."""
     argument, value = start, excess(start)
     while value > 0:
         if argument >= limits[1]:

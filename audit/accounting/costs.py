@@ -22,7 +22,7 @@ Subjects = Sequence[tuple[str, Accountant]]
 
 
 def claims(event: Event, *, delta: float, adjacency: Adjacency, subjects: Subjects) -> list[EpsilonRow]:
-    """Return what each accountant states of an event at `delta`; why not, where it does not cover it."""
+    """Return what each accountant states of an event at `delta`; why not, if it does not cover it."""
     rows = []
     for name, accountant in subjects:
         try:

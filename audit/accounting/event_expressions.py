@@ -35,7 +35,7 @@ _TRAININGS: Mapping[str, tuple[Callable[..., Event], tuple[str, ...], Mapping[st
 
 
 def parse(text: str) -> Event:
-    """Return the event that an expression stands for.
+    """Return the event that an expression represents.
 
     Raises:
         ConfigError: it is no expression of events; says what, at which column, and what there is.

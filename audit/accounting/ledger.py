@@ -106,7 +106,7 @@ class Ledger:
         is_within = self.total_claim(accountant, (event,)).epsilon <= self.budget_epsilon
         return is_within and not any(True for _ in self._excesses(event, groups))
 
-    def spent_of(self, limit: Limit, events: Sequence[Event] = ()) -> float:
+    def total_spent(self, limit: Limit, events: Sequence[Event] = ()) -> float:
         """Return what the releases that a limit is about cost together by its own accountant, `events` ones included."""
         past = [release.event for release in self.releases if limit.concerns(release.groups)]
         return float(limit.claim((*past, *events)).epsilon) if past or events else 0.0
@@ -115,7 +115,7 @@ class Ledger:
         """Limits that a release would exceed, and the totals that it would bring them to.
 
         Raises:
-            ConfigError: a group that no limit is about, which would count nowhere of its own.
+            ConfigError: a group that no limit is about, which would count its own nowhere.
         """
         known_groups = {limit.group for limit in self.limits} - {""}
         unknown = sorted(set(groups) - known_groups)
@@ -123,7 +123,7 @@ class Ledger:
             names = ", ".join(sorted(known_groups)) or "none"
             raise ConfigError(f"no limit is about the group '{unknown[0]}'; the ledger's groups: {names}")
         for limit in self.limits:
-            if limit.concerns(groups) and not (total := self.spent_of(limit, (event,))) <= limit.budget_epsilon:
+            if limit.concerns(groups) and not (total := self.total_spent(limit, (event,))) <= limit.budget_epsilon:
                 yield limit, total
 
     def record(self, accountant: Accountant, release: Release) -> Ledger:

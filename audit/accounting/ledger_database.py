@@ -1,7 +1,7 @@
 """A budget ledger on disk or on a server: entries are only ever added, each chained to all before it by a hash.
 
 Every setting is an entry as every release is. The last hash is the ledger's *seal*: noted elsewhere, it shows later that
-nothing up to it was changed or removed. The accountant computes outside of any transaction; where another command was
+nothing up to it was changed or removed. The accountant computes outside of any transaction; if another command was
 faster, it computes again. A place is a file (SQLite, `ledger_file`) or the URL of a PostgreSQL database (`ledger_server`).
 
 References:
@@ -33,13 +33,13 @@ class LedgerStore(Protocol):
     """Where entries are kept; its text names it in messages, without a password."""
 
     def create(self, entries: Sequence[Body]) -> None:
-        """Write a new ledger, whole or not at all."""
+        """Write a new ledger, completely or not."""
 
     def rows(self) -> tuple[list[Row], int, str]:
         """Return all entries in order, and the last position and the hash that the head states, of one moment."""
 
     def append(self, seal: str, entry: Body) -> bool:
-        """Add an entry behind the one of this hash; False where another command added one meanwhile."""
+        """Add an entry behind the one of this hash; False if another command added one meanwhile."""
 
 
 def is_url(place: Place) -> bool:
@@ -78,7 +78,7 @@ class Book:
 
 
 def create(place: Place, ledger: Ledger) -> None:
-    """Writes a new ledger, whole or not at all.
+    """Writes a new ledger, completely or not.
 
     Raises:
         ConfigError: there is one.
@@ -121,7 +121,7 @@ def record(place: Place, release: Release, *, unless_present: bool = False) -> L
     """Return the ledger after a release was recorded in its database.
 
     Args:
-        unless_present: leave the ledger as it is where the very same release (name, event, note) is there already.
+        unless_present: leave the ledger as it is if the very same release (name, event, note) is there already.
 
     Raises:
         BudgetExceeded: it would cost more than what is left; nothing is recorded.
@@ -166,7 +166,7 @@ def set_limit(place: Place, limit: Limit, *, moment: str, note: str) -> Ledger:
         raise ConfigError("a limit is set with a reason; --note says which")
 
     def with_limit(ledger: Ledger) -> tuple[Ledger, str, dict[str, Any]]:
-        total = ledger.spent_of(limit)
+        total = ledger.total_spent(limit)
         if not total <= limit.budget_epsilon:
             raise ConfigError(f"a budget of {limit.budget_epsilon:g} is below what '{limit.name}' counts already, {total:.6g}")
         remaining = tuple(row for row in ledger.limits if row.name != limit.name)
@@ -178,7 +178,7 @@ def set_limit(place: Place, limit: Limit, *, moment: str, note: str) -> Ledger:
 
 
 def _extend(place: Place, change: Callable[[Ledger], tuple[Ledger, str, dict[str, Any]] | None]) -> Ledger:
-    """The ledger with one entry more; computed again where another command wrote meanwhile."""
+    """The ledger with one entry more; computed again if another command wrote meanwhile."""
     while True:
         book = read(place)
         addition = change(book.ledger)
@@ -191,10 +191,10 @@ def _extend(place: Place, change: Callable[[Ledger], tuple[Ledger, str, dict[str
 
 
 def _confirm(place: Place, before: Book, entry: Body) -> None:
-    """Read the ledger again on a connection of its own, as the next command will.
+    """Read the ledger again on its own connection, as the next command will.
 
     Raises:
-        OutputError: the entry is not where it was written.
+        OutputError: the entry is not if it was written.
     """
     ((position, _, _, digest),) = ledger_entries.chained(len(before.hashes), before.seal, [entry])
     hashes = read(place).hashes

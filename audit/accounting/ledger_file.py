@@ -45,7 +45,7 @@ class FileStore:
         return str(self.path)
 
     def create(self, entries: Sequence[Body]) -> None:
-        """Write a new ledger, whole or not at all.
+        """Write a new ledger, completely or not.
 
         Raises:
             ConfigError: there is such a file.
@@ -58,7 +58,7 @@ class FileStore:
                 for statement in _SCHEMA:
                     database.execute(statement)
                 _append(database, chained(0, "", entries))
-            os.link(temporary, path)  # which fails where there is such a file, while a rename would replace it
+            os.link(temporary, path)  # which fails if there is such a file, while a rename would replace it
             sync_folder(path.parent)
         except FileExistsError:
             raise ConfigError(f"'{path}' exists already; choose another name, a ledger is never overwritten") from None
@@ -88,7 +88,7 @@ class FileStore:
             raise DataError(f"cannot read the ledger {self.path}: {error}") from error
 
     def append(self, seal: str, entry: Body) -> bool:
-        """Add an entry behind the one of this hash; False where another command added one meanwhile.
+        """Add an entry behind the one of this hash; False if another command added one meanwhile.
 
         Raises:
             OutputError: another command has been writing for ten seconds, or the entry cannot be written.
@@ -117,7 +117,7 @@ def _recognise(path: Path) -> None:
             first = file.read(len(_MAGIC))
     except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError) as error:
         raise DataError(f"cannot read the ledger {path}: {error}; `audit ledger create` makes one") from error
-    except OSError as error:  # the disk or the network that it lies on
+    except OSError as error:  # the disk or the network that it is on
         raise OutputError(f"cannot read the ledger {path}: {error}") from error
     if first.lstrip().startswith(b"{"):
         raise DataError(f"{path} is a ledger of an earlier version, in JSON; `audit ledger import {path} NEW` reads it")
@@ -183,7 +183,7 @@ def _connect(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def _writing(database: sqlite3.Connection) -> Iterator[None]:
-    """One transaction that nobody else writes beside."""
+    """One transaction that no one else writes beside."""
     database.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -22,7 +22,7 @@ class Limit:
     Attributes:
         budget_epsilon: total epsilon that may be spent, at `delta`.
         group: of persons whose budget it is: releases that used this group count, and those that used everybody; "" for
-            everybody, where all releases count. Groups may overlap: each counts all that any of its members is part of.
+            everybody, if all releases count. Groups may overlap: each counts all that any of its members is part of.
     """
 
     name: str
@@ -59,7 +59,7 @@ def upper_accountant(name: str) -> Accountant:
         ConfigError: there is none, or it does not claim an upper bound.
     """
     accountant = resolve.subject(name)
-    side = resolve.side_of(accountant)
+    side = resolve.find_side(accountant)
     if side != "upper":
         raise ConfigError(f"the ledger's accountant '{name}' states {side} figures; a budget needs an upper bound")
     return accountant

@@ -1,6 +1,6 @@
 """Ledgers of a team in one PostgreSQL database, each under the name of its data set: the same entries, chained as in a file.
 
-A place is the URL of the database with the name behind a `#`: `postgresql://user@host/privacy#people` (`#main` where none is
+A place is the URL of the database with the name behind a `#`: `postgresql://user@host/privacy#people` (`#main` if none is
 given). Every table holds all ledgers; a transaction locks the head of the one that it writes.
 """
 
@@ -84,7 +84,7 @@ class ServerStore:
             raise OutputError(f"cannot {purpose} the ledger {self}: {reason}") from error
 
     def create(self, entries: Sequence[Body]) -> None:
-        """Write a new ledger, whole or not at all.
+        """Write a new ledger, completely or not.
 
         Raises:
             ConfigError: there is one of this name.
@@ -127,7 +127,7 @@ class ServerStore:
         return rows, joined[0][0], joined[0][1]
 
     def append(self, seal: str, entry: Body) -> bool:
-        """Add an entry behind the one of this hash; False where another command added one meanwhile.
+        """Add an entry behind the one of this hash; False if another command added one meanwhile.
 
         Raises:
             OutputError: another command has been writing for ten seconds, or the entry cannot be written.

@@ -1,7 +1,7 @@
-"""A ledger's history signed: whose key vouches for every entry up to a moment, in a file of its own.
+"""A ledger's history signed: whose key vouches for every entry up to a moment, in its own file.
 
-What is signed is one line with the number of entries and the seal, the hash over all of them; it stands above the signature, so
-that the file says by itself what it is about. The ledger may grow afterwards: the entries that were signed have to stay its
+What is signed is one line with the number of entries and the seal, the hash over all of them; it is above the signature, so
+that the file says alone what it is about. The ledger may grow afterwards: the entries that were signed have to stay its
 first ones.
 """
 
@@ -27,8 +27,8 @@ class SignedHistory:
 
     Attributes:
         entries: that were signed; settings and changes of the budget are entries as releases are.
-        later: entries added since, which nobody signed.
-        problem: why the signature says nothing of this ledger; "" where it does.
+        later: entries added since, which no one signed.
+        problem: why the signature says nothing of this ledger; "" if it does.
     """
 
     entries: int
@@ -44,7 +44,7 @@ def sign(book: Book, key: Path) -> bytes:
         OutputError: OpenSSH is absent.
     """
     statement = f"ledger of {len(book.hashes)} entries, seal {book.seal}\n".encode()
-    return statement + signature.signature_of(statement, key, NAMESPACE)
+    return statement + signature.sign_bytes(statement, key, NAMESPACE)
 
 
 def check(book: Book, file: Path, public: Path) -> SignedHistory:
@@ -58,13 +58,13 @@ def check(book: Book, file: Path, public: Path) -> SignedHistory:
         content = files.read(file)
     except OSError as error:
         raise DataError(f"cannot read the signature '{file}': {error.strerror}; `audit ledger sign` writes one") from error
-    line, end, rest = content.partition(b"\n")
+    line, end, remainder = content.partition(b"\n")
     match = _STATEMENT.fullmatch(line.decode(errors="replace"))
-    if match is None or not rest.startswith(signature.FIRST_LINE):
+    if match is None or not remainder.startswith(signature.FIRST_LINE):
         raise DataError(f"'{file}' is not a signature of a ledger; expected what `audit ledger sign` writes")
     entries, seal = int(match[1]), match[2]
     later = len(book.hashes) - entries
-    if words := signature.refusal(line + end, rest, public, NAMESPACE):
+    if words := signature.refusal(line + end, remainder, public, NAMESPACE):
         return SignedHistory(entries=entries, later=later, problem=f"not signed by this key ({words})")
     if entries > len(book.hashes) or book.hashes[entries - 1] != seal:
         return SignedHistory(entries=entries, later=later, problem="entries that were signed were changed or removed since")

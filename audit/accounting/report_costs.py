@@ -26,7 +26,7 @@ CHANGES: tuple[tuple[Quantity, str], ...] = (
 
 
 def with_costs(report: AuditReport) -> AuditReport:
-    """Return the report with a sheet for each mechanism that somebody claims an epsilon for; equal ones share theirs.
+    """Return the report with a sheet for each mechanism that a user claims an epsilon for; equal ones share theirs.
 
     It takes the time of some fifteen computations of each accountant for a mechanism: seconds to a minute.
     """

@@ -34,7 +34,7 @@ class FunctionAccountant:
 
 
 def subject(spec: str | Mapping[str, Any]) -> Accountant:
-    """The accountant that a name, `name,field=value`, `module:object` or `{"kind": ..., fields}` stands for.
+    """The accountant that a name, `name,field=value`, `module:object` or `{"kind": ..., fields}` represents.
 
     The object may be a class or instance with a method `claim`, or a plain function of (noise_multiplier, sample_rate,
     steps, delta).
@@ -72,8 +72,8 @@ def _options(spec: str) -> dict[str, Any]:
     return options
 
 
-def side_of(accountant: Accountant) -> Side:
-    """Return which side of the true epsilon an accountant's figures claim to lie on; above it where none is named."""
+def find_side(accountant: Accountant) -> Side:
+    """Return which side of the true epsilon an accountant's figures claim to be on; above it if none is named."""
     side: Side = getattr(accountant, "side", "upper")
     if side not in ("upper", "lower", "estimate"):
         raise ConfigError(f"{accountant!r} states side {side!r}; expected upper, lower or estimate")

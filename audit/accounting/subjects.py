@@ -43,7 +43,7 @@ def named(accountants: Names) -> Iterator[tuple[str, Accountant]]:
 
 
 def usual(event: Event) -> tuple[str, ...]:
-    """Return the accountants that are asked where nobody says which: those of DP-SGD, or those that know more.
+    """Return the accountants that are asked if no one says which: those of DP-SGD, or those that know more.
 
     >>> from audit.core.events import Laplace
     >>> usual(Laplace(noise_multiplier=1.0))[-1]
@@ -59,10 +59,10 @@ def usual(event: Event) -> tuple[str, ...]:
 
 
 def side(accountant: Accountant) -> Side:
-    """Return the side of the truth on which an accountant states its figures to lie."""
-    from audit.accounting.resolve import side_of
+    """Return the side of the truth on which an accountant states its figures to be."""
+    from audit.accounting.resolve import find_side
 
-    return side_of(accountant)
+    return find_side(accountant)
 
 
 def caveat(accountant: Accountant) -> str:
@@ -76,7 +76,7 @@ def caveat(accountant: Accountant) -> str:
 
 
 def claimed(accountant: Accountant, event: Event, delta: float, adjacency: Adjacency) -> float | None:
-    """Return the epsilon that an accountant claims, None where it does not cover the event."""
+    """Return the epsilon that an accountant claims, None if it does not cover the event."""
     try:
         return float(accountant.claim(event, delta=delta, adjacency=adjacency).epsilon)
     except UnsupportedMechanism:
@@ -84,7 +84,7 @@ def claimed(accountant: Accountant, event: Event, delta: float, adjacency: Adjac
 
 
 def bracket(event: Event, delta: float, adjacency: Adjacency) -> tuple[tuple[float, float], str]:
-    """Return the proven bracket on epsilon, (0, infinity) with the reason where there is none."""
+    """Return the proven bracket on epsilon, (0, infinity) with the reason if there is none."""
     from audit.accounting.accountants.reference import Reference
 
     try:

@@ -10,7 +10,7 @@ from audit.api.event_sources import AnyEvent, read_event
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.event_changes import grouped, has_noise, noise_of, step_of
+from audit.core.event_changes import grouped, has_noise, noise_of, repeated_step
 from audit.core.events import Repeated, dp_sgd
 from audit.core.tables import Table
 
@@ -116,14 +116,14 @@ def steps(
                 note = f"{note}; more than {STEP_LIMIT:,} were not tried".removeprefix("; ")
         except UnsupportedMechanism as error:
             step_limit, note = None, str(error)
-        rest = None if step_limit is None else max(0, step_limit - released)
-        rows.append(StepsRow(accountant=name, steps=step_limit, left=rest, note=note, is_limit=step_limit == STEP_LIMIT))
+        remainder = None if step_limit is None else max(0, step_limit - released)
+        rows.append(StepsRow(accountant=name, steps=step_limit, left=remainder, note=note, is_limit=step_limit == STEP_LIMIT))
     return Table(rows)
 
 
 def _step(event: AnyEvent | None, noise_multiplier: float | None, sample_rate: float | None) -> Event:
     if event is not None and noise_multiplier is None and sample_rate is None:
-        return step_of(read_event(event))
+        return repeated_step(read_event(event))
     if event is not None or noise_multiplier is None or sample_rate is None:
         raise ConfigError("steps are asked for an event, or for noise_multiplier and sample_rate together")
     if not 0 < sample_rate <= 1:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaRow:
-    """The delta that one accountant states at an epsilon; None where it does not cover the mechanism."""
+    """The delta that one accountant states at an epsilon; None if it does not cover the mechanism."""
 
     accountant: str
     side: Side
@@ -26,7 +26,7 @@ class DeltaRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs(Generic[Row]):
-    """A row for each accountant asked about one mechanism, beside the bracket in which the truth was proved to lie.
+    """A row for each accountant asked about one mechanism, beside the bracket in which the truth was proved to be.
 
     Attributes:
         lower, upper: ends of the bracket; nothing is proved at 0 and infinity (of deltas 1), for the reason in `doubt`.
@@ -62,7 +62,7 @@ class NoiseRow:
     """The least noise with which one accountant's claim stays within a budget, and that claim; None without any.
 
     Attributes:
-        noise_multiplier: None also where the event has several.
+        noise_multiplier: None also if the event has several.
         factor: on all noise multipliers of the event that was asked about.
     """
 
@@ -75,7 +75,7 @@ class NoiseRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepsRow:
-    """The most steps within a budget by one accountant, and how many of them are left; None where it does not cover them.
+    """The most steps within a budget by one accountant, and how many of them are left; None if it does not cover them.
 
     Attributes:
         is_limit: whether `steps` is only the largest number that was tried, all of which stay within the budget.

@@ -24,7 +24,7 @@ def adapter_report(
     Args:
         folder: an adapter as peft and ms-swift write it (adapter_config.json, adapter_model.safetensors), or whole weights.
         base: folder of the model before training; what the adapter's settings say of it is not followed.
-        canaries: file of `CanaryAudit`, or of one's own: JSON lines with prefix, secret and included (the coin).
+        canaries: file of `CanaryAudit`, or of your own: JSON lines with prefix, secret and included (the coin).
         settings: of the report; None takes the usual ones.
         tokenizer: "bytes", or a folder with tokenizer.json; "" looks into `folder` and `base`.
 
@@ -40,7 +40,7 @@ def adapter_report(
     from audit.models.language import quiet_libraries
 
     texts = canary_files.read(Path(canaries))
-    encode, _ = tokens.encoder(tokenizer or _tokenizer_of(Path(folder), Path(base)), 0)
+    encode, _ = tokens.encoder(tokenizer or _load_tokenizer(Path(folder), Path(base)), 0)
     # the byte tokenizer ends a text with a token that canaries do not have
     before_end = (lambda text: encode(text)[:-1]) if tokenizer == tokens.BYTES else encode
     trained, first = trained_language.read(Path(folder), Path(base))
@@ -57,7 +57,7 @@ def adapter_report(
     return inspection.inspect_scores(after - before, included, settings, game="one_run", name=Path(canaries).name)
 
 
-def _tokenizer_of(*folders: Path) -> str:
+def _load_tokenizer(*folders: Path) -> str:
     for folder in folders:
         if (folder / "tokenizer.json").is_file():
             return str(folder)

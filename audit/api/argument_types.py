@@ -83,7 +83,7 @@ def _with_check(function: Function, label: str) -> Function:
 
 @functools.cache
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations of a function, each by itself: a name that is imported for checkers alone leaves one open, not all."""
+    """The annotations of a function, each alone: a name that is imported for checkers alone leaves one open, not all."""
     hints = {}
     for name, text in function.__annotations__.items():
         try:
@@ -94,7 +94,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 class _Names(dict[str, Any]):
-    """What names in annotations stand for; one that is imported for type checkers alone is open unless it is a common one."""
+    """What names in annotations represent; one that is imported for type checkers alone is open unless it is a common one."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         common = {"Array": np.ndarray, "Path": Path, "Any": Any}
@@ -185,7 +185,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _fit_objects(array: np.ndarray) -> bool:
-    """Return whether an array of objects holds what may stand for numbers, or text alone (a column of a frame)."""
+    """Return whether an array of objects holds what may represent numbers, or text alone (a column of a frame)."""
     if array.dtype.kind != "O":
         return True
     if all(isinstance(entry, str) for entry in array.flat):

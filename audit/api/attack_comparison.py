@@ -1,4 +1,4 @@
-"""One's own attack beside those of the project, on the same models."""
+"""your own attack beside those of the project, on the same models."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def compare_attacks(
     Args:
         models: an npz, or arrays by name: `included` `(k, m)`, which records each of `k` models was trained on, decided by
             independent coins; and `logits` `(k, m, classes)` with `labels` `(m,)`, or `losses` `(k, m)`.
-        attacks: further ones, each the name of one here or `package.module:Class` of an attack of one's own.
+        attacks: further ones, each the name of one here or `package.module:Class` of an attack of your own.
         battery: with all attacks of this project that these models can serve.
         references: models that each target is compared with; None takes all others.
         targets: models that are attacked, evenly spread; None takes all.

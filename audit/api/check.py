@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackRow:
-    """One attack: its AUC with limits where it was run, else why it was not.
+    """One attack: its AUC with limits if it was run, else why it was not.
 
     Attributes:
         status: "run", or "not run" followed by the reason.
-        tpr: true positive rate at a false positive rate of `fpr`, None where too few nonmembers were given for it.
+        tpr: true positive rate at a false positive rate of `fpr`, None if too few nonmembers were given for it.
     """
 
     attack: str
@@ -192,19 +192,19 @@ def check(
 
     Args:
         model: a `torch.nn.Module`, or a function of arrays; it gives logits or probabilities, `(n, classes)`. None
-            where `references` trains it here, on the members.
-        loss_of: in place of `model`, `fn(batch) -> (n,)`, the loss of each record, lower where the model fits it better: for
+            if `references` trains it here, on the members.
+        loss_of: in place of `model`, `fn(batch) -> (n,)`, the loss of each record, lower if the model fits it better: for
             graphs, masks, diffusion, survival times and whatever else. Members and nonmembers may then be arrays, tuples or
             dictionaries of them, frames, lists of any records, data sets and loaders (docs/use/trained-models.md).
         members: records that it was trained on, exactly as it takes them: `(x, y)` of arrays or tensors, a `Dataset`, a
             `DataLoader`, or the path of an npz with x and y.
         nonmembers: records of the same kind that it was not trained on.
-        claim_epsilon: what the training is claimed to be; it is held against what was proved.
-        claim_unit: "record" or "user", whom the claim protects. User where members and nonmembers are mappings that say, under
+        claim_epsilon: what the training is claimed to be; it is compared with what was proved.
+        claim_unit: "record" or "user", whom the claim protects. User if members and nonmembers are mappings that say, under
             `unit` beside `x` and `y`, whose each record is: then one coin a user decides.
         coins: `(n,)` bool, that decided which records were trained on (`audit.draw_coins`); without them no epsilon follows.
         randomised_seed: in place of `coins`, the seed that they were drawn with.
-        references: further models of one's own, for the attacks that compare; or `audit.ReferenceTraining`, which trains them.
+        references: further models of your own, for the attacks that compare; or `audit.ReferenceTraining`, which trains them.
         overlap: "refuse" records that are on both sides, or "drop" them.
         quiet: print nothing.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def resolve(config: str | Path | Mapping[str, Any], overrides: Mapping[str, Any]) -> Resolution:
-    """Return the config of a file, of a shipped name or of a mapping, with values by dotted path in place of its own.
+    """Return the config of a file, of a shipped name or of a mapping, with values by dotted path in its own place.
 
     Raises:
         ConfigError: it cannot be used; the message names where.

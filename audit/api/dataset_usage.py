@@ -1,4 +1,4 @@
-"""How much of a data set a model was trained on, asked by somebody who does not know which records."""
+"""How much of a data set a model was trained on, asked by a user who does not know which records."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def dataset_usage(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Usage:
-    """Return which share of a data set a model was trained on, with limits; nobody needs to know which records.
+    """Return which share of a data set a model was trained on, with limits; no one needs to know which records.
 
-    References are models of one's own, trained as the model was, each on records of the data set that coins chose. Their false
+    References are models of your own, trained as the model was, each on records of the data set that coins chose. Their false
     and true positive rates debias the share of records that the attack calls members of the model. The limits hold for a model
     that was trained as the references were, and whose records of the data set are like the others; they count each reference as
     one observation. On another training (more epochs, a larger network) they need not hold.
@@ -33,7 +33,7 @@ def dataset_usage(
         model: as in `audit.check`.
         inputs: `(n, ...)` the data set, as the model takes it; `labels` `(n,)`.
         references: at least three, with a column of memberships for each record; or how to train them.
-        attack: name of a scorer, or `package.module:Class` of one's own.
+        attack: name of a scorer, or `package.module:Class` of your own.
 
     Raises:
         ConfigError: an attack that does not exist.

@@ -28,7 +28,7 @@ _FORMS = (
 
 
 def read_event(source: AnyEvent, *, mechanism: str = "") -> Event:
-    """Return the event that a value stands for.
+    """Return the event that a value represents.
 
     Args:
         source: an event itself; the path of a JSON, YAML or text file with an event, an Opacus history, a dp-accounting
@@ -54,9 +54,9 @@ def read_event(source: AnyEvent, *, mechanism: str = "") -> Event:
         return _of_value(source)
     text = str(source)
     if _is_file(text):
-        return _of_file(Path(text), mechanism)
+        return _file_event(Path(text), mechanism)
     if text in shipped_configs():
-        return _of_config(text, mechanism)
+        return _config_event(text, mechanism)
     if "(" in text:
         return parse(text)
     if text.isidentifier() and text.lower() in {name.lower() for name in event_names()}:
@@ -72,7 +72,7 @@ def _of_value(source: Any) -> Event:
     tree = source.history if isinstance(source, HistoryHolder) else source
     if isinstance(tree, Mapping | Sequence | deque):
         try:
-            return _of_tree(_plain(tree))
+            return _tree_event(_plain(tree))
         except (ConfigError, DataError) as error:
             raise type(error)(f"the event's source: {error}") from error
     raise ConfigError(
@@ -97,7 +97,7 @@ def _is_file(text: str) -> bool:
         return False
 
 
-def _of_file(path: Path, mechanism: str) -> Event:
+def _file_event(path: Path, mechanism: str) -> Event:
     from audit.accounting.event_expressions import parse
 
     tree = _tree(path)
@@ -105,8 +105,8 @@ def _of_file(path: Path, mechanism: str) -> Event:
         if isinstance(tree, str):
             return parse(tree)
         if _is_report(tree):
-            return _of_report(path, mechanism)
-        return _of_config(str(path), mechanism) if _is_config(tree) else _of_tree(tree)
+            return _report_event(path, mechanism)
+        return _config_event(str(path), mechanism) if _is_config(tree) else _tree_event(tree)
     except (ConfigError, DataError) as error:
         message = str(error)
         raise type(error)(message if path.name in message else f"{path}: {message}") from error
@@ -136,7 +136,7 @@ def _is_report(tree: Any) -> bool:
     return isinstance(tree, Mapping) and "schema" in tree and isinstance(tree.get("mechanisms"), list)
 
 
-def _of_report(path: Path, mechanism: str) -> Event:
+def _report_event(path: Path, mechanism: str) -> Event:
     """The event of a report's private training, as the audit accounted for it."""
     from audit.core.event_reading import is_non_private
     from reports.formats import json as report_json
@@ -156,7 +156,7 @@ def _only_training(events: Mapping[str, Event], mechanism: str) -> Event:
     return next(iter(candidates.values()))
 
 
-def _of_tree(tree: Any) -> Event:
+def _tree_event(tree: Any) -> Event:
     from audit.accounting import foreign_events
     from audit.core.event_forms import decode
 
@@ -171,7 +171,7 @@ def _of_tree(tree: Any) -> Event:
     raise DataError(f"holds no event; expected {_FORMS}")
 
 
-def _of_config(name: str, mechanism: str) -> Event:
+def _config_event(name: str, mechanism: str) -> Event:
     """The event of a config's private training; its data are read, because rates and steps follow from their number."""
     from audit.config import load
     from audit.core.event_reading import is_non_private

@@ -1,4 +1,4 @@
-"""What a language model writes of its training texts by itself, counted by how many of them hold it (k-eidetic extraction)."""
+"""What a language model writes of its training texts alone, counted by how many of them hold it (k-eidetic extraction)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def eidetic_extraction(
         prefix: tokens that the model is given.
         length: tokens of a continuation, all of which must be right.
         levels: k, the largest numbers of texts that hold a continuation.
-        most_texts: that are tried, drawn at random where there are more.
+        most_texts: that are tried, drawn at random if there are more.
         seed: of that draw.
 
     Raises:

@@ -43,7 +43,7 @@ def mechanism(
             of `size` query answers of which one record moves *each* by at most 1, such as a sparse vector technique takes).
         adjacency: which neighbouring data sets the claim is about. None takes it from the sizes of `pairs` (of which one record
             more is "add_remove", as many are "replace_one"), and "replace_one" for `neighbours`.
-        family: "gdp" where the claim asserts the whole curve of Gaussian DP: then a bound inside that family counts as well.
+        family: "gdp" if the claim asserts the whole curve of Gaussian DP: then a bound inside that family counts as well.
         floating_point: look also at the lowest bits of outputs, by which sums in floating point give their data away.
         samples: outputs on either data set of the pair that is chosen: a third to search, the rest to count. No more than about
             `log(samples)` can be proved of epsilon.
@@ -85,7 +85,7 @@ def neighbouring_pairs(
     relation = None if adjacency is None else Adjacency.by_name(adjacency)
     if pairs is not None:
         own = patterns.own_pairs(pairs)
-        return own, relation or patterns.relation_of(own)
+        return own, relation or patterns.find_relation(own)
     if neighbours is None:
         raise ConfigError(
             "which data sets are neighbours is not said: give pairs, or neighbours='records' (that differ in one record) or "

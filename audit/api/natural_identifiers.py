@@ -34,7 +34,7 @@ _FORMS = re.compile(
     rf"|(?<={'://'})(?P<link>{_LINKS}/[0-9a-zA-Z]{{6,10}})(?![0-9a-zA-Z])"
 )
 KINDS = ("hash", "uuid", "link")
-USUAL = ("hash", "uuid")  # services choose the characters of short links by rules of their own
+USUAL = ("hash", "uuid")  # services choose the characters of short links by their own rules
 HEAD = 6  # characters in front by which a second copy is known, however it is spelt or cut
 TRIES = 20  # for each alternative
 FEWEST, MOST_TESTED = 32, 128  # identifiers of one form that a test of their characters needs, and looks at: its tail is exact
@@ -51,7 +51,7 @@ class NaturalIdentifiers:
     """Identifiers of training texts, each hidden among alternatives that the same law might have given.
 
     Attributes:
-        prefixes: what stands before each identifier in its text, `m` strings.
+        prefixes: what is before each identifier in its text, `m` strings.
         alternatives: `m` tuples of k strings, the true one among them.
         drawn: `(m,)` place of the true one, drawn uniformly by the auditor.
         randomness: what has to hold of the data for any bound, in words.
@@ -69,7 +69,7 @@ class NaturalIdentifiers:
         """Return `(m, k)` scores of all alternatives.
 
         Args:
-            log_probabilities: pairs of prefix and whole text to the log-probability of what stands behind the prefix, such as
+            log_probabilities: pairs of prefix and whole text to the log-probability of what is behind the prefix, such as
                 `audit.engine.text.secret_scores.secret_log_probabilities` of a model, minus the same before training.
         """
         pairs = [(prefix, prefix + text) for prefix, row in zip(self.prefixes, self.alternatives, strict=True) for text in row]
@@ -95,14 +95,14 @@ def natural_identifiers(
     Args:
         texts: that the model was trained on, whole.
         candidates: k, the true identifier counted.
-        kinds: of "hash" (hexadecimal, 32 to 128 digits), "uuid" (version 4) and "link" (short links of known services, where
+        kinds: of "hash" (hexadecimal, 32 to 128 digits), "uuid" (version 4) and "link" (short links of known services, if
             you know that their characters were drawn uniformly).
         most_context: characters before an identifier that are kept.
         seed: of alternatives and places; None draws one from the system's randomness.
 
     Raises:
         ConfigError: fewer than two candidates, or an unknown kind.
-        DataError: no text holds such an identifier that stands nowhere else, or their characters are not uniform.
+        DataError: no text holds such an identifier that is nowhere else, or their characters are not uniform.
 
     References:
         Natural identifiers for privacy and data audits in large language models, ICLR 2026.
@@ -125,11 +125,11 @@ def natural_identifiers(
     random = Seed(new_seed() if seed is None else seed).numpy()
     prefixes, rows, drawn = [], [], []
     for match in sites:
-        others = _others(match, heads, candidates - 1, random)
-        if len(others) == candidates - 1:
+        peers = _others(match, heads, candidates - 1, random)
+        if len(peers) == candidates - 1:
             place = int(random.integers(candidates))
             prefixes.append(match.string[max(0, match.start() - most_context) : match.start()])
-            rows.append((*others[:place], match.group(), *others[place:]))
+            rows.append((*peers[:place], match.group(), *peers[place:]))
             drawn.append(place)
     if not rows:
         raise DataError(f"no identifier has {candidates - 1} alternatives of its form; ask for fewer candidates")
@@ -141,18 +141,18 @@ def _first(text: str, kinds: Sequence[str]) -> re.Match[str] | None:
 
 
 def _code(identifier: str) -> str:
-    """Return the random part: what stands behind the name of a service of links."""
+    """Return the random part: what is behind the name of a service of links."""
     return identifier[identifier.find("/") + 1 :]
 
 
 def _heads(texts: Sequence[str], kinds: Sequence[str]) -> Counter[str]:
-    """Return how often each run of characters that could begin an identifier stands in the texts, in either case."""
+    """Return how often each run of characters that could begin an identifier is in the texts, in either case."""
     pattern = re.compile(rf"(?=([0-9a-{'z' if 'link' in kinds else 'f'}]{{{HEAD}}}))")
     return Counter(match[1] for text in texts for match in pattern.finditer(text.lower()))
 
 
 def _words_before(site: re.Match[str]) -> tuple[str, ...]:
-    """Return the words that stand before an identifier in its text, each once."""
+    """Return the words that are before an identifier in its text, each once."""
     return tuple(set(re.findall(r"[0-9a-z]{2,}", site.string[: site.start()].lower())))
 
 
@@ -172,7 +172,7 @@ def _form(code: str) -> tuple[int, int, bool]:
 
 
 def _refuse_uneven(identifiers: Sequence[str]) -> None:
-    """Raise `DataError` where the characters at some place, of identifiers of one form, are not uniform."""
+    """Raise `DataError` if the characters at some place, of identifiers of one form, are not uniform."""
     groups: dict[tuple[bool, int, bool], list[str]] = {}
     for identifier in identifiers:
         code = _code(identifier)
@@ -197,7 +197,7 @@ def _refuse_uneven(identifiers: Sequence[str]) -> None:
 
 
 def _alphabet(is_link: bool, length: int, has_version: bool, place: int) -> str:
-    """Return the characters that are equally likely at a place; none where the form fixes it."""
+    """Return the characters that are equally likely at a place; none if the form fixes it."""
     if is_link:
         return BASE62
     version, variant = {36: (14, 19), 32: (12, 16) if has_version else (-1, -1)}.get(length, (-1, -1))
@@ -208,7 +208,7 @@ def _alphabet(is_link: bool, length: int, has_version: bool, place: int) -> str:
 def _others(site: re.Match[str], heads: Counter[str], count: int, random: np.random.Generator) -> list[str]:
     """Return different strings of the same form, drawn uniformly from those that would have been taken as well.
 
-    Fewer than `count` where the form, such as many zeros in front, leaves hardly any: whatever the true one is.
+    Fewer than `count` if the form, such as many zeros in front, leaves hardly any: whatever the true one is.
     """
     identifier, strings = site.group(), list[str]()
     form, words = _form(_code(identifier)), _words_before(site)
@@ -223,7 +223,7 @@ def _others(site: re.Match[str], heads: Counter[str], count: int, random: np.ran
 
 
 def _redrawn(identifier: str, random: np.random.Generator) -> str:
-    """Return a string with other characters where the form leaves them free; zeros in front stay."""
+    """Return a string with other characters if the form leaves them free; zeros in front stay."""
     code = _code(identifier)
     length, zeros, has_version = _form(code)
     alphabets = [_alphabet("/" in identifier, length, has_version, place) for place in range(length)]

@@ -80,11 +80,11 @@ def plan_run(
     """
     from audit.api.configs import resolve
     from audit.experiment.line.assemble import assemble
-    from audit.experiment.plan.plan import plan_of
+    from audit.experiment.plan.plan import make_plan
 
     if violation is not None and not 1 <= violation < float("inf"):
         raise ConfigError(f"violation is {violation!r}; expected at least 1, a multiple of the claimed epsilon, or None")
-    return plan_of(assemble(resolve(config, overrides or {}).config, seed=0), measure=measure, violation=violation)
+    return make_plan(assemble(resolve(config, overrides or {}).config, seed=0), measure=measure, violation=violation)
 
 
 def certify(

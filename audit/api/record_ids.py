@@ -30,10 +30,10 @@ def join_coins(scores: Mapping[Any, float], coins: Mapping[Any, bool]) -> tuple[
     ([2.0], [1.0])
     """
     from audit.core import score_values
-    from audit.data.record_ids import order_of
+    from audit.data.record_ids import match_order
     from audit.data.source import memberships
 
-    order = order_of(_ids(scores), _ids(coins))
+    order = match_order(_ids(scores), _ids(coins))
     values = score_values.read([value for _, value in scores.items()], "scores").astype(np.float64)[order]
     included = memberships(np.asarray([value for _, value in coins.items()]), "coins")
     return values[included], values[~included]

@@ -49,7 +49,7 @@ def run(
         ledger: budget ledger of the data, shown in the report.
         record: training of the audit to record in that ledger.
         record_key: file with the key of the records' names; None draws one.
-        progress: hears of model-steps done, also of those that an earlier part of the run had done.
+        progress: receives model-steps done, also of those that an earlier part of the run had done.
 
     Raises:
         ConfigError: the config, or a combination of arguments, cannot be used.
@@ -85,7 +85,7 @@ class RunOutcome:
     """A run that is over.
 
     Attributes:
-        folder: where it lies.
+        folder: where it is.
         failures: formats that could not be rendered, and why.
     """
 
@@ -94,14 +94,14 @@ class RunOutcome:
     failures: tuple[str, ...] = ()
 
     def refuse_incomplete(self) -> None:
-        """Raise `OutputError` where formats of the report could not be rendered; the rest is kept."""
+        """Raise `OutputError` if formats of the report could not be rendered; the rest is kept."""
         import reports
 
         reports.refuse_incomplete(self.failures, self.folder)
 
 
 def _watcher(progress: Progress | None) -> Watcher:
-    """Return what passes all model-steps that are done with on to one function, or to nobody."""
+    """Return what passes all model-steps that are done with on to one function, or to no one."""
     from audit.core.training import Watcher
 
     return Watcher() if progress is None else Watcher(advance=progress, skip=progress)
@@ -115,8 +115,8 @@ class Launch:
         folder: that it ends in; it must not exist.
         key: of the records' names; None draws one.
         entry: what it has to do with a budget ledger.
-        formats: to render, besides report.json.
-        watching: called with the experiment before anything is trained; gives what hears of model-steps.
+        formats: to render, in addition to report.json.
+        watching: called with the experiment before anything is trained; gives what receives model-steps.
     """
 
     resolved: Resolution
@@ -133,7 +133,7 @@ class Launch:
         """Run it.
 
         Raises:
-            AuditError: what makes it impossible; the error stands in the folder's audit.log, and finished models are kept.
+            AuditError: what makes it impossible; the error is in the folder's audit.log, and finished models are kept.
         """
         from audit.execution.log_file import log_in
         from audit.execution.store import Store
@@ -204,7 +204,7 @@ class Launch:
 
 
 def _frame(resolution: Resolution, experiment: Experiment, time: str) -> Any:
-    """Return what the report says besides its results."""
+    """Return what the report says in addition to its results."""
     from audit.core.provenance import Engagement
     from audit.engine import device
     from audit.experiment.line import provenance

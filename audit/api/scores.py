@@ -49,8 +49,8 @@ def lower_bound(
         member_scores: one score for each canary that was trained on.
         nonmember_scores: one score for each canary that was left out.
         game: how the scores came about. "one_run": memberships were independent fair coins, scores may depend on each other.
-            "independent_trials": each score is from a training of its own. Or a `Game`.
-        estimator: a plug-in's name, a mapping `{"kind": name, ...}`, or "auto": for any mechanism `both_ends` where trials
+            "independent_trials": each score is from its own training. Or a `Game`.
+        estimator: a plug-in's name, a mapping `{"kind": name, ...}`, or "auto": for any mechanism `both_ends` if trials
             are independent, else `one_run`; inside a family `gaussian` ("gdp") or `fdp_rank` ("dp_sgd"), else `one_run_fdp`.
         family: of trade-off curves that the claim asserts, for "auto": None, "gdp" or "dp_sgd" (needs `mechanism`). The
             bound then holds inside that family only, and says so. Refused beside a named estimator.
@@ -58,8 +58,8 @@ def lower_bound(
         seed: for estimators of a third party that draw; those here draw from streams that the numbers of scores fix.
         attacks: how many score columns of the same canaries are tried, of which the best bound is kept: each is made at
             `(1 - confidence) / attacks`, so that all hold together.
-        adjacency: which neighbouring data sets the coins decided between, where `game` is a name; "replace_one" states that
-            another record stood in the place of each that was left out.
+        adjacency: which neighbouring data sets the coins decided between, if `game` is a name; "replace_one" states that
+            another record stood instead of each that was left out.
         certificates: simulated audits behind each of the bound's certificates: how often this estimator, at this number of
             scores and this confidence, is wrong. None takes what fits into about a quarter of a second each (kept for later
             calls of the same size), 0 none. More than 200 are made whatever they take, up to about ten minutes a law.
@@ -86,7 +86,7 @@ def lower_bound(
     odd = plausibility.remarks(scores, instance.assumes)
     level = _share(confidence, attacks)
     bound = instance.lower_bound(scores, delta=delta, confidence=level, seed=Seed(seed))
-    path = simulation.path_of(instance, scores, delta=delta, level=level)
+    path = simulation.find_path(instance, scores, delta=delta, level=level)
     if certificates is None:
         certificate_rows = simulation.quick(path)
     else:
@@ -145,7 +145,7 @@ def step_bound(
             bets on the sampler's coins, which hold for scores that depend on earlier steps, and prove less.
         mechanism: the claimed sample rate, number of steps and noise; the noise is what is put to the test.
 
-    Guarantee: `parameter` lies below the true noise multiplier of a step with probability at most `1 - confidence`, when each
+    Guarantee: `parameter` is below the true noise multiplier of a step with probability at most `1 - confidence`, when each
         step is a Poisson-subsampled Gaussian with the claimed rate, all with independent noise of the same size. `epsilon` is
         that of all steps composed, inside the family "dp_sgd"; the claimed rate and steps are taken as they are (`trust`).
 

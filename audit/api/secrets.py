@@ -42,7 +42,7 @@ def secret_lower_bound(
         drawn: `(m,)` the value from 0 to k - 1 that the auditor drew for each secret before training.
         prior: `(m, k)` or `(k,)` chances with which the values were drawn; None if all were equally likely.
         adjacency: which neighbouring data sets the epsilon is about.
-        conversion: "group" for an adjacency other than "replace_one", where a replacement is two such changes.
+        conversion: "group" for an adjacency other than "replace_one", if a replacement is two such changes.
 
     Guarantee: that of the estimator `one_run_secrets`, given that values were drawn as stated.
 
@@ -64,8 +64,8 @@ def secret_lower_bound(
     except ValueError as error:
         raise DataError(f"drawn cannot be read: {error}; expected a value for each of {len(values)} secrets") from error
     secrets, choices = values.shape
-    whole = index.shape == (secrets,) and index.dtype.kind in "iu"
-    if not whole or index.min() < 0 or index.max() >= choices:
+    full = index.shape == (secrets,) and index.dtype.kind in "iu"
+    if not full or index.min() < 0 or index.max() >= choices:
         raise DataError(
             f"drawn has shape {index.shape} for scores of shape {values.shape}; expected a value from 0 to {choices - 1} each"
         )
@@ -99,7 +99,7 @@ def reconstruction_bound(
     adjacency: Adjacency | str = Adjacency.ADD_REMOVE,
     family: str | None = None,
 ) -> CertifiedBound:
-    """A lower bound on epsilon at `delta` from answers of independent trials, each about a secret and a release of its own.
+    """A lower bound on epsilon at `delta` from answers of independent trials, each about a secret and its own release.
 
     Args:
         successes: right answers of `trials`.
@@ -130,7 +130,7 @@ def reconstruction_bound(
     neighbours = Adjacency.by_name(adjacency)
     answers = Answers(right=int(successes), trials=int(trials), baseline=baseline)
     estimator = Reconstruction(family="any" if family is None else family)
-    bound = estimator.of_answers(answers, neighbours, delta=delta, confidence=checks.confidence(confidence))
+    bound = estimator.bound_answers(answers, neighbours, delta=delta, confidence=checks.confidence(confidence))
     game = Game(
         adjacency=neighbours,
         access=Access.FINAL_MODEL,
@@ -149,7 +149,7 @@ def _entries(bound: LowerBound) -> dict[str, Any]:
 
 
 def _numbers(values: ArrayLike, name: str) -> Array:
-    """An array of floats, or `DataError` where values are not numbers or their rows differ in length."""
+    """An array of floats, or `DataError` if values are not numbers or their rows differ in length."""
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -42,7 +42,7 @@ class TrainingReport:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 where the claim is not refuted, 1 where it is, 3 where it could not have been."""
+        """Return 0 if the claim is not refuted, 1 if it is, 3 if it could not have been."""
         return self.verdict.outcome.exit_code
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ def check_training(
     """
 
     from audit.api.scores import lower_bound
-    from audit.mechanism_checks.run import name_of
+    from audit.mechanism_checks.run import function_name
 
     checks.count(runs, "runs", minimum=1)
     records, further = _arrays(data, "data"), _arrays(canaries, "canaries")
@@ -115,7 +115,7 @@ def check_training(
         ranks[coins], ranks[~coins], delta=delta, confidence=confidence, game=game, estimator=estimator, certificates=0
     )
     claim = Claim(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE, source=DECLARED)
-    return TrainingReport(name=name_of(train), verdict=_verdict(claim, bound), bound=bound, scores=scores, included=coins)
+    return TrainingReport(name=function_name(train), verdict=_verdict(claim, bound), bound=bound, scores=scores, included=coins)
 
 
 def _arrays(pair: Any, name: str) -> Arrays:

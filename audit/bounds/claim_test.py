@@ -1,4 +1,4 @@
-"""One claim put to the test: whether the bound would lie above it, without searching for the bound.
+"""One claim put to the test: whether the bound would be above it, without searching for the bound.
 
 Simulated audits ask that of thousands of scores. Canaries in copies are judged by group privacy here as they are in
 `audit.bounds.group_privacy`.
@@ -23,17 +23,17 @@ from audit.core.lower_bounds import LowerBound
 from audit.core.protocols import Estimator, PathEstimator, Refuter
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import curves_of
+from audit.event_curves import find_curves
 from audit.stats.bounds import roots
 from audit.stats.curves import tradeoff
 
-LEAST_DELTA = 1e-15  # deltas below are not told apart from 0
+LEAST_DELTA = 1e-15  # deltas below are not distinguished from 0
 FAR = 1e300  # a score beyond every threshold
 PROBE = 20  # made-up scores that an estimator is asked about for the family that it speaks of
 
 
 def refutes(estimator: Estimator, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-    """True if the estimator's bound on the epsilon of one record lies above `epsilon`, up to the precision of its search.
+    """True if the estimator's bound on the epsilon of one record is above `epsilon`, up to the precision of its search.
 
     Guarantee: true for the true epsilon with probability at most `1 - confidence`, under the estimator's assumptions.
 
@@ -43,7 +43,7 @@ def refutes(estimator: Estimator, scores: Scores, *, epsilon: float, delta: floa
     if math.isinf(epsilon):
         return False
     if scores.game.copies > 1:
-        family = family_of(estimator, scores.game, scores.mechanism, delta)
+        family = find_family(estimator, scores.game, scores.mechanism, delta)
         if family is None and isinstance(estimator, PathEstimator):  # not monotone: the test is where its own search ends
             bound = group_privacy.bound(estimator, scores, delta=delta, confidence=confidence, seed=seed)
             return bound.epsilon > epsilon
@@ -58,7 +58,7 @@ def refutes(estimator: Estimator, scores: Scores, *, epsilon: float, delta: floa
 
 
 @functools.lru_cache(maxsize=256)
-def family_of(estimator: Estimator, game: Game, mechanism: Event | None, delta: float) -> str | None:
+def find_family(estimator: Estimator, game: Game, mechanism: Event | None, delta: float) -> str | None:
     """The trade-off family inside which an estimator's bounds hold, or None."""
     return probe(estimator, game, mechanism, delta).family
 
@@ -119,7 +119,7 @@ def delta_refuted(estimator: Estimator, scores: Scores, *, epsilon: float, confi
     group_privacy.demand_nested(estimator, "bound delta")
     if scores.game.copies > 1:
         raise UnsupportedMechanism("delta is not converted for canaries in copies; bound epsilon instead")
-    family = family_of(estimator, scores.game, scores.mechanism, LEAST_DELTA)
+    family = find_family(estimator, scores.game, scores.mechanism, LEAST_DELTA)
     if family is not None:
         # only the family's parameter is read, which is the same at every delta
         bound = estimator.lower_bound(scores, delta=LEAST_DELTA, confidence=confidence, seed=seed)
@@ -138,8 +138,8 @@ def delta_refuted(estimator: Estimator, scores: Scores, *, epsilon: float, confi
 def _delta_inside(family: str, parameter: float | None, mechanism: Event | None, epsilon: float) -> float:
     """Delta at `epsilon` of the member of a family with this parameter (mu, or the noise multiplier), from below."""
     if family == "gdp":
-        return tradeoff.delta_of_gdp(parameter or 0.0, epsilon)
-    curves = curves_of(mechanism)
+        return tradeoff.gdp_delta(parameter or 0.0, epsilon)
+    curves = find_curves(mechanism)
     if curves is None or curves.family != family or parameter is None:
         raise UnsupportedMechanism(f"the delta of the family '{family}' is not known; bound epsilon instead")
 

@@ -38,11 +38,11 @@ def negative_control(
             )
             for index, estimator in enumerate(estimators)
         )
-    return control_of(alarms, len(estimators) * (1 - confidence))
+    return make_control(alarms, len(estimators) * (1 - confidence))
 
 
 def fresh_coins(scores: Scores, seed: Seed) -> Array:
-    """Memberships `(n,)` drawn anew as the game draws them; those of the game shuffled where it drew none."""
+    """Memberships `(n,)` drawn anew as the game draws them; those of the game shuffled if it drew none."""
     if scores.game.choices > 1:
         _, _, prior = scores.secrets
         return Secrets(kind=scores.game.secret, prior=prior).draw(seed.numpy().random(len(prior)))
@@ -53,7 +53,7 @@ def fresh_coins(scores: Scores, seed: Seed) -> Array:
     return np.asarray(coins)
 
 
-def control_of(alarms: int, rate: float) -> NegativeControl:
+def make_control(alarms: int, rate: float) -> NegativeControl:
     """The control that found so many false alarms in `REPETITIONS`, each of which may have one at this rate."""
     alarm_limit = _allowed_alarms(REPETITIONS, min(1.0, rate))
     return NegativeControl(repetitions=REPETITIONS, false_alarms=alarms, allowed=alarm_limit, passed=alarms <= alarm_limit)

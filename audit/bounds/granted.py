@@ -1,4 +1,4 @@
-"""Estimators that a game allows, where nobody names them."""
+"""Estimators that a game allows, if no one names them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from audit.core.protocols import Estimator
 
 
 def granted_estimators(game: Game, names: Sequence[str] | None = None) -> tuple[Estimator, ...]:
-    """The estimators called `names`; or the game's default alone (none where nothing is granted).
+    """The estimators called `names`; or the game's default alone (none if nothing is granted).
 
     Raises:
         ConfigError: there is no estimator of that name.

@@ -30,7 +30,7 @@ def bound(estimator: Estimator, scores: Scores, *, delta: float, confidence: flo
     Guarantee: the epsilon of one record is overstated with probability at most `1 - confidence`, under the estimator's
         assumptions. (epsilon, delta)-DP training gives k records together (k epsilon, delta sum of e^(i epsilon), i < k), a
         path of ever weaker pairs. An estimator whose tests are not monotone bounds that path with its own search; for others
-        an epsilon is refuted where the bound at the pair's delta lies above the pair's epsilon, which is monotone since bounds
+        an epsilon is refuted if the bound at the pair's delta is above the pair's epsilon, which is monotone since bounds
         do not rise with delta. Inside the family "gdp", k records together are k mu-GDP.
     References:
         Vadhan 2017, "The complexity of differential privacy", lemma 2.2; Dong, Roth and Su 2019, arXiv 1905.02383.
@@ -43,7 +43,7 @@ def bound(estimator: Estimator, scores: Scores, *, delta: float, confidence: flo
     copies = scores.game.copies
     plain = estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=seed)
     if plain.family == "gdp" and plain.parameter is not None:
-        return _of_gdp(plain, scores.game, delta)
+        return _group_gdp(plain, scores.game, delta)
     if plain.family is not None:
         raise unsupported_copies(plain.family, copies)
     pairs = tradeoff.GroupPairs(delta=delta, copies=copies)
@@ -69,7 +69,7 @@ def of_group(family: str | None, epsilon: float, delta: float, copies: int) -> t
     if family is None:
         return tradeoff.group_privacy(epsilon, delta, copies)
     if family == "gdp":
-        return tradeoff.epsilon_of_gdp(copies * tradeoff.mu_of_gdp(epsilon, delta), delta), delta
+        return tradeoff.gdp_epsilon(copies * tradeoff.gdp_mu(epsilon, delta), delta), delta
     raise unsupported_copies(family, copies)
 
 
@@ -98,7 +98,7 @@ def unsupported_copies(family: str, copies: int) -> UnsupportedMechanism:
 def _nest(
     estimator: Estimator, scores: Scores, pairs: tradeoff.GroupPairs, confidence: float, seed: Seed
 ) -> tuple[float, float]:
-    """The epsilon of one record where the bound at each pair's delta meets the pair, and the same of the ceiling."""
+    """The epsilon of one record if the bound at each pair's delta meets the pair, and the same of the ceiling."""
 
     # both searches start on the same pairs, and each bound may be simulated
     @functools.lru_cache(maxsize=64)
@@ -119,12 +119,12 @@ def _nest(
     return epsilon, ceiling
 
 
-def _of_gdp(plain: LowerBound, game: Game, delta: float) -> LowerBound:
+def _group_gdp(plain: LowerBound, game: Game, delta: float) -> LowerBound:
     copies = game.copies
     mu = (plain.parameter or 0.0) / copies
-    top = math.inf if math.isinf(plain.ceiling) else tradeoff.mu_of_gdp(plain.ceiling, delta) / copies
-    epsilon = tradeoff.epsilon_of_gdp(mu, delta)
-    ceiling = max(epsilon, tradeoff.epsilon_of_gdp(top, delta))
+    top = math.inf if math.isinf(plain.ceiling) else tradeoff.gdp_mu(plain.ceiling, delta) / copies
+    epsilon = tradeoff.gdp_epsilon(mu, delta)
+    ceiling = max(epsilon, tradeoff.gdp_epsilon(top, delta))
     return replace(plain, epsilon=epsilon, parameter=mu, ceiling=ceiling, selected=_description(plain, game))
 
 

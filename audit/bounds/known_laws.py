@@ -12,13 +12,13 @@ from audit.core.adjacency import Adjacency
 from audit.core.data import Array
 from audit.core.events import Event
 from audit.core.game import Game
-from audit.event_curves import curves_of
+from audit.event_curves import find_curves
 from audit.stats.bounds import reconstruction, score_distributions
 from audit.stats.bounds.score_distributions import ScoreLaw
 from audit.stats.curves import tradeoff, tradeoff_curves
 from audit.stats.curves.tradeoff_curves import TradeoffCurve
 
-FLAT = 1.0  # epsilon of a record on the law where every threshold has the same likelihood ratio
+FLAT = 1.0  # epsilon of a record on the law if every threshold has the same likelihood ratio
 SIGNAL = 1.0  # mu of a record on the law of Gaussian differential privacy
 
 
@@ -28,7 +28,7 @@ class KnownLaw:
 
     Attributes:
         epsilon: of one record.
-        families: of trade-off curves that the law is in; None stands for estimators that hold for any mechanism.
+        families: of trade-off curves that the law is in; None represents estimators that hold for any mechanism.
         draw: scores `(n,)` for memberships `(n,)`; of secrets `(s, k)` for the values `(s,)` that they took.
     """
 
@@ -45,11 +45,11 @@ def laws_to_try(families: Collection[str | None], game: Game, mechanism: Event |
     copies a law is that of all copies together.
     """
     if game.choices > 1:
-        return _laws_of_secrets(families, game, mechanism, delta)
-    return _laws_of_coins(families, game.copies, mechanism, delta)
+        return _secret_laws(families, game, mechanism, delta)
+    return _coin_laws(families, game.copies, mechanism, delta)
 
 
-def _laws_of_coins(families: Collection[str | None], copies: int, mechanism: Event | None, delta: float) -> list[KnownLaw]:
+def _coin_laws(families: Collection[str | None], copies: int, mechanism: Event | None, delta: float) -> list[KnownLaw]:
     """Laws of the scores of canaries that are in or out."""
     null, flat = ScoreLaw(kind="null", delta=delta), ScoreLaw(kind="flat", parameter=FLAT * copies, delta=delta)
     laws = [
@@ -58,13 +58,13 @@ def _laws_of_coins(families: Collection[str | None], copies: int, mechanism: Eve
     ]
     if "gdp" in families:
         gaussian = ScoreLaw(kind="gaussian", parameter=SIGNAL * copies, delta=delta)
-        truth = tradeoff.epsilon_of_gdp(SIGNAL, delta)
+        truth = tradeoff.gdp_epsilon(SIGNAL, delta)
         laws.append(
             KnownLaw(name=f"Gaussian, mu {gaussian.parameter:g}", epsilon=truth, families=(None, "gdp"), draw=gaussian.draw)
         )
-    curves = curves_of(mechanism)
+    curves = find_curves(mechanism)
     if "dp_sgd" in families and curves is not None and copies == 1:
-        draw = functools.partial(score_distributions.of_curve, curves.at(curves.noise_multiplier))
+        draw = functools.partial(score_distributions.draw_curve_scores, curves.at(curves.noise_multiplier))
         truth = curves.epsilon(curves.noise_multiplier, delta)
         laws.append(KnownLaw(name="DP-SGD as claimed", epsilon=truth, families=("dp_sgd",), draw=draw))
     return laws
@@ -102,7 +102,7 @@ class SecretResponse:
         return np.asarray(values)
 
 
-def _laws_of_secrets(families: Collection[str | None], game: Game, mechanism: Event | None, delta: float) -> list[KnownLaw]:
+def _secret_laws(families: Collection[str | None], game: Game, mechanism: Event | None, delta: float) -> list[KnownLaw]:
     """Laws of the scores of secrets of several equally likely values, at the largest chance of a right answer that is allowed.
 
     For replacing one value that is k-ary randomised response. For adding or removing the record its answers are uniform
@@ -121,10 +121,10 @@ def _laws_of_secrets(families: Collection[str | None], game: Game, mechanism: Ev
     ]
     if "gdp" in families:
         response = SecretResponse.of(tradeoff_curves.gdp(SIGNAL * game.copies), game)
-        truth = tradeoff.epsilon_of_gdp(SIGNAL, delta)
+        truth = tradeoff.gdp_epsilon(SIGNAL, delta)
         name = f"randomised response, {choices} values, as mu {SIGNAL * game.copies:g} allows"
         laws.append(KnownLaw(name=name, epsilon=truth, families=(None, "gdp"), draw=response.draw))
-    curves = curves_of(mechanism)
+    curves = find_curves(mechanism)
     if "dp_sgd" in families and curves is not None and game.copies == 1:
         response = SecretResponse.of(curves.at(curves.noise_multiplier), game)
         truth = curves.epsilon(curves.noise_multiplier, delta)

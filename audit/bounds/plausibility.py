@@ -34,7 +34,7 @@ class Groups:
 
 
 def remarks(scores: Scores, assumes: frozenset[Assumption]) -> tuple[str, ...]:
-    """Return what contradicts `assumes`, or the listing of the rows, one sentence each; empty where nothing does.
+    """Return what contradicts `assumes`, or the listing of the rows, one sentence each; empty if nothing does.
 
     Raises:
         AssumptionError: coins that are said to be fair are off by so much that chance is ruled out, or all rows are copies.
@@ -75,7 +75,7 @@ def _coins(included: Array, game: Game) -> str:
 
 def _copies(groups: Groups, included: Array) -> str:
     """Rows that repeat value and side; with many different values two records hardly ever share one by chance."""
-    if len(groups.size) < DISTINCT or groups.two_sided.any():  # some value stands on both sides, as in scores of few values
+    if len(groups.size) < DISTINCT or groups.two_sided.any():  # some value is on both sides, as in scores of few values
         return ""
     fewest = int(groups.size.min())
     if fewest > 1 and min(int(included.sum()), int((~included).sum())) > DISTINCT:

@@ -29,7 +29,7 @@ POWER = 0.8
 DRAWS = 1000  # a rate of 80 % is then known to 1.3 %
 DRAW_CHOICES = (1000, 500, 200, 100)  # where as many take long
 LOOKS, PATIENCE = 4, 12.5  # tests of each draw, about, and seconds that they may take together
-BALANCES = 5  # numbers of members that stand for all, where the coins are not what is tested: nulls are simulated for each
+BALANCES = 5  # numbers of members that represent all, if the coins are not what is tested: nulls are simulated for each
 TOLERANCE = 0.01  # of the least epsilon that is caught, relative
 FEWER_DRAWS = 25  # where whole bounds are simulated
 NULLS = 4  # streams that simulating estimators share over simulated audits, so that what they simulate is made once
@@ -42,8 +42,8 @@ class Question:
     """What a plan is asked about.
 
     Attributes:
-        claim: the epsilon that the audit sets out to refute; 0 asks for the proof of any leakage at all.
-        power: wanted chance that the bound lies above the claim.
+        claim: the epsilon that the audit sets out to refute; 0 asks for the proof of any leakage.
+        power: wanted chance that the bound is above the claim.
         draws: simulated audits behind each estimate of that chance, at most.
     """
 
@@ -73,11 +73,11 @@ class PlanRow:
 
     Attributes:
         ceiling: the epsilon that perfect scores would prove.
-        detectable: the smallest true epsilon at which the bound exceeds the claim with the wanted power; infinite where
+        detectable: the smallest true epsilon at which the bound exceeds the claim with the wanted power; infinite if
             even an almost unprotected mechanism would not be caught.
         typical: median bound at that epsilon.
         family: None, or the trade-off family inside which these figures hold.
-        hours: of training on one device, or None where the cost of a model is not given.
+        hours: of training on one device, or None if the cost of a model is not given.
     """
 
     estimator: str
@@ -139,11 +139,11 @@ def bounds_at(
     estimator: Estimator, game: Game, epsilon: float, question: Question, mechanism: Event | None = None
 ) -> tuple[float, ...]:
     """Bounds of `question.draws` simulated audits of a Gaussian mechanism whose true epsilon is `epsilon`, sorted."""
-    mu = tradeoff.mu_of_gdp(epsilon, question.delta)
+    mu = tradeoff.gdp_mu(epsilon, question.delta)
     bounds = []
     for draw in range(question.draws):
-        scores = ideal_scores(game, mu, _of_scores(draw), mechanism, each_coin=_tests_coins(estimator))
-        bound = estimator.lower_bound(scores, delta=question.delta, confidence=question.confidence, seed=_of_estimator(draw))
+        scores = ideal_scores(game, mu, _score_power(draw), mechanism, each_coin=_tests_coins(estimator))
+        bound = estimator.lower_bound(scores, delta=question.delta, confidence=question.confidence, seed=_estimator_power(draw))
         bounds.append(bound.epsilon)
     return tuple(sorted(bounds))
 
@@ -159,14 +159,14 @@ class PowerQuery:
 
     def catches_draw(self, epsilon: float, draw: int) -> bool:
         """True if simulated audit number `draw` of a Gaussian mechanism with this true epsilon refutes the claim."""
-        question, mu = self.question, tradeoff.mu_of_gdp(epsilon, self.question.delta)
+        question, mu = self.question, tradeoff.gdp_mu(epsilon, self.question.delta)
         return claim_test.refutes(
             self.estimator,
-            ideal_scores(self.game, mu, _of_scores(draw), self.mechanism, each_coin=_tests_coins(self.estimator)),
+            ideal_scores(self.game, mu, _score_power(draw), self.mechanism, each_coin=_tests_coins(self.estimator)),
             epsilon=question.claim,
             delta=question.delta,
             confidence=question.confidence,
-            seed=_of_estimator(draw),
+            seed=_estimator_power(draw),
         )
 
     def catches(self, epsilon: float) -> bool:
@@ -185,11 +185,11 @@ def _tests_coins(estimator: Estimator) -> bool:
     return Assumption.INDEPENDENT_COINS in estimator.assumes
 
 
-def _of_scores(draw: int) -> Seed:
+def _score_power(draw: int) -> Seed:
     return Seed(0).child("plan", draw)
 
 
-def _of_estimator(draw: int) -> Seed:
+def _estimator_power(draw: int) -> Seed:
     return Seed(0).child("plan estimator", draw % NULLS)
 
 
@@ -198,13 +198,13 @@ def detectable(
 ) -> float:
     """The smallest true epsilon that this audit catches with the wanted power, from above to `tolerance`; infinite if none.
 
-    Caught means that the bound lies above `question.claim`. A simulated audit sees the same noise at every epsilon, so one
+    Caught means that the bound is above `question.claim`. A simulated audit sees the same noise at every epsilon, so one
     that catches an epsilon is taken to catch all larger ones, and is simulated only where the search does not know it.
     """
     game.require(estimator.assumes, type(estimator).__name__)
     query = PowerQuery(estimator=estimator, game=game, question=question, mechanism=mechanism)
     low, high = question.claim, max(2 * question.claim, 1.0)
-    largest = tradeoff.epsilon_of_gdp(LARGEST_MU, question.delta)
+    largest = tradeoff.gdp_epsilon(LARGEST_MU, question.delta)
     # `sure`: how many draws catch `low` already; `unsure`: those that may still decide; `beyond`: `high` is caught often enough
     sure, unsure, beyond = 0, list(range(question.draws)), False
     while not beyond or high > low * (1 + tolerance) + tolerance / 5:
@@ -223,9 +223,9 @@ def detectable(
 def scores_needed(
     estimator: Estimator, game: Game, truth: float, question: Question, mechanism: Event | None = None
 ) -> int | None:
-    """Return how many scores (runs where a run has one canary, else canaries) catch a mechanism of true epsilon `truth`.
+    """Return how many scores (runs if a run has one canary, else canaries) catch a mechanism of true epsilon `truth`.
 
-    To ten per cent from above; None where 200,000 do not suffice.
+    To ten per cent from above; None if 200,000 do not suffice.
     """
 
     def suffices(scores: int) -> bool:
@@ -246,24 +246,24 @@ def scores_needed(
 def runs_to_proof(query: PowerQuery, truth: float, claim: Claim) -> float:
     """After how many runs a game that stops at the first proof would refute `claim`: the median over simulated audits.
 
-    Infinite where half of them find no proof within the runs of the game, or the estimator is not one for such games.
+    Infinite if half of them find no proof within the runs of the game, or the estimator is not one for such games.
     """
     run_counts = proofs(query, truth, claim)
     return run_counts[len(run_counts) // 2]
 
 
 def proofs(query: PowerQuery, truth: float, claim: Claim) -> list[float]:
-    """After how many runs each simulated audit refutes `claim`, ascending; infinite where it does not.
+    """After how many runs each simulated audit refutes `claim`, ascending; infinite if it does not.
 
     Scores are those of the best attack on a Gaussian mechanism of true epsilon `truth`.
     """
     estimator, question = query.estimator, query.question
     if not isinstance(estimator, AnytimeEstimator):
         return [math.inf]
-    mu, run_counts = tradeoff.mu_of_gdp(truth, question.delta), []
+    mu, run_counts = tradeoff.gdp_mu(truth, question.delta), []
     for draw in range(question.draws):
-        ideal = ideal_scores(query.game, mu, _of_scores(draw), query.mechanism)
-        order = _of_scores(draw).child("order").numpy().permutation(len(ideal.values))
+        ideal = ideal_scores(query.game, mu, _score_power(draw), query.mechanism)
+        order = _score_power(draw).child("order").numpy().permutation(len(ideal.values))
         scores = replace(ideal, values=ideal.values[order], included=ideal.included[order])
         _, evidence = estimator.watch([scores], [claim], delta=question.delta, confidence=question.confidence, attacks=1)
         run_counts += [math.inf if process.proved is None else process.proved for process in evidence] or [math.inf]
@@ -271,7 +271,7 @@ def proofs(query: PowerQuery, truth: float, claim: Claim) -> list[float]:
 
 
 def with_scores(game: Game, scores: int) -> Game:
-    """The same game with so many scores in all: more runs where a run has one canary, else more canaries."""
+    """The same game with so many scores in all: more runs if a run has one canary, else more canaries."""
     if game.canaries == 1:
         return replace(game, runs=scores)
     return replace(game, canaries=max(1, scores // game.runs))
@@ -312,7 +312,7 @@ def _row(
     epsilon = detectable(estimator, game, replace(question, draws=draws), mechanism)
     probe = epsilon if math.isfinite(epsilon) else max(question.claim, 1.0)
     typical = bounds_at(estimator, game, probe, replace(question, draws=min(question.draws, FEWER_DRAWS)), mechanism)
-    family = claim_test.family_of(estimator, game, mechanism, question.delta)
+    family = claim_test.find_family(estimator, game, mechanism, question.delta)
     return PlanRow(
         estimator=name,
         canaries=game.canaries,

@@ -28,12 +28,12 @@ from audit.core.views import Scores
 from audit.stats.bounds import binomial
 
 REPETITIONS = 200
-FEW_REPETITIONS = (200, 100, 50, 20)  # taken in place of more where those would take long; fewer than the last say nothing
+FEW_REPETITIONS = (200, 100, 50, 20)  # taken in place of more if those would take long; fewer than the last say nothing
 DRAWS = (100, 50, 20)
 LOOKS = 5  # at each simulated audit, until it is known what would have been caught
-NEAR = 0.1  # shares of members so close to the coins' are not told apart
+NEAR = 0.1  # shares of members so close to the coins' are not distinguished
 
-OUTSIDE = 0.01  # chance that a simulated rate lies outside of its interval
+OUTSIDE = 0.01  # chance that a simulated rate is outside of its interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Path:
         )
 
     def above(self, attacks: Sequence[Sequence[Estimator]], views: Sequence[Scores], truth: float, seed: Seed) -> bool:
-        """True if a bound, searched for and converted as the audit does, lies above the epsilon `truth`."""
+        """True if a bound, searched for and converted as the audit does, is above the epsilon `truth`."""
         return any(
             bound.epsilon > truth
             for estimators, view in zip(attacks, views, strict=True)
@@ -96,10 +96,10 @@ class Path:
         return self.game.canaries * self.game.runs * self.game.choices
 
 
-def path_of(estimator: Estimator, scores: Scores, *, delta: float, level: float) -> Path:
+def find_path(estimator: Estimator, scores: Scores, *, delta: float, level: float) -> Path:
     """The way from these scores to one bound.
 
-    Where trials are independent, a share of members far from the coins' is kept, to two digits.
+    If trials are independent, a share of members far from the coins' is kept, to two digits.
     """
     count, share = len(scores.values), round(float(scores.included.mean()), 2)
     game = scores.game
@@ -111,7 +111,7 @@ def path_of(estimator: Estimator, scores: Scores, *, delta: float, level: float)
 
 
 def quick(path: Path) -> tuple[Certificate, ...]:
-    """`certify` with as many audits as fit into about a quarter of a second for each law; nothing where twenty do not."""
+    """`certify` with as many audits as fit into about a quarter of a second for each law; nothing if twenty do not."""
     seconds = sum(simulation_costs.audit_seconds(estimator, path.scores) for attack in path.attacks for estimator in attack)
     count = simulation_costs.affordable(REPETITIONS, seconds, FEW_REPETITIONS, simulation_costs.QUICK)
     return certify(path, count) if count else ()
@@ -121,9 +121,9 @@ def quick(path: Path) -> tuple[Certificate, ...]:
 def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ...]:
     """Return how often "the largest bound of this path" was above the truth, under each of `known_laws.laws_to_try`.
 
-    An estimator takes part where the law is in its family. Every audit puts the truth to the tests; every tenth also makes its
+    An estimator takes part if the law is in its family. Every audit puts the truth to the tests; every tenth also makes its
     bounds by the audit's own search. The limits are the wider ones of the two rates, so that a search that fails is seen among
-    the bounds that were made and not thinned out by the others. Nothing is returned where even twenty audits would take
+    the bounds that were made and not thinned out by the others. Nothing is returned if even twenty audits would take
     long, or the game decides no membership by coins.
 
     Raises:
@@ -134,11 +134,11 @@ def certify(path: Path, repetitions: int = REPETITIONS) -> tuple[Certificate, ..
         raise ConfigError(f"{repetitions} simulated audits were asked for; expected 0 or more")
     if not path.simulable or not path.estimators:
         return ()
-    families = {family_of(estimator, path) for estimator in path.estimators}
+    families = {find_family(estimator, path) for estimator in path.estimators}
     certificates = []
     for law in known_laws.laws_to_try(families, path.game, path.mechanism, path.delta):
         taking_part = [
-            [estimator for estimator in attack if family_of(estimator, path) in law.families and _speaks(estimator, path)]
+            [estimator for estimator in attack if find_family(estimator, path) in law.families and _speaks(estimator, path)]
             for attack in path.attacks
         ]
         costs = sum(simulation_costs.audit_seconds(estimator, path.scores) for attack in taking_part for estimator in attack)
@@ -177,7 +177,7 @@ def _certificate(path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator
 def detectable(path: Path, claims: tuple[Claim, ...] = (), power: float = planning.POWER) -> tuple[Detectable, ...]:
     """For each estimator the least true epsilon that this audit would have caught with chance `power`.
 
-    Caught means a bound above the smallest claim that the estimator can refute; above 0 where nothing is claimed that it could.
+    Caught means a bound above the smallest claim that the estimator can refute; above 0 if nothing is claimed that it could.
     Scores are those of the best attack on a Gaussian mechanism of that epsilon. Estimators for which even twenty simulated
     audits at each epsilon would take long are left out, and those inside a family that copies of a canary leave.
     """
@@ -191,7 +191,7 @@ def detectable(path: Path, claims: tuple[Claim, ...] = (), power: float = planni
         probe = claim_test.probe(estimator, path.game, path.mechanism, path.delta)
         claim = min((claim.epsilon for claim in claims if claim.can_be_refuted_by(probe)), default=0.0)
         claim = claim if math.isfinite(claim) else 0.0
-        # wealth is averaged over attacks: the best of them has to win so many times more by itself
+        # wealth is averaged over attacks: the best of them has to win so many times more alone
         level = 1 - (1 - path.level) / len(path.attacks) if path.together else path.level
         question = planning.Question(delta=path.delta, confidence=level, claim=claim, power=power, draws=draws)
         epsilon = planning.detectable(estimator, path.game, question, path.mechanism)
@@ -203,12 +203,12 @@ def detectable(path: Path, claims: tuple[Claim, ...] = (), power: float = planni
 
 def _speaks(estimator: Estimator, path: Path) -> bool:
     """True if its bounds speak of a single record: copies of a canary leave the family of DP-SGD."""
-    return path.game.copies == 1 or family_of(estimator, path) in (None, "gdp")
+    return path.game.copies == 1 or find_family(estimator, path) in (None, "gdp")
 
 
-def family_of(estimator: Estimator, path: Path) -> str | None:
+def find_family(estimator: Estimator, path: Path) -> str | None:
     """The trade-off family inside which an estimator's bounds hold, or None."""
-    return claim_test.family_of(estimator, path.game, path.mechanism, path.delta)
+    return claim_test.find_family(estimator, path.game, path.mechanism, path.delta)
 
 
 def _views(law: KnownLaw, path: Path, seed: Seed) -> list[Scores]:
@@ -220,7 +220,7 @@ def _views(law: KnownLaw, path: Path, seed: Seed) -> list[Scores]:
 
 
 def _coin_scores(law: KnownLaw, path: Path, seed: Seed) -> Scores:
-    """Scores of canaries in or out; where no estimator needs fair coins, of as many members as coins give on average."""
+    """Scores of canaries in or out; if no estimator needs fair coins, of as many members as coins give on average."""
     count = max(path.scores, 2)
     coins = seed.child("coins").numpy().random(count)
     included = coins < path.game.inclusion_probability

@@ -26,7 +26,7 @@ UNKNOWN = (0.05, 0.05)
 SECONDS_A_SCORE = 2e-7  # of a test, for each further score
 WHOLE = 10  # simulated audits to one whose bounds are made
 SIMULATING, FRESH = ("gaussian", "fdp_rank"), 0.006  # more for a test that shares no draws
-MOST_SECONDS = 600.0  # that a number of audits may take for each law where a caller asks for that number
+MOST_SECONDS = 600.0  # that a number of audits may take for each law if a caller asks for that number
 
 
 def audit_seconds(estimator: Estimator, scores: int) -> float:
@@ -46,7 +46,7 @@ def _kind(estimator: Estimator) -> str:
 
 
 def affordable(repetitions: int, seconds: float, choices: tuple[int, ...], budget: float | None = None) -> int:
-    """`repetitions`, else the largest of `choices` below it, that fits into the budget; 0 where none does."""
+    """`repetitions`, else the largest of `choices` below it, that fits into the budget; 0 if none does."""
     if repetitions < choices[-1]:
         return repetitions
     limit = BUDGET if budget is None else budget

@@ -1,6 +1,6 @@
 """Single noisy steps as trials: how much noise one step had at most, composed over all steps of DP-SGD.
 
-Two kinds of scores are told apart, since they need different tests. Products with a fixed direction, the ordinary gradients
+Two kinds of scores are distinguished, since they need different tests. Products with a fixed direction, the ordinary gradients
 taken off, are independent and identically distributed given who took part: a rank test holds. Any other score of a step
 depends on the state of its run, and so on all earlier steps: only bets on the sampler's coins hold (docs/theory/anytime.md,
 "Single steps").
@@ -27,7 +27,7 @@ from audit.core.game import Game, Inclusion
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import curves_of
+from audit.event_curves import find_curves
 from audit.stats.bounds import binomial
 
 FALSE_ALARM = 1e-6  # of the test of participations against the claimed rate
@@ -46,7 +46,7 @@ class StepProducts:
     Attributes:
         values: `(N,)` finite, over the clip norm or on any other common scale.
         held: `(N,)` bool, whether the run of the step held the canary.
-        took_part: `(N,)` bool, whether it was in the batch of that step, where the auditor saw the sampler's coins; None else.
+        took_part: `(N,)` bool, whether it was in the batch of that step, if the auditor saw the sampler's coins; None else.
 
     Raises:
         DataError: shapes differ, a value is not finite, or a canary took part in a run that did not hold it.
@@ -139,7 +139,7 @@ def bound(steps: StepProducts | StepScores, event: Event, *, delta: float, confi
         DataError: one side is empty.
         ConfigError, ExecutionMismatch: as the steps' own `bound`.
     """
-    mechanism, curves = noisy_steps(event), curves_of(event)
+    mechanism, curves = noisy_steps(event), find_curves(event)
     if mechanism is None or curves is None:
         raise UnsupportedMechanism(f"step_bound knows the steps of DP-SGD, got {event}; build the mechanism by dp_sgd(...)")
     options = {"delta": delta, "confidence": confidence}
@@ -183,7 +183,7 @@ def _noise(step: LowerBound) -> float:
 
 
 def demand_rate(participations: int, steps: int, rate: float) -> None:
-    """Raise `ExecutionMismatch` where so many participations would be rarer than one in a million at the claimed rate."""
+    """Raise `ExecutionMismatch` if so many participations would be rarer than one in a million at the claimed rate."""
     if binomial.two_sided(participations, steps, rate) < FALSE_ALARM:
         raise ExecutionMismatch(
             f"canaries took part in {participations} of {steps} steps, where the claimed sample rate {rate:g} means about "

@@ -1,4 +1,4 @@
-"""The first guard: can members be told from nonmembers without the model? Then attack figures are not leakage."""
+"""The first guard: can members be distinguished from nonmembers without the model? Then attack figures are not leakage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Guard:
     """What the blind classifiers found.
 
     Attributes:
-        auc: of the more successful classifier on records it was not fitted on, or None where there were too few records.
+        auc: of the more successful classifier on records it was not fitted on, or None if there were too few records.
         p_value: how often exchangeable records look at least as different as these, or an upper limit on it.
     """
 
@@ -33,7 +33,7 @@ class Guard:
 
     @property
     def has_bias(self) -> bool:
-        """True where members and nonmembers differ before any model is asked."""
+        """True if members and nonmembers differ before any model is asked."""
         return self.p_value < SIGNIFICANCE
 
     @property
@@ -55,13 +55,13 @@ NOT_RUN = Guard(auc=None, p_value=1.0)
 
 
 def guard(inputs: Array, labels: Array | None, included: Array, seed: Seed) -> Guard:
-    """Return whether inputs (and labels) alone tell members from nonmembers.
+    """Return whether inputs (and labels) alone distinguish members from nonmembers.
 
     Two classifiers share the significance: ridge regressions on inputs, summaries, labels and random smooth functions of
     them, whose leave-one-out success is compared with that under permuted memberships, each fitted anew; and boosted trees,
     fitted on one half and tested by permutation on the other, both ways round.
 
-    Guarantee: where members and nonmembers are exchangeable, `has_bias` is True with probability at most `SIGNIFICANCE`.
+    Guarantee: if members and nonmembers are exchangeable, `has_bias` is True with probability at most `SIGNIFICANCE`.
         Features do not depend on membership, so both permutation tests are exact; twice the mean of the halves' p-values is
         a p-value whatever their dependence (Vovk and Wang 2020, arXiv 1212.4966), and so is twice the smaller of two.
 
@@ -98,7 +98,7 @@ def _halves(member: Array, generator: np.random.Generator) -> tuple[Array, Array
 
 
 def _features(inputs: Array, labels: Array | None, seed: Seed) -> list[Array]:
-    """Standardised inputs (their main components where there are many), four summaries of each record, its class."""
+    """Standardised inputs (their main components if there are many), four summaries of each record, its class."""
     from sklearn.decomposition import PCA
 
     flat = inputs.reshape(len(inputs), -1).astype(np.float64)
@@ -124,12 +124,12 @@ def _ridge(blocks: Sequence[Array], member: Array, generator: np.random.Generato
     give; these take the best of the same regressions, too.
     """
     targets = np.stack([member, *(generator.permutation(member) for _ in range(PERMUTATIONS))], axis=1) - member.mean()
-    whole = np.concatenate(blocks, axis=1)
-    waves = generator.normal(size=(whole.shape[1], RANDOM_FEATURES)) / np.sqrt(whole.shape[1])
-    smooth = _standardise(np.cos(whole @ waves + generator.uniform(0, 2 * np.pi, RANDOM_FEATURES)))
-    pairs = [(whole, 0.1), (whole, 3.0), (smooth, 0.3), *((block, 0.1) for block in blocks)]
+    full = np.concatenate(blocks, axis=1)
+    waves = generator.normal(size=(full.shape[1], RANDOM_FEATURES)) / np.sqrt(full.shape[1])
+    smooth = _standardise(np.cos(full @ waves + generator.uniform(0, 2 * np.pi, RANDOM_FEATURES)))
+    pairs = [(full, 0.1), (full, 3.0), (smooth, 0.3), *((block, 0.1) for block in blocks)]
     predictions = [_left_out(features, targets, penalty) for features, penalty in pairs]
-    norms = [np.linalg.norm(prediction, axis=0) for prediction in predictions]  # 0 where labels, say, are all the same
+    norms = [np.linalg.norm(prediction, axis=0) for prediction in predictions]  # 0 if labels, say, are all the same
     scales = [np.where(norm > 0, norm, 1.0) for norm in norms]
     success = np.stack([(fit * targets).sum(axis=0) / scale for fit, scale in zip(predictions, scales, strict=True)])
     spread = success.std(axis=1, keepdims=True)

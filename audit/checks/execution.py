@@ -1,4 +1,4 @@
-"""What was run, held against what was accounted for: every check of `audit/checks/executed`, and those of third parties."""
+"""What was run, compared with what was accounted for: every check of `audit/checks/executed`, and those of third parties."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def _frozen_part(execution: Executed) -> tuple[Check, ...]:
 
 
 def own_modules(execution: Executed) -> tuple[Check, ...]:
-    """Return in what models differ besides their weights, if they do; each then has its own module, and is slower for it."""
+    """Return in what models differ in addition to their weights, if they do; each then has its own module, and is slower for
+    it."""
     reasons = [reason for reason in row_texts(execution.own_modules) if reason]
     if not reasons:
         return ()

@@ -1,4 +1,4 @@
-"""Membership by recorded coins: what an epsilon from a single trained model stands on."""
+"""Membership by recorded coins: what an epsilon from a single trained model is on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IMPLAUSIBLE = 1e-6
 
 
 def draw_coins(count: int, seed: int | None = None) -> Array:
-    """Return `(count,)` independent fair coins: train on the records where they are True, and keep them secret until the audit.
+    """Return `(count,)` independent fair coins: train on the records if they are True, and keep them secret until the audit.
 
     Args:
         seed: None draws one of 128 bits from the system; then the coins have to be stored. Of a short one, or a date, the coins
@@ -38,7 +38,7 @@ def membership_check(stored_coins: Array | None, seed: int | None, included: Arr
         recorded: `(n,)` bool, the coins as they were recorded, or None.
         seed: in place of `stored_coins`, the seed that `draw_coins` drew them with, or None.
         included: `(n,)` bool of the audited records.
-        index: `(n,)` position of each record among the coins, or None where members and nonmembers are merely in the
+        index: `(n,)` position of each record among the coins, or None if members and nonmembers are merely in the
             order of their coins.
 
     Raises:

@@ -43,7 +43,7 @@ def noise(
     if event is None and rate is not None:
         checks.probability(rate, "--rate")
     numbers = {"--rate": rate, "--steps": steps}
-    question_event = shared.event_of(event, numbers, constants={"--noise": 1.0}, training=mechanism)
+    question_event = shared.parse_event(event, numbers, constants={"--noise": 1.0}, training=mechanism)
     rows = library.noise(event=question_event, **budget)
     if as_json:
         return _print_json({"target_epsilon": target_epsilon, "delta": delta, "adjacency": adjacency}, "noise", rows)
@@ -77,7 +77,7 @@ def steps(
     if event is None and rate is not None and not 0 < rate <= 1:
         raise ConfigError(f"--rate is {rate}; expected a number above 0 and up to 1: without sampling no step costs anything")
     numbers = {"--noise": noise, "--rate": rate}
-    question_event = shared.event_of(event, numbers, constants={"--steps": 1}, training=mechanism)
+    question_event = shared.parse_event(event, numbers, constants={"--steps": 1}, training=mechanism)
     rows = library.steps(event=question_event, released=prior_steps, **budget)
     if as_json:
         return _print_json({"target_epsilon": target_epsilon, "delta": delta, "done": prior_steps}, "steps", rows)
@@ -107,7 +107,7 @@ def _budget(target_epsilon: float, delta: float, adjacency: str, group_size: int
     return {
         "target_epsilon": target_epsilon,
         "delta": delta,
-        "adjacency": shared.relation_of(adjacency),
+        "adjacency": shared.find_relation(adjacency),
         "group_size": group_size,
         "accountants": accountants or None,
     }

@@ -38,7 +38,7 @@ def check(
 ) -> int:
     """Test accountants: each case ends as WRONG, LOOSE, EXACT, UNSUPPORTED or CRASH.
 
-    Exit code 1: a claim lies on the wrong side of the true epsilon. 5: no such claim, but numbers for meaningless arguments.
+    Exit code 1: a claim is on the wrong side of the true epsilon. 5: no such claim, but numbers for meaningless arguments.
     6: fewer answers than --require. 0 otherwise.
     """
     from audit.accounting import resolve
@@ -59,7 +59,7 @@ def check(
     if plot is not None:
         _draw(plot, names[0], answers[names[0]])
     if write_baseline is not None:
-        files.write(write_baseline, conclusion.baseline_of(answers))
+        files.write(write_baseline, conclusion.make_baseline(answers))
     conclusions = {
         name: conclusion.conclude(results, minimum=require, baseline=baselines.get(name)) for name, results in answers.items()
     }
@@ -163,7 +163,7 @@ def _telling(spec: str) -> Any:
 
 
 def _tick(total: int) -> Any:
-    """A progress line on stderr, where that is a terminal."""
+    """A progress line on stderr, if that is a terminal."""
     if not sys.stderr.isatty():
         return None
     counter = [0]

@@ -58,10 +58,10 @@ def epsilon(
         raise ConfigError(f"--over is '{over}'; expected delta or steps")
     files.check_outputs(event, {"--csv": csv_file, "--page": page, "--plot": plot})
     own_code.add_working_folder(accountant or ())
-    question_event = shared.event_of(
+    question_event = shared.parse_event(
         event, {"--noise": noise, "--rate": rate, "--steps": steps}, phases=phase or (), training=mechanism
     )
-    names, relation = accountant or list(usual(question_event)), shared.relation_of(adjacency)
+    names, relation = accountant or list(usual(question_event)), shared.find_relation(adjacency)
     question = _Question(event=question_event, delta=delta, adjacency=relation, group_size=group_size)
     costs = library.epsilon(question_event, delta=delta, adjacency=relation, group_size=group_size, accountants=names)
     rows = _what_if(question, what_if, names)
@@ -136,13 +136,13 @@ def delta(
     from audit.core.event_forms import encode
 
     own_code.add_working_folder(accountant or ())
-    question_event = shared.event_of(
+    question_event = shared.parse_event(
         event, {"--noise": noise, "--rate": rate, "--steps": steps}, phases=phase or (), training=mechanism
     )
     costs = library.delta(
         question_event,
         epsilon=epsilon,
-        adjacency=shared.relation_of(adjacency),
+        adjacency=shared.find_relation(adjacency),
         group_size=group_size,
         accountants=accountant or None,
     )

@@ -44,7 +44,7 @@ Group = Annotated[int, typer.Option(min=1, help="Number of records that change t
 Plot = Annotated[Path | None, typer.Option(help="Draw the curve to this SVG or PNG file.")]
 
 
-def event_of(
+def parse_event(
     text: str | None,
     numbers: Mapping[str, float | None],
     *,
@@ -58,7 +58,7 @@ def event_of(
         text: the EVENT.
         numbers: by the options of DP-SGD that the command has, among `--noise`, `--rate` and `--steps`.
         constants: the others, which the command sets itself.
-        phases: noise, rate and steps of each phase; None where the command has no such option.
+        phases: noise, rate and steps of each phase; None if the command has no such option.
         training: name of the mechanism in a config that has several.
 
     Raises:
@@ -68,8 +68,8 @@ def event_of(
     from audit.core.events import Composed, dp_sgd
 
     forms = [text is not None, bool(phases), any(value is not None for value in numbers.values())]
-    *others, last = numbers
-    names = f"{', '.join(others)} and {last}"
+    *peers, last = numbers
+    names = f"{', '.join(peers)} and {last}"
     if sum(forms) != 1:
         or_phases = "" if phases is None else ", or --phase noise,rate,steps"
         raise ConfigError(f"a mechanism is an EVENT, or {names}{or_phases}; expected one of these, here are {sum(forms)}")
@@ -95,7 +95,7 @@ def _phase(text: str) -> Event:
     return dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=int(steps) if steps == int(steps) else steps)  # type: ignore[arg-type]
 
 
-def relation_of(name: str) -> Adjacency:
+def find_relation(name: str) -> Adjacency:
     from audit.core.adjacency import Adjacency
 
     return Adjacency.by_name(name, "--adjacency")
@@ -109,7 +109,7 @@ def bound(value: float | None, side: str = "upper") -> str:
 
 
 def factor(value: float | None, truth: float) -> str:
-    """Return a claim over the truth, "-" where either is missing."""
+    """Return a claim over the truth, "-" if either is missing."""
     return "-" if value is None or truth <= 0 or not math.isfinite(truth) else f"{value / truth:.3f}"
 
 

@@ -96,14 +96,14 @@ def _common(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Options of `audit` itself; its help text stands above."""
+    """Options of `audit` itself; its help text is above."""
 
 
 class StopSignal(BaseException):
     """A signal asked the program to end; no `except Exception` on the way stops it, and every `finally` runs.
 
     Attributes:
-        received: the number of the signal once there was one. Python and libraries may put another error in the place of
+        received: the number of the signal once there was one. Python and libraries may put another error instead of
             whatever is raised while they run.
     """
 
@@ -173,7 +173,7 @@ def _fail(error: BaseException, arguments: Sequence[str]) -> int:
 
 
 def _report_bug(error: BaseException) -> int:
-    """Say whose an error is that nobody foresaw: the memory's, a file name's, that of code named to be run, this project's."""
+    """Say whose an error is that no one foresaw: the memory's, a file name's, that of code named to be run, this project's."""
     if isinstance(error, MemoryError):
         print_error(ConfigError(f"there is not enough memory: {error or 'an allocation failed'}; ask for less"))
         return ConfigError.exit_code
@@ -193,7 +193,7 @@ def _report_bug(error: BaseException) -> int:
 
 
 def _interrupt(arguments: Sequence[str], number: int, stop: BaseException) -> int:
-    """Say what ended the program, what of a run is kept, and by which command it goes on."""
+    """Say what ended the program, what of a run is kept, and by which command it continues."""
     notes = [f"; {note}" for note in getattr(stop, "__notes__", ())]
     if arguments[:1] == ["run"] and notes:  # nothing is noted before there is a run to go on with
         again = [word for word in arguments if word != "--resume"]

@@ -55,7 +55,7 @@ def compare(
 
 
 def _show(comparison: AttackComparison) -> None:
-    """Print the table, strongest first by TPR at 1 % FPR where enough nonmembers resolve it, else by AUC."""
+    """Print the table, strongest first by TPR at 1 % FPR if enough nonmembers resolve it, else by AUC."""
     from audit.experiment.external.attack_comparison import LEAST_NONMEMBERS
 
     by_attack: dict[str, dict[str, AttackFigure]] = {}

@@ -30,7 +30,7 @@ def origin(device: str) -> dict[str, Any]:
 
 
 def demand_new(folder: Path) -> None:
-    """Raise `ConfigError` where the output folder exists; asked before the work, not after it."""
+    """Raise `ConfigError` if the output folder exists; asked before the work, not after it."""
     if os.path.lexists(folder):
         raise ConfigError(f"'{folder}' exists already; choose another --output, or remove it")
 

@@ -22,7 +22,7 @@ def external_edition(report: AuditReport, source: Path, title: str | None, earli
 
     Args:
         source: run folder, or the report's file in it.
-        earlier: files of editions that the attacker is given besides; those that are not there are left out.
+        earlier: files of editions that the attacker is given as well; those that are not there are left out.
 
     Raises:
         ConfigError: the seed can be guessed, or the attacker recovers something; nothing was written.

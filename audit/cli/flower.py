@@ -35,7 +35,7 @@ def flower(
 
 
 def _instance(name: str) -> Any:
-    """Return the strategy that a name stands for; a class or a function without arguments is called."""
+    """Return the strategy that a name represents; a class or a function without arguments is called."""
     value = own_code.find(name)
     if isinstance(value, type) or not any(hasattr(value, name) for name in ("aggregate_train", "aggregate_fit", "epsilon")):
         return own_code.call(value, name)

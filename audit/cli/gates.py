@@ -40,7 +40,7 @@ class TprAt:
     limit: float
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
-        """Return the largest rate of an attack; None where none resolves that false positive rate."""
+        """Return the largest rate of an attack; None if none resolves that false positive rate."""
         from audit.experiment.gates._figures import largest, tprs
 
         return largest(tprs(results, self.rate))

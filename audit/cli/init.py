@@ -93,12 +93,12 @@ def _own_config(data: Path, label: str | None, model: str | None, target_epsilon
     from audit.data.load import load
 
     section, omissions = ({"kind": "npz", "path": str(data)}, {}) if data.suffix == ".npz" else _table(data, label)
-    whole = load({**section, "train": None, "pool": 0, "test": 0}, Seed(0))
-    records = len(whole.train)
+    full = load({**section, "train": None, "pool": 0, "test": 0}, Seed(0))
+    records = len(full.train)
     if records < _SMALLEST:
         raise ConfigError(f"'{data}' holds {records} records; expected at least {_SMALLEST}")
     section |= {"train": records // 2, "pool": records // 4, "test": None}
-    shape, outputs = whole.train.inputs.shape[1:], whole.classes
+    shape, outputs = full.train.inputs.shape[1:], full.classes
     spec = _model(model, shape)
     text = "\n".join(
         [
@@ -110,7 +110,7 @@ def _own_config(data: Path, label: str | None, model: str | None, target_epsilon
             f"delta: {delta:g}  # below one over the number of records that are protected",
             "confidence: 0.95",
             "",
-            *_data_lines(section, whole.columns or {}, omissions),
+            *_data_lines(section, full.columns or {}, omissions),
             f"model: {yaml_text.flow(spec)}",
             f"training: {{optimizer: sgd, learning_rate: 0.1, batch_size: {max(1, min(256, records // 16))}, epochs: 20}}",
             "",
@@ -145,7 +145,7 @@ def _table(data: Path, label: str | None) -> tuple[dict[str, Any], dict[str, str
 
 
 def _fault(column: Any) -> str:
-    """Return why a column is no feature as it stands; empty where it is one."""
+    """Return why a column is no feature as it is; empty if it is one."""
     is_number = column.dtype.kind in "biuf"
     if is_number and (missing := int(column.isna().sum())):
         return f"{missing} of its {len(column)} values are missing; repair them and take it out of drop"

@@ -251,9 +251,9 @@ def _moment(text: str) -> str:
 def _say(ledger: Ledger, as_json: bool, *, seal: str = "") -> int:
     from audit.accounting.ledger import summary
 
-    book, limits = summary(ledger), [(row, ledger.spent_of(row)) for row in ledger.limits]
+    book, limits = summary(ledger), [(row, ledger.total_spent(row)) for row in ledger.limits]
     total = book.releases[-1].epsilon if book.releases else 0.0
-    rest = max(0.0, book.budget - total)
+    remainder = max(0.0, book.budget - total)
     if as_json:
         rows = [
             {
@@ -266,7 +266,7 @@ def _say(ledger: Ledger, as_json: bool, *, seal: str = "") -> int:
             for release in book.releases
         ]
         print_json({"budget": book.budget, "delta": book.delta, "adjacency": str(book.adjacency), "accountant": book.accountant,
-                "spent": total, "remaining": rest, "releases": rows, "limits": [
+                "spent": total, "remaining": remainder, "releases": rows, "limits": [
                     {"name": row.name, "group": row.group, "budget": row.budget_epsilon, "delta": row.delta,
                      "adjacency": str(row.adjacency), "accountant": row.accountant, "spent": cost} for row, cost in limits
                 ], **({"seal": seal} if seal else {})})  # fmt: skip
@@ -276,7 +276,7 @@ def _say(ledger: Ledger, as_json: bool, *, seal: str = "") -> int:
             print_plain(f"{release.when:26} {up(release.epsilon, DIGITS):>10}  {release.name}: {release.mechanism}{remark}")
         spending = f"{up(total, DIGITS)} of {book.budget:g} at delta {book.delta:g} under {book.adjacency}"
         cost = f"{plural(len(book.releases), 'release')} cost epsilon {spending}"
-        print_plain(f"{cost} ({book.accountant}); {down(rest, DIGITS)} is left")
+        print_plain(f"{cost} ({book.accountant}); {down(remainder, DIGITS)} is left")
         for row, total_of_limit in limits:
             people = f" of the group '{row.group}'" if row.group else ""
             print_plain(

@@ -53,7 +53,7 @@ def verify(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check every entry's hash, and a seal or signature; exit code 1 where the history is not what was noted or signed."""
+    """Check every entry's hash, and a seal or signature; exit code 1 if the history is not what was noted or signed."""
     from audit.accounting import ledger_database
 
     if signature is not None and key is None:
@@ -96,8 +96,8 @@ def _check_target(target: Path, place: str, key: Path) -> None:
     from audit.accounting import ledger_signature
     from audit.core import files
 
-    for other, name in ((place, "the ledger"), (key, "the key")):
-        if files.same(target, other):
+    for peer, name in ((place, "the ledger"), (key, "the key")):
+        if files.same(target, peer):
             raise ConfigError(f"'{target}' is {name} itself; name a file of its own for the signature with --out")
     try:
         is_signature = files.read(target).startswith(ledger_signature.FIRST_WORDS)

@@ -1,4 +1,4 @@
-"""`audit mechanism`: any randomised function held against its claimed epsilon and delta."""
+"""`audit mechanism`: any randomised function compared with its claimed epsilon and delta."""
 
 from __future__ import annotations
 

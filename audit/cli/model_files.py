@@ -48,20 +48,20 @@ class ModelFiles:
         return not self.trains_target and holds_records(self.kind)
 
     def inspect(self, settings: Settings, references: References | ReferenceTraining | None) -> Inspection:
-        """Return the audit of the model; `DataError` or `ConfigError` where a file is missing or does not fit."""
+        """Return the audit of the model; `DataError` or `ConfigError` if a file is missing or does not fit."""
         return (self._outputs if self.holds_records else self._model)(settings, references)
 
     def _outputs(self, settings: Settings, references: References | ReferenceTraining | None) -> Inspection:
         import numpy as np
 
         from audit.experiment.external import inspection
-        from audit.experiment.external.units import order_of_units
+        from audit.experiment.external.units import first_occurrences
 
         files = {"path": self.target, "members": self.members, "nonmembers": self.nonmembers}
         paths = {name: str(path) for name, path in files.items() if path is not None}
         subject = plugins.build(FOLDER, {"kind": self.kind, **paths, **self.options}, "--kind")
         units = getattr(subject, "units", None)
-        places = np.arange(len(subject.included)) if units is None else order_of_units(units)
+        places = np.arange(len(subject.included)) if units is None else first_occurrences(units)
         return inspection.examine_outputs(
             subject.view,
             subject.included,
@@ -88,14 +88,14 @@ class ModelFiles:
 
 
 def _with_metadata(settings: Settings, metadata: Mapping[str, Any]) -> Settings:
-    """Return the settings with what the file says of the training: its description, and its claim where none was given.
+    """Return the settings with what the file says of the training: its description, and its claim if none was given.
 
     Raises:
         ConfigError: the file claims something else than the command.
     """
     from audit.data import exchange
 
-    claim, delta = metadata.get("claimed_epsilon"), exchange.delta_of(metadata)
+    claim, delta = metadata.get("claimed_epsilon"), exchange.read_delta(metadata)
     if claim is not None:
         if settings.claim_epsilon not in (None, claim):
             raise ConfigError(f"--claim-epsilon is {settings.claim_epsilon:g}, the file claims {claim:g}; leave one out")

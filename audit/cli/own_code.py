@@ -39,7 +39,7 @@ def prints_aside() -> Iterator[None]:
 
 
 def instance(name: str, kind: str = "object") -> Any:
-    """The object that a name stands for; a function is called without arguments.
+    """The object that a name represents; a function is called without arguments.
 
     Raises:
         ConfigError: as `find`, or the function takes arguments.

@@ -62,10 +62,10 @@ def show(
 ) -> int:
     """The plan of a config on stdout; with `violation` its power, drawn to `plot`. A model's factory may stay uncalled."""
     from audit.experiment.line.assemble import assemble
-    from audit.experiment.plan.plan import plan_of
+    from audit.experiment.plan.plan import make_plan
 
     with own_code.prints_aside():
-        plan = plan_of(assemble(config.config, seed=0, call_factory=call_factory), measure=measure, violation=violation)
+        plan = make_plan(assemble(config.config, seed=0, call_factory=call_factory), measure=measure, violation=violation)
     if plot is not None:
         plan_power.draw(plan.power, plot)
     if as_json:

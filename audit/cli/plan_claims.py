@@ -1,4 +1,4 @@
-"""One line for each game of a plan: whether it could refute what is claimed at all, before anything is trained."""
+"""One line for each game of a plan: whether it could refute what is claimed, before anything is trained."""
 
 from __future__ import annotations
 
@@ -26,11 +26,15 @@ def _answer(claims: Sequence[Claim], rows: Sequence[CeilingRow]) -> str:
     if not claims:
         return f"no claim to refute; could prove epsilon of up to {_kind(best)}"
     refutable = {claim: row for claim in claims if (row := _strongest(claim, rows)) and row.ceiling > claim.epsilon}
-    rest = [claim for claim in claims if claim not in refutable]
+    remainder = [claim for claim in claims if claim not in refutable]
     parts = [f"can refute {_named(claim)} by {_kind(row)}" for claim, row in refutable.items()]
-    if rest:
-        reason = "an infinite claim asserts nothing" if all(math.isinf(claim.epsilon) for claim in rest) else _most(rest, rows)
-        parts.append(f"cannot refute {', '.join(_named(claim) for claim in rest)}: {reason}")
+    if remainder:
+        reason = (
+            "an infinite claim asserts nothing"
+            if all(math.isinf(claim.epsilon) for claim in remainder)
+            else _most(remainder, rows)
+        )
+        parts.append(f"cannot refute {', '.join(_named(claim) for claim in remainder)}: {reason}")
     return "; ".join(parts)
 
 

@@ -37,7 +37,7 @@ def _strict(value: Any) -> Any:
 def plain(text: object) -> str:
     """The text on one line, with every character that a terminal would obey written out.
 
-    Titles, names and messages may come from files of others: a line break could forge a line of this program, an escape
+    Titles, names and messages may come from third-party files: a line break could forge a line of this program, an escape
     sequence hide one.
 
     >>> plain("a\\nb\\x1b[31m")
@@ -47,7 +47,7 @@ def plain(text: object) -> str:
 
 
 def print_plain(*lines: object, file: TextIO | None = None) -> None:
-    """Print each text on a line of its own, on stdout unless told otherwise; the only way for text of others to a terminal."""
+    """Print each text on its own line, on stdout unless told otherwise; the only way for third-party text to a terminal."""
     for line in lines:
         print(plain(line), file=file)
 
@@ -58,7 +58,7 @@ def print_error(error: BaseException) -> None:
 
 
 def stdout_console() -> Any:
-    """A `rich` console on stdout; as wide as tables need where stdout is a file or a pipe, which have no width."""
+    """A `rich` console on stdout; as wide as tables need if stdout is a file or a pipe, which have no width."""
     from rich.console import Console
 
     console = Console()
@@ -66,7 +66,7 @@ def stdout_console() -> Any:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Prints a title and, where there are rows, a table; cells of its first column are never broken over lines."""
+    """Prints a title and, if there are rows, a table; cells of its first column are never broken over lines."""
     from rich import box
     from rich.table import Table
 

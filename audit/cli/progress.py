@@ -64,7 +64,7 @@ class _Lines:
         self.start = self.last = time.monotonic()
 
     def add(self, steps: int) -> None:
-        """Count steps that were done, and say so where it is time."""
+        """Count steps that were done, and say so if it is time."""
         self.done += steps
         clock = time.monotonic()
         if self.done >= self.total > self.done - steps:

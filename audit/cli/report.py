@@ -154,7 +154,7 @@ def _with_costs(audit_report: AuditReport, enabled: bool, output: Path | None) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Request:
-    """What is to be rendered; no `formats` stands for those that are usual for the edition and language."""
+    """What is to be rendered; no `formats` represents those that are usual for the edition and language."""
 
     edition: str
     title: str | None
@@ -170,13 +170,13 @@ class _Request:
             raise ConfigError("--title is for --edition external; the internal edition keeps the title of the run")
 
     def formats_in(self, language: str) -> tuple[str, ...]:
-        """The formats to render; by itself another language than English is for readers alone."""
+        """The formats to render; alone another language than English is for readers alone."""
         usual = USUAL_FORMATS if self.edition == INTERNAL else ("pdf", "json")
         return (*(self.formats or (usual if language == "en" else ("pdf",))), *self.extra)
 
 
 def _render(audit_report: AuditReport, request: _Request) -> dict[str, bytes]:
-    """The files of an edition; those of the external one carry it in their names and lie beside the internal ones."""
+    """The files of an edition; those of the external one carry it in their names and are beside the internal ones."""
     import reports
 
     files: dict[str, bytes] = {}
@@ -194,7 +194,7 @@ def _refresh_sums(folder: Path, sums: dict[str, str], files_by_name: Mapping[str
 
 
 def _write(folder: Path, name: str, content: bytes) -> None:
-    """One file of a folder, which may come from somebody else: no link in it leads the file elsewhere."""
+    """One file of a folder, which may come from a third party: no link in it leads the file elsewhere."""
     path = folder / name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -105,7 +105,7 @@ def _silent(experiment: Experiment) -> Iterator[Watcher]:
 
 
 def _conclude(outcome: RunOutcome, as_json: bool) -> int:
-    """Print what came of a run and return its exit code; `OutputError` where a format could not be rendered."""
+    """Print what came of a run and return its exit code; `OutputError` if a format could not be rendered."""
     from audit.cli import output as screen
     from audit.experiment.line import report as summary
 

@@ -92,7 +92,7 @@ class ScoreTable:
     """Where scores and memberships are.
 
     Attributes:
-        path: of the scores, and of the memberships where `coins` is None.
+        path: of the scores, and of the memberships if `coins` is None.
         member: name of the membership column, None for the usual ones.
         coins: table of the memberships by record.
         identifier: column that both tables are joined by, None for the usual ones.
@@ -112,7 +112,7 @@ class ScoreTable:
         scores = _rows(_columns(self.path), conditions, self.path)
         if self.coins is None:
             return scores
-        from audit.data.record_ids import order_of
+        from audit.data.record_ids import match_order
 
         table = _columns(self.coins)
         name = _column(table, self.member, COIN_NAMES, "coin", self.coins)
@@ -123,7 +123,7 @@ class ScoreTable:
                 "column, or --coins"
             )
         score_ids = scores[_column(scores, self.identifier, ID_NAMES, "id", self.path)]
-        order = order_of(score_ids, table[_column(table, self.identifier, ID_NAMES, "id", self.coins)])
+        order = match_order(score_ids, table[_column(table, self.identifier, ID_NAMES, "id", self.coins)])
         return {**{key: column[order] for key, column in scores.items()}, (self.member or MEMBER_NAMES[0]): table[name]}
 
 
@@ -200,8 +200,8 @@ def _column(columns: Mapping[str, Any], column_name: str | None, usual: tuple[st
 
 
 def _list_columns(columns: Mapping[str, Any]) -> str:
-    rest = len(columns) - MOST_LISTED
-    return ", ".join(list(columns)[:MOST_LISTED]) + (f" and {rest:,} more" if rest > 0 else "")
+    remainder = len(columns) - MOST_LISTED
+    return ", ".join(list(columns)[:MOST_LISTED]) + (f" and {remainder:,} more" if remainder > 0 else "")
 
 
 def _rows(columns: Mapping[str, Any], conditions: list[str], path: Path) -> Mapping[str, Any]:

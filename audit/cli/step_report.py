@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def conclude(report: StepReport, subject: str, output: Path | None, as_json: bool) -> int:
-    """Save a report where a folder is given, print it, and return 1 if a property failed; JSON names the report `subject`."""
+    """Save a report if a folder is given, print it, and return 1 if a property failed; JSON names the report `subject`."""
     if output is not None:
         report.save(output)
     code = 1 if report.failures else 0

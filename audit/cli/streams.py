@@ -37,7 +37,7 @@ class GuardedStream:
 
 
 def guard() -> tuple[GuardedStream, GuardedStream]:
-    """Puts guarded streams in the place of stdout and stderr; a closed one is opened on the null device.
+    """Puts guarded streams instead of stdout and stderr; a closed one is opened on the null device.
 
     Without that the next file that the program opens would take the closed descriptor, and prints would go into it.
     """

@@ -24,7 +24,7 @@ class ReaderOptions:
 
     Attributes:
         common: options that have a default; each kind is given those that it takes.
-        explicit: those that somebody asked for; a kind that does not take one of them is refused.
+        explicit: those that a user asked for; a kind that does not take one of them is refused.
     """
 
     common: Mapping[str, Any] = field(default_factory=dict)
@@ -52,7 +52,7 @@ PICKLED = (
 
 
 def taken_keys(kind: str) -> tuple[str, ...]:
-    """Return the options of the class that reads files of this kind; `ConfigError` where there is none."""
+    """Return the options of the class that reads files of this kind; `ConfigError` if there is none."""
     return plugins.keys(plugins.find(FOLDER, kind, "--kind"))[0]
 
 

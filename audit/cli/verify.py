@@ -1,4 +1,4 @@
-"""`audit verify`: check what somebody hands over."""
+"""`audit verify`: check what a user hands over."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _signature_problems(source: Path, key: Path | None) -> list[str]:
 
 
 def _compare(path: Path, content: bytes, audit_report: AuditReport | None) -> str:
-    """Return why a file is not what the report renders to, "" where it is. Other versions of the renderers draw other bytes."""
+    """Return why a file is not what the report renders to, "" if it is. Other versions of the renderers draw other bytes."""
     if not path.is_file():
         return "missing"
     if path.read_bytes() == content:

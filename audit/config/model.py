@@ -29,7 +29,7 @@ def _access(name: str) -> str:
 
 
 class DeclaredClaim(ConfigSection):
-    """A guarantee that somebody states without an accountant.
+    """A guarantee that a user states without an accountant.
 
     With `family` the whole trade-off curve is claimed that has this epsilon at delta: "gdp" that of a Gaussian, "dp_sgd" that
     of the mechanism's own sample rate and steps. Bounds inside that family can refute it then.
@@ -110,7 +110,7 @@ class Policy(ConfigSection):
     @model_validator(mode="before")
     @classmethod
     def _all_gates(cls, entries: Any) -> Any:
-        """Return the gates that there are, without a limit where none is given."""
+        """Return the gates that there are, without a limit if none is given."""
         defaults = dict.fromkeys(plugins.in_order(plugins.FOLDERS["gates"]))
         return {**defaults, **entries} if isinstance(entries, dict) else entries
 
@@ -199,7 +199,7 @@ class Config(ConfigSection):
     coverage: list[Spec] = Field(default=[])
     """Classes of attack that third parties add to the report's list."""
 
-    def training_of(self, mechanism: MechanismSpec) -> TrainingSection:
+    def find_training(self, mechanism: MechanismSpec) -> TrainingSection:
         """Return how a mechanism is trained.
 
         Raises:
@@ -212,7 +212,7 @@ class Config(ConfigSection):
 
     @model_validator(mode="after")
     def _trainings_fit(self) -> Config:
-        with_line(lambda: [self.training_of(mechanism) for mechanism in self.mechanisms])
+        with_line(lambda: [self.find_training(mechanism) for mechanism in self.mechanisms])
         return self
 
     @model_validator(mode="after")

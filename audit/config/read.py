@@ -26,12 +26,12 @@ _NO_IDENTITY = frozenset({"about", "execution", "name", "title", "output", "unac
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """A validated config, its canonical text, its identity, where each value came from, the values that somebody gave
+    """A validated config, its canonical text, its identity, where each value came from, the values that a user gave
     and the line of each path in the file.
 
     `sha256` is that of the canonical text without the sections that decide nothing of what is found: `execution` says where
     models are trained, the others how the report is called, what it quotes and where it goes. A run can go on under others.
-    `is_shipped`: a config that comes with the project, with its data as they stand there.
+    `is_shipped`: a config that comes with the project, with its data as they are there.
     """
 
     config: Config
@@ -104,7 +104,7 @@ def parse(
             raise ConfigError(f"--set {override}: expected KEY=VALUE, for example --set delta=1e-6")
         _replace_origin(origins, _set(raw, path, value), "--set")
     config = _validate(raw, lines, origins, location)
-    values = _values_of(config)
+    values = _plain_values(config)
     canonical = yaml.safe_dump(_in_order(values), sort_keys=False, allow_unicode=True)
     leaves = _leaves(values)
     setting_origins = tuple((path, _origin(path, origins)) for path in leaves)
@@ -134,8 +134,8 @@ def _message(value: Any) -> str:
     return "none" if value in (None, [], {}) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _values_of(config: Config) -> dict[str, Any]:
-    """Return a config's values, without the sections that few fill where they are empty."""
+def _plain_values(config: Config) -> dict[str, Any]:
+    """Return a config's values, without the sections that few fill if they are empty."""
     values: dict[str, Any] = config.model_dump(mode="json")
     sections = {key: value for key, value in values.items() if value or key not in _FOREIGN_ONLY}
     return {key: value for key, value in sections.items() if key != "about" or any(value.values())}

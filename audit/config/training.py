@@ -44,7 +44,7 @@ class TrainingOverride(ConfigSection):
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options of the optimiser that stand beside it, for every optimiser that takes them."""
+        """The options of the optimiser that are beside it, for every optimiser that takes them."""
         return {key: value for key, value in (self.model_extra or {}).items() if value is not None}
 
     @model_validator(mode="after")
@@ -60,7 +60,7 @@ class TrainingOverride(ConfigSection):
         return self
 
     def check_options(self, optimizer: Mapping[str, Any]) -> None:
-        """Raise `ConfigError` where a key is neither one of a training nor an option of this optimiser."""
+        """Raise `ConfigError` if a key is neither one of a training nor an option of this optimiser."""
         takes, _ = optimizer_keys(optimizer)
         fields = list(TrainingOverride.model_fields)
         for key in sorted((self.optimizer or {}).keys() - {"kind", *takes}):
@@ -82,7 +82,7 @@ class TrainingSection(TrainingOverride):
     def overridden(self, own: TrainingOverride) -> TrainingSection:
         """Return this training with a mechanism's own keys on top; giving one of a pair replaces the other.
 
-        Where the mechanism has an optimiser of its own, the options beside the common optimiser hold for it too if it takes
+        If the mechanism has its own optimiser, the options beside the common optimiser hold for it too if it takes
         them; those within the common optimiser do not.
 
         Raises:

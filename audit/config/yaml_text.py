@@ -47,7 +47,7 @@ _Loader.add_constructor("tag:yaml.org,2002:str", _construct_text)
 
 
 def read(text: str) -> tuple[Any, dict[str, int]]:
-    """The value that YAML text stands for, and the line of each dotted key.
+    """The value that YAML text represents, and the line of each dotted key.
 
     Raises:
         ConfigError: it is not YAML, or more than a config needs: aliases, keys that are no words, dates, binary, merge keys,
@@ -86,7 +86,7 @@ def _check_pairs(node: yaml.Node, path: str) -> list[tuple[str, int]]:
             f"line {_line(node)}: a value of type {node.tag.rpartition(':')[2]}; expected text, a number or a list"
         )
     if isinstance(node, yaml.MappingNode):
-        return _of_mapping(node, path)
+        return _read_mapping(node, path)
     if isinstance(node, yaml.SequenceNode):
         rows = [(f"{path}.{index}", value) for index, value in enumerate(node.value)]
         return [pair for name, value in rows for pair in [(name, _line(value)), *_check_pairs(value, name)]]
@@ -95,7 +95,7 @@ def _check_pairs(node: yaml.Node, path: str) -> list[tuple[str, int]]:
     return []
 
 
-def _of_mapping(node: yaml.MappingNode, path: str) -> list[tuple[str, int]]:
+def _read_mapping(node: yaml.MappingNode, path: str) -> list[tuple[str, int]]:
     pairs: list[tuple[str, int]] = []
     names = set()
     for key, value in node.value:

@@ -22,9 +22,9 @@ class Access:
             for any other input; "weights"; "steps" (every noisy sum); of federated training "models" (each one released),
             "sums" (what is added up each round) and "updates" (of each client); of language models "generations" (greedy
             continuations), "token_log_probabilities" (of the tokens of audited texts, and those of the public model that
-            training began from) and "token_distributions" (over the whole vocabulary); or names of one's own.
+            training began from) and "token_distributions" (over the whole vocabulary); or names of your own.
         view: what the adversary sees, as a sentence names it: "the outputs of the final model"; of the name if empty.
-        knowledge: what it knows besides: "all other records"; may be empty.
+        knowledge: what it knows as well: "all other records"; may be empty.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Access:
     TOKEN_DISTRIBUTIONS: ClassVar[Access]
 
     def shows(self, access: Access) -> bool:
-        """True where an adversary with this access is given all that `access` gives.
+        """True if an adversary with this access is given all that `access` gives.
 
         >>> Access.FINAL_WEIGHTS.shows(Access.LABEL_ONLY), Access.LABEL_ONLY.shows(Access.FINAL_MODEL)
         (True, False)
@@ -53,7 +53,7 @@ class Access:
 
     @property
     def each_release(self) -> bool:
-        """True where every noisy release is seen by itself, so that orthogonal canaries meet independent noise."""
+        """True if every noisy release is seen alone, so that orthogonal canaries meet independent noise."""
         return bool(self.released & (ROUNDS | {"steps"}))
 
     @property
@@ -141,7 +141,7 @@ Access.TOKEN_DISTRIBUTIONS = ACCESS_BY_NAME["token_distributions"]
 
 
 def smallest_access(sources: frozenset[str], within: Access) -> Access | None:
-    """The least access that releases `sources`, of `within` and the known ones that it shows; None where it does not.
+    """The least access that releases `sources`, of `within` and the known ones that it shows; None if it does not.
 
     >>> smallest_access(frozenset({"outputs"}), Access.ALL_STEPS).name
     'final_model'

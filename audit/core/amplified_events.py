@@ -17,7 +17,7 @@ from audit.core.events import Event, ReleaseEvent
 class RandomAllocation(ReleaseEvent):
     """Gaussian releases, one a step, of which a record takes part in exactly one, drawn uniformly (balls in bins).
 
-    An epoch; `Repeated` draws anew in each. Where the same place serves in each of E epochs, it is one epoch with the noise
+    An epoch; `Repeated` draws anew in each. If the same place serves in each of E epochs, it is one epoch with the noise
     over `sqrt(E)`.
 
     Attributes:

@@ -17,7 +17,7 @@ from audit.core.errors import ConfigError, DataError
 
 
 def finite(value: float, name: str) -> float:
-    """`value` itself, or `ConfigError` where it is NaN or infinite."""
+    """`value` itself, or `ConfigError` if it is NaN or infinite."""
     if not math.isfinite(value):
         raise ConfigError(f"{name} is {value}; expected a finite number")
     return value
@@ -58,14 +58,14 @@ def single(value: float, name: str) -> float:
 
 
 def clipped_noise(clip_norm: float, noise_multiplier: float | None) -> None:
-    """Raise `ConfigError` unless float32 can compute with the clip norm, and with the noise where that is given."""
+    """Raise `ConfigError` unless float32 can compute with the clip norm, and with the noise if that is given."""
     single(positive(clip_norm, "clip_norm"), "clip_norm")
     if noise_multiplier is not None:
         single(noise(noise_multiplier, "noise_multiplier") * clip_norm, "noise_multiplier times clip_norm")
 
 
 def confidence(value: float) -> float:
-    """`value` itself, or `ConfigError` unless it lies in (0, 1) and is not an error rate by its looks.
+    """`value` itself, or `ConfigError` unless it is in (0, 1) and is not an error rate by its looks.
 
     >>> confidence(0.95)
     0.95
@@ -80,14 +80,14 @@ def confidence(value: float) -> float:
 
 
 def probability(value: float, name: str) -> float:
-    """`value` itself, or `ConfigError` unless it lies in [0, 1]."""
+    """`value` itself, or `ConfigError` unless it is in [0, 1]."""
     if not 0 <= value <= 1:
         raise ConfigError(f"{name} is {value}; expected a number in [0, 1]")
     return value
 
 
 def open_probability(value: float, name: str) -> float:
-    """`value` itself, or `ConfigError` unless it lies strictly between 0 and 1."""
+    """`value` itself, or `ConfigError` unless it is strictly between 0 and 1."""
     if not 0 < value < 1:
         raise ConfigError(f"{name} is {value}; expected a number strictly between 0 and 1")
     return value

@@ -1,4 +1,4 @@
-"""What is claimed, what is proven, and how the two stand: types that cannot be mistaken for each other."""
+"""What is claimed, what is proven, and how the two are: types that cannot be mistaken for each other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DECLARED = "declared"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """An upper bound that somebody states: "this training is (epsilon, delta)-DP".
+    """An upper bound that a user states: "this training is (epsilon, delta)-DP".
 
     Attributes:
         epsilon: may be infinite (no guarantee at this delta).
@@ -43,11 +43,11 @@ class Claim:
 
     @property
     def is_declared(self) -> bool:
-        """True where an owner states the claim and no accountant computed it."""
+        """True if an owner states the claim and no accountant computed it."""
         return self.source.startswith(DECLARED)
 
     def can_be_refuted_by(self, bound: ReportedBound) -> bool:
-        """True where a bound of this kind is evidence against a claim of that kind.
+        """True if a bound of this kind is evidence against a claim of that kind.
 
         A bound inside a trade-off family speaks only about claims that assert that very family.
         """
@@ -67,14 +67,14 @@ class Estimate:
 class Outcome(StrEnum):
     """What can be said of a claim. There is no word for "safe"."""
 
-    VIOLATED = "violated"  # a bound lies above the claim
+    VIOLATED = "violated"  # a bound is above the claim
     CONSISTENT = "consistent"  # no bound above the claim, and one could have been
     OUT_OF_REACH = "out_of_reach"  # no bound above the claim, and none could have been
     INVALID = "invalid"  # the negative control failed or an assumption was found false
 
     @property
     def exit_code(self) -> int:
-        """Return what a command answers: 1 for a finding, 3 where nothing could be tested, else 0."""
+        """Return what a command answers: 1 for a finding, 3 if nothing could be tested, else 0."""
         if self is Outcome.VIOLATED:
             return 1
         return 0 if self is Outcome.CONSISTENT else 3
@@ -82,7 +82,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One claim held against the bounds that are able to refute it."""
+    """One claim compared with the bounds that are able to refute it."""
 
     claim: Claim
     outcome: Outcome
@@ -105,7 +105,7 @@ class Certificate:
     """How often the largest bound of a game was wrong in simulation: same estimators, attacks, number of scores, error share.
 
     Attributes:
-        law: what the scores were drawn from: nothing leaks, or randomised response, where every threshold has the same
+        law: what the scores were drawn from: nothing leaks, or randomised response, if every threshold has the same
             likelihood ratio and a search that is not paid for shows most.
         epsilon: the truth under that law.
         wrong: of `repetitions` simulated audits put a bound above it.
@@ -124,18 +124,18 @@ class Certificate:
 
     @property
     def kept(self) -> bool:
-        """True if the promise explains the count: False where the whole interval on the error rate lies above it."""
+        """True if the promise explains the count: False if the whole interval on the error rate is above it."""
         return self.lower <= self.nominal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertifiedBound(LowerBound):
-    """A lower bound that stands by itself, outside of a report: with the game it holds in and its own error rate.
+    """A lower bound that is alone, outside of a report: with the game it holds in and its own error rate.
 
     Attributes:
         game: the rules that the scores were obtained under.
         certificates: how often this estimator is wrong at this number of scores and this confidence, by simulation; empty
-            where it was not asked for or would have taken long.
+            if it was not asked for or would have taken long.
         remarks: what in the scores looks odd for that game, one sentence each.
     """
 
@@ -160,7 +160,7 @@ class StepBound(LowerBound):
         game: what was a trial, by which scores, and what the adversary sees.
         trust: what is taken from the sampler without proof.
         trials: single steps that were scored.
-        participations: steps that a canary took part in; None where the sampler's coins were not seen.
+        participations: steps that a canary took part in; None if the sampler's coins were not seen.
     """
 
     game: str
@@ -174,9 +174,9 @@ class DeltaBound:
     """What the scores prove of delta at one epsilon: it is at least this, except with probability 1 - confidence.
 
     Attributes:
-        delta: the bound, 0 where nothing is proved; never above `ceiling`.
+        delta: the bound, 0 if nothing is proved; never above `ceiling`.
         ceiling: the largest delta that perfect scores would have proved in this game.
-        family: None where the bound holds for any mechanism; else the family inside which it holds, and only there.
+        family: None if the bound holds for any mechanism; else the family inside which it holds, and only there.
         game: the rules that the scores were obtained under.
     """
 
@@ -195,8 +195,8 @@ class Detectable:
     """The least true epsilon of a Gaussian mechanism that an estimator in this game would have caught with chance `power`.
 
     Attributes:
-        claim: what a bound has to lie above to count as a catch; 0 where nothing was claimed that it could refute.
-        epsilon: infinite where even an almost unprotected mechanism would have been missed.
+        claim: what a bound has to be above to count as a catch; 0 if nothing was claimed that it could refute.
+        epsilon: infinite if even an almost unprotected mechanism would have been missed.
         draws: simulated audits behind each estimate of the chance.
     """
 

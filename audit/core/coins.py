@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_BLOCK = 1 << 20  # pairs that become bytes at once where all are gone through
+_BLOCK = 1 << 20  # pairs that become bytes at once if all are gone through
 _ARRAY_PAIRS = 1 << 24  # pairs of which `some_models` gives an array
 
 
 class Coins(np.lib.mixins.NDArrayOperatorsMixin):
     """`(models, m)` bool, held as bits and read only. Rows, columns and blocks that are asked for are arrays.
 
-    It stands wherever such an array does; only what needs all pairs at once (`numpy.asarray`, arithmetic) makes a byte of each.
+    It is wherever such an array does; only what needs all pairs at once (`numpy.asarray`, arithmetic) makes a byte of each.
 
     Args:
         bits: `(total, ceil(m / 8))` uint8, as `numpy.packbits` makes them of rows.
@@ -61,14 +61,14 @@ class Coins(np.lib.mixins.NDArrayOperatorsMixin):
     def __getitem__(self, key: Any) -> NDArray[np.bool_]:
         rows, columns = key if isinstance(key, tuple) and len(key) == 2 else (key, slice(None))
         if isinstance(rows, int | np.integer):
-            return np.asarray(self._unpack(self._bits_of(rows), slice(None))[columns])
+            return np.asarray(self._unpack(self._read_bits(rows), slice(None))[columns])
         is_block = isinstance(rows, slice) and (isinstance(columns, slice) or np.ndim(columns) == 1)
         is_rows = not isinstance(key, tuple) and np.ndim(rows) == 1
         if is_block or is_rows:
-            return self._unpack(self._bits_of(rows), columns)
+            return self._unpack(self._read_bits(rows), columns)
         return np.asarray(np.asarray(self)[key])
 
-    def _bits_of(self, rows: Any) -> NDArray[np.uint8]:
+    def _read_bits(self, rows: Any) -> NDArray[np.uint8]:
         return np.asarray(self.bits[rows if self._models is None else self._models[rows]])
 
     def _unpack(self, bits: NDArray[np.uint8], columns: Any) -> NDArray[np.bool_]:
@@ -85,8 +85,8 @@ class Coins(np.lib.mixins.NDArrayOperatorsMixin):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if copy is False:
             raise ValueError("coins that are held as bits have no array of all; ask for a copy")
-        whole = self[:]
-        return whole if dtype is None else whole.astype(dtype, copy=False)
+        full = self[:]
+        return full if dtype is None else full.astype(dtype, copy=False)
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
         if any(isinstance(value, Coins) for value in options.get("out") or ()):
@@ -120,16 +120,16 @@ class Coins(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def as_coins(included: Any) -> Any:
-    """The coins `(k, m)` as they lie: bits, or an array of true and false."""
+    """The coins `(k, m)` as they are: bits, or an array of true and false."""
     return included if isinstance(included, Coins) else np.asarray(included, dtype=bool)
 
 
 def of_models(included: Any, models: Any) -> Any:
-    """The coins of some models as they lie, whatever they are held as."""
+    """The coins of some models as they are, whatever they are held as."""
     return included.models(models) if isinstance(included, Coins) else included[models]
 
 
 def some_models(included: Any, models: Any) -> Any:
-    """The coins of some models for those who read them: an array where they are few, which code of others may expect."""
+    """The coins of some models for those who read them: an array where they are few, which third-party code may expect."""
     part = of_models(included, models)
     return np.asarray(part) if isinstance(part, Coins) and part.size <= _ARRAY_PAIRS else part

@@ -14,8 +14,8 @@ class EpsilonRow:
     """The epsilon that one accountant states.
 
     Attributes:
-        side: where it claims to lie: "upper" (at or above the true epsilon), "lower", or "estimate", which is no bound.
-        epsilon: None where the accountant does not cover the mechanism; `note` then says why.
+        side: if it claims to be: "upper" (at or above the true epsilon), "lower", or "estimate", which is no bound.
+        epsilon: None if the accountant does not cover the mechanism; `note` then says why.
         source: the accountant with its version.
     """
 
@@ -42,7 +42,7 @@ class WhatIfRow:
 
     Attributes:
         changes: the values, as they were asked for: "noise 2", "steps x0.5".
-        claims: each accountant's epsilon, None where it has none.
+        claims: each accountant's epsilon, None if it has none.
     """
 
     changes: tuple[str, ...]
@@ -66,10 +66,10 @@ class CostSheet:
     """All that is said of what one mechanism costs.
 
     Attributes:
-        trainings: of a report, that it is about; none where it is about a mechanism alone.
+        trainings: of a report, that it is about; none if it is about a mechanism alone.
         mechanism: in words.
         group_size: records that change together.
-        lower, upper: ends of the bracket on the true epsilon at `delta`; 0 and infinity, for the reason in `doubt`, where
+        lower, upper: ends of the bracket on the true epsilon at `delta`; 0 and infinity, for the reason in `doubt`, if
             nothing is proved.
         accountants: names, in the order of the claims.
         deltas: of the lines of `curve`.

@@ -22,7 +22,7 @@ SPLIT = ("train", "pool", "test")
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Records:
-    """Labelled examples. `inputs` is `(n, ...)` float32, or int64 where a model takes whole numbers (categories, tokens).
+    """Labelled examples. `inputs` is `(n, ...)` float32, or int64 if a model takes whole numbers (categories, tokens).
 
     `labels` is `(n,)` int64 for classes, float64 `(n, ...)` for numbers, bool `(n, labels)` for several yes or no labels.
 
@@ -51,12 +51,12 @@ class Records:
 
     @property
     def are_texts(self) -> bool:
-        """True where a record is a sequence of tokens and its labels are the tokens to predict."""
+        """True if a record is a sequence of tokens and its labels are the tokens to predict."""
         return self.labels.ndim == 2 and self.labels.dtype.kind in "iu"
 
     @property
     def are_classified(self) -> bool:
-        """True where each record is of one class."""
+        """True if each record is of one class."""
         return self.labels.ndim == 1 and self.labels.dtype.kind in "iu"
 
     def take(self, index: Array) -> Records:
@@ -74,7 +74,7 @@ class Vocabulary:
         size: number of tokens, the unused ones included.
         unused: tokens that only canaries may hold.
         tokenizer: "bytes" (token 256 ends a text), or the name of the tokenizer that made them.
-        text_length: of each text where a record holds several of one user side by side; 0 where a record is one text.
+        text_length: of each text if a record holds several of one user side by side; 0 if a record is one text.
     """
 
     size: int
@@ -93,16 +93,16 @@ class Dataset:
     """One data set, split once: `train` is in every model, canaries come from `pool`, utility is on `test`.
 
     Attributes:
-        classes: number of classes, 0 where labels are numbers or several yes or no labels.
+        classes: number of classes, 0 if labels are numbers or several yes or no labels.
         sha256: of the bytes that were read, hex.
         source: where they came from, in words (no machine path).
         pool_index: `(len(pool),)` row of each pool record in the source.
         groups: user-given column per pool record, or None.
-        owners: client that each train record belongs to, text, where the source says so.
+        owners: client that each train record belongs to, text, if the source says so.
         unaccounted: what reading took from the records that no accountant covers, in words.
         vocabulary: of texts; None for other records.
         columns: of a table, the features `[first, last)` that each column of the source became.
-        unit: of privacy that a record is: "example", or "user" where a record holds all that a user has.
+        unit: of privacy that a record is: "example", or "user" if a record holds all that a user has.
     """
 
     name: str
@@ -193,22 +193,22 @@ class Canaries:
         records: `m` records, for canaries that are data.
         coordinates: `(m,)` distinct parameter indices; canary i is the unit vector of that coordinate.
         directions: `(m, d)` rows of unit l2 norm over the flattened parameters.
-        identifiers: `(m,)` row of the source each canary came from, -1 where it was made up.
+        identifiers: `(m,)` row of the source each canary came from, -1 if it was made up.
         orthogonal: the gradients are exactly orthogonal to each other.
         copies: of each record that a model with it trains on; what scores then show is group privacy.
         planted: `(m * copies)` records that a model with canary i trains on in place of its copies, those of one canary one
-            after the other; None where the canary itself is planted.
-        companions: records that every model of the game trains on besides, whatever the coins.
+            after the other; None if the canary itself is planted.
+        companions: records that every model of the game trains on as well, whatever the coins.
         queries: `(m * q)` records that a model is asked about in place of each canary, in the order of canaries.
         conduct: of canaries that are clients of a federated training and do worse than to send what they learned or were
             given; None for all others.
-        aim: of the attack: "membership", or "backdoor" where labels of canaries are answers that planted records are to cause.
-        unit: what each canary stands for with all of its records ("user"); "" where it is one record.
+        aim: of the attack: "membership", or "backdoor" if labels of canaries are answers that planted records are to cause.
+        unit: what each canary represents with all of its records ("user"); "" if it is one record.
         fitted_start: steps of training without privacy, on the records that all models share, that give every model of the
-            game its initial weights; 0 where each draws its own.
+            game its initial weights; 0 if each draws its own.
         secret_tokens: of texts, the tokens `first <= token < stop` of which each token of a secret was drawn by equal chances;
-            None where secrets were not drawn so.
-        secrets: None where each canary is in or out by a coin of its own. Else canaries are alternatives, those of one secret
+            None if secrets were not drawn so.
+        secrets: None if each canary is in or out by its own coin. Else canaries are alternatives, those of one secret
             one after the other, and every model is trained on exactly one of them.
     """
 
@@ -271,7 +271,7 @@ class Canaries:
 
     @property
     def are_gradients(self) -> bool:
-        """True where a crafted gradient enters the sum in place of a record's."""
+        """True if a crafted gradient enters the sum in place of a record's."""
         return self.records is None
 
 
@@ -281,7 +281,7 @@ class Assignment:
 
     Attributes:
         included: `(runs + references, m)` bool, targets first: an array, or bits (`audit.core.coins`).
-        by_coins: decided by an independent coin for each canary and model; False for a split that somebody chose.
+        by_coins: decided by an independent coin for each canary and model; False for a split that a user chose.
     """
 
     canaries: Canaries

@@ -80,7 +80,7 @@ class TruncatedPoisson(ReleaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CyclicPoisson(ReleaseEvent):
-    """Groups of records take turns, and each member of the group whose turn it is enters the batch by a coin of its own.
+    """Groups of records take turns, and each member of the group whose turn it is enters the batch by its own coin.
 
     Attributes:
         noise_multiplier: standard deviation of the noise over the clip norm.
@@ -174,7 +174,7 @@ class AdaptiveClipping(ReleaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposeTestRelease(ReleaseEvent):
-    """A test whether the data are far from any whose local sensitivity exceeds a proposed bound; where so, a release.
+    """A test whether the data are far from any whose local sensitivity exceeds a proposed bound; if so, a release.
 
     Attributes:
         test_epsilon: Laplace noise of scale `1 / test_epsilon` on the distance in records.

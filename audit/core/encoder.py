@@ -13,8 +13,8 @@ from audit.core.errors import UnsupportedMechanism
 def encoder_sensitivity(event: MatrixFactorization) -> float:
     """Return how far one record of clip norm 1 moves `C x`: the worst of the batches that it may be part of.
 
-    For one participation it is the longest column. Where columns of different participations do not meet (fewer bands than the
-    separation) their squares add up. Where coefficients are neither negative nor rising, the earliest batches and equal
+    For one participation it is the longest column. If columns of different participations do not meet (fewer bands than the
+    separation) their squares add up. If coefficients are neither negative nor rising, the earliest batches and equal
     contributions are worst (Kalinin, Lampert 2024, Theorem 2).
 
     Raises:

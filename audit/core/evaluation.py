@@ -55,14 +55,14 @@ class GroupSpread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitSpread:
-    """An attack on a unit's records at once, where a column names the unit (a person, say) that each record belongs to.
+    """An attack on a unit's records at once, if a column names the unit (a person, say) that each record belongs to.
 
     The adversary is given several records of one unit, all of them trained on or none, and averages their scores.
 
     Attributes:
         units: values of the column with records on both sides in every target.
         records: canaries a unit, on average.
-        figures: AUC and TPR over targets, with units in the place of records.
+        figures: AUC and TPR over targets, with units instead of records.
     """
 
     column: str
@@ -76,7 +76,7 @@ class Calibrated:
     """A threshold that the adversary sets on its own models, and what it realises on the target; means over targets.
 
     Attributes:
-        precision: share of members among those called members if `prior` of all candidates are; None where nobody is called.
+        precision: share of members among those called members if `prior` of all candidates are; None if no one is called.
     """
 
     nominal_fpr: float
@@ -91,7 +91,7 @@ class Usage:
     """Which share of a data set a model was trained on, estimated from how many of its records an attack calls members.
 
     Attributes:
-        share: None where the attack tells members of references from their nonmembers no better than guessing.
+        share: None if the attack distinguishes members of references from their nonmembers no better than guessing.
         lower, upper: limits of the share, for a target trained as its references were; one model is one observation.
         references: whose rates the estimate rests on.
     """
@@ -113,7 +113,7 @@ class UsageSpread:
 
     Attributes:
         target: of the first model; `truth` its true share.
-        error: mean distance of estimate and truth over targets with an estimate; None where none has one.
+        error: mean distance of estimate and truth over targets with an estimate; None if none has one.
         covered: share of targets whose limits hold the truth.
     """
 
@@ -154,11 +154,11 @@ class Evaluation:
         leading: the scorer with the largest mean AUC, whose scores all that follows is about.
         at_fpr: false positive rate at which records count as found.
         reproducibility: mean overlap (Jaccard) of the lists of records found in two targets that both trained on them;
-            None where all lists are empty. `chance`: the same for random lists of those lengths.
+            None if all lists are empty. `chance`: the same for random lists of those lengths.
         records: the most exposed ones, worst first.
         units: the same attack on all records of a unit at once, for columns with enough units.
         usage: which share of the records each model was trained on, as the rates of the others tell it.
-        fidelity: the worst over the target runs, None where fewer than three references were trained.
+        fidelity: the worst over the target runs, None if fewer than three references were trained.
     """
 
     targets: int

@@ -87,11 +87,11 @@ def with_noise_factor(event: Event, factor: float) -> Event:
 
 
 def grouped(event: Event, size: int) -> Event:
-    """Return the event held against `size` records that change together; itself for a single one."""
+    """Return the event compared with `size` records that change together; itself for a single one."""
     return event if size == 1 else Grouped(mechanism=event, size=size)
 
 
-def step_of(event: Event) -> Event:
+def repeated_step(event: Event) -> Event:
     """Return what a budget of steps repeats: the mechanism of a repetition, else the event itself."""
     return event.mechanism if isinstance(event, Repeated) else event
 

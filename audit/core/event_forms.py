@@ -102,7 +102,7 @@ def dp_events(event: Event, library: ModuleType | Any) -> Any:
 
 
 def number(value: Any) -> Any:
-    """A JSON value as the number that it stands for: "nan", "inf" and "-inf" are strings, other types are tagged."""
+    """A JSON value as the number that it represents: "nan", "inf" and "-inf" are strings, other types are tagged."""
     if isinstance(value, str):
         return float(value)
     if isinstance(value, Mapping) and "float32" in value:

@@ -44,7 +44,7 @@ class NoisySteps:
         checks.nonnegative(self.noise_multiplier, "noise_multiplier")
         checks.positive(self.clip_norm, "clip_norm")
         checks.probability(self.sample_rate, "sample_rate")
-        if not self.steps >= 0:  # also where it is NaN
+        if not self.steps >= 0:  # also if it is NaN
             raise ConfigError(f"steps is {self.steps}; expected a count of at least 0")
 
 
@@ -94,7 +94,7 @@ def shape(event: Event) -> tuple[type, ...]:
 
 
 def repetition(event: Event) -> Repeated | None:
-    """Return the event where it repeats one mechanism; None for any other."""
+    """Return the event if it repeats one mechanism; None for any other."""
     match event:
         case Repeated():
             return event
@@ -110,7 +110,7 @@ def releases(event: Event) -> Iterator[ReleaseEvent]:
 
 
 def unit(event: Event) -> Unit:
-    """Return whose contributions the event bounds; "example" where nothing is released.
+    """Return whose contributions the event bounds; "example" if nothing is released.
 
     Raises:
         UnsupportedMechanism: releases about different units in one event.
@@ -140,7 +140,7 @@ def steps(event: Event) -> int:
 
 
 def sample_rate(event: Event) -> float | None:
-    """Return the chance of a record to take part in a release; None where it differs, or batches have a fixed size."""
+    """Return the chance of a record to take part in a release; None if it differs, or batches have a fixed size."""
     match event:
         case PoissonSampled():
             inner = sample_rate(event.mechanism)
@@ -221,7 +221,7 @@ def single_phase(event: Event) -> Phase:
 
 
 def first_steps(event: Event, count: int) -> Event:
-    """Return what has been released after `count` of the event's releases; the whole event where it has no more.
+    """Return what has been released after `count` of the event's releases; the whole event if it has no more.
 
     >>> first_steps(Repeated(mechanism=Gaussian(noise_multiplier=2.0), count=9), 3).count
     3
@@ -230,9 +230,9 @@ def first_steps(event: Event, count: int) -> Event:
         return event
     match event:
         case Repeated(mechanism=inner):
-            whole, rest = divmod(count, steps(inner))
-            full = Repeated(mechanism=inner, count=whole)
-            return Composed(parts=(full, first_steps(inner, rest))) if rest else full
+            complete, remainder = divmod(count, steps(inner))
+            full = Repeated(mechanism=inner, count=complete)
+            return Composed(parts=(full, first_steps(inner, remainder))) if remainder else full
         case Composed():
             parts, step_count = [], 0
             for part in event.parts:

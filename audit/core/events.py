@@ -182,7 +182,7 @@ class Parallel(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouped(Event):
-    """A mechanism held against `size` records that change together (group privacy)."""
+    """A mechanism compared with `size` records that change together (group privacy)."""
 
     mechanism: Event
     size: int

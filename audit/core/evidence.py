@@ -21,7 +21,7 @@ class Evidence:
     """One estimator's bets against one claim, over the models of a game.
 
     Attributes:
-        family: None where the evidence holds for any mechanism, else the family of trade-off curves inside which it does.
+        family: None if the evidence holds for any mechanism, else the family of trade-off curves inside which it does.
         models: target models seen at each point, ascending, 0 first.
         log_evidence: natural logarithm of the e-value there: what a fortune of 1 has become by bets that are fair or worse
             if the claim is true.

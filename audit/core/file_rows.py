@@ -1,4 +1,4 @@
-"""Records of an npy file in the process that runs an audit: read by calls that fail with an error where the file was cut.
+"""Records of an npy file in the process that runs an audit: read by calls that fail with an error if the file was cut.
 
 A mapping is faster, but a page that a file no longer has ends the process that looks at it. Workers map: another process is
 left to say what happened to them.
@@ -76,10 +76,10 @@ class FileRows:
             count += part
 
 
-def rows_of(path: Path, shape: tuple[int, ...]) -> Any:
-    """The array of an npy file in the shape `(n, ...)` of its records: in memory where it is small, else read by rows.
+def read_rows(path: Path, shape: tuple[int, ...]) -> Any:
+    """The array of an npy file in the shape `(n, ...)` of its records: in memory if it is small, else read by rows.
 
-    An array in Fortran's order has no rows that lie together; it is mapped.
+    An array in Fortran's order has no rows that are together; it is mapped.
 
     Raises:
         ValueError: it is damaged, or holds objects.

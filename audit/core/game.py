@@ -23,7 +23,7 @@ class Assumption(StrEnum):
 
     INDEPENDENT_COINS = "independent_coins"  # memberships are independent fair coins, scores arbitrary
     INDEPENDENT_TRIALS = "independent_trials"  # pairs are independent and identically distributed given membership
-    INDEPENDENT_SECRETS = "independent_secrets"  # the value of each secret was drawn by itself from a declared law
+    INDEPENDENT_SECRETS = "independent_secrets"  # the value of each secret was drawn alone from a declared law
     REPLACED_VALUES = "replaced_values"  # claims are about replacing the value of one secret by another
     INDEPENDENT_ANSWERS = "independent_answers"  # and what is released of one secret does not depend on any other
 
@@ -52,14 +52,14 @@ class Game:
         canary: what was planted, in words.
         copies: of each canary in a run that has it, or records planted for it; the bounds of such a game are converted by group
             privacy.
-        choices: values that each canary's secret may take; 1 where each is in or out by a coin. With more, `canaries` counts
+        choices: values that each canary's secret may take; 1 if each is in or out by a coin. With more, `canaries` counts
             the secrets, each of which is in every training with one of its values.
-        secret: what those values are: "attribute", "candidate", "property" or "text secret"; "" where canaries are in or out.
-        aim: of the attack: "membership", or "backdoor" where planted records are to cause an answer.
-        substitutes: where a coin leaves a canary out, another record stands in its place. Without them a coin adds or removes,
+        secret: what those values are: "attribute", "candidate", "property" or "text secret"; "" if canaries are in or out.
+        aim: of the attack: "membership", or "backdoor" if planted records are to cause an answer.
+        substitutes: if a coin leaves a canary out, another record is in its place. Without them a coin adds or removes,
             from which nothing follows about replacing a record.
-        unit: what a coin decides on with all of its records ("user"); "" where it is a record. `copies` is then the most
-            records that one has, where what is proved is converted to a record, and 1 where it is about the unit.
+        unit: what a coin decides on with all of its records ("user"); "" if it is a record. `copies` is then the most
+            records that one has, if what is proved is converted to a record, and 1 if it is about the unit.
     """
 
     adjacency: Adjacency
@@ -84,7 +84,7 @@ class Game:
 
         Args:
             name: "one_run" (memberships are independent fair coins, scores may depend on each other) or "independent_trials"
-                (besides, each score comes from a training of its own).
+                (as well, each score comes from its own training).
             adjacency: between which data sets the coins decided: "replace_one" declares that another record stood in the place
                 of each that was left out.
 
@@ -133,7 +133,7 @@ class Game:
 
     @property
     def adds_for_replacement(self) -> bool:
-        """True where coins add or remove a canary and the claim is about replacing it."""
+        """True if coins add or remove a canary and the claim is about replacing it."""
         of_presence = self.inclusion is Inclusion.COINS and self.choices == 1 and not self.substitutes
         return of_presence and self.adjacency is Adjacency.REPLACE_ONE
 
@@ -143,7 +143,7 @@ class Game:
         return "copies" if self.aim == "membership" and not (self.secret or self.unit) else "records"
 
     def at(self, access: Access) -> Game:
-        """Return the game as an adversary with so much access plays it: noise is independent where single releases are seen."""
+        """Return the game as an adversary with so much access plays it: noise is independent if single releases are seen."""
         return replace(self, access=access, independent_noise=self.independent_noise and access.each_release)
 
     def require(self, assumes: frozenset[Assumption], user: str) -> None:

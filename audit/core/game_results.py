@@ -48,7 +48,7 @@ class RocCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TprAtFpr:
-    """The last ROC point with FPR at or under the target; None fields where the target is below 1/nonmembers."""
+    """The last ROC point with FPR at or under the target; None fields if the target is below 1/nonmembers."""
 
     target_fpr: float
     tpr: float | None
@@ -90,14 +90,14 @@ class GuessResult:
     Attributes:
         secrets: that were guessed, over all target runs.
         right: of them.
-        lower, upper: Clopper-Pearson limits on the chance of a right guess, for secrets with releases of their own.
+        lower, upper: Clopper-Pearson limits on the chance of a right guess, for secrets with their own releases.
         baseline: chance of a right guess without the release, by naming the likeliest value of each prior.
-        imputed: of these secrets, those whose likeliest value was the true one; None where so few would name them.
-        allowed: the most that the tightest claim, and the mechanism's curve where it is known, leave a guess of that baseline;
-            None where nothing is claimed.
-        exposure: mean over secrets of log2 of the values minus log2 of the true one's rank, in bits; None where values are not
+        imputed: of these secrets, those whose likeliest value was the true one; None if so few would name them.
+        allowed: the most that the tightest claim, and the mechanism's curve if it is known, leave a guess of that baseline;
+            None if nothing is claimed.
+        exposure: mean over secrets of log2 of the values minus log2 of the true one's rank, in bits; None if values are not
             equally likely.
-        null_exposure: its mean where nothing leaks: ranks are uniform.
+        null_exposure: its mean if nothing leaks: ranks are uniform.
     """
 
     secrets: int
@@ -113,7 +113,7 @@ class GuessResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerResult:
-    """How often target models answered a trigger as its poisoned records taught, where these were planted and where not.
+    """How often target models answered a trigger as its poisoned records taught, if these were planted and where not.
 
     Attributes:
         records: poisoned ones of each trigger.
@@ -121,7 +121,7 @@ class TriggerResult:
         without_records, hits_without: triggers whose records were not.
         accuracy: on test records without a trigger, mean over the same models; None without test records.
         allowed: the largest share with the records that the tightest claim leaves at the share without them, by group privacy;
-            None where nothing is claimed.
+            None if nothing is claimed.
     """
 
     records: int
@@ -144,13 +144,13 @@ class LevelCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretFigures:
-    """What an attack gets of secrets behind texts, in a unit of its own. A success rate, never an epsilon.
+    """What an attack gets of secrets behind texts, in its own unit. A success rate, never an epsilon.
 
     Attributes:
         quantity: what is counted, in words.
         members, nonmembers: secrets that were planted and that were not, over all target runs.
-        mean_members, mean_nonmembers: of the figure; None where an edition withholds them.
-        by_chance: the most that its mean is over secrets that were never trained on; None where that depends on the model.
+        mean_members, mean_nonmembers: of the figure; None if an edition withholds them.
+        by_chance: the most that its mean is over secrets that were never trained on; None if that depends on the model.
         levels: growing; the last of extraction is the whole secret, k-eidetically memorised for k = `texts`.
         texts: the most training texts that hold one planted secret.
     """
@@ -172,7 +172,7 @@ class AttackResult:
     Attributes:
         guesses: in a game of secrets.
         secrets: of an attack whose scores of texts have a unit: exposure, extraction.
-        access: the least an adversary has to see for this attack; None where that is all that the game shows.
+        access: the least an adversary has to see for this attack; None if that is all that the game shows.
     """
 
     scorer: str
@@ -207,7 +207,7 @@ class GroupResult:
     """One slice (a class, or a value of the user's column).
 
     Attributes:
-        auc_lower, auc_upper: limits that hold for all slices of the column at once where scores are independent.
+        auc_lower, auc_upper: limits that hold for all slices of the column at once if scores are independent.
     """
 
     group: str
@@ -226,7 +226,7 @@ class GameResult:
     Attributes:
         certificates: simulated error rates of the largest of its bounds.
         detectable: what its estimators would have caught.
-        watched: how training went where it could stop at the first proof, with the bounds of all attacks together.
+        watched: how training went if it could stop at the first proof, with the bounds of all attacks together.
         trigger: in a game of backdoors.
     """
 

@@ -1,7 +1,7 @@
 """What scores prove, as three types: of any mechanism, inside a family only, and void. Only the first has an `epsilon`.
 
 A report holds each bound under the type of its condition, so that no reader can print one without it: a bound inside a
-family has `epsilon_inside`, a void one `void_epsilon`. Estimators return a `LowerBound`, with a family where it needs one;
+family has `epsilon_inside`, a void one `void_epsilon`. Estimators return a `LowerBound`, with a family if it needs one;
 `audit.experiment.line.judge` gives every bound its type, once.
 """
 
@@ -23,7 +23,7 @@ class CommonTerms:
         assumes: what the game had to grant.
         parameter: the family's parameter at the bound (mu of GDP, noise multiplier of DP-SGD), or None.
         selected: what the search ended on, in words.
-        seed: of the estimator's own draws, which the numbers of scores fix; None where it draws nothing.
+        seed: of the estimator's own draws, which the numbers of scores fix; None if it draws nothing.
     """
 
     delta: float
@@ -41,9 +41,9 @@ class LowerBound(CommonTerms):
     """What the scores prove: epsilon is at least this, except with probability 1 - confidence.
 
     Attributes:
-        epsilon: the bound, 0 where nothing is proved; never above `ceiling`.
+        epsilon: the bound, 0 if nothing is proved; never above `ceiling`.
         ceiling: the largest epsilon that perfect scores would have proved in this game.
-        family: None where the bound holds for any mechanism, as it does in every report; else, as an estimator returns it, the
+        family: None if the bound holds for any mechanism, as it does in every report; else, as an estimator returns it, the
             trade-off family ("gdp", "dp_sgd") inside which it holds. A report holds such a bound as a `FamilyBound`.
     """
 

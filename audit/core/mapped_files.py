@@ -1,4 +1,4 @@
-"""npy files whose records are read where they lie."""
+"""npy files whose records are read if they are."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _EQUAL_STAMPS: dict[tuple[str, str], Stamp] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedFile:
-    """An npy file whose records are read where they lie.
+    """An npy file whose records are read if they are.
 
     Attributes:
         path: on this machine and on every one that computes with its records.
         shape: in which its array is read, `(n, ...)`.
         probe: digest of its header and of some of its bytes, so that another file of that name is refused.
-        sha256: of all its bytes, which are read again where its stamp alone is another.
+        sha256: of all its bytes, which are read again if its stamp alone is another.
         stamp: what it was like before anything of it was read; other processes compare theirs with this one.
     """
 
@@ -70,10 +70,10 @@ class MappedFile:
         return map_array(path).reshape(self.shape)
 
     def check(self) -> None:
-        """Raise `DataError` where the file is another than it was: what was made of its records meanwhile may be of either.
+        """Raise `DataError` if the file is another than it was: what was made of its records meanwhile may be of either.
 
         A file of the same size and another stamp (touched, copied, restored, on another machine, or changed and its time put
-        back) is read as a whole, once in each process, and is the same where its bytes are; that they were others for a while
+        back) is read as a whole, once in each process, and is the same if its bytes are; that they were others for a while
         in between is not seen then. A file that is cut short while its pages are read ends the process that reads (SIGBUS):
         this tells before it does.
         """
@@ -88,7 +88,7 @@ class MappedFile:
             )
 
     def _is_same(self, stamp: Stamp) -> bool:
-        """True where all bytes are those of the start; the stamp `stamp` is then as good as the first one."""
+        """True if all bytes are those of the start; the stamp `stamp` is then as good as the first one."""
         if stamp in (self.stamp, _EQUAL_STAMPS.get((self.path, self.sha256))):
             return True
         path = Path(self.path)

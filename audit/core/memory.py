@@ -28,7 +28,7 @@ def machine() -> int:
 
 
 def refuse(size: float, purpose: str, advice: str) -> None:
-    """Raise `ConfigError` where so many bytes are more than this machine has."""
+    """Raise `ConfigError` if so many bytes are more than this machine has."""
     if size > machine():
         own = text(machine())
         raise ConfigError(f"{purpose} would take {text(size)} of memory, more than the {own} of this machine; {advice}")

@@ -43,14 +43,14 @@ class Signal(Protocol):
         """Numbers that are kept of one canary under one model, at most."""
 
     def read(self, models: Any, canaries: Canaries) -> Array | None:
-        """`(N, m, ...)`, or None where the models have no such thing; `OpenModels` where the source is more than outputs."""
+        """`(N, m, ...)`, or None if the models have no such thing; `OpenModels` if the source is more than outputs."""
 
 
 @runtime_checkable
 class Reduction(Signal, Protocol):
     """A signal that is made of a record's outputs alone, so that these need not be kept: models are observed in parts.
 
-    `of` gives the same numbers for a record in whatever part it stands.
+    `of` gives the same numbers for a record in whatever part it is.
     """
 
     def of(self, outputs: Array, first: Array, labels: Array) -> Array:
@@ -58,12 +58,12 @@ class Reduction(Signal, Protocol):
 
 
 class Subject(Protocol):
-    """N trained things that can be asked: trained here, brought by somebody, or known by their recorded outputs alone.
+    """N trained things that can be asked: trained here, brought by a user, or known by their recorded outputs alone.
 
     Attributes:
         released: what they show (`audit.core.access`).
-        weights: parameter name to `(N, ...)`, which a run keeps; empty where nobody knows them.
-        executed: what their trainer measured of itself; None where somebody else trained them.
+        weights: parameter name to `(N, ...)`, which a run keeps; empty if no one knows them.
+        executed: what their trainer measured of itself; None if a third party trained them.
     """
 
     @property
@@ -93,7 +93,7 @@ class Models(Protocol):
         """`(N, n, classes)` for `n` records."""
 
     def own_losses(self, records: Records) -> Array | None:
-        """`(N, n)` losses of each record by the function that the models were trained by; None where it is the usual one."""
+        """`(N, n)` losses of each record by the function that the models were trained by; None if it is the usual one."""
 
 
 class OpenModels(Models, Protocol):
@@ -103,7 +103,7 @@ class OpenModels(Models, Protocol):
         """One of them."""
 
     def checkpoints(self) -> Sequence[Models]:
-        """The models as they were after some steps, the last included; empty where nobody kept them."""
+        """The models as they were after some steps, the last included; empty if no one kept them."""
 
     def gradient_norms(self, records: Records) -> Array:
         """`(N, n)` l2 norms of each record's loss gradient in all parameters."""
@@ -112,7 +112,7 @@ class OpenModels(Models, Protocol):
         """Return what the last linear layer makes of the records; None where the outputs come from none."""
 
     def step_products(self) -> Array | None:
-        """`(N, m, steps)` inner products of each noisy sum with gradient canaries, where they were recorded."""
+        """`(N, m, steps)` inner products of each noisy sum with gradient canaries, if they were recorded."""
 
     def round_products(self, source: str) -> Array:
         """`(N, m, rounds)`: how much of each canary is in what a party of a federated training saw in each round.
@@ -131,7 +131,7 @@ class OpenModels(Models, Protocol):
         """
 
     def weight_products(self, canaries: Canaries) -> Array | None:
-        """`(N, m)` inner products of first minus last weights with gradient canaries, where the first ones are known."""
+        """`(N, m)` inner products of first minus last weights with gradient canaries, if the first ones are known."""
 
 
 class TextModels(Models, Protocol):

@@ -14,7 +14,7 @@ class Observer:
     """Adversaries of one kind: the most that they see, and what the training is to them.
 
     Attributes:
-        event: as accountants have to take it for who sees this much; without noise where nothing protects from them.
+        event: as accountants have to take it for who sees this much; without noise if nothing protects from them.
     """
 
     access: Access
@@ -22,7 +22,7 @@ class Observer:
 
 
 def event_before(observers: Sequence[Observer], access: Access, otherwise: Event | None) -> Event | None:
-    """Return the event of the first observer who sees all that `access` shows; `otherwise` where there is none.
+    """Return the event of the first observer who sees all that `access` shows; `otherwise` if there is none.
 
     Args:
         observers: those who see least first.

@@ -23,7 +23,7 @@ class CeilingRow:
     Attributes:
         family: None, or the trade-off family inside which the figure holds.
         scores: of members and nonmembers together.
-        bounds: that it will state: one for each attack that it judges, or one of all attacks where training may stop early.
+        bounds: that it will state: one for each attack that it judges, or one of all attacks if training may stop early.
     """
 
     mechanism: str
@@ -40,16 +40,16 @@ class PowerRow:
     """What one estimator of a game would catch, by simulation, and what it takes to catch a violation.
 
     Attributes:
-        claim: what a bound has to lie above to count as a catch; 0 where nothing is claimed that it could refute.
-        epsilon: the least true epsilon of a Gaussian mechanism that is caught with chance `power`; infinite where none is.
+        claim: what a bound has to be above to count as a catch; 0 if nothing is claimed that it could refute.
+        epsilon: the least true epsilon of a Gaussian mechanism that is caught with chance `power`; infinite if none is.
         draws: simulated audits behind each estimate of the chance.
         ceiling: the most that the estimator could prove.
         runs_to_proof: median runs to a proof at `epsilon`, of a game that stops; else None.
-        violation: the true epsilon that is to be caught; None where nothing is claimed.
-        needed: scores that catch it so often; None where nothing suffices.
+        violation: the true epsilon that is to be caught; None if nothing is claimed.
+        needed: scores that catch it so often; None if nothing suffices.
         needed_runs: target runs that give so many.
         needed_hours: of training for them, as far as the time was measured.
-        hours: of training for the game as it stands.
+        hours: of training for the game as it is.
     """
 
     mechanism: str
@@ -79,7 +79,7 @@ class Timing:
         seconds: of training and observing all its models.
         models: that are trained.
         steps: of a job that were measured.
-        together: models in the measured job; 1 where already one step of one model took long, and `seconds` is
+        together: models in the measured job; 1 if already one step of one model took long, and `seconds` is
             then too high, since models trained together share work.
     """
 
@@ -111,9 +111,9 @@ class RunPlan:
         level: confidence of each of them.
         claims: of each mechanism, before anything is trained.
         left_out: attacks that the coins do not serve, and why.
-        power: empty where it was not simulated.
-        timing: empty where it was not measured.
-        peak_disk_bytes: None where the model was not made.
+        power: empty if it was not simulated.
+        timing: empty if it was not measured.
+        peak_disk_bytes: None if the model was not made.
     """
 
     models: int

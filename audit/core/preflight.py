@@ -30,7 +30,7 @@ class Preflight:
         members, nonmembers: the measure on either side; `baseline` of the commonest class, or of the mean, on members.
         auc: of the loss, members against nonmembers; above 1/2 if members have smaller losses.
         chance: of an AUC as small as this one if membership says nothing of the losses.
-        alternatives: other readings, where something speaks against this one.
+        alternatives: other readings, if something speaks against this one.
         doubt: why the reading cannot be right; "" if nothing speaks against it.
         question: what to look at, "" if nothing stands out.
     """

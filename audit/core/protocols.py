@@ -33,10 +33,10 @@ class Trainer(Protocol):
 
 @runtime_checkable
 class LossTaker(Trainer, Protocol):
-    """A trainer that says whether it trains by `TrainingJob.loss`; one that says nothing has a loss of its own.
+    """A trainer that says whether it trains by `TrainingJob.loss`; one that says nothing has its own loss.
 
     Attributes:
-        takes_losses: a class attribute; where it is not true, a config that names a loss is refused before any training.
+        takes_losses: a class attribute; if it is not true, a config that names a loss is refused before any training.
     """
 
     @property
@@ -69,10 +69,10 @@ class Needs:
 
     Attributes:
         signals: without which it cannot score.
-        instead: with which it can, too, where those are not shown.
-        optional: signals that it uses besides where models have them.
-        reductions: all that it reads of `logits`, where that is less: with these in their place it gives the same scores. They
-            are kept of every model where no attack of a game, and no figure, reads more.
+        instead: with which it can, too, if those are not shown.
+        optional: signals that it uses in addition to where models have them.
+        reductions: all that it reads of `logits`, if that is less: with these in their place it gives the same scores. They
+            are kept of every model if no attack of a game, and no figure, reads more.
     """
 
     signals: Set[Signal]
@@ -96,12 +96,12 @@ class Needs:
         return frozenset(signal.key for signal in (*self.signals, *self.instead, *self.optional))
 
     def are_met_by(self, keys: Set[str]) -> bool:
-        """True where the signals under these keys are all that it cannot do without."""
+        """True if the signals under these keys are all that it cannot do without."""
         forms = [{signal.key for signal in group} for group in (self.signals, self.instead) if group]
         return any(form <= keys for form in forms)
 
     def of(self, signals: Set[str]) -> frozenset[Signal] | None:
-        """The signals to read where this much is released; None where it does not do."""
+        """The signals to read if this much is released; None if it does not do."""
         if self.sources <= signals:
             return frozenset((*self.signals, *self.optional))
         if self.instead and all(signal.source in signals for signal in self.instead):
@@ -123,7 +123,7 @@ class Chooser(Protocol):
     """An attack that takes one of several by what references show of them, and says which and why.
 
     `choose(reference, labels)` looks at the references' signals and coins and at the canaries' labels, at nothing of a target;
-    where each target's outputs decide, it says so. The coins of a target are never asked for.
+    if each target's outputs decide, it says so. The coins of a target are never asked for.
     """
 
     def choose(self, reference: View, labels: Array | None) -> tuple[str, str]: ...
@@ -144,7 +144,7 @@ class Estimator(Protocol):
 class Refuter(Protocol):
     """An estimator that also tests one claim alone, in less time than a whole bound takes.
 
-    `refutes(scores, epsilon=...)` says whether `lower_bound(scores)` would lie above `epsilon`, up to the precision of its
+    `refutes(scores, epsilon=...)` says whether `lower_bound(scores)` would be above `epsilon`, up to the precision of its
     search. Estimators without it are asked for the bound.
     """
 
@@ -157,7 +157,7 @@ Pairs = Callable[[float], tuple[float, float]]
 
 @runtime_checkable
 class PathEstimator(Estimator, Protocol):
-    """An estimator for any mechanism whose tests are not monotone, so that a path of pairs needs a search of its own.
+    """An estimator for any mechanism whose tests are not monotone, so that a path of pairs needs its own search.
 
     `bound_along(scores, pairs)` is the end of the initial interval of parameters whose pairs are refuted, and that of perfect
     scores. It exceeds the least parameter whose pair is true with probability at most `1 - confidence`. Estimators without it
@@ -213,7 +213,7 @@ class Executor(Protocol):
 
 
 class Target(Protocol):
-    """A model somebody else trained: gives its outputs for records."""
+    """A model a third party trained: gives its outputs for records."""
 
     def logits(self, inputs: Array) -> Array: ...
 
@@ -280,7 +280,7 @@ class Mechanism(Protocol):
     """What a training does to the data, from the keys of a config to an event.
 
     Attributes:
-        trainer: name of the trainer that executes it where a config names none; "" where one has to be named.
+        trainer: name of the trainer that executes it if a config names none; "" if one has to be named.
     """
 
     @property

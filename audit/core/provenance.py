@@ -55,7 +55,7 @@ class BudgetRelease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetLedger:
-    """All releases about the data, over time, held against a budget.
+    """All releases about the data, over time, compared with a budget.
 
     Attributes:
         budget: epsilon that may be spent at `delta`.
@@ -71,7 +71,7 @@ class BudgetLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engagement:
-    """Who had what audited, why and until when, in the owner's words; "" where nobody said.
+    """Who had what audited, why and until when, in the owner's words; "" if no one said.
 
     Attributes:
         system: what the model is a part of.

@@ -1,4 +1,4 @@
-"""Logs of libraries, kept from the screen where this project says the same in its own results."""
+"""Logs of libraries, kept from the screen if this project says the same in its own results."""
 
 from __future__ import annotations
 

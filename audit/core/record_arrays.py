@@ -1,6 +1,6 @@
-"""Records in the form that they lie in, in memory or in a file, which turn into the numbers of models a batch at a time.
+"""Records in the form that they are in, in memory or in a file, which turn into the numbers of models a batch at a time.
 
-A `RecordArray` stands wherever an array of records does: rows that are asked for become numbers, and only what needs all of
+A `RecordArray` is wherever an array of records does: rows that are asked for become numbers, and only what needs all of
 them at once (`numpy.asarray`, arithmetic, reshape) makes a copy of the whole.
 """
 
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from audit.core.errors import DataError
 from audit.core.mapped_files import MappedFile
 
-_ROWS = 4096  # that become numbers at once where all are asked for
+_ROWS = 4096  # that become numbers at once if all are asked for
 
 
 class RecordArray(np.lib.mixins.NDArrayOperatorsMixin, ABC):
-    """`(n, ...)` numbers of which only those that are asked for are made: float32, or int64 where models take whole numbers.
+    """`(n, ...)` numbers of which only those that are asked for are made: float32, or int64 if models take whole numbers.
 
     Attributes:
         shape: of the whole.
@@ -70,7 +70,7 @@ class RecordArray(np.lib.mixins.NDArrayOperatorsMixin, ABC):
         numbers = self.rows(index.reshape(-1))
         if not further:
             return numbers.reshape(*index.shape, *self.shape[1:])
-        # a slice keeps its axis where it is; numbers and masks are paired with those of further axes
+        # a slice keeps its axis if it is; numbers and masks are paired with those of further axes
         place = slice(None) if isinstance(first, slice) else np.arange(index.size).reshape(index.shape)
         return np.asarray(numbers[(0 if index.ndim == 0 else place, *further)])
 
@@ -107,13 +107,13 @@ class RecordArray(np.lib.mixins.NDArrayOperatorsMixin, ABC):
 
     def min(self, *arguments: Any, **options: Any) -> Any:
         """Return the least number of all, or what `numpy.min` makes of its arguments."""
-        return self._of_parts(np.min, arguments, options)
+        return self._apply_to_parts(np.min, arguments, options)
 
     def max(self, *arguments: Any, **options: Any) -> Any:
         """Return the largest number of all, or what `numpy.max` makes of its arguments."""
-        return self._of_parts(np.max, arguments, options)
+        return self._apply_to_parts(np.max, arguments, options)
 
-    def _of_parts(self, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def _apply_to_parts(self, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> Any:
         if arguments or options or not self.size:
             return function(np.asarray(self), *arguments, **options)
         return function(np.array([function(part) for part in self.parts()]))
@@ -271,7 +271,7 @@ def _as_type(raw: NDArray[Any], kind: type) -> NDArray[Any]:
 
 
 def _short(raw: NDArray[Any], scale: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[np.float32]:
-    """The same in float32, in place, where no byte is told from what float64 makes of it."""
+    """The same in float32, in place, if no byte is told from what float64 makes of it."""
     values: NDArray[np.float32] = np.subtract(raw, scale[0], dtype=np.float32)
     values /= scale[1]
     return values

@@ -53,7 +53,7 @@ class LimitCurve:
     """The most that the claimed mechanism leaves any attack, over all its (epsilon, delta) pairs at once.
 
     Attributes:
-        fpr, tpr: points of the limit, `fpr` increasing; the limit is concave, so lines joining them lie just below it.
+        fpr, tpr: points of the limit, `fpr` increasing; the limit is concave, so lines joining them are just below it.
         source: who computed it.
     """
 
@@ -72,7 +72,7 @@ class Trajectory:
 
 
 class Status(StrEnum):
-    """How an assumption of the claim stands."""
+    """How an assumption of the claim is."""
 
     CHECKED = "checked"  # this run tested it
     DECLARED = "declared"  # the owner stated it
@@ -114,8 +114,8 @@ class MechanismResult:
     """One training recipe: what it claims, what was shown of it, what it is good for.
 
     Attributes:
-        training: name of the training that several results are about, each as one party sees it; "" where there is one result.
-        preflight: how what was given was read, and whether it fits; None where nothing had to be read.
+        training: name of the training that several results are about, each as one party sees it; "" if there is one result.
+        preflight: how what was given was read, and whether it fits; None if nothing had to be read.
     """
 
     name: str
@@ -139,12 +139,12 @@ class MechanismResult:
 
     @property
     def bounds(self) -> list[LowerBound]:
-        """Return what is proven for any mechanism, of all games; nothing where the audit is void."""
+        """Return what is proven for any mechanism, of all games; nothing if the audit is void."""
         return [bound for bound in self.all_bounds if isinstance(bound, LowerBound)]
 
     @property
     def bounds_inside(self) -> list[FamilyBound]:
-        """Return what is proven inside a family only, of all games; nothing where the audit is void."""
+        """Return what is proven inside a family only, of all games; nothing if the audit is void."""
         return [bound for bound in self.all_bounds if isinstance(bound, FamilyBound)]
 
     @property
@@ -169,11 +169,11 @@ class AuditReport:
         comparisons: bounds among which that error budget was split.
         notes: numbered remarks for the cover.
         config: canonical YAML text of the resolved config; `origins`: where each value came from.
-        ledger: everything released about the data, where the owner keeps such a ledger.
+        ledger: everything released about the data, if the owner keeps such a ledger.
         engagement: what the owner declares of the audit itself, or None.
-        settings: the settings that somebody gave, each as its path in the config and its value in words.
+        settings: the settings that a user gave, each as its path in the config and its value in words.
         config_lines: in which line of the user's own file each of its paths begins.
-        costs: of the claimed mechanisms by several accountants, where `output.costs` asks for them.
+        costs: of the claimed mechanisms by several accountants, if `output.costs` asks for them.
         table: the risks of a synthetic table, in a report on one.
     """
 

@@ -37,7 +37,7 @@ def decimals(places: int) -> Iterator[None]:
 
 
 def places_apart(pairs: Iterable[tuple[float, float]]) -> int:
-    """Return how many decimals print every lower bound that lies above its claim above that claim; 2 where that is enough.
+    """Return how many decimals print every lower bound that is above its claim above that claim; 2 if that is enough.
 
     Args:
         pairs: a claim and a lower bound each. A bound at or below its claim prints at or below it with any number of decimals.
@@ -71,7 +71,7 @@ def below(value: float, digits: int = 4, claim: float | None = None) -> str:
     """A lower bound of any size in a sentence: so many significant digits, never above `value`.
 
     Args:
-        claim: beside which it stands; a bound above it takes as many digits as print it above.
+        claim: beside which it is; a bound above it takes as many digits as print it above.
 
     >>> below(1.58359), below(0.99999), below(1.2e-7), below(0.0), below(math.inf)
     ('1.583', '0.9999', '1.2e-7', '0', 'no limit')
@@ -127,7 +127,7 @@ def epsilon(value: str) -> str:
 
 
 def significant(value: float, digits: int = 4) -> str:
-    """`value` with that many significant digits and no exponent where it reads well.
+    """`value` with that many significant digits and no exponent if it reads well.
 
     >>> significant(0.93214), significant(120.0), significant(0.00001234)
     ('0.9321', '120', '1.234 × 10⁻⁵')
@@ -140,7 +140,7 @@ def significant(value: float, digits: int = 4) -> str:
 
 
 def figure(value: float) -> str:
-    """A utility figure: three decimals where it is of the order of one, else four significant digits.
+    """A utility figure: three decimals if it is of the order of one, else four significant digits.
 
     >>> figure(0.90712), figure(25321.4), figure(-0.2)
     ('0.907', '25,321', '−0.200')

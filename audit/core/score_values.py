@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from audit.core import checks
 from audit.core.errors import DataError
 
-EXACT = 2**53  # whole numbers beyond are not all told apart as float64
+EXACT = 2**53  # whole numbers beyond are not all distinguished as float64
 
 
 def read(values: ArrayLike, name: str) -> NDArray[Any]:
@@ -47,5 +47,5 @@ def on_common_scale(arrays: list[NDArray[Any]]) -> NDArray[np.float64]:
         return np.concatenate([array.astype(np.float64) for array in arrays])
     if any(array.dtype.kind == "f" for array in arrays):
         raise DataError("whole numbers beyond 2^53 beside fractions lose digits; give scores of one type")
-    whole = np.array([int(value) for array in arrays for value in array.tolist()], dtype=object)
-    return np.asarray(np.unique(whole, return_inverse=True)[1], dtype=np.float64)
+    full = np.array([int(value) for array in arrays for value in array.tolist()], dtype=object)
+    return np.asarray(np.unique(full, return_inverse=True)[1], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Attacks on texts whose scores have a unit of their own, so that a report can say what they get of secrets."""
+"""Attacks on texts whose scores have their own unit, so that a report can say what they get of secrets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class SecretUnit:
     Attributes:
         quantity: in words.
         levels: growing figures from which on secrets are counted.
-        by_chance: the most that the mean is over secrets that were never trained on; None where that depends on the model.
+        by_chance: the most that the mean is over secrets that were never trained on; None if that depends on the model.
     """
 
     quantity: str

@@ -1,4 +1,5 @@
-"""What a person who watches an audit is told besides model-steps: which stage has begun, what an earlier part had done."""
+"""What a person who watches an audit is told in addition to model-steps: which stage has begun, what an earlier part had
+done."""
 
 from __future__ import annotations
 

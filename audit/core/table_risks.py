@@ -31,7 +31,7 @@ class TableRisk:
         baseline: success of guessing without the synthetic records.
         excess: success on training beyond that on control, as a share of what control leaves: `(t - c) / (1 - c)`; with limits.
             Predicates that single out depend on one another, so their rates and their excess have none: 0 to 1, and -1 to 1.
-        p_value: chance of so much more success on training where the table does not depend on which records it was made from.
+        p_value: chance of so much more success on training if the table does not depend on which records it was made from.
         beyond_chance: whether that is too small for chance, with all risks of the report taken together.
     """
 
@@ -48,7 +48,7 @@ class TableRisk:
 
     @property
     def has_limits(self) -> bool:
-        """True where limits of the excess say anything."""
+        """True if limits of the excess say anything."""
         return self.excess_lower > -1 or self.excess_upper < 1
 
     @property
@@ -59,7 +59,7 @@ class TableRisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closeness:
-    """How close synthetic records lie to real ones. Descriptive: it proves nothing either way.
+    """How close synthetic records are to real ones. Descriptive: it proves nothing either way.
 
     Attributes:
         training_copies, control_copies: share of synthetic records equal to a training record, and to a control record.

@@ -14,7 +14,7 @@ Row = TypeVar("Row")
 
 
 class Table(tuple[Row, ...]):
-    """Rows of one dataclass: a tuple in every respect, and a table where one is wanted.
+    """Rows of one dataclass: a tuple in every respect, and a table if one is wanted.
 
     >>> from audit.core.results import GateResult
     >>> gate = GateResult(gate="max_auc", limit=0.6, found=0.55, met=True)

@@ -34,7 +34,7 @@ class TrainingJob:
         access: the most that any attack will look at; decides what the trainer records.
         device: "cpu" or "cuda" (or "cuda:1").
         loss: "" for the usual one of the labels, or "package.module:function": `(outputs, labels)` to one number a record.
-        start: weights that every model starts from, name to array, in place of its own initialisation; None for that.
+        start: weights that every model starts from, name to array, in its own place initialisation; None for that.
         checkpoints: steps after which the weights are kept, 1 for the first.
     """
 
@@ -70,7 +70,7 @@ class TrainingJob:
 
     @property
     def noisy(self) -> NoisySteps | None:
-        """Noise, clip norm, rate and steps where the mechanism is DP-SGD, else None."""
+        """Noise, clip norm, rate and steps if the mechanism is DP-SGD, else None."""
         return event_reading.noisy_steps(self.mechanism)
 
 
@@ -79,16 +79,16 @@ Progress = Callable[[int], None]
 
 
 def ignore(steps: int) -> None:
-    """Hear of progress and say nothing."""
+    """Receive progress and say nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """Who hears how far an audit is.
+    """Who receives how far an audit is.
 
     Attributes:
-        advance: hears of model-steps that were trained.
-        skip: hears of those that need no training, because an earlier part of the run did it or the game was decided.
+        advance: receives model-steps that were trained.
+        skip: receives those that need no training, because an earlier part of the run did it or the game was decided.
     """
 
     advance: Progress = ignore
@@ -108,22 +108,22 @@ class Executed:
         largest_norm: `(N,)` largest clipped per-example norm seen, in units of the clip norm.
         skipped: `(N,)` examples that contributed zero because their gradient was not finite.
         recomputed: `(N,)` distance between one example's clipped gradient and the same by other means, over the clip norm; -1
-            where nothing was recomputed. Empty where the trainer does not do so.
+            if nothing was recomputed. Empty if the trainer does not do so.
         count_noise: `(N,)` empirical std of the noise on the counts of clipped examples, one draw a step, over that which is
-            accounted; empty where no such counts are released.
+            accounted; empty if no such counts are released.
         inner_noise: `(N,)` empirical std of the noise that clients of a federation add in their own steps, over that which is
-            accounted; empty where they add none.
+            accounted; empty if they add none.
         inner_draws: `(N,)` coordinates x steps x clients behind each of those.
         inner_norm: `(N,)` largest clipped gradient of one record in such steps, in units of the clip norm.
         batch_digests: `(N, steps)` a number of 64 bits for the members of each batch: the same for the same members, and for
-            several batches their sum modulo 2^64; empty where the trainer does not record who took part.
+            several batches their sum modulo 2^64; empty if the trainer does not record who took part.
         population_digest: `(N,)` the same of all records that each model could sample; empty likewise.
-        features: `(N,)` true where what is frozen in a model was computed once for each record, not in every step; empty where
+        features: `(N,)` true if what is frozen in a model was computed once for each record, not in every step; empty if
             the trainer does not say.
-        own_modules: `(N, 240)` bytes of UTF-8, zeros after the text (`text_rows`): in what models differ besides their weights,
-            so that each was trained and read by its own module; zeros where one module serves all, no rows where the trainer
+        own_modules: `(N, 240)` bytes of UTF-8, zeros after the text (`text_rows`): in what models differ in addition to their
+            weights, so that each was trained and read by its own module; zeros if one module serves all, no rows if the trainer
             does not say.
-        measured: False where the trainer could not see what was done; the other fields then say nothing.
+        measured: False if the trainer could not see what was done; the other fields then say nothing.
     """
 
     steps: int
@@ -166,9 +166,9 @@ class TrainedModels:
 
     Attributes:
         weights: parameter name to `(N, ...)` array.
-        initial: the same before the first step, kept where the game releases weight differences.
-        products: `(N, m, steps)` for gradient canaries seen at all steps, else None.
-        checkpoints: the weights after each of the job's checkpoints; empty where the trainer keeps none.
+        initial: the same before the first step, kept if the game releases weight differences.
+        products: `(N, m, steps)` for gradient canaries seen steps, else None.
+        checkpoints: the weights after each of the job's checkpoints; empty if the trainer keeps none.
     """
 
     weights: Mapping[str, Array]

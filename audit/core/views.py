@@ -67,12 +67,12 @@ class View:
         return bool(self.signals) and all(_is_constant(key, np.asarray(array)) for key, array in self.signals.items())
 
     def get(self, key: str) -> Array | None:
-        """The signal under `key`, or None where the view does not hold it."""
+        """The signal under `key`, or None if the view does not hold it."""
         return self.signals.get(key)
 
 
 def _is_constant(key: str, array: Array) -> bool:
-    """True where several values are all equal; of logits, where several records have the same."""
+    """True if several values are all equal; of logits, if several records have the same."""
     rows = array.reshape(-1, array.shape[-1]) if key == "logits" else array.reshape(-1, 1)
     return len(rows) > 1 and bool((rows == rows[:1]).all())
 
@@ -113,8 +113,8 @@ class Scores:
     def _check_secrets(self) -> None:
         """Raise `DataError` unless every secret took exactly one of its values and the prior of each value is known."""
         choices = self.game.choices
-        whole = len(self.included) > 0 and len(self.included) % choices == 0
-        if not whole or not (self.included.reshape(-1, choices).sum(axis=1) == 1).all():
+        full = len(self.included) > 0 and len(self.included) % choices == 0
+        if not full or not (self.included.reshape(-1, choices).sum(axis=1) == 1).all():
             raise DataError(f"{len(self.included)} scores of secrets with {choices} values; expected one true value for each")
         if self.prior is None or np.shape(self.prior) != self.values.shape:
             raise DataError(f"scores of secrets without the chances of their values; expected {len(self.values)} of them")

@@ -1,4 +1,4 @@
-"""Text of others where it is shown: no character in it is obeyed by a terminal, a browser or a parser of XML."""
+"""Text of others if it is shown: no character in it is obeyed by a terminal, a browser or a parser of XML."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control, direction and other format 
 def visible(text: str, keep: str = "") -> str:
     """The text with every character that is not seen written out, but for those in `keep`.
 
-    Titles, names and messages may come from files of others: a line break could forge a line, an escape sequence hide one, a
+    Titles, names and messages may come from third-party files: a line break could forge a line, an escape sequence hide one, a
     mark of direction turn one round, and XML has no place for most control characters.
 
     >>> visible("a\\nb\\x1b[31m"), visible("a\\nb", keep="\\n")

@@ -41,7 +41,7 @@ def image_axes(inputs: Array, location: str) -> Array:
     return inputs
 
 
-def scaling_of(inputs: Array, location: str, *, whole_numbers: bool) -> Scaling:
+def find_scaling(inputs: Array, location: str, *, whole_numbers: bool) -> Scaling:
     """The scaling of records: pixels in [-1, 1], whole numbers as such, all others as they are.
 
     Raises:
@@ -55,7 +55,7 @@ def scaling_of(inputs: Array, location: str, *, whole_numbers: bool) -> Scaling:
 
 
 def side_by_side(pieces: Mapping[str, Array], place: object) -> Array:
-    """Several arrays `(n, ...)` as one `(n, numbers)`, whole numbers where all are, else float32 or float64.
+    """Several arrays `(n, ...)` as one `(n, numbers)`, whole numbers if all are, else float32 or float64.
 
     Raises:
         DataError: they hold different numbers of records, are no numbers, or whole ones that real numbers cannot hold.
@@ -75,7 +75,7 @@ def side_by_side(pieces: Mapping[str, Array], place: object) -> Array:
 
 
 def refuse_large(piece: Array, location: str) -> None:
-    """Raise `DataError` where whole numbers are beyond what float32 holds of them."""
+    """Raise `DataError` if whole numbers are beyond what float32 holds of them."""
     if piece.size and max(abs(int(piece.min())), abs(int(piece.max()))) > _EXACT:
         raise DataError(f"{location} holds whole numbers beyond 2^24, which float32 cannot hold beside real numbers")
 
@@ -88,7 +88,7 @@ LABELS: Mapping[str, Callable[[Array, int | None, str], Array]] = {
 """By task, what makes labels of an array, given the number of classes and the words for it in messages."""
 
 
-def source_of(
+def make_source(
     origin: str,
     names: Sequence[str],
     sha256: str,

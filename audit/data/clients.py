@@ -51,7 +51,7 @@ def dirichlet(labels: Array, clients: int, concentration: float, generator: np.r
 
 
 def by_owner(owners: Array | None, records: int, clients: int) -> tuple[Array, ...]:
-    """Return the rows of each client, where the data say whose record each is; clients beyond those hold nothing.
+    """Return the rows of each client, if the data say whose record each is; clients beyond those hold nothing.
 
     Args:
         owners: `(records,)` name of each record's client.

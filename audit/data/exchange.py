@@ -21,7 +21,7 @@ LARGEST = 1e300  # number
 
 
 def take_metadata(arrays: dict[str, Array], place: Path) -> dict[str, Any]:
-    """Remove `metadata` from the arrays of a file and return it; nothing where the file has none.
+    """Remove `metadata` from the arrays of a file and return it; nothing if the file has none.
 
     Raises:
         DataError: it is not a JSON object of this schema with known keys and values of their kinds.
@@ -47,19 +47,19 @@ def take_metadata(arrays: dict[str, Array], place: Path) -> dict[str, Any]:
                 raise DataError(f"{place}: metadata has {key} in {name} that is neither a number nor a line")
     _check_keys(values.get("mechanism", {}), MECHANISM, f"{place}: mechanism of metadata")
     _check_keys(values.get("randomisation", {}), RANDOMISATION, f"{place}: randomisation of metadata")
-    for name, number in (("claimed_epsilon", values.get("claimed_epsilon", 0)), ("delta", delta_of(values) or 0)):
+    for name, number in (("claimed_epsilon", values.get("claimed_epsilon", 0)), ("delta", read_delta(values) or 0)):
         if not _is_number(number) or number < 0:
             raise DataError(f"{place}: metadata has {name} {number!r}; expected a number, at least 0")
     return values
 
 
-def delta_of(metadata: Mapping[str, Any]) -> Any:
-    """Return the delta that the claim of metadata is made at; None where it says none."""
+def read_delta(metadata: Mapping[str, Any]) -> Any:
+    """Return the delta that the claim of metadata is made at; None if it says none."""
     return metadata.get("mechanism", {}).get("delta")
 
 
 def describe(metadata: Mapping[str, Any]) -> str:
-    """Return what metadata says of the training, in words, without a seed (it gives the coins); "" where it says nothing.
+    """Return what metadata says of the training, in words, without a seed (it gives the coins); "" if it says nothing.
 
     >>> describe({"schema": 1, "framework": "TensorFlow", "version": "2.14", "mechanism": {"clip": 1.0, "steps": 10}})
     'TensorFlow 2.14, clip 1.0, steps 10'

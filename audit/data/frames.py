@@ -16,7 +16,7 @@ from audit.data import parquet_columns
 from audit.data.parquet_columns import MOST_COLUMNS
 from audit.data.source import DAMAGE
 
-EXACT = 2**53  # whole numbers beyond are not all told apart as float64
+EXACT = 2**53  # whole numbers beyond are not all distinguished as float64
 
 
 def read_table(content: bytes, place: Path, *, columns: list[str] | None = None, separator: str = ",", skip: int = 0) -> Any:
@@ -40,7 +40,7 @@ def read_table(content: bytes, place: Path, *, columns: list[str] | None = None,
                 if columns is None:
                     _refuse_names(header, frame, place)
         words = [name for name in frame.columns if frame[name].dtype.kind not in "biuf"]
-        frame = frame.astype(dict.fromkeys(words, object))  # decodes every cell here, where a damaged one is an error
+        frame = frame.astype(dict.fromkeys(words, object))  # decodes every cell here, if a damaged one is an error
     except UnicodeDecodeError as error:
         raise DataError(f"{place} is not text in UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from error
     except (*DAMAGE, csv.Error, pa.ArrowException, pd.errors.ParserWarning) as error:
@@ -56,7 +56,7 @@ def read_table(content: bytes, place: Path, *, columns: list[str] | None = None,
 def with_exact_numbers(frame: Any, content: bytes, place: Path) -> Any:
     """The frame of `read_table` with whole numbers beyond 2^53 beside missing cells exact, which pandas reads as floats.
 
-    Such a column becomes `Int64`, or text where its numbers are larger than that holds.
+    Such a column becomes `Int64`, or text if its numbers are larger than that holds.
     """
     import pandas as pd
 
@@ -75,7 +75,7 @@ def with_exact_numbers(frame: Any, content: bytes, place: Path) -> Any:
 
 
 def _texts(content: bytes, name: str, place: Path) -> Any:
-    """The cells of a column as text, None where one is no whole number as it is written."""
+    """The cells of a column as text, None if one is no whole number as it is written."""
     import pandas as pd
 
     if content[:4] == b"PAR1":
@@ -85,12 +85,12 @@ def _texts(content: bytes, name: str, place: Path) -> Any:
     cells = pd.read_csv(
         io.BytesIO(text), usecols=[name], dtype=object, skipinitialspace=True, keep_default_na=False, na_values=[""]
     )[name]
-    whole = cells.dropna().map(lambda cell: cell.strip().lstrip("+-").isdigit())
-    return cells if whole.all() else None
+    full = cells.dropna().map(lambda cell: cell.strip().lstrip("+-").isdigit())
+    return cells if full.all() else None
 
 
 def _header(text: bytes, place: Path, separator: str, skip: int) -> list[str]:
-    """The cells of the first row that is not blank, or `DataError` where they are too many.
+    """The cells of the first row that is not blank, or `DataError` if they are too many.
 
     A row may begin after blank lines and hold line breaks in quotes: it is read as pandas reads it, but before pandas does.
     """
@@ -107,7 +107,7 @@ def _header(text: bytes, place: Path, separator: str, skip: int) -> list[str]:
 
 
 def _refuse_names(header: list[str], frame: Any, place: Path) -> None:
-    """Raise `DataError` where a header names two columns alike, which pandas would number, or can be read in two ways."""
+    """Raise `DataError` if a header names two columns alike, which pandas would number, or can be read in two ways."""
     twice = sorted(name for name, count in Counter(header).items() if name and count > 1)
     if twice:
         raise DataError(f"{place} has more than one column '{twice[0]}'; give every column a different name")
@@ -122,7 +122,7 @@ def _refuse_wide(columns: int, place: Path) -> None:
 
 
 def _unpack(content: bytes, place: Path) -> bytes:
-    """The text in a gzip file, or `DataError` where it is more than fits into memory."""
+    """The text in a gzip file, or `DataError` if it is more than fits into memory."""
     limit = memory.machine() // 4
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
         text = file.read(limit + 1)

@@ -38,7 +38,7 @@ def load(spec: Mapping[str, Any], seed: Seed) -> Dataset:
 
     Returns:
         Inputs are float32: images `(C, H, W)`, digits divided by 16 and other images scaled to [-1, 1] by public
-        constants. Where a table's columns were standardised with statistics of the train split, which no
+        constants. If a table's columns were standardised with statistics of the train split, which no
         accountant covers, `source` contains `STANDARDISATION`.
 
     Raises:
@@ -93,7 +93,7 @@ def _reader(spec: Mapping[str, Any]) -> Reader:
 
 
 def _split(source: Source, counts: dict[str, int | None], generator: np.random.Generator) -> dict[str, Array]:
-    """Row numbers of each part: `test` from the source's own test part where it has one, else from the same rows."""
+    """Row numbers of each part: `test` from the source's own test part if it has one, else from the same rows."""
     if source.test is None:
         return _draw(len(source.main), counts, generator)
     rows = _draw(len(source.main), {part: counts[part] for part in ("train", "pool")}, generator)
@@ -102,11 +102,11 @@ def _split(source: Source, counts: dict[str, int | None], generator: np.random.G
 
 def _draw(size: int, counts: dict[str, int | None], generator: np.random.Generator) -> dict[str, Array]:
     quotas = ", ".join(f"{part} {'null' if count is None else count}" for part, count in counts.items())
-    rest = [part for part, count in counts.items() if count is None]
-    if len(rest) > 1:
+    remainder = [part for part, count in counts.items() if count is None]
+    if len(remainder) > 1:
         raise ConfigError(
             f"data: {quotas}, to be drawn from the same {size} records; at most one of them can be null ('the rest'), "
-            f"so give a count for {' or '.join(rest)}"
+            f"so give a count for {' or '.join(remainder)}"
         )
     total = sum(count for count in counts.values() if count is not None)
     if total > size:

@@ -41,8 +41,8 @@ def rows_of_loader(loader: Loader, name: str) -> list[int]:
     """Positions in the data set, ascending, of all that the loader draws."""
     sampler, size = loader.sampler, _size(loader.dataset, name)
     kind = type(sampler).__name__
-    whole = kind == "SequentialSampler" or (kind == "RandomSampler" and not sampler.replacement and len(sampler) == size)
-    if whole and getattr(loader, "batch_size", None) is not None:
+    full = kind == "SequentialSampler" or (kind == "RandomSampler" and not sampler.replacement and len(sampler) == size)
+    if full and getattr(loader, "batch_size", None) is not None:
         return list(range(size))
     if kind == "SubsetRandomSampler":
         return sorted(int(row) for row in sampler.indices)

@@ -38,9 +38,9 @@ class MemberEvidence:
         rows: `(n,)` position before any record was dropped: names of records follow from it.
         index: `(n,)` position among the coins, or None.
         groups: `(n,)` text, or None.
-        units: `(n,)` text, the user that each record belongs to, where one coin a user decided; or None.
+        units: `(n,)` text, the user that each record belongs to, if one coin a user decided; or None.
         name: files read; `sha256` of them.
-        form: the records as they were given, where they are no array of numbers; `inputs` then holds their numbers `(n, d)`,
+        form: the records as they were given, if they are no array of numbers; `inputs` then holds their numbers `(n, d)`,
             text as codes, or `(n, 0)` if they have none.
         omissions: records left out because they were on both sides.
     """
@@ -117,10 +117,10 @@ def _find_sha256(inputs: Array, form: RowContainer | None, labels: Array) -> str
 def _join_inputs(members: Any, nonmembers: Any) -> tuple[Array, RowContainer | None]:
     """Return both sides as numbers, and in their own form unless they are given as numbers."""
     if not isinstance(members, np.ndarray) or not isinstance(nonmembers, np.ndarray) or members.dtype.kind not in "biuf":
-        whole = concatenate(members, nonmembers, ("members", "nonmembers"))
-        numbers, size = numbers_of(whole), len(read_rows(whole, "members and nonmembers"))
+        full = concatenate(members, nonmembers, ("members", "nonmembers"))
+        numbers, size = numbers_of(full), len(read_rows(full, "members and nonmembers"))
         inputs = np.empty((size, 0)) if numbers is None else np.clip(numbers, -_LARGEST, _LARGEST)
-        return inputs.astype(np.float32), read_rows(whole, "members and nonmembers")
+        return inputs.astype(np.float32), read_rows(full, "members and nonmembers")
     _refuse_unlike(members, nonmembers)
     if members.shape[1:] != nonmembers.shape[1:]:
         raise DataError(
@@ -130,9 +130,9 @@ def _join_inputs(members: Any, nonmembers: Any) -> tuple[Array, RowContainer | N
 
 
 def _refuse_unlike(members: Array, nonmembers: Array) -> None:
-    """Raise `DataError` where one side is whole numbers and the other is not: they were scaled in different ways."""
-    whole = [side.dtype.kind in "biu" for side in (members, nonmembers)]
-    if whole[0] != whole[1]:
+    """Raise `DataError` if one side is whole numbers and the other is not: they were scaled in different ways."""
+    full = [side.dtype.kind in "biu" for side in (members, nonmembers)]
+    if full[0] != full[1]:
         ranges = [f"{side.dtype} ({float(side.min()):g} to {float(side.max()):g})" for side in (members, nonmembers)]
         raise DataError(
             f"members have x of type {ranges[0]}, nonmembers of type {ranges[1]}; expected the same type and scale on both "
@@ -234,7 +234,7 @@ def read_truths(y: Any, location: str) -> Array:
 def without_overlap(evidence: MemberEvidence, overlap: str, *, by_coins: bool) -> MemberEvidence:
     """The evidence with no record on both sides.
 
-    With "drop": of a split, nonmembers that equal a member are left out, since they were trained on. Where coins decided,
+    With "drop": of a split, nonmembers that equal a member are left out, since they were trained on. If coins decided,
     every record that occurs more than once is left out, whatever its coins: a choice that looked at them would bias the audit.
 
     Raises:

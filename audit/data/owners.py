@@ -1,4 +1,4 @@
-"""Which client a record of a table belongs to, where columns say so: a call day, a speaker, an occupation and an age band."""
+"""Which client a record of a table belongs to, if columns say so: a call day, a speaker, an occupation and an age band."""
 
 from __future__ import annotations
 

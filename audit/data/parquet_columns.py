@@ -131,7 +131,7 @@ def _text(cells: list[Any]) -> Any:
 
 
 def _texts(column: Any, limit: int, place: str) -> Any:
-    """The cells of a column as JSON; refused before they are joined, since one text may stand in every row."""
+    """The cells of a column as JSON; refused before they are joined, since one text may be in every row."""
     cells = [_plain(cell) for cell in column.astype(object)]
     size = sum(len(cell) for cell in cells if isinstance(cell, str))
     if size > limit:

@@ -12,7 +12,7 @@ from audit.core.errors import DataError
 _MOST_NAMES = 3
 
 
-def order_of(score_ids: Any, coin_ids: Any) -> Array:
+def match_order(score_ids: Any, coin_ids: Any) -> Array:
     """Position among the scores of each record that has a coin, `(n,)`.
 
     Identifiers are compared as text, so that 7 in one table is "7" in another.
@@ -57,5 +57,5 @@ def _texts(ids: Any, side: str) -> list[str]:
 
 
 def _some(names: list[str]) -> str:
-    rest = len(names) - _MOST_NAMES
-    return ", ".join(f"'{name}'" for name in names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")
+    remainder = len(names) - _MOST_NAMES
+    return ", ".join(f"'{name}'" for name in names[:_MOST_NAMES]) + (f" and {remainder} more" if remainder > 0 else "")

@@ -31,7 +31,7 @@ class RowContainer:
     Attributes:
         size: how many.
         take: `take(rows)` gives those at `rows` `(k,)` as one batch: arrays of `k` rows, a frame, a list of `k` records.
-        beside: `group`, `index` and `unit` of the records, `(n,)` each, where a mapping has them.
+        beside: `group`, `index` and `unit` of the records, `(n,)` each, if a mapping has them.
     """
 
     size: int
@@ -248,8 +248,8 @@ def concatenate(first: Any, second: Any, names: tuple[str, str]) -> Any:
 def _join_arrays(first: Any, second: Any, names: tuple[str, str]) -> Any:
     """Return arrays or tensors joined; whole numbers on one side alone were scaled in another way."""
     arrays = loaders.array(first), loaders.array(second)
-    whole = [array.dtype.kind in "biu" for array in arrays]
-    if arrays[0].shape[1:] != arrays[1].shape[1:] or whole[0] != whole[1]:
+    full = [array.dtype.kind in "biu" for array in arrays]
+    if arrays[0].shape[1:] != arrays[1].shape[1:] or full[0] != full[1]:
         raise DataError(
             f"{names[0]} are {describe(first)}, {names[1]} {describe(second)}; expected records of one shape and one kind of "
             "numbers on both sides, exactly as the model takes them"

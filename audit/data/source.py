@@ -51,8 +51,8 @@ _MOST_CLASSES = 2**31  # where the labels themselves decide: larger ones are no 
 class Part:
     """Records as they were read: `inputs` `(n, ...)` in their own type, `labels` `(n,)`, `groups` `(n,)` text or None.
 
-    `owners` `(n,)` text names the client that each record belongs to, where the source says so. `file` is the one that `inputs`
-    is mapped from, None where it lies in memory. `inputs` that are a `RecordArray` are scaled already.
+    `owners` `(n,)` text names the client that each record belongs to, if the source says so. `file` is the one that `inputs`
+    is mapped from, None if it is in memory. `inputs` that are a `RecordArray` are scaled already.
     """
 
     inputs: Array
@@ -81,7 +81,7 @@ class Scaling:
     whole: bool = False
 
     def fit(self, train: Array) -> Scaling:
-        """The scaling with the statistics of `train` `(n, features)` filled in; itself where nothing is fitted.
+        """The scaling with the statistics of `train` `(n, features)` filled in; itself if nothing is fitted.
 
         Raises:
             DataError: statistics are needed and there is no record to take them from.
@@ -118,7 +118,7 @@ class Scaling:
     def rows(self, part: Part, index: Array) -> Any:
         """The scaled records of `part` at `index`: an array, or rows that are scaled when they are asked for.
 
-        The latter where they are mapped from a file, or bytes that would take over 256 MB as float32.
+        The latter if they are mapped from a file, or bytes that would take over 256 MB as float32.
 
         Raises:
             DataError: a value is too large for float32.
@@ -142,7 +142,7 @@ class Source:
     """All that a reader knows.
 
     Attributes:
-        main: what train and pool (and test, where there is no own part) are drawn from.
+        main: what train and pool (and test, if there is no own part) are drawn from.
         test: the source's own test part, or None.
         classes: number of classes, 0 for regression.
         sha256: of the bytes that were read, hex.
@@ -243,7 +243,7 @@ def class_labels(labels: Array, classes: int | None, location: str) -> Array:
     """`labels` as int64 in `0 .. classes-1`, or `DataError` naming the first that is not.
 
     Args:
-        classes: how many there are, or None where the labels themselves decide.
+        classes: how many there are, or None if the labels themselves decide.
     """
     if labels.ndim != 1:
         raise DataError(f"{location} has shape {labels.shape}; expected one label per record, (n,)")
@@ -290,7 +290,7 @@ def several_labels(labels: Array, location: str) -> Array:
 
 
 def locate(root: str, path: str) -> Path:
-    """The place that `root` and `path` name (an absolute `path` stands alone)."""
+    """The place that `root` and `path` name (an absolute `path` is alone)."""
     for key, value in (("root", root), ("path", path)):
         if not isinstance(value, str):
             raise ConfigError(f"data.{key} is {value!r}; expected text, a path")
@@ -298,7 +298,7 @@ def locate(root: str, path: str) -> Path:
 
 
 def memberships(column: Array, location: str) -> Array:
-    """`column` as `(n,)` bool, or `DataError` where it is not made of two truth values with both sides present."""
+    """`column` as `(n,)` bool, or `DataError` if it is not made of two truth values with both sides present."""
     flags = np.asarray(column)
     if flags.ndim != 1 or flags.dtype.kind not in "biuf" or not np.isin(flags, (0, 1)).all():
         examples = ", ".join(str(value) for value in np.unique(flags.astype(str))[:4])

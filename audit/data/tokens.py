@@ -12,7 +12,7 @@ from audit.core.errors import ConfigError, DataError
 from audit.data.source import DAMAGE, Part
 
 BYTES = "bytes"
-END = 256  # ends a text, where tokens are bytes
+END = 256  # ends a text, if tokens are bytes
 Encode = Callable[[str], list[int]]
 
 

@@ -18,37 +18,37 @@ def _count(value: Any, smallest: int) -> bool:
 
 
 def text(**values: Any) -> None:
-    """Raise where a value is no text."""
+    """Raise if a value is no text."""
     for key, value in values.items():
         _expect(key, value, isinstance(value, str), "text")
 
 
 def optional_text(**values: Any) -> None:
-    """Raise where a value is neither text nor None."""
+    """Raise if a value is neither text nor None."""
     for key, value in values.items():
         _expect(key, value, value is None or isinstance(value, str), "text")
 
 
 def columns(**values: Any) -> None:
-    """Raise where a value is no list."""
+    """Raise if a value is no list."""
     for key, value in values.items():
         _expect(key, value, isinstance(value, list | tuple), "a list of column names")
 
 
 def lines(**values: Any) -> None:
-    """Raise where a value is no count."""
+    """Raise if a value is no count."""
     for key, value in values.items():
         _expect(key, value, _count(value, 0), "a number of lines of at least 0")
 
 
 def mapping(**values: Any) -> None:
-    """Raise where a value is no mapping."""
+    """Raise if a value is no mapping."""
     for key, value in values.items():
         _expect(key, value, isinstance(value, Mapping), "a mapping of columns to [low, high]")
 
 
 def label_list(value: Any) -> None:
-    """Raise where `classes` is neither a list nor None."""
+    """Raise if `classes` is neither a list nor None."""
     _expect("classes", value, value is None or isinstance(value, list | tuple), "a list of labels, or null for those found")
 
 
@@ -59,7 +59,7 @@ def flag(**values: Any) -> None:
 
 
 def class_count(value: Any) -> None:
-    """Raise where `classes` is neither a number of at least 2 nor None."""
+    """Raise if `classes` is neither a number of at least 2 nor None."""
     expectation = "a number of at least 2, or null for the largest label plus one"
     _expect("classes", value, value is None or _count(value, 2), expectation)
 

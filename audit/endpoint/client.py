@@ -23,12 +23,12 @@ TRANSIENT = frozenset({408, 425, 429, 502, 503, 504})
 FAULT = 500  # several servers answer so to requests that are wrong, so it is tried again once and no more
 CONNECTION = (ConnectionError, TimeoutError, http.client.HTTPException, OSError)
 NOBODY = (ConnectionRefusedError, socket.gaierror)
-ROOM, ROOM_PER_TOKEN = 1 << 20, 1 << 10  # bytes that an answer may have: at all, and for each token of prompt and answer
+ROOM, ROOM_PER_TOKEN = 1 << 20, 1 << 10  # bytes that an answer may have:, and for each token of prompt and answer
 Json = Mapping[str, Any]
 
 
 class UnreachableServer(ObservationError):
-    """Nobody listens at the address, so nothing is known of what the server can do."""
+    """No one listens at the address, so nothing is known of what the server can do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class ServerSettings:
     def __post_init__(self) -> None:
         try:
             parts = urlsplit(self.url)
-            _ = parts.port  # a port that is none raises where it is read
+            _ = parts.port  # a port that is none raises if it is read
         except ValueError as error:
             raise ConfigError(f"the server's URL has the form http://host:port/v1: {error}") from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -70,7 +70,7 @@ class ServerSettings:
                 f"the environment has no variable {self.key_variable}, or it is empty; set it to the server's key"
             )
         key = os.environ[self.key_variable] if self.key_variable else ""
-        if not (key.isascii() and key.isprintable()):  # http.client would print the whole key where it refuses it
+        if not (key.isascii() and key.isprintable()):  # http.client would print the whole key if it refuses it
             raise ConfigError(
                 f"the key in {self.key_variable} holds a line end or another character that no key has; it is not sent"
             )
@@ -191,7 +191,7 @@ class Client:
         return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
 
     def _reserve(self, budget: int) -> None:
-        """Set tokens aside for a request, or raise where the cap could be passed with those under way."""
+        """Set tokens aside for a request, or raise if the cap could be passed with those under way."""
         cap = self.settings.most_tokens
         with self._lock:
             if cap is not None and self.tokens + self._reservation + budget > cap:
@@ -277,7 +277,7 @@ def _read_cache(path: Path) -> dict[str, Any]:
             answers[entry["key"]] = entry["value"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             if number == len(lines):
-                path.write_text("".join(f"{whole}\n" for whole in lines[:-1]), encoding="utf-8")
+                path.write_text("".join(f"{full}\n" for full in lines[:-1]), encoding="utf-8")
                 break
             raise DataError(f"{path}, line {number}: no cached answer ({error}); remove the file to ask again") from error
     return answers

@@ -1,7 +1,7 @@
 """Log-probabilities of secrets out of lists of the likeliest next tokens, for servers that score no prompts.
 
-A secret is spelled token by token: at each step the longest listed token that goes on with it counts. A secret that leaves the
-list has its rest counted at the list's lowest value, a character at a time, which is at least what it deserves.
+A secret is spelled token by token: at each step the longest listed token that continues with it counts. A secret that leaves
+the list has its rest counted at the list's lowest value, a character at a time, which is at least what it deserves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from audit.core.errors import ObservationError
 from audit.endpoint.canary_files import TextCanary
 from audit.endpoint.client import Client, UnreachableServer
-from audit.endpoint.token_scores import choice, number_of
+from audit.endpoint.token_scores import choice, read_number
 
 Json = Mapping[str, Any]
 WIDTHS = (1000, 20, 5)  # of the lists: whole vocabularies of llama.cpp, vLLM's and OpenAI's usual caps
@@ -48,12 +48,12 @@ def log_probability(client: Client, model: str, canary: TextCanary, width: int) 
     Space at the prefix's end is spelled with the secret: many tokenizers begin words with it.
     """
     beginning = canary.prefix.rstrip() or canary.prefix
-    rest, total = canary.text[len(beginning) :], 0.0
-    while rest:
+    remainder, total = canary.text[len(beginning) :], 0.0
+    while remainder:
         body = _request(model, beginning, width)
-        length, value = client.completion(body, partial(_step, rest=rest), purpose=f"spell {rest}")
-        total += value if length else value * len(rest)
-        beginning, rest = beginning + rest[:length], rest[length:] if length else ""
+        length, value = client.completion(body, partial(_step, rest=remainder), purpose=f"spell {remainder}")
+        total += value if length else value * len(remainder)
+        beginning, remainder = beginning + remainder[:length], remainder[length:] if length else ""
     return total
 
 
@@ -93,5 +93,5 @@ def _rows(values: Json) -> list[Json]:
 
 
 def _pair(row: Json) -> tuple[str, float]:
-    number = number_of(row.get("logprob"))
+    number = read_number(row.get("logprob"))
     return str(row.get("token")), math.nan if number is None else number

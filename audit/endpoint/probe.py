@@ -82,7 +82,7 @@ def _complete(scores: TokenScores) -> None:
 
 
 def _alignment(plain: TokenScores, changed_scores: TokenScores) -> None:
-    """Refuse values of other tokens than they stand beside: a change at the end changes the end and nothing else."""
+    """Refuse values of other tokens than they are beside: a change at the end changes the end and nothing else."""
     equal = 0
     while equal < min(len(plain.tokens), len(changed_scores.tokens)) and plain.tokens[equal] == changed_scores.tokens[equal]:
         equal += 1

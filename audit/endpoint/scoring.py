@@ -32,13 +32,13 @@ class ServedScores:
 def log_probability_scores(
     client: Client, model: str, canaries: Sequence[TextCanary], progress: Progress, reference: str = ""
 ) -> ServedScores:
-    """Return the log-probability of each secret behind its prefix, minus that under a reference model where one is named.
+    """Return the log-probability of each secret behind its prefix, minus that under a reference model if one is named.
 
     Args:
         client: of the server.
         model: that is audited.
         canaries: to score.
-        progress: hears of scored canaries.
+        progress: receives scored canaries.
         reference: another model of the same server, such as the base that an adapter was trained on.
 
     Raises:

@@ -97,7 +97,7 @@ def _echo(answer: Json, prompt: str) -> tuple[list[str], list[float | None], int
     tokens, values = logs.get("tokens"), logs.get("token_logprobs")
     if not isinstance(tokens, list) or not isinstance(values, list) or len(tokens) != len(values):
         raise ObservationError("the answer's 'tokens' and 'token_logprobs' are not lists of one length")
-    return _of_prompt([str(token) for token in tokens], [number_of(value) for value in values], prompt)
+    return _prompt_part([str(token) for token in tokens], [read_number(value) for value in values], prompt)
 
 
 def _prompt_logprobs(answer: Json, prompt: str) -> tuple[list[str], list[float | None], int]:
@@ -114,7 +114,7 @@ def _prompt_logprobs(answer: Json, prompt: str) -> tuple[list[str], list[float |
                 f"token {number} of the prompt has {len(entries)} log-probabilities; expected that of itself"
             )
         tokens.append(str(entries[0].get("decoded_token", "")))
-        values.append(number_of(entries[0].get("logprob")))
+        values.append(read_number(entries[0].get("logprob")))
     text = "".join(tokens)
     if not prompt.endswith(text):
         raise ObservationError("the tokens of 'prompt_logprobs' are not those of the prompt that was sent")
@@ -122,8 +122,8 @@ def _prompt_logprobs(answer: Json, prompt: str) -> tuple[list[str], list[float |
     return ([first, *tokens], [None, *values], 0) if first else (tokens, values, 0)
 
 
-def _of_prompt(tokens: list[str], values: list[float | None], prompt: str) -> tuple[list[str], list[float | None], int]:
-    """Return the part that makes up the prompt, and how many tokens stand behind it.
+def _prompt_part(tokens: list[str], values: list[float | None], prompt: str) -> tuple[list[str], list[float | None], int]:
+    """Return the part that makes up the prompt, and how many tokens are behind it.
 
     Tokens are matched by their text: counts of a server may include a start token that its lists leave out.
     """
@@ -142,8 +142,8 @@ def _of_prompt(tokens: list[str], values: list[float | None], prompt: str) -> tu
     return tokens[start:stop], values[start:stop], len(tokens) - stop
 
 
-def number_of(value: Any) -> float | None:
-    """Return a number of an answer, NaN where it is none that a log-probability can be; None for what is no number."""
+def read_number(value: Any) -> float | None:
+    """Return a number of an answer, NaN if it is none that a log-probability can be; None for what is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if abs(value) <= sys.float_info.max else math.nan  # JSON has whole numbers that no float holds

@@ -20,7 +20,7 @@ from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
 from audit.engine.federated.gradient_canaries import PlantedGradients
 from audit.engine.gradients.adaptive_clipping import AdaptiveNorms, refuse_planted_gradients
 from audit.engine.gradients.clipping import Clip, Clipping, Gradients, Rows, stacked_state
-from audit.engine.gradients.dispatch import gradients_of
+from audit.engine.gradients.dispatch import model_gradients
 from audit.engine.gradients.dropout_draws import can_repeat
 from audit.engine.gradients.ghost_clipping import TapeGradients, full_precision
 from audit.engine.gradients.step_noise import StepNoise
@@ -112,7 +112,7 @@ class Chunk:
                 else:  # a factory that freezes other values in some models: each is trained on the records, as it is
                     self.inputs, self.records, slow = self.records, None, True
             products, draws = arrangement.products, arrangement.draws
-            models = gradients_of(module, state, force_loop=slow, products=products, draws=draws, own=own)
+            models = model_gradients(module, state, force_loop=slow, products=products, draws=draws, own=own)
         if can_repeat(models):
             self.recomputation = Recomputation(own or modules[:1], self.seeds, len(self.job.seeds), self.job.steps)
         return models
@@ -157,7 +157,7 @@ class Chunk:
         return CyclicSampler(self.law, seeds, self.included, cycle=round(1 / self.law.rate), as_gradients=as_gradients)
 
     def _step(self, block: Block | DeviceBlock, within: int, measurements: Measurements, step: int) -> Tensor | None:
-        """One step of every model; the products of the gradient canaries where there are any."""
+        """One step of every model; the products of the gradient canaries if there are any."""
         clip_norm = None if self.private is None else self.private.clip_norm
         total = self.total.zero_()
         if self.adaptive is not None:
@@ -166,7 +166,7 @@ class Chunk:
         self._add_records((step, within), total, measurements)
         ordinary = total
         if self.canaries is not None and block.extra is not None:
-            canary_mask = self.passes.extra_of(within)
+            canary_mask = self.passes.extra_canaries(within)
             ordinary = total.clone()
             norms = self.canaries.add_sum(canary_mask, clip_norm, total)
             if clip_norm is not None:
@@ -221,7 +221,7 @@ class Chunk:
                     measurements.non_finite_counts += (mask & ~clipping.norms.isfinite()).sum(1)
 
     def _add_rows(self, rows_at: Tensor, mask: Tensor) -> Clipping | None:
-        """Adds the gradients of one pass to the step's sum, where it always lies."""
+        """Adds the gradients of one pass to the step's sum, if it always is."""
         return self.models.add_sum(self._rows(rows_at, mask), self.clip, self.total)
 
     def _graphs(self, technique: Technique, arrangement: Arrangement) -> GraphedSums:
@@ -235,7 +235,7 @@ class Chunk:
         return GraphedSums(self.total, short=arrangement.products is not None)
 
     def _add_compiled(self, models: CompiledGradients, rows_at: Tensor, mask: Tensor, total: Tensor) -> Clipping | None:
-        """Adds what compiled code makes of the records where they lie, or of the batch where they lie in another form."""
+        """Adds what compiled code makes of the records if they are, or of the batch if they are in another form."""
         if isinstance(self.inputs, Tensor):
             return models.add_rows((self.inputs, self.labels), rows_at, mask, (self.clip, total))
         batch = self.inputs.index_select(0, rows_at), self.labels.index_select(0, rows_at)

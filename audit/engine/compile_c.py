@@ -46,7 +46,7 @@ def library(source: str) -> ctypes.CDLL | None:
 
 
 def compiler() -> list[str] | None:
-    """The command of a C compiler, or None where there is none."""
+    """The command of a C compiler, or None if there is none."""
     variable = os.environ.get("CC")
     if variable:
         return shlex.split(variable)

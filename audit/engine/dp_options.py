@@ -12,7 +12,7 @@ from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.engine.gradients.adaptive_clipping import Quantile
 from audit.engine.random.counter_streams import WORDS, CounterStreams
-from audit.engine.trial.own_augmentation import augmentation_of
+from audit.engine.trial.own_augmentation import load_augmentation
 
 CLIPPINGS = ("flat", "per_layer", "adaptive")
 
@@ -60,7 +60,7 @@ class Technique:
 
     @property
     def augments(self) -> bool:
-        """True where copies differ from the records."""
+        """True if copies differ from the records."""
         return self.flip or self.shift > 0 or self.augmentation is not None
 
 
@@ -88,7 +88,7 @@ class Augmentation:
         if (technique.flip or technique.shift) and len(shape) != 3:
             raise ConfigError(f"flip and shift need images (channels, height, width); the records have shape {shape}")
         self._technique = technique
-        self._own = None if technique.augmentation is None else augmentation_of(technique.augmentation)
+        self._own = None if technique.augmentation is None else load_augmentation(technique.augmentation)
         self._seeds = seeds
         self._generators: list[torch.Generator] = []
         self._counters: CounterStreams | None = None

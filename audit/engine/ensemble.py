@@ -74,11 +74,11 @@ def train(
 
 
 def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, rows: int, progress: Progress) -> TrainedModels:
-    """Return what `run` gives for `part`, in halves of halves of its models, then of the rows of a pass, where memory runs out.
+    """Return what `run` gives for `part`, in halves of halves of its models, then of the rows of a pass, if memory runs out.
 
     A model does not depend on its neighbours, so fewer at once leave the result the same to the last bit. Fewer rows add an
     example's gradient to the sum in another order: the same mechanism, and the same result to rounding. Generators of the host
-    give other draws to passes that are cut otherwise, where several layers or views draw.
+    give other draws to passes that are cut otherwise, if several layers or views draw.
     """
     waiting, finished_parts, ahead, steps_counted = [(slice(part.start, part.stop), rows)], [], 0, 0
 
@@ -97,7 +97,7 @@ def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, 
             finished_parts.append(run(models, width, hear))
             continue
         except (torch.OutOfMemoryError, RuntimeError) as error:
-            if not _out_of_memory(error):
+            if not _is_memory_error(error):
                 raise
             if models.stop - models.start == 1 and width <= ALIGNMENT:
                 error.add_note(
@@ -126,7 +126,7 @@ def _smaller(models: slice, rows: int) -> list[tuple[slice, int]]:
     return [(slice(middle, models.stop), rows), (slice(models.start, middle), rows)]
 
 
-def _out_of_memory(error: RuntimeError) -> bool:
+def _is_memory_error(error: RuntimeError) -> bool:
     words = ("DefaultCPUAllocator", "not enough memory", "can't allocate memory")
     return isinstance(error, torch.OutOfMemoryError) or any(word in str(error) for word in words)
 

@@ -17,7 +17,7 @@ from audit.engine.random.sampling import Block, Law
 
 # what a further pass costs, in rows of the first one; models that share a step, of which any may need it
 _PASS_COST, _SHARING = 32, 12
-_FINE = 8  # rows of which the last pass of a model that is trained by itself is a multiple (measured: docs/evidence/speed.md)
+_FINE = 8  # rows of which the last pass of a model that is trained alone is a multiple (measured: docs/evidence/speed.md)
 
 
 def planned_rows(law: Law) -> int:
@@ -80,7 +80,7 @@ class Passes:
         return self._rows if start == 0 else max(ALIGNMENT, min(self._rows, self._planned_width - start))
 
     def _part(self, block: Block, start: int, width: int) -> tuple[Tensor, Tensor]:
-        """Record numbers `(steps, N * width)`, 0 where there are none, and masks `(steps, N, width)` of a pass of each step."""
+        """Record numbers `(steps, N * width)`, 0 if there are none, and masks `(steps, N, width)` of a pass of each step."""
         index = np.zeros((*block.index.shape[:-1], width), dtype=np.int64)
         indices = block.index[..., start : start + width]
         index[..., : indices.shape[-1]] = indices
@@ -97,12 +97,12 @@ class Passes:
         return index.flatten(1), places < block.lengths.unsqueeze(-1)
 
     def _send(self, values: Tensor) -> Tensor:
-        """`values` on the device, on their way while the host goes on."""
+        """`values` on the device, on their way while the host continues."""
         if self._device.type != "cuda":
             return values.to(self._device)
         return values.pin_memory().to(self._device, non_blocking=True)
 
-    def extra_of(self, within: int) -> Tensor:
+    def extra_canaries(self, within: int) -> Tensor:
         """`(N, m)` which gradient canaries take part in a step of the block, which must have some."""
         if self._extra is None:
             raise DataError("a block without gradient canaries was asked which of them take part")

@@ -34,24 +34,24 @@ class PlainOptimizer(Protocol):
 
 @runtime_checkable
 class NamedOptimizer(Protocol):
-    """An optimiser that tells parameters apart: it also starts with views of the flat storage by parameter name."""
+    """An optimiser that distinguishes parameters: it also starts with views of the flat storage by parameter name."""
 
     def start_by_name(self, steps: int, views: Callable[[Tensor], Mapping[str, Tensor]]) -> OptimizerState: ...
 
 
 def start_optimizer(job: TrainingJob, steps: int, layout: Layout) -> OptimizerState:
-    """A fresh state of the optimiser that a job names, for parameters of N models that lie as `layout` says.
+    """A fresh state of the optimiser that a job names, for parameters of N models that are as `layout` says.
 
     Raises:
-        ConfigError: as `optimizer_of`.
+        ConfigError: as `build_optimizer`.
     """
-    optimizer = optimizer_of(job)
+    optimizer = build_optimizer(job)
     if not isinstance(optimizer, NamedOptimizer):
         return optimizer.start(steps)
     return optimizer.start_by_name(steps, lambda flat: {slot.name: slot.view(flat) for slot in layout.slots})
 
 
-def optimizer_of(job: TrainingJob) -> Optimizer:
+def build_optimizer(job: TrainingJob) -> Optimizer:
     """Return the optimiser that a job names.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Where the trainable parameters of N models lie in one flat storage."""
+"""Where the trainable parameters of N models are in one flat storage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from audit.engine.alignment import align_up
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """Where one parameter lies in the flat storage of `(N, width)`."""
+    """Where one parameter is in the flat storage of `(N, width)`."""
 
     name: str
     shape: torch.Size

@@ -1,4 +1,4 @@
-"""The records that a job's models sample, as tensors: all at once, or a batch at a time where they lie in another form."""
+"""The records that a job's models sample, as tensors: all at once, or a batch at a time if they are in another form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RecordRows:
 
     Args:
         records: `(n, ...)`.
-        dtype: of the tensors, where records are no whole numbers.
+        dtype: of the tensors, if records are no whole numbers.
         device: of the tensors.
     """
 
@@ -56,7 +56,7 @@ class RecordRows:
 
 
 def client_records(job: TrainingJob, device: torch.device) -> tuple[Tensor | RecordRows, Tensor]:
-    """The same for federations: inputs in another form become numbers at once where these take less than 256 MB.
+    """The same for federations: inputs in another form become numbers at once if these take less than 256 MB.
 
     Compiled steps of clients read tensors alone.
     """
@@ -72,7 +72,7 @@ def training_tensors(job: TrainingJob, dtype: torch.dtype, device: torch.device)
     Labels are on `device`; so are inputs, unless they are kept in another form than that of numbers and stay there.
 
     Raises:
-        DataError: the model takes whole numbers where records or canaries hold others.
+        DataError: the model takes whole numbers if records or canaries hold others.
     """
     parts = [job.dataset.train, *([] if job.canaries.records is None else [job.canaries.records])]
     labels = label_tensor(np.concatenate([part.labels for part in parts]), dtype).to(device)
@@ -83,8 +83,8 @@ def training_tensors(job: TrainingJob, dtype: torch.dtype, device: torch.device)
     rows = RecordRows(inputs, dtype, device)
     if device.type == "cpu" or _DEVICE_SHARE * inputs.size * dtype.itemsize > torch.cuda.mem_get_info(device)[0]:
         return rows, labels
-    whole = inputs.dtype.kind != "f"
-    copy = torch.empty(rows.shape, dtype=torch.int64 if whole else dtype, device=device)
+    full = inputs.dtype.kind != "f"
+    copy = torch.empty(rows.shape, dtype=torch.int64 if full else dtype, device=device)
     for start, part in zip(range(0, len(rows), 4096), inputs.parts(), strict=True):
         copy[start : start + len(part)] = torch.from_numpy(part).to(device)
     return copy, labels

@@ -36,7 +36,7 @@ from audit.engine.trial.examine import Behaviour, Probe
 from audit.engine.trial.frozen_features import Split
 from audit.engine.trial.model_source import ModelSource
 from audit.engine.trial.model_trial import KeptTrials, Trial, try_out, try_paths
-from audit.engine.trial.own_augmentation import augmentation_of, examine_augmentation
+from audit.engine.trial.own_augmentation import examine_augmentation, load_augmentation
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ PRECISIONS: Mapping[str, torch.dtype | None] = {"float32": None, "bfloat16": tor
 
 _PROBE_RECORDS = 64
 _CACHE_BYTES = 5 * 2**20
-# of a pass on a CPU: what all cores share of the cache, and some more, since narrow passes have a cost of their own
+# of a pass on a CPU: what all cores share of the cache, and some more, since narrow passes have their own cost
 _PASS_BYTES = 2**26
 # parameters of the models of a chunk whose sums compiled code makes: small enough that passes over them are quick
 _FLAT_BYTES = 2**21
@@ -65,11 +65,11 @@ class ScheduleSettings:
         sequential: the path for modules that no ensemble layer covers, for any module.
         rows: of one pass; None derives them from the batch law and the size of the activations.
         compile: "on" computes small networks (float32, CPU; `compiled_gradients.COVERED`) by code that is compiled on this
-            machine, "auto" where the training is long enough to repay the compiler; "off" leaves all to torch. Compiled sums
+            machine, "auto" if the training is long enough to repay the compiler; "off" leaves all to torch. Compiled sums
             are as exact but not the same to the last bit, so one audit keeps to one choice.
         precision: "bfloat16" multiplies in it on the way forward and back; norms, clip factors, clipped sums, noise and
             parameters stay as they are, and so does the bound on what one example adds.
-        counters: batches, noise, flips, shifts and dropout are drawn where the models are, as functions of step and place; None
+        counters: batches, noise, flips, shifts and dropout are drawn if the models are, as functions of step and place; None
             does so on a GPU and leaves a CPU its generators. True on a CPU draws what a GPU draws.
         graphs: passes of a GPU are captured as CUDA graphs. Never run yet: `benchmarks/gpu.py` alone sets it.
     """
@@ -95,19 +95,19 @@ class Arrangement:
     Attributes:
         model_chunk: models trained together.
         rows: of one pass over a model's batch, a multiple of 16.
-        planned: rows for which passes of `rows` rows are made; what is beyond them goes through narrow passes. None where each
-            model is trained by itself, in passes as long as its batch.
-        workers: chunks trained at the same time, each on a thread of its own.
+        planned: rows for which passes of `rows` rows are made; what is beyond them goes through narrow passes. None if each
+            model is trained alone, in passes as long as its batch.
+        workers: chunks trained at the same time, each on its own thread.
         sequential: the models need the slow path.
         draws: their forward pass draws random numbers by other means than layers.
         dtype: of parameters, activations and noise.
         row_bytes: activations kept for one row of one model, 0 on the slow path and in compiled code.
-        architecture: what the models are where compiled code makes their sums; None elsewhere.
+        architecture: what the models are if compiled code makes their sums; None elsewhere.
         products: type of the products on the way forward and back, None for that of the parameters.
-        split: the models' frozen part, computed once for all records; None where they are trained on the records themselves.
+        split: the models' frozen part, computed once for all records; None if they are trained on the records themselves.
         counters: draws are functions of step and place, made on the models' device.
         graphs: passes are captured and repeated.
-        apart: why each model needs a module of its own; None where weights alone make one of them another.
+        apart: why each model needs its own module; None if weights alone make one of them another.
     """
 
     model_chunk: int
@@ -127,7 +127,7 @@ class Arrangement:
 
 
 def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique | None = None) -> Arrangement:
-    """The arrangement for `job`; also refuses models that mix examples where the job is private.
+    """The arrangement for `job`; also refuses models that mix examples if the job is private.
 
     Raises:
         UnsupportedMechanism: a layer, or the forward pass, mixes the examples of a batch under DP-SGD.
@@ -137,7 +137,7 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
     module = source.make(0)
     technique = technique or Technique()
     if technique.augmentation is not None:
-        examine_augmentation(augmentation_of(technique.augmentation), _probe(job).inputs)
+        examine_augmentation(load_augmentation(technique.augmentation), _probe(job).inputs)
     architecture = _compiled(job, settings, technique, module)
     trial = _trial(job, settings, module, compiled=architecture is not None, whole=_is_whole(job, settings, technique))
     with plugins.foreign_code("the model or its loss, tried out before the training", whole=False):
@@ -183,7 +183,7 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
 
 
 def _separate_trials(job: TrainingJob, source: ModelSource) -> Trial:
-    """Return what any of the models does that are not one another with exchanged weights; each is tried out by itself."""
+    """Return what any of the models does that are not one another with exchanged weights; each is tried out alone."""
     probe, private = _probe(job), job.noisy is not None
     with plugins.foreign_code("the models or their loss, tried out before the training", whole=False):
         trials = [try_out(source.make(model), probe, private=private).behaviour for model in range(len(job.seeds))]
@@ -196,13 +196,13 @@ def _separate_trials(job: TrainingJob, source: ModelSource) -> Trial:
 
 
 def _is_whole(job: TrainingJob, settings: ScheduleSettings, technique: Technique) -> bool:
-    """True where features of a frozen part would not be those of the training, or cost more than they save."""
+    """True if features of a frozen part would not be those of the training, or cost more than they save."""
     shorter = PRECISIONS[settings.precision] is not None
     return technique.augments or shorter or job.steps * job.sample_rate < 1.0
 
 
 def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, compiled: bool, whole: bool) -> Trial:
-    """Return what the model was seen to do, of an earlier job where only values that training moves are others.
+    """Return what the model was seen to do, of an earlier job if only values that training moves are others.
 
     The key has all that a trial reads of libraries' models; those with code of a user's own are tried out for every job. An
     earlier run's is never used, since a user may have changed code in between.
@@ -236,7 +236,7 @@ def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, c
 
 
 def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique, module: nn.Module) -> Chain | Network | None:
-    """Return what the models are where compiled code makes their sums; what speaks against it is logged if it was asked for."""
+    """Return what the models are if compiled code makes their sums; what speaks against it is logged if it was asked for."""
     if settings.compile == "off":
         return None
     architecture = compilable(module, job.dataset.train.inputs.shape[1:])
@@ -261,12 +261,12 @@ def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique
 
 
 def _is_column(labels: Array) -> bool:
-    """True where there is one class or number a record."""
+    """True if there is one class or number a record."""
     return labels.ndim == 1 and labels.dtype.kind != "b"
 
 
 def _probe(job: TrainingJob) -> Probe:
-    """Up to 64 records of the job from all of it, at least two (zeros of their shape, where it has fewer), on the CPU."""
+    """Up to 64 records of the job from all of it, at least two (zeros of their shape, if it has fewer), on the CPU."""
     sources = [job.dataset.train] + ([] if job.canaries.records is None else [job.canaries.records])
     sample = [source.take(np.arange(0, len(source), max(1, len(source) // _PROBE_RECORDS))) for source in sources]
     inputs, labels = (
@@ -302,7 +302,7 @@ def _pass_bytes(device: torch.device) -> int:
     """Bytes of activations of one model's pass: on a CPU a constant, elsewhere a quarter of the device's memory.
 
     Of all its memory, not of what is free: how a batch is cut into passes changes last bits, and must not depend on what else
-    runs there. Where less is free, running out of it halves the passes.
+    runs there. If less is free, running out of it halves the passes.
     """
     return _PASS_BYTES if device.type == "cpu" else torch.cuda.mem_get_info(device)[1] // 4
 

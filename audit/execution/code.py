@@ -1,7 +1,7 @@
 """The identity of the code that a run executes: this project's, and that of every `module:object` its config names.
 
-A run that goes on with other code would put the models of two codes into one bound. Which modules a job reaches is hard to tell
-(plug-ins are loaded by name), so packages are taken whole. Compiled extensions of others are not read.
+A run that continues with other code would put the models of two codes into one bound. Which modules a job reaches is hard to
+tell (plug-ins are loaded by name), so packages are taken whole. Compiled third-party extensions are not read.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _own() -> str:
 
 @functools.lru_cache
 def _foreign(name: str) -> str:
-    """Read once in a process, as the code itself is: an edit while a run goes on changes nothing that is loaded."""
+    """Read once in a process, as the code itself is: an edit while a run continues changes nothing that is loaded."""
     return _hash(_reachable(name))
 
 
@@ -86,7 +86,7 @@ def _reachable(top: str) -> dict[str, list[Path]]:
 
 
 def _home(name: str) -> Path | None:
-    """The folder that a top-level module lies in."""
+    """The folder that a top-level module is in."""
     spec = _spec(name)
     if spec is None:
         return None
@@ -107,7 +107,7 @@ def _files(name: str) -> list[Path]:
 
 
 def _spec(name: str) -> Any:
-    """Return where a top-level module would be loaded from, without loading it; None where it is unknown or has no file."""
+    """Return where a top-level module would be loaded from, without loading it; None if it is unknown or has no file."""
     module = sys.modules.get(name)
     if module is not None:
         return module.__spec__

@@ -1,4 +1,4 @@
-"""What an audit logs, written to a file of its folder as well; a folder may come from somebody else."""
+"""What an audit logs, written to a file of its folder as well; a folder may come from a third party."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def log_in(path: Path) -> Iterator[Callable[[], None]]:
 
 
 class _Writer(logging.StreamHandler[TextIO]):
-    """Ends the run by a sentence where a line cannot be written, instead of a traceback a line; further lines are left out."""
+    """Ends the run by a sentence if a line cannot be written, instead of a traceback a line; further lines are left out."""
 
     def __init__(self, stream: TextIO, path: Path) -> None:
         super().__init__(stream)

@@ -64,7 +64,7 @@ def bind_code(folder: Path, sources: Mapping[str, str]) -> None:
 
 
 def find_unfinished(directory: Path, config_sha256: str) -> Path | None:
-    """The newest unfinished run of the same config below `directory`, by its final name; None where there is none.
+    """The newest unfinished run of the same config below `directory`, by its final name; None if there is none.
 
     Raises:
         ConfigError: none is known to be of this config, and one that is damaged, or of another version of this package, may be.
@@ -85,7 +85,7 @@ def find_unfinished(directory: Path, config_sha256: str) -> Path | None:
             of_versions.append(f"'{folder}' by {_version_name(manifest.get('version'))}")
     if damage is not None:
         raise damage
-    if of_versions:  # which writes a config down in other words, so that nobody can tell whether it is the same
+    if of_versions:  # which writes a config down in other words, so that no one can tell whether it is the same
         raise ConfigError(
             f"no unfinished run of this config and of this version ({__version__}) under '{directory}', which holds unfinished "
             f"runs of others: {', '.join(of_versions)}; finish such a run with its own version, or start one without --resume, "

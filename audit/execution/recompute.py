@@ -82,7 +82,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackScores:
-    """Scores and memberships of one attack, `(n,)` each, with names of records where the file has them."""
+    """Scores and memberships of one attack, `(n,)` each, with names of records if the file has them."""
 
     scores: NDArray[np.float64]
     member: NDArray[np.bool_]
@@ -209,8 +209,8 @@ def _curve(curve: Any, column: AttackScores | None, place: str, comparison: Numb
     band = (np.array(curve["lower"]) <= tpr + CLOSE).all() and (tpr <= np.array(curve["upper"]) + CLOSE).all()
     comparison.holds(f"{place}: roc band", bool(band), "the band does not hold the curve")
     hits, misses = tpr * curve["members"], fpr * curve["nonmembers"]
-    whole = np.abs(hits - np.rint(hits)).max() < 1e-6 and np.abs(misses - np.rint(misses)).max() < 1e-6
-    comparison.holds(f"{place}: roc", bool(whole), "a rate is no count over the number of records")
+    full = np.abs(hits - np.rint(hits)).max() < 1e-6 and np.abs(misses - np.rint(misses)).max() < 1e-6
+    comparison.holds(f"{place}: roc", bool(full), "a rate is no count over the number of records")
     if column is None:
         return
     lowest, highest = _members_above(column)
@@ -330,8 +330,8 @@ def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float
     def refuted(low: float, high: float) -> bool:
         first, last = 1 / (1 + math.exp(-low)), 1 / (1 + math.exp(-high))
         sure = np.minimum(counts - 1, math.floor(1 / (2 * math.e * first * (1 - first))))
-        rest = math.sqrt((1 - first) / (2 * math.e * first)) * (roots[counts - 1] - roots[sure])
-        escape = size * delta * float((((1 - first) * (1 + sure) + rest) / counts).sum())
+        remainder = math.sqrt((1 - first) / (2 * math.e * first)) * (roots[counts - 1] - roots[sure])
+        escape = size * delta * float((((1 - first) * (1 + sure) + remainder) / counts).sum())
         budget, least = error - min(escape, 0.9 * error), min(surprises(last))
         if least > budget or high >= 30 or (escape > 0.9 * error and not refuted_alone(last)):
             return False
@@ -355,7 +355,7 @@ def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float
 
 
 def _cut(falling: Any) -> int:
-    """Return how many of the scores, from the highest, lie above the cut with the least variance within both groups."""
+    """Return how many of the scores, from the highest, are above the cut with the least variance within both groups."""
     size, falling = len(falling), np.clip(falling, -1e300, 1e300)
     cuts = np.arange(1, size)
     eligible = (falling[:-1] > falling[1:]) & (np.abs(2 * cuts - size) <= 6.5 * math.sqrt(size))

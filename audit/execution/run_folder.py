@@ -1,4 +1,4 @@
-"""What lies in a run folder under which name, and the checksums of a finished one."""
+"""What is in a run folder under which name, and the checksums of a finished one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def new_folder(directory: Path, name: str) -> Path:
 
 
 def verify_folder(folder: Path) -> list[str]:
-    """Return what differs from `SHA256SUMS`: one line per changed, missing or added file; empty where all agree."""
+    """Return what differs from `SHA256SUMS`: one line per changed, missing or added file; empty if all agree."""
     if not (folder / SUMS).is_file():
         return [f"{SUMS} is missing: the folder is not a finished run"]
     try:
@@ -46,7 +46,7 @@ def verify_folder(folder: Path) -> list[str]:
 
 
 def _problem(folder: Path, name: str, checksum: str) -> str:
-    """Return why a file is not the listed one, "" where it is."""
+    """Return why a file is not the listed one, "" if it is."""
     if name.startswith("/") or ".." in name.split("/"):
         return f"{name}: outside of the folder"
     path = folder / name
@@ -84,7 +84,7 @@ def list_files(folder: Path) -> list[Path]:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write one file, whole or not at all; `OutputError` where that fails."""
+    """Write one file, completely or not; `OutputError` if that fails."""
     try:
         write_whole(path, content)
     except OSError as error:

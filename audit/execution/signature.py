@@ -1,6 +1,6 @@
 """Detached signatures by OpenSSH: an SSH key signs, its public half checks; over the checksums of a folder, or any bytes.
 
-A signature is one of SSH (PROTOCOL.sshsig of OpenSSH) in a namespace of its own for each kind of content, so that none passes
+A signature is one of SSH (PROTOCOL.sshsig of OpenSSH) in its own namespace for each kind of content, so that none passes
 for another. Ed25519 and RSA keys give the same bytes every time.
 """
 
@@ -29,12 +29,12 @@ def sign(folder: Path, key: Path, sums: str = SUMS) -> Path:
         OutputError: OpenSSH is absent, or the signature cannot be written.
     """
     target = folder / f"{sums}.sig"
-    content = signature_of((folder / sums).read_bytes(), key, NAMESPACE)
+    content = sign_bytes((folder / sums).read_bytes(), key, NAMESPACE)
     write(target, content)
     return target
 
 
-def signature_of(content: bytes, key: Path, namespace: str) -> bytes:
+def sign_bytes(content: bytes, key: Path, namespace: str) -> bytes:
     """Return the signature of some bytes by a private key.
 
     Raises:
@@ -50,7 +50,7 @@ def signature_of(content: bytes, key: Path, namespace: str) -> bytes:
 
 
 def problem(folder: Path, public: Path, sums: str = SUMS) -> str:
-    """Return why the signature of a folder's `SHA256SUMS`, or another such file, is not that of a public key, "" where it is.
+    """Return why the signature of a folder's `SHA256SUMS`, or another such file, is not that of a public key, "" if it is.
 
     Raises:
         DataError: the public key cannot be read.
@@ -65,7 +65,7 @@ def problem(folder: Path, public: Path, sums: str = SUMS) -> str:
 
 
 def refusal(content: bytes, signature: bytes, public: Path, namespace: str) -> str:
-    """Return what OpenSSH says against a signature of these bytes by a public key, "" where it is one.
+    """Return what OpenSSH says against a signature of these bytes by a public key, "" if it is one.
 
     Raises:
         DataError: the public key cannot be read.

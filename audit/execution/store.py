@@ -1,6 +1,6 @@
 """One folder a run: values kept under the hash of their inputs, outputs written once and whole.
 
-While a run goes on its folder ends in `.partial`; it gets its name only after everything in it was
+While a run continues its folder ends in `.partial`; it gets its name only after everything in it was
 written, so a half-written run can never be taken for a finished one.
 """
 
@@ -36,14 +36,14 @@ SCRATCH = "scratch"
 _ZEROS = 1 << 20  # bytes written at once
 SPARE_BYTES = 64 * 2**20
 OBSERVATIONS = "models"
-_KEY = ""  # stands for the value itself among the checksums of its arrays
+_KEY = ""  # represents the value itself among the checksums of its arrays
 
 
 @dataclass(slots=True, eq=False)
 class Store:
     """The folder of one run, readable by its owner alone. Open with `start`, close with `finish` or `close`.
 
-    Values lie in `models/`, which attacks are served from; those of `private` lie apart from them.
+    Values are in `models/`, which attacks are served from; those of `private` are apart from them.
     """
 
     final: Path
@@ -54,7 +54,7 @@ class Store:
 
     @classmethod
     def start(cls, final: Path, config_sha256: str, *, resume: bool = False) -> Store:
-        """A new run folder, or the unfinished one of the same config where `resume` is set.
+        """A new run folder, or the unfinished one of the same config if `resume` is set.
 
         Raises:
             ConfigError: the folder exists already, is in use, or belongs to another config.
@@ -85,11 +85,11 @@ class Store:
         if os.path.lexists(final):  # finished by another audit since it was asked for above
             shutil.rmtree(folder)
             raise ConfigError(f"'{final}' exists already; choose another --output, or remove it")
-        shutil.rmtree(folder / SCRATCH, ignore_errors=True)  # of a run that was killed; nobody reads it again
+        shutil.rmtree(folder / SCRATCH, ignore_errors=True)  # of a run that was killed; no one reads it again
         return cls(final, folder, manifest.start(folder, config_sha256), lock)
 
     def ensure_space(self, size: int) -> None:
-        """Raise `OutputError` where the disk cannot take `size` more bytes."""
+        """Raise `OutputError` if the disk cannot take `size` more bytes."""
         free = shutil.disk_usage(self.folder).free
         if free < size + SPARE_BYTES:
             text = (
@@ -150,11 +150,11 @@ class Store:
         return self.get(key)
 
     def put(self, key: str, value: Mapping[str, Array]) -> None:
-        """Stores a value, whole or not at all, with a checksum of each of its arrays."""
+        """Stores a value, completely or not, with a checksum of each of its arrays."""
         arrays = {name: np.asarray(array, order="C") for name, array in value.items()}
         sums = {name: _digest(array) for name, array in arrays.items()}
         self._path(key).parent.mkdir(exist_ok=True)
-        sums[_KEY] = key  # in the same entry: safetensors writes several in an order of its own, each time another
+        sums[_KEY] = key  # in the same entry: safetensors writes several in its own order, each time another
         write(self._path(key), save(arrays, metadata={"sha256": json.dumps(sums, sort_keys=True)}))
 
     def get(self, key: str, selects: Callable[[str], bool] | None = None) -> dict[str, Array]:
@@ -220,7 +220,7 @@ class Store:
         return self.folder / self._values / f"{key}.safetensors"
 
     def write(self, name: str, content: bytes) -> None:
-        """One output file, whole or not at all."""
+        """One output file, completely or not."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write(path, content)
@@ -270,7 +270,7 @@ def _allocate(path: Path, start: int) -> None:
 
 
 def _sums(metadata: Mapping[str, str], key: str, path: Path) -> dict[str, str]:
-    """Return the checksums of the arrays in a file by name; `OutputError` where it was written for another key (a swap)."""
+    """Return the checksums of the arrays in a file by name; `OutputError` if it was written for another key (a swap)."""
     sums = dict(json.loads(metadata.get("sha256", "{}")))
     if sums.pop(_KEY, None) != key:
         raise OutputError(f"'{path}' holds another value than its name says; --resume computes it again")

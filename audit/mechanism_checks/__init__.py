@@ -1,1 +1,1 @@
-"""Any randomised function `(data, rng) -> output` held against its claimed epsilon and delta, from its outputs alone."""
+"""Any randomised function `(data, rng) -> output` compared with its claimed epsilon and delta, from its outputs alone."""

@@ -1,4 +1,4 @@
-"""Neighbouring data sets to try, where the caller names none.
+"""Neighbouring data sets to try, if the caller names none.
 
 References:
     Ding, Wang, Wang, Zhang, Kifer 2018, arXiv 1805.10277, table 1 (patterns of query answers).
@@ -55,7 +55,7 @@ def answer_pairs(size: int) -> tuple[Pair, ...]:
 def record_pairs(size: int, low: float, high: float, adjacency: Adjacency) -> tuple[Pair, ...]:
     """Return pairs of data sets `(size,)` that differ in one record, at the ends and in the middle of its range.
 
-    Under zero-out that record becomes 0. A pair of equal data sets, or one that is there already, is left out.
+    Under zero-out that record becomes 0. A pair of equal data sets, or one that exists already, is left out.
     """
     middle = (low + high) / 2
     half = size // 2
@@ -79,11 +79,11 @@ def record_pairs(size: int, low: float, high: float, adjacency: Adjacency) -> tu
     return tuple(pairs.values())
 
 
-def relation_of(pairs: Sequence[Pair]) -> Adjacency:
+def find_relation(pairs: Sequence[Pair]) -> Adjacency:
     """Return the relation of data sets that a caller gives: of other sizes, or of equal ones, in which a record is replaced.
 
     Raises:
-        ConfigError: sizes that nobody can see, that differ by more than one record, or of both kinds.
+        ConfigError: sizes that no one can see, that differ by more than one record, or of both kinds.
     """
     relations = {_relation(pair) for pair in pairs}
     if len(relations) > 1:

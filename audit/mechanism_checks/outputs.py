@@ -49,7 +49,7 @@ class OutputEncoder:
         return cls(width=width, codes={text: float(code) for code, text in enumerate(texts)})
 
     def encode(self, outputs: Sequence[Any] | Array) -> Array:
-        """Return `(n, width)` float64; NaN stands for None."""
+        """Return `(n, width)` float64; NaN represents None."""
         if _is_numeric(outputs):
             matrix = np.asarray(outputs, np.float64).reshape(len(outputs), -1)
         else:
@@ -86,7 +86,7 @@ def collect(outputs: Sequence[Any]) -> Sequence[Any] | Array:
 
 
 def without_mask(outputs: Any) -> Any:
-    """Return a masked array of numbers with NaN where it is masked, as None counts, and any other output as it is."""
+    """Return a masked array of numbers with NaN if it is masked, as None counts, and any other output as it is."""
     if not isinstance(outputs, np.ma.MaskedArray):
         return outputs
     if outputs.dtype.kind not in "fiub":
@@ -135,7 +135,7 @@ def _parts(output: Any) -> Iterable[Any]:
             return output
     array = output.detach().cpu() if hasattr(output, "detach") else output  # a tensor
     if hasattr(array, "__array__"):
-        # None where it is masked
+        # None if it is masked
         return (array.tolist() if isinstance(array, np.ma.MaskedArray) else np.asarray(array).tolist(),)
     raise DataError(
         f"the mechanism returned a {type(output).__name__}; expected numbers, texts, None, or lists, dictionaries and arrays "

@@ -40,7 +40,7 @@ class Questions:
     """What is certified of a claim, and the share of the error rate that each answer takes.
 
     Attributes:
-        claim: that is held against the answers.
+        claim: that is compared with the answers.
         confidence: with which all answers hold together.
         floating_point: whether the lowest bits of outputs are looked at.
     """
@@ -72,7 +72,7 @@ class Questions:
 
     @property
     def goals(self) -> list[planned_event.Goal]:
-        """The goals that events are chosen for: epsilon, delta and, where it is declared, the family."""
+        """The goals that events are chosen for: epsilon, delta and, if it is declared, the family."""
         goals: list[planned_event.Goal] = [
             functools.partial(planned_event.epsilon_goal, self.claim.delta),
             functools.partial(planned_event.delta_goal, self.claim.epsilon),
@@ -114,7 +114,7 @@ def check_mechanism(
     drifts = any(_drifts(events[0], side, questions.drift_level / 2, generator) for side in fresh)
     watch.stop("count")
     return MechanismReport(
-        name=name_of(function),
+        name=function_name(function),
         verdict=_drift_verdict(questions.claim) if drifts else _verdict(questions.claim, epsilon, fit, deltas),
         epsilon=epsilon,
         delta=delta,
@@ -128,7 +128,7 @@ def check_mechanism(
     )
 
 
-def name_of(function: Callable[..., Any]) -> str:
+def function_name(function: Callable[..., Any]) -> str:
     """Return `module:name` of a function, or what an object with a method `__call__` prints as."""
     qualname = getattr(function, "__qualname__", None)
     return f"{function.__module__}:{qualname}" if qualname else str(function)
@@ -176,7 +176,7 @@ class _Bounds:
     def fit(self, choice: ChosenEvent, test: Precedence) -> LowerBound:
         claim, level = self.questions.claim, self.questions.significance
         mu, mu_ceiling = (planned_event.mu_bound(event, level) for event in (test, rank_exact.separation(*self.sides)))
-        bound, ceiling = (tradeoff.epsilon_of_gdp(value, claim.delta) for value in (mu, mu_ceiling))
+        bound, ceiling = (tradeoff.gdp_epsilon(value, claim.delta) for value in (mu, mu_ceiling))
         return self._lower_bound(choice, test, bound, ceiling, mu)
 
     def _lower_bound(
@@ -201,7 +201,7 @@ def _bits(first: Any, second: Any) -> Any:
 
 
 def _drifts(choice: ChosenEvent, outputs: Outputs, level: float, generator: np.random.Generator) -> bool:
-    """True where numbers or scores of earlier calls are not like those of later ones, wrongly with chance `level` at most."""
+    """True if numbers or scores of earlier calls are not like those of later ones, wrongly with chance `level` at most."""
     rows = choice.encoder.encode(outputs)
     columns = [choice.score(rows), *rows[:, :MOST_COLUMNS].T]
     half = len(rows) // 2
@@ -210,7 +210,7 @@ def _drifts(choice: ChosenEvent, outputs: Outputs, level: float, generator: np.r
 
 
 def _verdict(claim: Claim, epsilon: LowerBound, fit: LowerBound | None, deltas: Sequence[tuple[str, DeltaBound]]) -> Verdict:
-    """Refuted by any of the bounds; out of reach where no event could have refuted it."""
+    """Refuted by any of the bounds; out of reach if no event could have refuted it."""
     refutations = []
     if epsilon.epsilon > claim.epsilon:
         refutations.append((epsilon, f"epsilon is at least {below(epsilon.epsilon, claim=claim.epsilon)} at the claimed delta"))

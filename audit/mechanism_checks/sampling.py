@@ -47,7 +47,7 @@ class Sampler:
 
     @property
     def takes_size(self) -> bool:
-        """True where the function takes `size`."""
+        """True if the function takes `size`."""
         try:
             return "size" in inspect.signature(self.function).parameters
         except (TypeError, ValueError):  # of a function that C wrote

@@ -20,7 +20,7 @@ from audit.stats.scoring import logistic
 Score = Callable[[Array], Array]
 """From outputs `(n, width)` to `(n,)`: higher is likelier on the data, lower on the neighbour."""
 
-MOST_COLUMNS = 12  # of an output, that are scored by themselves
+MOST_COLUMNS = 12  # of an output, that are scored alone
 BINS = 48
 CLASSIFIER_ROWS = 20_000
 LINEAR_ROWS, MOST_LINEAR = 100_000, 100
@@ -51,13 +51,13 @@ def learned_scores(first: Array, second: Array) -> Iterator[tuple[str, Score]]:
 
 
 def granularity_scores(width: int) -> Iterator[tuple[str, Score]]:
-    """Yield scores by the lowest bit of a number: sums in floating point lie on a grid that depends on what was added.
+    """Yield scores by the lowest bit of a number: sums in floating point are on a grid that depends on what was added.
 
     References:
         Mironov 2012, "On significance of the least significant bits for differential privacy".
     """
     for j in range(min(width, MOST_COLUMNS)):
-        yield from _both_ways(f"lowest bit of number {j}", functools.partial(_lowest_bit_of, j))
+        yield from _both_ways(f"lowest bit of number {j}", functools.partial(_lowest_bit, j))
 
 
 def _both_ways(name: str, score: Score) -> Iterator[tuple[str, Score]]:
@@ -73,9 +73,9 @@ def lowest_bit(values: Array) -> Array:
     [0.0, 1.0, -2.0, 1024.0]
     """
     mantissa, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
-    whole = np.abs(mantissa * 2.0**53).astype(np.int64)
-    trailing = np.log2(np.maximum(whole & -whole, 1).astype(np.float64))
-    return np.where(whole > 0, exponent - 53 + trailing, 1024.0)
+    full = np.abs(mantissa * 2.0**53).astype(np.int64)
+    trailing = np.log2(np.maximum(full & -full, 1).astype(np.float64))
+    return np.where(full > 0, exponent - 53 + trailing, 1024.0)
 
 
 def value_table(first: Array, second: Array) -> Score:
@@ -124,7 +124,7 @@ def classifier(first: Array, second: Array, columns: list[int]) -> Score:
 def linear_classifier(first: Array, second: Array) -> Score:
     """Log odds of a logistic regression on many numbers as they are, with one input more for each value that many share.
 
-    Without products it learns from more columns, where the best event is a sum over all of them. It learns from fewer rows of
+    Without products it learns from more columns, if the best event is a sum over all of them. It learns from fewer rows of
     wide outputs, and scores in batches, so that memory does not grow with outputs.
     """
     first, second = first[:, :MOST_LINEAR], second[:, :MOST_LINEAR]
@@ -157,7 +157,7 @@ def _column(column: int, rows: Array) -> Array:
     return finite(rows[:, column])
 
 
-def _lowest_bit_of(column: int, rows: Array) -> Array:
+def _lowest_bit(column: int, rows: Array) -> Array:
     return lowest_bit(rows[:, column])
 
 

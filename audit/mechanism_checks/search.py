@@ -70,8 +70,8 @@ def choose(
             event, leader = planned_event.plan(ranking, goal), best[at]
             if leader is None or event.promise > leader.event.promise:
                 best[at] = ChosenEvent(name=name, score=functools.partial(_mean_score, pair), event=event, encoder=encoder)
-    whole = PlannedEvent(share=1.0, from_top=True, promise=0.0)  # outputs that never differ: no score is left to learn
-    constant = ChosenEvent(name="constant output", score=lambda rows: np.zeros(len(rows)), event=whole, encoder=encoder)
+    full = PlannedEvent(share=1.0, from_top=True, promise=0.0)  # outputs that never differ: no score is left to learn
+    constant = ChosenEvent(name="constant output", score=lambda rows: np.zeros(len(rows)), event=full, encoder=encoder)
     return [event or constant for event in best]
 
 

@@ -49,11 +49,11 @@ class Federated:
             sum's noise by each client, under ideal secure aggregation; "records", by each client in its own steps, which clip
             and noise single records' gradients (unit "example" alone); or "none".
         clip_norm: l2 bound on a client's whole update.
-        noise_multiplier: noise standard deviation over the clip norm: of the sum, or of each update where it is local; or
+        noise_multiplier: noise standard deviation over the clip norm: of the sum, or of each update if it is local; or
         target_epsilon: which the noise is calibrated to, for those whom it is to protect from: whoever sees the released
             models, the sums if it is distributed, the updates if it is local.
         cohorts: fixed groups of clients, equal in size up to one, that take turns, one a round. Who takes part is public, so
-            sampling protects nobody, and each client is in rounds / cohorts of the rounds.
+            sampling protects no one, and each client is in rounds / cohorts of the rounds.
         dropout: share of the clients whose part of a distributed noise is missing in every round.
         unit: whom the claims are about: "client", whose update is zeroed out, or "example", one record that is added to a
             client's or removed. A record may turn its client's whole update, which moves by twice the clip norm at most, so
@@ -100,7 +100,7 @@ class Federated:
             raise ConfigError(f"dropout is {self.dropout:g}; expected 0 to 1, without 1, and 0 unless noise is 'distributed'")
 
     def _check_records(self) -> None:
-        """Raise `ConfigError` where DP-SGD inside clients is not said in full, or is said of other noise."""
+        """Raise `ConfigError` if DP-SGD inside clients is not said in full, or is said of other noise."""
         options = (self.local_steps, self.record_rate)
         if self.noise != "records":
             if options != (None, None):
@@ -136,20 +136,20 @@ class Federated:
     def remark(self, setting: MechanismSetting) -> str:
         """Return who is protected from whom, in a sentence for the cover."""
         if self.noise == "records":
-            return f"{REMARKS[self.noise]}; {self._of_groups(setting)}"
+            return f"{REMARKS[self.noise]}; {self._group_claims(setting)}"
         return REMARKS[self.noise] if self.unit == "client" or self.noise == "none" else f"{REMARKS[self.noise]}; {OF_EXAMPLES}"
 
-    def _of_groups(self, setting: MechanismSetting) -> str:
+    def _group_claims(self, setting: MechanismSetting) -> str:
         """Return what the claim about one record leaves a client that holds several.
 
-        In each step k records move a clipped sum by k clip norms at most, by 2 k where they are replaced. Sampling them is not
+        In each step k records move a clipped sum by k clip norms at most, by 2 k if they are replaced. Sampling them is not
         counted, so that the group's curve is that of Gaussian noise (Dong, Roth and Su 2019, arXiv 1905.02383, theorem 4):
         k mu-GDP.
         """
         event = self._inside(setting.steps)
         distance = 2 if setting.adjacency is Adjacency.REPLACE_ONE else 1
         mu = distance * math.sqrt(sum(count / noise**2 if noise else math.inf for noise, _, count in phases(event)))
-        small, medium, large = (up(tradeoff.epsilon_of_gdp(size * mu, setting.delta)) for size in GROUPS)
+        small, medium, large = (up(tradeoff.gdp_epsilon(size * mu, setting.delta)) for size in GROUPS)
         return (
             f"by group privacy it leaves a client's {GROUPS[0]} records an epsilon of {small}, {GROUPS[1]} records "
             f"{medium} and {GROUPS[2]} records {large} at delta {setting.delta:g}, sampling not counted"
@@ -193,7 +193,7 @@ class Federated:
         return setting.steps // self.cohorts
 
     def _multiplier(self, setting: MechanismSetting) -> float:
-        """Return the noise multiplier that the training has: less than was planned where clients drop out."""
+        """Return the noise multiplier that the training has: less than was planned if clients drop out."""
         if self.target_epsilon is None:
             return (self.noise_multiplier or 0.0) * math.sqrt(self.replies / self.clients)
         if not setting.accountants:
@@ -217,7 +217,7 @@ class Federated:
     def observers(self, event: Event) -> tuple[Observer, ...]:
         """Return what the training is to each party, those who see least first.
 
-        Who sees single updates sees who took part, so sampling protects from nobody there. The sum of updates that carry
+        Who sees single updates sees who took part, so sampling protects from no one there. The sum of updates that carry
         local noise has the noise of all clients.
         """
         noisy = noisy_steps(event)

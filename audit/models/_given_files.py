@@ -1,4 +1,4 @@
-"""Read what the files of somebody else's model say of themselves: JSON objects of bounded size, shapes of tensors."""
+"""Read what the files of third-party model say of themselves: JSON objects of bounded size, shapes of tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a LoRA adapter that somebody else wrote, checked before any library acts on them: settings, and shapes of tensors.
+"""Files of a LoRA adapter that a third party wrote, checked before any library acts on them: settings, and shapes of tensors.
 
 Settings of peft can name repositories and files to fetch, patterns to match and sizes to allocate. What is handed on is
 therefore a few checked values, and matrices are allocated only where the file itself holds them in that size.
@@ -102,7 +102,7 @@ def settings(folder: Path) -> dict[str, Any]:
 
 
 def peft_options(content: Mapping[str, Any], folder: Path, base: nn.Module) -> dict[str, Any]:
-    """Return the arguments of peft's LoraConfig for a base, after the tensors' shapes are held against both; reads no tensor.
+    """Return the arguments of peft's LoraConfig for a base, after the tensors' shapes are compared with both; reads no tensor.
 
     Args:
         content: of `settings`.
@@ -114,19 +114,19 @@ def peft_options(content: Mapping[str, Any], folder: Path, base: nn.Module) -> d
     """
     place = folder / MATRICES
     shapes = _given_files.shapes(place)
-    sides = {suffix: _of_layers(shapes, suffix) for suffix in _SIDES}
+    sides = {suffix: _layer_shapes(shapes, suffix) for suffix in _SIDES}
     layers = _matches(base, set(content["target_modules"]))
     for suffix, matrices in sides.items():
         _demand_layers(place, suffix, set(layers), set(matrices))
     parameters = {path: tuple(value.shape) for path, value in base.named_parameters(remove_duplicate=False)}
     for path in layers:
         _hold_pair(place, path, (sides[_SIDES[0]][path], sides[_SIDES[1]][path]), content["r"], parameters)
-    whole = _whole_tensors(place, shapes, parameters, bool(content.get("use_dora")))
+    full = _whole_tensors(place, shapes, parameters, bool(content.get("use_dora")))
     saved_layers = _matches(base, set(content.get("modules_to_save") or []))
     for path in saved_layers:
         layer = base.get_submodule(path)
         own = {f"{path}.{name}" for name, _ in layer.named_parameters()}
-        if next(layer.children(), None) is not None or not own <= whole:
+        if next(layer.children(), None) is not None or not own <= full:
             raise DataError(f"{place} does not fit: 'modules_to_save' names '{path}', of which it holds no weights, or not all")
     return {
         **{key: content[key] for key in _HANDED_ON if key in content},
@@ -137,7 +137,7 @@ def peft_options(content: Mapping[str, Any], folder: Path, base: nn.Module) -> d
     }
 
 
-def _of_layers(shapes: Mapping[str, Shape], suffix: str) -> dict[str, Shape]:
+def _layer_shapes(shapes: Mapping[str, Shape], suffix: str) -> dict[str, Shape]:
     return {
         key.removeprefix(_PREFIX).removesuffix(suffix): shape
         for key, shape in shapes.items()

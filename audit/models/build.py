@@ -78,7 +78,7 @@ def initialise_model(spec: Mapping[str, Any], input_shape: Shape, classes: int, 
 
 
 def is_foreign(spec: Mapping[str, Any]) -> bool:
-    """True where code from outside this project makes the model."""
+    """True if code from outside this project makes the model."""
     return "factory" in spec or ":" in str(spec.get("kind", ""))
 
 
@@ -99,7 +99,7 @@ def _host_streams(seed: Seed) -> Iterator[None]:
 def starting(
     spec: Mapping[str, Any], input_shape: Shape, classes: int, seed: Seed, start: Mapping[str, Any] | None
 ) -> nn.Module:
-    """The model that training starts from: `initialise_model`, with the weights of `start` where they are given.
+    """The model that training starts from: `initialise_model`, with the weights of `start` if they are given.
 
     Raises:
         ConfigError: `start` is of another model.
@@ -118,7 +118,7 @@ def starting(
 def seeded_stream(seed: Seed) -> Iterator[None]:
     """A scope in which torch's global stream, which some of its functions insist on, starts at `seed`; restored after.
 
-    Scopes nest on one thread, so that a user's factory may train a model of its own.
+    Scopes nest on one thread, so that a user's factory may train its own model.
     """
     with _GLOBAL_STREAM, torch.random.fork_rng(devices=[]):
         _STREAM_SCOPES.depth = getattr(_STREAM_SCOPES, "depth", 0) + 1
@@ -150,9 +150,9 @@ def parameter_count(spec: Mapping[str, Any], input_shape: Shape, classes: int) -
 def refuse_mixing_layers(module: nn.Module) -> None:
     """Raise `UnsupportedMechanism` naming the first layer whose output for one example depends on other examples.
 
-    Clipping bounds what one example adds to the sum only where each example has a gradient of its own.
+    Clipping bounds what one example adds to the sum only where each example has its own gradient.
     Instance normalisation is fine unless it keeps running statistics, which are released unprotected. Batch normalisation is
-    fine in evaluation mode, where it is one affine map for all records.
+    fine in evaluation mode, if it is one affine map for all records.
     """
     for path, layer in module.named_modules():
         location = f"layer '{path or '(the model itself)'}' ({type(layer).__name__})"

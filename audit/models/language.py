@@ -66,7 +66,7 @@ class LanguageModel:
         architecture: a model type of transformers, such as "gpt2" or "llama", made from its config with random weights.
         options: keys of that config, such as `n_layer` and `n_embd`.
         folder: of config.json and safetensors, in place of `architecture`; read from this machine, code in it is not run.
-        sha256: of the folder's files; where it is set, other files are refused.
+        sha256: of the folder's files; if it is set, other files are refused.
     """
 
     architecture: str = ""
@@ -141,7 +141,7 @@ class LanguageModel:
 
     def _make(self, library: Any, vocabulary: Vocabulary, length: int, classes: int) -> nn.Module:
         sizes = {"vocab_size": vocabulary.size, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-        if classes:  # padding has a token of its own, which no text holds
+        if classes:  # padding has its own token, which no text holds
             sizes |= {"vocab_size": vocabulary.size + 1, "pad_token_id": vocabulary.size, "num_labels": classes}
         positions = {"max_position_embeddings": length} if "max_position_embeddings" not in self.options else {}
         if self.architecture not in library.models.auto.configuration_auto.CONFIG_MAPPING_NAMES:
@@ -257,7 +257,7 @@ def _kind(library: Any, classes: int) -> Any:
 
 
 def _demand_weights(place: Path, kind: Any, config: Any) -> None:
-    """Raise `DataError` where the config describes a far larger model than the folder's files hold, before it is allocated."""
+    """Raise `DataError` if the config describes a far larger model than the folder's files hold, before it is allocated."""
     with torch.device("meta"):
         model_count = sum(value.numel() for value in kind.from_config(config).parameters())
     file_count = weight_files.numbers(place)
@@ -289,7 +289,7 @@ def takes_positions(module: nn.Module) -> bool:
 
 
 def refuse_random_layers(module: nn.Module) -> None:
-    """Raise `UnsupportedMechanism` naming a layer that draws random numbers, so that no record has a gradient of its own."""
+    """Raise `UnsupportedMechanism` naming a layer that draws random numbers, so that no record has its own gradient."""
     for path, layer in module.named_modules():
         if isinstance(layer, nn.modules.dropout._DropoutNd) and layer.p > 0:
             raise UnsupportedMechanism(

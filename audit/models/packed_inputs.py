@@ -85,7 +85,7 @@ def _fraction(name: str, value: Any) -> str:
 
 
 def refuse_fractions(model: Mapping[str, Any], inputs: Array) -> None:
-    """Raise `DataError` where a model takes whole numbers in a place in which records `(n, numbers)` hold others."""
+    """Raise `DataError` if a model takes whole numbers in a place in which records `(n, numbers)` hold others."""
     fields = model.get("inputs")
     if not isinstance(fields, Mapping) or inputs.dtype.kind != "f":
         return
@@ -128,7 +128,7 @@ def feed(module: nn.Module, spec: Mapping[str, Any], input_shape: tuple[int, ...
 
 
 def refuse_order(model: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-    """Raise `ConfigError` where `model.inputs` and `data.arrays` hold the same names in different orders.
+    """Raise `ConfigError` if `model.inputs` and `data.arrays` hold the same names in different orders.
 
     Records are cut by order and size alone, so each input would be handed numbers of another.
     """
@@ -149,12 +149,12 @@ def _field(name: str, value: Any) -> Field:
         if key not in _KEYS:
             near = plugins.hint(str(key), _KEYS)
             raise ConfigError(f"model.inputs.{name}: unknown key '{key}'.{near} It takes: {', '.join(_KEYS)}")
-    shape, whole = options.get("shape"), options.get("whole_numbers", False)
+    shape, full = options.get("shape"), options.get("whole_numbers", False)
     sizes: list[Any] = list(shape) if isinstance(shape, list | tuple) else [shape]
     if not all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in sizes):
         raise ConfigError(
             f"model.inputs.{name}: shape is {shape!r}; expected a list of numbers of at least 1, [] for one number"
         )
-    if not isinstance(whole, bool):
-        raise ConfigError(f"model.inputs.{name}: whole_numbers is {whole!r}; expected true or false")
-    return Field(name=name, shape=tuple(sizes), whole=whole)
+    if not isinstance(full, bool):
+        raise ConfigError(f"model.inputs.{name}: whole_numbers is {full!r}; expected true or false")
+    return Field(name=name, shape=tuple(sizes), whole=full)

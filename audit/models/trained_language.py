@@ -1,4 +1,4 @@
-"""Language models that somebody else has trained: folders of an adapter or of whole weights, beside the one it began from."""
+"""Language models that a third party has trained: folders of an adapter or of whole weights, beside the one it began from."""
 
 from __future__ import annotations
 

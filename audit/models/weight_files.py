@@ -1,4 +1,4 @@
-"""Files of whole models that somebody else wrote, checked before any library acts on them: shards, and sizes of the config.
+"""Files of whole models that a third party wrote, checked before any library acts on them: shards, and sizes of the config.
 
 An index can name shards anywhere on the machine, and a config layers without end. What is read is therefore files of the folder
 itself, and a model is built only where the files hold about as many numbers as it has.

@@ -26,7 +26,7 @@ def rate_factor(schedule: str, warmup: int, step: int, steps: int) -> float:
 
 
 def check_common(learning_rate: float, weight_decay: float, schedule: str, warmup: int) -> None:
-    """Raise `ConfigError` where a value that all optimisers take is out of range."""
+    """Raise `ConfigError` if a value that all optimisers take is out of range."""
     checks.single(checks.positive(learning_rate, "optimizer.learning_rate"), "optimizer.learning_rate")
     checks.choice(schedule, "optimizer.schedule", SCHEDULES)
     if warmup < 0:

@@ -69,7 +69,7 @@ class FromTorch:
 class _State:
     """The optimisers of all models, and a second one of the first model, which takes its steps again after all others.
 
-    Parameters of a model lie in memory of their own and are copied to the flat storage after its step, so that no optimiser
+    Parameters of a model are in their own memory and are copied to the flat storage after its step, so that no optimiser
     reaches those of another unless it kept them; what it writes there is seen when the other's turn comes.
     """
 
@@ -112,7 +112,7 @@ class _State:
         self._deviations.append(second.apart(end, _ROUNDING * self._moves))
 
     def _refuse_ties(self) -> None:
-        """Raise `ConfigError` where optimisers were seen to reach parameters of another model, or to share a state."""
+        """Raise `ConfigError` if optimisers were seen to reach parameters of another model, or to share a state."""
         name = self._options.factory
         if bool(torch.stack(self._writes).any()):
             raise ConfigError(
@@ -128,7 +128,7 @@ class _State:
         self._writes, self._deviations = [], []
 
     def _refuse_dependence(self, start: Mapping[str, Tensor]) -> None:
-        """Raise `ConfigError` where two models that start from the same values and have the same gradients come apart."""
+        """Raise `ConfigError` if two models that start from the same values and have the same gradients come apart."""
         models, ends = [], []
         for _ in range(2):
             values = {name: value.detach().clone() for name, value in start.items()}
@@ -171,7 +171,7 @@ class _State:
 
 
 class _Model:
-    """One model's optimiser, on parameters of its own."""
+    """One model's optimiser, on its own parameters."""
 
     def __init__(
         self, name: str, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer, schedule: Any
@@ -180,7 +180,7 @@ class _Model:
         self._addresses = {key: parameter.data_ptr() for key, parameter in parameters.items()}
 
     def apart(self, values: Mapping[str, Tensor], error: Tensor | float = 0.0) -> Tensor:
-        """True, as a tensor, where its parameters differ from `values` by more than `error`; NaN agrees with itself."""
+        """True, as a tensor, if its parameters differ from `values` by more than `error`; NaN agrees with itself."""
         flags = []
         for key, parameter in self._parameters.items():
             own, value = parameter.detach(), values[key]
@@ -215,7 +215,7 @@ class _Model:
 
 
 def _pass_on(error: Exception) -> None:
-    """Raises `error` itself where memory ran out, which fewer models at once may mend."""
+    """Raises `error` itself if memory ran out, which fewer models at once may mend."""
     if isinstance(error, torch.OutOfMemoryError) or "memory" in str(error):
         raise error
 

@@ -29,7 +29,7 @@ def coordinate_tails(noise: Array, deviation: float, degrees: int = 0) -> Array:
     """Two-sided p-value of each column that its independent normal numbers have that standard deviation.
 
     Args:
-        noise: `(n, columns)`; where the mean of each column was subtracted, `degrees` is the degree of freedom that it took.
+        noise: `(n, columns)`; if the mean of each column was subtracted, `degrees` is the degree of freedom that it took.
         deviation: that is claimed.
         degrees: of freedom that are gone.
 
@@ -60,7 +60,7 @@ def extreme_tail(z: Array) -> float:
     True
     """
     largest = float(np.max(np.abs(z)))
-    # in logarithms: the chance that all lie inside is 1 in doubles where the largest is rare
+    # in logarithms: the chance that all are inside is 1 in doubles if the largest is rare
     log_inside = z.size * math.log1p(-2 * float(special.ndtr(-largest)))
     return min(1.0, 2 * min(math.exp(log_inside), -math.expm1(log_inside)))
 
@@ -68,7 +68,7 @@ def extreme_tail(z: Array) -> float:
 def unseen_bound(count: int, significance: float) -> float:
     """Return how far normal noise may be cut off, in deviations, before `extreme_tail` of so many numbers misses it.
 
-    A largest value of c fails where (1 - 2 Phi(-c))^count is at most half the significance.
+    A largest value of c fails if (1 - 2 Phi(-c))^count is at most half the significance.
 
     >>> round(unseen_bound(4000, 1e-9), 2), round(unseen_bound(1_000_000, 1e-9), 2)
     (2.79, 4.25)
@@ -91,7 +91,7 @@ def correlation_tail(first: Array, second: Array) -> float:
 def twins_tail(noise: Array, rounding: Array | float = 0.0) -> float:
     """P-value that no two columns of independent normal numbers `(n, columns)` are multiples of each other; 1 below 5 rows.
 
-    Rounding puts columns of few rows on few directions, where some meet by chance. So each is turned towards its neighbour by
+    Rounding puts columns of few rows on few directions, if some meet by chance. So each is turned towards its neighbour by
     as much as `rounding`, the most that a number of it `(columns,)` is off by, may have turned it away.
 
     Columns are sorted by the ratio of their first two rows, so that multiples are neighbours. The other rows say nothing of
@@ -107,18 +107,18 @@ def twins_tail(noise: Array, rounding: Array | float = 0.0) -> float:
     if rows < 3 or noise.shape[1] < 2:
         return 1.0
     order = np.argsort(np.arctan2(noise[0], noise[1]) % math.pi)
-    rest = noise[2:, order]
-    rest = rest - rest.mean(0)
-    lengths = np.sqrt(np.sum(rest**2, axis=0))
+    remainder = noise[2:, order]
+    remainder = remainder - remainder.mean(0)
+    lengths = np.sqrt(np.sum(remainder**2, axis=0))
     errors = math.sqrt(rows) * np.broadcast_to(rounding, noise.shape[1:])[order]
     turns = np.arcsin(np.clip(errors / np.where(lengths > 0, lengths, 1.0), 0.0, 1.0))
     tails = [1.0]
     for start in range(min(2, noise.shape[1] - 1)):
         count = (noise.shape[1] - start) // 2
         sides = [slice(start + side, start + 2 * count, 2) for side in (0, 1)]
-        left, right = (rest[:, side] for side in sides)
+        first, right = (remainder[:, side] for side in sides)
         scales = lengths[sides[0]] * lengths[sides[1]]
-        cosines = np.abs(np.sum(left * right, axis=0)) / np.where(scales > 0, scales, 1.0)
+        cosines = np.abs(np.sum(first * right, axis=0)) / np.where(scales > 0, scales, 1.0)
         angles = np.minimum(np.arccos(np.clip(cosines, 0.0, 1.0)) + turns[sides[0]] + turns[sides[1]], math.pi / 2)
         pairs = np.asarray(special.betainc((rows - 2) / 2, 0.5, np.sin(angles) ** 2))
         smallest = -math.expm1(count * math.log1p(-min(float(pairs.min()), 1 - 1e-12)))
@@ -131,7 +131,7 @@ def nearest_tail(noise: Array, rounding: Array | float = 0.0) -> float:
     """P-value that no two rows of independent standard normal numbers `(n, columns)` are equal, or one minus the other.
 
     The squared distance of two rows, and that of one to minus the other, is twice a chi-square of as many degrees as columns;
-    the smallest of all pairs is held against the sum over pairs. Distances grow by what `rounding`, of each column or of all,
+    the smallest of all pairs is compared with the sum over pairs. Distances grow by what `rounding`, of each column or of all,
     may have taken away.
 
     >>> stream = np.random.default_rng(0)
@@ -161,7 +161,7 @@ def lattice_bits(values: Array, formats: tuple[int, ...] = (8, 11)) -> int | Non
     11
     """
     nonzero = values[values != 0]
-    # ten continuous numbers all lie within 2^-7 of a step of the grid of float16 with chance 2^-60; fewer might by luck
+    # ten continuous numbers all are within 2^-7 of a step of the grid of float16 with chance 2^-60; fewer might by luck
     if nonzero.size < 10:
         return None
     mantissa, _ = np.frexp(nonzero)

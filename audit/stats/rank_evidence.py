@@ -1,4 +1,4 @@
-"""How clearly pairs of neighbouring rows tell two groups apart, or two lists of numbers alike, by tests of signs."""
+"""How clearly pairs of neighbouring rows distinguish two groups, or two lists of numbers alike, by tests of signs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def neighbour_pairs(labels: NDArray[np.generic]) -> NDArray[np.int64]:
 
 
 def separation(values: NDArray[np.float64], groups: NDArray[np.bool_], pairs: NDArray[np.int64]) -> float:
-    """Return how clearly values of a group lie below those outside it, within pairs, each pair counted once over all rows.
+    """Return how clearly values of a group are below those outside it, within pairs, each pair counted once over all rows.
 
-    Guarantee: at or above x with probability at most `exp(-x**2 / 2)` where the two of a pair are exchangeable, however the
+    Guarantee: at or above x with probability at most `exp(-x**2 / 2)` if the two of a pair are exchangeable, however the
         rows depend on each other.
 
     Args:
@@ -48,7 +48,7 @@ def separation(values: NDArray[np.float64], groups: NDArray[np.bool_], pairs: ND
 def likeness(target: NDArray[np.float64], reference: NDArray[np.float64], pairs: NDArray[np.int64]) -> float:
     """Return how clearly two lists `(n,)` rank the two of a pair alike, by differences of ranks.
 
-    Guarantee: at or above x with probability at most `exp(-x**2 / 2)` where the two of a pair are exchangeable in one of the
+    Guarantee: at or above x with probability at most `exp(-x**2 / 2)` if the two of a pair are exchangeable in one of the
         lists, whatever the second list is.
 
     >>> rows = np.arange(4.0)
@@ -60,7 +60,7 @@ def likeness(target: NDArray[np.float64], reference: NDArray[np.float64], pairs:
 
 
 def membership_evidence(losses: NDArray[np.float64], included: NDArray[np.bool_]) -> float | None:
-    """Return how clearly losses of records lie lower in models that were trained on them, in standard errors.
+    """Return how clearly losses of records are lower in models that were trained on them, in standard errors.
 
     Args:
         losses: `(k, n)`; `included` `(k, n)` bool.
@@ -81,7 +81,7 @@ def membership_evidence(losses: NDArray[np.float64], included: NDArray[np.bool_]
 
 
 def rank_sum(losses: NDArray[np.float64], included: NDArray[np.bool_]) -> float:
-    """Return how clearly losses `(n,)` of one model lie lower on its members, by the sum of ranks, in standard errors."""
+    """Return how clearly losses `(n,)` of one model are lower on its members, by the sum of ranks, in standard errors."""
     count, inside = len(included), int(included.sum())
     if inside in (0, count):
         return 0.0
@@ -91,7 +91,7 @@ def rank_sum(losses: NDArray[np.float64], included: NDArray[np.bool_]) -> float:
 
 
 def _signs(values: NDArray[np.float64]) -> float:
-    """Their sum in units of the root of the sum of their squares: as large as x by chance rarely, where signs are random.
+    """Their sum in units of the root of the sum of their squares: as large as x by chance rarely, if signs are random.
 
     References: Hoeffding 1963, "Probability inequalities for sums of bounded random variables" (for given absolute values).
     """

@@ -1,7 +1,7 @@
 """Exact tests that index lists of batches are Poisson samples: every record in every batch independently with one rate.
 
 Each statistic is binomial under Poisson sampling, so its tail is exact for every number of records and steps; normal
-approximations of the same statistics accuse correct logs (65 of 200 where these accuse none).
+approximations of the same statistics accuse correct logs (65 of 200 if these accuse none).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SMALL = 0.01  # p-values of Pearson's law that are computed exactly
 
 
 def lag_rank_correlation(values: NDArray[np.float64]) -> float:
-    """Spearman's correlation of each value with the next; 0 where all are equal.
+    """Spearman's correlation of each value with the next; 0 if all are equal.
 
     >>> lag_rank_correlation(np.array([1.0, 2.0, 3.0, 4.0]))
     1.0
@@ -48,8 +48,8 @@ def membership(batches: Sequence[Sequence[int]], records: int) -> Members:
 def poisson_tails(members: Members, rate: float) -> Mapping[str, float]:
     """P-values, by property, that `(steps, records)` memberships are independent with that rate.
 
-    Keys: "rate" (all memberships), "batch sizes" (steps whose size lies in the middle half), "largest batch" (the maximum
-    is neither too small, as truncation makes it, nor too large), "inclusion counts" (records whose count lies in the middle
+    Keys: "rate" (all memberships), "batch sizes" (steps whose size is in the middle half), "largest batch" (the maximum
+    is neither too small, as truncation makes it, nor too large), "inclusion counts" (records whose count is in the middle
     half), "next step" and "next record" (joint memberships in disjoint pairs of steps, and of neighbouring records).
     """
     steps, records = members.shape
@@ -90,7 +90,7 @@ def _largest(largest: int, steps: int, records: int, rate: float) -> float:
 def uniformity(counts: Sequence[int]) -> float:
     """Return the p-value of Pearson's statistic that categories with these counts are equally likely.
 
-    It is exact below `SMALL`, where Pearson's own law is far too small if few of each category are expected; and Pearson's
+    It is exact below `SMALL`, if Pearson's own law is far too small if few of each category are expected; and Pearson's
     above. The work grows with the third power of the number of observations; some hundreds take less than a second.
 
     >>> uniformity([50, 50]), uniformity([100, 0]) < 1e-12, round(uniformity([6, 0, 0]), 6)

@@ -18,7 +18,7 @@ def lower_tail(values: NDArray[np.float64], included: NDArray[np.bool_]) -> floa
 
     Given the group's size, the rank sum is one of draws without replacement. Its tail is computed by the double saddlepoint of
     Skovgaard, as for independent coins given their number; outside of the saddlepoint's reach by the bound of Chernoff, which
-    is exact where the two groups do not overlap.
+    is exact if the two groups do not overlap.
 
     Args:
         values: `(n,)`, ties at their mean rank; `included` `(n,)`, the group, neither empty nor everything.

@@ -26,7 +26,7 @@ def parts(count: int, width: int = 1, largest: int | None = None) -> Iterator[sl
     """Slices that cover `range(count)` in order, so long that `width` rows of one hold about `largest` numbers (`LARGEST`).
 
     Work on records one part after the other keeps intermediate arrays in a core's cache, however many records there are. No
-    part is of a single record unless there is but one: numpy adds up a column that stands alone in another order than one of
+    part is of a single record unless there is but one: numpy adds up a column that is alone in another order than one of
     several, and results must not depend on where parts end.
 
     >>> list(parts(5, 2, 4))

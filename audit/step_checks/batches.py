@@ -1,7 +1,7 @@
 """Batches of records as tuples of arrays, and the crafted records that probes add to them.
 
 A batch is a tuple of arrays whose first axis counts records: `(inputs, labels)` as a rule, and any number of arrays
-besides. The floating-point arrays are what crafted records scale; a last integer array of shape `(n,)` holds labels.
+as well. The floating-point arrays are what crafted records scale; a last integer array of shape `(n,)` holds labels.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def fill(record: Batch, value: float) -> Batch:
 
 
 def relabel(record: Batch, sample: Batch) -> Batch:
-    """Return the record with another label of the sample, where the last array holds integer labels."""
+    """Return the record with another label of the sample, if the last array holds integer labels."""
     labels = sample[-1]
     if labels.dtype.kind not in "iu" or labels.ndim != 1:
         return record
@@ -74,7 +74,7 @@ def relabel(record: Batch, sample: Batch) -> Batch:
 
 
 def records_by_label(sample: Batch) -> dict[str, Batch]:
-    """Return record 0 with each label of the sample, up to 16, by name; none where the last array holds no labels."""
+    """Return record 0 with each label of the sample, up to 16, by name; none if the last array holds no labels."""
     labels = sample[-1]
     if labels.dtype.kind not in "iu" or labels.ndim != 1:
         return {}

@@ -19,12 +19,12 @@ from audit.step_checks.steps import Setting
 
 
 class PropertyStatus(StrEnum):
-    """How a property stands."""
+    """How a property is."""
 
     PASSED = "passed"  # tested, and it holds
     FAILED = "failed"  # tested, and the witness shows that it does not
     GAP = "gap"  # could not be tested here; the message says why
-    QUESTION = "question"  # a step alone cannot tell; somebody has to answer
+    QUESTION = "question"  # a step alone cannot tell; a user has to answer
 
 
 class Replay(Protocol):
@@ -66,7 +66,7 @@ class Finding:
 
     Attributes:
         check: stable id, such as "clip.add".
-        status: how it stands.
+        status: how it is.
         message: what was measured against what was claimed, in one sentence.
         measured: the measured number, or None.
         claimed: the number that it should be, or not exceed, or None.

@@ -29,7 +29,7 @@ class TrainingLog:
         batches: index lists in the order in which the loader drew them; workers draw a few ahead of the last step.
         steps: calls of any torch optimiser's `step`.
         generators: digest of torch's global generator at each step.
-        history: what the accountant noted meanwhile, `(noise multiplier, sample rate, steps)` each; None where none was given.
+        history: what the accountant noted meanwhile, `(noise multiplier, sample rate, steps)` each; None if none was given.
     """
 
     records: int
@@ -61,7 +61,7 @@ def record(loader: Any, accountant: Any = None) -> Iterator[TrainingLog]:
 
     Args:
         loader: a `torch.utils.data.DataLoader` with a batch sampler; Opacus' loaders are.
-        accountant: of Opacus (`engine.accountant`), or an object with such a `history`, which is held against what was run.
+        accountant: of Opacus (`engine.accountant`), or an object with such a `history`, which is compared with what was run.
 
     Raises:
         DataError: the loader has no batch sampler (it loads from an iterable, whose records have no index).

@@ -40,9 +40,9 @@ def check_step(
         sample: arrays of at least 8 ordinary records, `(inputs, labels)`.
         noise_multiplier, clip_norm, divisor: what the accounting of the training claims.
         returns: "parameters" or "sum".
-        learning_rate: that the function uses, where it returns parameters of plain gradient descent.
+        learning_rate: that the function uses, if it returns parameters of plain gradient descent.
         generator: "torch", "numpy" or "seed": what the function takes as its third argument; None infers it from `params`.
-        deviations: of the noise of each tensor at the claimed setting, where groups of parameters have noise of their own; they
+        deviations: of the noise of each tensor at the claimed setting, if groups of parameters have their own noise; they
             are taken to grow with sigma and C. The claim is then about the Mahalanobis norm of what a record moves.
         seed: of the calls.
         probes: further probes, `package.module:Class` each, with a method `run(step_under_test)` that returns findings.
@@ -127,9 +127,9 @@ def check_trainer(
         ConfigError: no trainer, one that accumulates gradients or runs in several processes.
         DataError: the sample cannot be used.
     """
-    from audit.step_checks.trainer_step import TrainerStep, arrays_of
+    from audit.step_checks.trainer_step import TrainerStep, sample_arrays
 
-    names, arrays = arrays_of(sample)
+    names, arrays = sample_arrays(sample)
     step = TrainerStep(trainer=trainer, names=names, mean=mean)
     claim = Setting(noise_multiplier=noise_multiplier, clip_norm=clip_norm, divisor=divisor)
     return run_probes(

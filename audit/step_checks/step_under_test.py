@@ -55,7 +55,7 @@ class StepUnderTest:
         )
 
     def quiet(self, clip: float | None = None, divisor: float | None = None) -> Setting:
-        """Return the setting without noise, where noise is adjustable; else equal seeds make equal noise cancel."""
+        """Return the setting without noise, if noise is adjustable; else equal seeds make equal noise cancel."""
         return self.at(noise=0.0, clip=clip, divisor=divisor)
 
     def release(self, batch: Batch, setting: Setting, seed: int | None = None) -> Tensors:
@@ -65,7 +65,7 @@ class StepUnderTest:
             return self.step.release(batch, setting, self.seed if seed is None else seed)
 
     def difference(self, first: Batch, second: Batch, setting: Setting) -> float:
-        """Return the l2 distance of the releases for two batches; infinite where one of them is not finite."""
+        """Return the l2 distance of the releases for two batches; infinite if one of them is not finite."""
         return distance(self.release(first, setting), self.release(second, setting))
 
     def tolerance(self, setting: Setting, batch: Batch) -> float:
@@ -80,7 +80,7 @@ class StepUnderTest:
 
     @cached_property
     def empty_error(self) -> str:
-        """The message with which the step refuses an empty batch; "" where it does not."""
+        """The message with which the step refuses an empty batch; "" if it does not."""
         try:
             self.release(self.empty, self.quiet())
         except AuditError:
@@ -120,7 +120,7 @@ class StepUnderTest:
         yield "six copies of a record", rows(self.sample, [1] * 6)
 
     def additions(self, base: Batch, record: Batch) -> Iterator[tuple[str, Batch]]:
-        """Yield `base` with the record put last, and first where position cannot move the step's own random draws."""
+        """Yield `base` with the record put last, and first if position cannot move the step's own random draws."""
         yield "last", join(base, record)
         if not self.random and len(base[0]):
             yield "first", join(record, base)
@@ -132,7 +132,7 @@ class StepUnderTest:
 
     @cached_property
     def natural_norms(self) -> tuple[float, ...]:
-        """Norms of single records' gradients before clipping, sorted; at the claimed clip norm where it is fixed.
+        """Norms of single records' gradients before clipping, sorted; at the claimed clip norm if it is fixed.
 
         Raises:
             DataError: no ordinary record has a gradient that is finite and not zero.
@@ -150,7 +150,7 @@ class StepUnderTest:
         return tuple(norms)
 
     def single(self, record: Batch, setting: Setting) -> float:
-        """Return the norm of what one record contributes by itself."""
+        """Return the norm of what one record contributes alone."""
         if self.empty_error or self.adjusts("noise_multiplier"):
             return norm(self.release(record, setting))
         return self.difference(record, self.empty, setting)

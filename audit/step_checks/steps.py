@@ -100,7 +100,7 @@ class FunctionStep:
 
     @cached_property
     def resolution(self) -> float:
-        """Machine epsilon of the coarsest parameter times the largest parameter, where parameters are subtracted."""
+        """Machine epsilon of the coarsest parameter times the largest parameter, if parameters are subtracted."""
         epsilons = [float(np.finfo(_numpy_dtype(value)).eps) for value in self.params.values()]
         if self.returns == RELEASED_SUM:
             return 0.0
@@ -142,7 +142,7 @@ class FunctionStep:
 
 
 def to_float64(value: Any) -> NDArray[np.float64]:
-    """Return a tensor or array as a float64 array of its own."""
+    """Return a tensor or array as its own float64 array."""
     if hasattr(value, "detach"):
         return np.array(value.detach().cpu().double().numpy())
     return np.array(value, dtype=np.float64)

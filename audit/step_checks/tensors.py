@@ -13,14 +13,14 @@ Tensors = dict[str, NDArray[Any]]
 
 
 def norm(tensors: Tensors) -> float:
-    """Return the l2 norm over all tensors, in double precision; infinite where an entry is not finite."""
+    """Return the l2 norm over all tensors, in double precision; infinite if an entry is not finite."""
     if not all(np.isfinite(array).all() for array in tensors.values()):
         return math.inf
     return math.sqrt(sum(float(np.square(array, dtype=np.float64).sum()) for array in tensors.values()))
 
 
 def distance(first: Tensors, second: Tensors) -> float:
-    """Return the l2 distance over the tensors of `first`; infinite where an entry of either is not finite."""
+    """Return the l2 distance over the tensors of `first`; infinite if an entry of either is not finite."""
     with np.errstate(invalid="ignore"):
         return norm({name: first[name] - second[name] for name in first})
 

@@ -21,7 +21,7 @@ class TrainerStep(OptimizerStep):
 
     Attributes:
         trainer: whose `training_step` computes gradients; callbacks that act before the optimiser are called, and the batch's
-            gradient is clipped where `args.max_grad_norm` says so, as in its loop.
+            gradient is clipped if `args.max_grad_norm` says so, as in its loop.
         names: of the arrays of a batch, in order.
     """
 
@@ -63,7 +63,7 @@ class TrainerStep(OptimizerStep):
         self.optimizer.step()
 
 
-def arrays_of(sample: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
+def sample_arrays(sample: Mapping[str, Any]) -> tuple[list[str], list[Any]]:
     """Return the names and arrays of a sample of a trainer's data set, labels last.
 
     Raises:

@@ -78,7 +78,7 @@ class ConfinedFile(ABC):
         return batched_logits(self._model, inputs, batch_size=self.batch_size, dtype=torch.float32)
 
 
-def logits_of_outputs(outputs: Any) -> torch.Tensor:
+def output_logits(outputs: Any) -> torch.Tensor:
     """Return outputs as `(n, classes)` float32; a single number a record is the logit of the second of two classes."""
     values = np.asarray(outputs, np.float32)
     if values.ndim == 1:

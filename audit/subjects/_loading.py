@@ -51,7 +51,7 @@ def torch_export(content: bytes, name: str, device: torch.device) -> DescribedMo
     """The program of an archive, vetted, with the input that it takes."""
     content, program = _pt2_archive.vet(content, name)
     expected = _pt2_archive.only_input(program, name)
-    logging.getLogger("torch.export").disabled = True  # it logs a traceback where it then raises
+    logging.getLogger("torch.export").disabled = True  # it logs a traceback if it then raises
     try:
         module = torch.export.load(io.BytesIO(content)).module(check_guards=False).to(device)
     except DAMAGE as error:
@@ -67,12 +67,12 @@ def _unreadable(name: str, error: BaseException, way_out: str) -> DataError:
 
 
 def loader(place: str) -> Load:
-    """Return the function of a place `module:name`, such as `place_of` gives."""
+    """Return the function of a place `module:name`, such as `loader_name` gives."""
     module, _, name = place.partition(":")
     load: Load = attrgetter(name)(importlib.import_module(module))
     return load
 
 
-def place_of(load: Load) -> str:
+def loader_name(load: Load) -> str:
     """Return `module:name` of a function that loads models, by which another process finds it."""
     return f"{load.__module__}:{load.__qualname__}"

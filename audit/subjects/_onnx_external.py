@@ -23,7 +23,7 @@ _DEEPEST = 100
 
 
 def refuse_external(content: bytes, name: str) -> None:
-    """Raise `DataError` if a tensor lies in another file, or the fields cannot be read."""
+    """Raise `DataError` if a tensor is in another file, or the fields cannot be read."""
     view = memoryview(content)
     waiting = [("model", 0, len(view), 0)]
     while waiting:

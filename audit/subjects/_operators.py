@@ -1,4 +1,4 @@
-"""Operators that a classifier's forward pass may call, in a program that somebody else wrote.
+"""Operators that a classifier's forward pass may call, in a program that a third party wrote.
 
 An allow-list: arithmetic on tensors, numbers, lists and shapes. Whatever is not named here is refused, also operators that
 later versions of torch bring. Left out with intent: files (`save`, `load`, `from_file`), other machines (`to_here`, `wait`),
@@ -128,7 +128,7 @@ GRAPH = frozenset(
 
 
 def harmless(space: str, name: str) -> bool:
-    """True where `space::name` is on the list; `name_` is the form of `name` that works in place.
+    """True if `space::name` is on the list; `name_` is the form of `name` that works in place.
 
     >>> harmless("aten", "relu_"), harmless("aten", "save"), harmless("my_library", "relu")
     (True, False, False)

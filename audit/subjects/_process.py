@@ -1,4 +1,4 @@
-"""A model of others in a process of its own, with limits on time and memory: see `audit.core.confined.worker`."""
+"""A third-party model in its own process, with limits on time and memory: see `audit.core.confined.worker`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from audit.core.confined.process import ConfinedProcess, form_error
 from audit.core.errors import ConfigError
 from audit.engine.device import find_device
-from audit.subjects._loading import Load, place_of
+from audit.subjects._loading import Load, loader_name
 
 MEMORY_GIB = 16.0
 _JOB = "audit.subjects._serving:serve_model"
@@ -26,7 +26,7 @@ class ModelProcess:
         name: of the file, for messages.
         device: that the model runs on.
         seconds: for loading, and for each batch.
-        memory_gib: that loading and running may take besides what torch takes; enforced on the CPU under Linux.
+        memory_gib: that loading and running may take in addition to what torch takes; enforced on the CPU under Linux.
 
     Raises:
         DataError: the model cannot be loaded, or not within the limits.
@@ -37,7 +37,7 @@ class ModelProcess:
             raise ConfigError(f"memory_gib is {memory_gib}; expected a positive number")
         find_device(device)
         self.name, self.seconds = name, seconds
-        header = {"load": place_of(load), "device": device, "threads": torch.get_num_threads()}
+        header = {"load": loader_name(load), "device": device, "threads": torch.get_num_threads()}
         memory = int(memory_gib * 2**30)
         self._process = ConfinedProcess(_JOB, content, name, seconds=seconds, memory_bytes=memory, limit=0, facts=header)
         self.limits = self._process.limits

@@ -96,7 +96,7 @@ def vet(content: bytes, name: str) -> tuple[bytes, dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The tensor that a program takes: the only batch size it takes, None where it takes any; the type, a name in torch."""
+    """The tensor that a program takes: the only batch size it takes, None if it takes any; the type, a name in torch."""
 
     batch: int | None
     dtype: str
@@ -185,7 +185,7 @@ def _check_payloads(config: Mapping[str, Any], name: str) -> None:
 
 
 def _clean_copy(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A document without free text; `DataError` where a text has no known form, or the document none that torch writes."""
+    """A document without free text; `DataError` if a text has no known form, or the document none that torch writes."""
     try:
         return dict(_clean(document, "", name))
     except DAMAGE as error:
@@ -200,7 +200,7 @@ def _damage_error(name: str, error: BaseException) -> DataError:
 
 
 def _clean(value: Any, key: str, name: str) -> Any:
-    """The JSON value without free text; `DataError` where a text has no known form."""
+    """The JSON value without free text; `DataError` if a text has no known form."""
     if key == "metadata":
         return {}
     if key == "guards_code":

@@ -10,7 +10,7 @@ import torch
 from audit.core.confined.worker import MOST_REASON, Answer, Message, failure
 from audit.core.errors import DataError
 from audit.engine.device import find_device
-from audit.engine.read.inference import CALL_ERRORS, logits_of
+from audit.engine.read.inference import CALL_ERRORS, read_logits
 from audit.subjects import _loading
 
 
@@ -36,7 +36,7 @@ def _outputs(model: Callable[[Any], Any], header: Mapping[str, Any], body: bytea
     piece = torch.frombuffer(body, dtype=getattr(torch, header["dtype"])).reshape(header["shape"])
     try:
         with torch.inference_mode():
-            logits = logits_of(model(piece)).float().cpu().contiguous()
+            logits = read_logits(model(piece)).float().cpu().contiguous()
     except DataError as error:
         return failure(error), b""
     except CALL_ERRORS as error:

@@ -38,7 +38,7 @@ def reprint(content: bytes, name: str) -> bytes:
 
 
 def _printed(body: bytes, path: str, name: str) -> bytes:
-    """Return one source, vetted. It is taken as latin-1, so that every byte of a text is a sign of its own and comes back."""
+    """Return one source, vetted. It is taken as latin-1, so that every byte of a text is its own sign and comes back."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about escapes in texts
@@ -52,7 +52,7 @@ def _printed(body: bytes, path: str, name: str) -> bytes:
 
 
 class _TextsInTorchsForm(ast.NodeTransformer):
-    """Texts with the escapes that torch reads: octal ones, where Python would print hexadecimal ones."""
+    """Texts with the escapes that torch reads: octal ones, if Python would print hexadecimal ones."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         if not isinstance(node.value, str):

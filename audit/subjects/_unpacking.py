@@ -13,7 +13,7 @@ MOST_PACKED = 64 * 2**20
 
 
 def refuse_bomb(entries: Sequence[zipfile.ZipInfo], size: int, name: str) -> None:
-    """Raise `DataError` where the entries of an archive of `size` bytes would unpack to far more than it holds.
+    """Raise `DataError` if the entries of an archive of `size` bytes would unpack to far more than it holds.
 
     Packed entries say how much they unpack to, and are read no further. Entries that are stored as they are may overlap.
     """

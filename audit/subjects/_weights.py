@@ -23,7 +23,7 @@ from audit.data.source import DAMAGE
 from audit.subjects._unpacking import refuse_bomb_in
 
 _JOB = "audit.subjects._weights:read_weights"
-_SPARE = 2**28  # bytes that may be used besides multiples of the file
+_SPARE = 2**28  # bytes that may be used in addition to multiples of the file
 _MOST_SHARED = 4  # times that a storage may be written out: tied weights share one
 
 

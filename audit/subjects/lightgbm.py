@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 
 from audit.core.errors import DataError
-from audit.subjects._confined import ConfinedFile, Model, logits_of_outputs, unreadable
+from audit.subjects._confined import ConfinedFile, Model, output_logits, unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,7 +41,7 @@ class LightGbm(ConfinedFile):
 
         def call(batch: torch.Tensor) -> torch.Tensor:
             try:
-                return logits_of_outputs(booster.predict(batch.numpy(), raw_score=True))
+                return output_logits(booster.predict(batch.numpy(), raw_score=True))
             except library.basic.LightGBMError as error:
                 raise RuntimeError(str(error)) from error
 

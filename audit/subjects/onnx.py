@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from audit.core.errors import DataError
-from audit.subjects._confined import ConfinedFile, Model, logits_of_outputs, unreadable
+from audit.subjects._confined import ConfinedFile, Model, output_logits, unreadable
 from audit.subjects._onnx_external import refuse_external
 
 
@@ -71,7 +71,7 @@ class Onnx(ConfinedFile):
                 (values,) = session.run(outputs, {inputs[0].name: batch.numpy().astype(types[inputs[0].type])})
             except failures as error:
                 raise RuntimeError(str(error)) from error
-            return logits_of_outputs(values)
+            return output_logits(values)
 
         return call
 

@@ -105,7 +105,7 @@ class Predictions:
 
 
 def _check_names(arrays: dict[str, Array], place: Path) -> dict[str, Array]:
-    """Arrays by their npz names; `DataError` where some have no such name."""
+    """Arrays by their npz names; `DataError` if some have no such name."""
     unknown = [key for key in arrays if key not in _FORMS + _FURTHER]
     if unknown:
         raise DataError(

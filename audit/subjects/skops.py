@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from audit.core.errors import DataError
-from audit.subjects._confined import ConfinedFile, Model, logits_of_outputs, unreadable
+from audit.subjects._confined import ConfinedFile, Model, output_logits, unreadable
 from audit.subjects._loading import DescribedModel
 
 
@@ -49,7 +49,7 @@ class Skops(ConfinedFile):
             )
         names = getattr(estimator, "classes_", None)
         classes = names.tolist() if isinstance(names, np.ndarray) and names.ndim == 1 else None
-        return DescribedModel(lambda batch: logits_of_outputs(methods[0](batch.numpy())), {"classes": classes})
+        return DescribedModel(lambda batch: output_logits(methods[0](batch.numpy())), {"classes": classes})
 
 
 PLUGIN = Skops

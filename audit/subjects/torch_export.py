@@ -18,11 +18,11 @@ from audit.subjects._process import MEMORY_GIB, ModelProcess
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TorchExport:
-    """An exported program that takes one batch of records and gives logits, run in a process of its own.
+    """An exported program that takes one batch of records and gives logits, run in its own process.
 
     Attributes:
         path: the file. Only a vetted copy of it is loaded: see `audit.subjects._pt2_archive`.
-        batch_size: records at once, where the program takes any number.
+        batch_size: records at once, if the program takes any number.
         seconds, memory_gib: limits on loading and on each batch; see `audit.core.confined.process`.
     """
 

@@ -17,7 +17,7 @@ from audit.subjects._process import MEMORY_GIB, ModelProcess
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TorchScript:
-    """A scripted or traced module, put in evaluation mode and run in a process of its own.
+    """A scripted or traced module, put in evaluation mode and run in its own process.
 
     Its code consists of torch operators, not of Python. The archive is rewritten before torch reads it, and every graph is held
     against an allow-list of operators (`audit.subjects._operators`) before it is run.

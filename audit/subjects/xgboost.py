@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 
 from audit.core.errors import DataError
-from audit.subjects._confined import ConfinedFile, Model, logits_of_outputs, unreadable
+from audit.subjects._confined import ConfinedFile, Model, output_logits, unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,7 +37,7 @@ class XgBoost(ConfinedFile):
         objective = json.loads(booster.save_config())["learner"]["objective"]["name"]
         if objective not in ("binary:logistic", "binary:logitraw", "multi:softprob", "multi:softmax"):
             raise DataError(f"{name} has the objective {objective}; expected a classifier, binary or multi")
-        return lambda batch: logits_of_outputs(booster.predict(library.DMatrix(batch.numpy()), output_margin=True))
+        return lambda batch: output_logits(booster.predict(library.DMatrix(batch.numpy()), output_margin=True))
 
 
 PLUGIN = XgBoost

@@ -27,7 +27,7 @@ class DpSgdTrainer:
         quantile: share of examples that "adaptive" leaves as they are.
         clip_rate: of the geometric update of the adaptive clip norm.
         count_noise: standard deviation of the noise on the adaptive count; None takes a twentieth of the expected batch,
-            or twice the noise multiplier where that is more.
+            or twice the noise multiplier if that is more.
         copies: augmented views of each sampled image, averaged before one clip.
         flip: views are mirrored at random.
         shift: views are moved at random by up to so many pixels.
@@ -35,7 +35,7 @@ class DpSgdTrainer:
             and returns as many views of them, each of one record alone.
         averaging: decay of the moving average of weights that is released; 0 releases the last ones.
         compile: "on" computes MLPs and small CNNs by code that the machine's C compiler makes, 2 to 8 times as fast;
-            "auto" where the training is long enough to repay the compiler. As exact, but not the same to the last bit as "off".
+            "auto" if the training is long enough to repay the compiler. As exact, but not the same to the last bit as "off".
         precision: "bfloat16" multiplies in it on the way forward and back, which is faster for wide layers; norms, clipping,
             sums, noise and parameters stay in float32, and one example still moves the sum by at most the clip norm.
     """

@@ -37,7 +37,7 @@ class FederatedTrainer:
         slots: clients trained at once.
         record_rate: and record_noise, record_clip: of DP-SGD on each client's records; from the mechanism, like local_steps.
         hosts: clients among whose records canary examples are, dealt out in turn.
-        compile: as for trainer `dpsgd`, for the clients' steps where these have no noise.
+        compile: as for trainer `dpsgd`, for the clients' steps if these have no noise.
     """
 
     clients: int

@@ -68,7 +68,7 @@ class LanguageModelTrainer:
         return Adapter(**self.adapter)
 
     def identified(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the model of a config, with the hash of the files where it is a folder's."""
+        """Return the model of a config, with the hash of the files if it is a folder's."""
         digest = LanguageModel.of(model).digest()
         return {**model, "sha256": digest} if digest else model
 

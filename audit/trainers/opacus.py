@@ -18,7 +18,7 @@ from audit.engine.device import find_device
 from audit.engine.ensemble import join
 from audit.engine.federated.gradient_canaries import PlantedGradients
 from audit.engine.losses import USUAL
-from audit.engine.optimizing import PlainOptimizer, optimizer_of
+from audit.engine.optimizing import PlainOptimizer, build_optimizer
 from audit.engine.parameter_layout import Layout
 from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.engine.read.subject import Ensemble
@@ -197,7 +197,7 @@ class _SingleModel:
 
 
 def _plain_optimizer(job: TrainingJob, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-    options = optimizer_of(job)
+    options = build_optimizer(job)
     if job.optimizer.get("schedule", "constant") != "constant" or job.optimizer.get("warmup", 0):
         raise ConfigError("trainer 'opacus' keeps the learning rate constant; drop optimizer.schedule and optimizer.warmup")
     if not isinstance(options, PlainOptimizer):

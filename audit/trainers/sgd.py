@@ -27,7 +27,7 @@ class SgdTrainer:
             and returns as many views of them, each of one record alone.
         averaging: decay of the moving average of weights that is released; 0 releases the last ones.
         compile: "on" computes MLPs and small CNNs by code that the machine's C compiler makes, 2 to 8 times as fast;
-            "auto" where the training is long enough to repay the compiler. As exact, but not the same to the last bit as "off".
+            "auto" if the training is long enough to repay the compiler. As exact, but not the same to the last bit as "off".
         precision: "bfloat16" multiplies in it on the way forward and back, which is faster for wide layers; sums and
             parameters stay in float32.
     """

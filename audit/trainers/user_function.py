@@ -28,7 +28,7 @@ class UserFunction:
     The function gets the config's model, freshly initialised, and all records of that run as tensors on the job's device, in
     an order that says nothing of the canaries. It trains the model in place, or returns another one with the same
     parameters. Torch's global stream is seeded for each call, so a function that draws from it repeats itself; other
-    generators take `seed`. Nothing that it executes is measured: the report says so, and any claim stands as declared.
+    generators take `seed`. Nothing that it executes is measured: the report says so, and any claim is as declared.
 
     Attributes:
         function: "package.module:callable".

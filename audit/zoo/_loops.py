@@ -43,8 +43,8 @@ class LoopPlan:
             steps=steps or self.steps,
         )
 
-    def in_one_batch_of(self, epochs: int) -> Event:
-        """Return what a record costs that takes part in one batch of each epoch, where everybody knows in which."""
+    def one_batch_epsilon(self, epochs: int) -> Event:
+        """Return what a record costs that takes part in one batch of each epoch, if everybody knows in which."""
         return Repeated(mechanism=Gaussian(noise_multiplier=self.noise_multiplier), count=epochs)
 
 
@@ -70,7 +70,7 @@ class Loop:
         return plan.steps
 
     def spent(self, plan: LoopPlan) -> tuple[Event, Event]:
-        """Return two events between which lies what the loop spends; the same twice where that is known."""
+        """Return two events between which is what the loop spends; the same twice if that is known."""
         return plan.training(), plan.training()
 
     def truth(self, plan: LoopPlan) -> tuple[float, float]:
@@ -107,7 +107,7 @@ def poisson(records: int, rate: float, steps: int, stream: np.random.Generator) 
     return [np.flatnonzero(stream.random(records) < rate).tolist() for _ in range(steps)]
 
 
-def epochs_of_batches(order: Sequence[Sequence[int]], batch_size: int) -> Batches:
+def make_epochs(order: Sequence[Sequence[int]], batch_size: int) -> Batches:
     """Return the full batches of each epoch's order of the records; what is left of an epoch is dropped."""
     return [
         list(epoch[start : start + batch_size])

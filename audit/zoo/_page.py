@@ -93,7 +93,7 @@ choices of people who looked at them. A person has to answer for these.
 
 
 def page(entries: Sequence[Entry]) -> str:
-    """Return docs/evidence/zoo.md; without the part on power where no audit trained."""
+    """Return docs/evidence/zoo.md; without the part on power if no audit trained."""
     steps, loops, releases = ([entry for entry in entries if entry.audit == audit] for audit in (STEP, LOOP, RELEASE))
     double = [entry for entry in steps if entry.doubles]
     double_hits = [entry for entry in double if any(hit for audit, hit in entry.refutations().items() if audit != MANY_RUNS)]
@@ -130,7 +130,7 @@ def page(entries: Sequence[Entry]) -> str:
 
 
 def _summary(title: str, entries: Sequence[Entry]) -> str:
-    """Return one row on the entries of a kind, or nothing where there are none."""
+    """Return one row on the entries of a kind, or nothing if there are none."""
     if not entries:
         return ""
     wrong = [entry for entry in entries if entry.wrong]
@@ -141,7 +141,7 @@ def _summary(title: str, entries: Sequence[Entry]) -> str:
 
 
 def _table(title: str, text: str, entries: Sequence[Entry]) -> str:
-    """Return the table of loops or releases, or nothing where there are none."""
+    """Return the table of loops or releases, or nothing if there are none."""
     return TABLE.format(title=title, text=text) + "".join(map(_other_row, entries)) if entries else ""
 
 

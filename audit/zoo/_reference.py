@@ -31,7 +31,7 @@ def outputs(params: Tensors, inputs: Tensor) -> Tensor:
 
 
 def copies(params: Tensors, count: int) -> Tensors:
-    """Return one copy of the parameters per record, each to be differentiated by itself."""
+    """Return one copy of the parameters per record, each to be differentiated alone."""
     return {name: value.detach().expand(count, *value.shape).clone().requires_grad_() for name, value in params.items()}
 
 
@@ -55,7 +55,7 @@ def weighted_sum(gradients: Tensors, factors: Tensor) -> Tensors:
 class DpSgdStep:
     """DP-SGD (Abadi et al. 2016): per-record gradients, joint clipping, one noise, a public divisor, learning rate 1.
 
-    A subclass overrides one method; its class attributes say what is wrong, where it
+    A subclass overrides one method; its class attributes say what is wrong, if it
     occurs, and which check refutes it.
     """
 
@@ -112,5 +112,5 @@ class DpSgdStep:
         return divisor
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
-        """Return the noise multiplier that the step really has against its worst neighbours; 0 where it protects nothing."""
+        """Return the noise multiplier that the step really has against its worst neighbours; 0 if it protects nothing."""
         return noise_multiplier

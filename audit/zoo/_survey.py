@@ -41,10 +41,10 @@ class Entry:
         visibility: where.
         claim: epsilon that is claimed.
         truth: lower and upper end of what the entry is worth. Of a step: 0 and an upper bound of the training that is claimed
-            with the noise that is left, infinite where none is.
+            with the noise that is left, infinite if none is.
         checks: ids of the checks that failed.
         seconds: CPU time of all checks.
-        proofs: what audits that train prove of a step; none where they were not asked for.
+        proofs: what audits that train prove of a step; none if they were not asked for.
     """
 
     name: str
@@ -74,7 +74,7 @@ def survey(
     trainings: bool = False,
     folder: Path | None = None,
 ) -> list[Entry]:
-    """Return one row per entry, all of them where no names are given; with audits that train where `trainings` says so.
+    """Return one row per entry, all of them if no names are given; with audits that train if `trainings` says so.
 
     Args:
         names: of entries; `package.module:Class` for one of your own, a subclass of `DpSgdStep`, `Loop` or `ZooRelease`.
@@ -93,7 +93,7 @@ def survey(
         kind = _foreign_kind(name) if ":" in name else kinds.get(name)
         if kind is None:
             raise ConfigError(f"the zoo has no '{name}'.{plugins.hint(name, tuple(kinds))} It has: {', '.join(kinds)}")
-        # an entry of somebody else may change while this project's code does not: it is never kept
+        # an entry of a third party may change while this project's code does not: it is never kept
         path = None if folder is None or ":" in name else folder / f"{name}-{'trained-' if trainings else ''}{identity}.json"
         if path is not None and (row := _read(path, name)) is not None:
             entries.append(row)
@@ -133,7 +133,7 @@ def _write(path: Path, entry: Entry) -> None:
 
 
 def _read(path: Path, name: str) -> Entry | None:
-    """Return the entry of that name that was kept in a file; None, to be computed again, where the file holds no such."""
+    """Return the entry of that name that was kept in a file; None, to be computed again, if the file holds no such."""
     try:
         row = files.read_json(path)
     except (OSError, ValueError):  # absent, cut short, or something else
@@ -168,7 +168,7 @@ _ENTRY_TYPES: Mapping[str, Any] = {
 _PROOF_TYPES: Mapping[str, Any] = {"audit": str, "epsilon": int | float, "seconds": int | float}
 
 
-def _of_step(name: str, step: Any, trainings: bool) -> Entry:
+def _survey_step(name: str, step: Any, trainings: bool) -> Entry:
     stream = np.random.default_rng(0)
     sample = (stream.normal(size=(16, 6)).astype(np.float32), stream.integers(3, size=16))
     start = time.process_time()
@@ -192,7 +192,7 @@ def _of_step(name: str, step: Any, trainings: bool) -> Entry:
     )
 
 
-def _of_loop(name: str, loop: _loops.Loop, trainings: bool) -> Entry:
+def _survey_loop(name: str, loop: _loops.Loop, trainings: bool) -> Entry:
     start = time.process_time()
     log = _loops.observe(loop, LOOP_PLAN)
     findings = log.check(sample_rate=loop.accounted_rate(LOOP_PLAN), steps=loop.accounted_steps(LOOP_PLAN))
@@ -208,7 +208,7 @@ def _of_loop(name: str, loop: _loops.Loop, trainings: bool) -> Entry:
     )
 
 
-def _of_release(name: str, release: _releases.ZooRelease, trainings: bool) -> Entry:
+def _survey_release(name: str, release: _releases.ZooRelease, trainings: bool) -> Entry:
     start = time.process_time()
     report = _releases.audit_release(release)
     return Entry(
@@ -224,9 +224,9 @@ def _of_release(name: str, release: _releases.ZooRelease, trainings: bool) -> En
 
 
 _KINDS: Mapping[str, Callable[[str, Any, bool], Entry]] = {
-    STEPS: _of_step,
-    LOOPS: _of_loop,
-    RELEASES: _of_release,
+    STEPS: _survey_step,
+    LOOPS: _survey_loop,
+    RELEASES: _survey_release,
 }
 
 

@@ -36,7 +36,7 @@ Step = Callable[..., Tensors]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZooClaim:
-    """What every entry claims: DP-SGD with Poisson samples, and the delta at which it is held against that."""
+    """What every entry claims: DP-SGD with Poisson samples, and the delta at which it is compared with that."""
 
     noise_multiplier: float
     clip_norm: float
@@ -51,7 +51,7 @@ class ZooClaim:
         return {"noise_multiplier": self.noise_multiplier, "clip_norm": self.clip_norm, "divisor": self.divisor}
 
     def event(self, noise_multiplier: float | None = None) -> Event:
-        """Return the training as accountants take it, at another noise multiplier where one is given."""
+        """Return the training as accountants take it, at another noise multiplier if one is given."""
         noise = self.noise_multiplier if noise_multiplier is None else noise_multiplier
         return dp_sgd(noise_multiplier=noise, clip_norm=self.clip_norm, sample_rate=self.sample_rate, steps=self.steps)
 
@@ -166,7 +166,7 @@ def _train(step: Step, plan: ZooClaim, canaries: tuple[Tensor, Tensor], coins: A
     stream, generator = Seed(seed).child("batches").numpy(), torch.Generator().manual_seed(seed)
     inputs, labels = (torch.cat(parts) for parts in zip(_ordinary(), canaries, strict=True))
     params = _start()
-    columns = FEATURES + torch.arange(len(coins))  # the weights of a canary's own input, where no other record has a gradient
+    columns = FEATURES + torch.arange(len(coins))  # the weights of a canary's own input, if no other record has a gradient
     directions = DpSgdStep().record_gradients(params, *canaries)["hidden.weight"][torch.arange(len(coins)), :, columns]
     directions = directions / directions.norm(dim=1, keepdim=True)
     available = np.concatenate([np.ones(RECORDS, dtype=bool), coins])
@@ -184,7 +184,7 @@ def _train(step: Step, plan: ZooClaim, canaries: tuple[Tensor, Tensor], coins: A
 
 
 def _losses(params: Tensors, records: tuple[Tensor, Tensor]) -> Array:
-    """Minus the loss of each record under one set of parameters, `(n,)`; -1e30 where it is not finite."""
+    """Minus the loss of each record under one set of parameters, `(n,)`; -1e30 if it is not finite."""
     copies = {name: value.expand(len(records[1]), *value.shape) for name, value in params.items()}
     losses = torch.nn.functional.cross_entropy(outputs(copies, records[0]), records[1], reduction="none")
     return np.nan_to_num(-losses.numpy().astype(np.float64), nan=-1e30, posinf=1e30, neginf=-1e30)

@@ -43,7 +43,7 @@ REASONS = {
 
 
 def external(report: AuditReport, title: str | None = None, epsilon: float | None = None) -> AuditReport:
-    """Return the external edition, a report of its own and so marked; an external edition itself is returned as it is.
+    """Return the external edition, its own report and so marked; an external edition itself is returned as it is.
 
     Guarantee: its figures about members are functions of the memberships with together at most `2^bits` values, the number that
         its first note states. No record, seed, hash, file name, curve, threshold, count of a part below `SMALLEST_COUNT`, text
@@ -194,7 +194,7 @@ def _mechanism(result: MechanismResult, kind: str, facts: FigureCount) -> Mechan
 
 
 def _check(check: Check) -> Check:
-    """Return how an assumption of the training stands, without the figures behind it."""
+    """Return how an assumption of the training is, without the figures behind it."""
     return Check(code=check.code, item=check.item, value=WITHHELD, status=check.status)
 
 
@@ -314,7 +314,7 @@ def _largest(bounds: Iterable[ReportedBound], facts: FigureCount) -> list[Report
 
 
 def _control(controls: Sequence[NegativeControl]) -> NegativeControl | None:
-    """Return all negative controls as one: coins drawn anew tell nothing of those that decided."""
+    """Return all negative controls as one: coins drawn anew say nothing of those that decided."""
     if not controls:
         return None
     return NegativeControl(

@@ -56,7 +56,7 @@ class FigureCount:
         return min(grid, key=lambda candidate: (abs(candidate - value), candidate))
 
     def epsilon(self, value: float, claims: Sequence[float]) -> float:
-        """Return an epsilon rounded down to two digits, or to just above a claim that lies between: on its side of every claim.
+        """Return an epsilon rounded down to two digits, or to just above a claim that is between: on its side of every claim.
 
         >>> FigureCount().epsilon(2.0561, []), FigureCount().epsilon(2.0561, [2.05]), FigureCount().epsilon(2.0561, [2.051])
         (2.0, 2.051, 2.052)

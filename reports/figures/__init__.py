@@ -1,7 +1,7 @@
 """The figures of a report as matplotlib figures, one function each; drawn once for all formats.
 
 Each returns the figure as the documents show it, in the style of the reports; `figure.get_label()` is its caption, which
-says what bands and lines stand for and where chance is. Colours mean the same in all: blue a claim, red a measurement, grey
+says what bands and lines represent and where chance is. Colours mean the same in all: blue a claim, red a measurement, grey
 chance and ceilings. Inside `reports.words.language.speaking("zh")` the words are Chinese.
 """
 
@@ -60,12 +60,12 @@ def budget(report: AuditReport, training: str | None = None) -> Figure:
 
 
 def access(report: AuditReport, training: str | None = None) -> Figure:
-    """Return what each adversary can show of a training, by what it sees; where attacks at two kinds of access were run."""
+    """Return what each adversary can show of a training, by what it sees; if attacks at two kinds of access were run."""
     return _figure(report, "access", training)
 
 
 def parties(report: AuditReport) -> Figure:
-    """Return what each party of a training is promised and what it proves, where several parties look at one training."""
+    """Return what each party of a training is promised and what it proves, if several parties look at one training."""
     return _figure(report, "parties")
 
 
@@ -75,7 +75,7 @@ def utility(report: AuditReport) -> Figure:
 
 
 def ledger(report: AuditReport) -> Figure:
-    """Return the budget of the data over all releases, where the report holds a ledger."""
+    """Return the budget of the data over all releases, if the report holds a ledger."""
     return _figure(report, "ledger")
 
 
@@ -89,7 +89,7 @@ def _figure(report: AuditReport, kind: str, training: str | None = None, game: s
 
 
 def _draw(local: AuditReport, kind: str, training: str | None, game: str | None) -> Figure:
-    from reports.figures._plots import figure_of, file_name
+    from reports.figures._plots import draw_figure, file_name
     from reports.formats.figures import planned
 
     plans = planned(local)
@@ -98,9 +98,9 @@ def _draw(local: AuditReport, kind: str, training: str | None, game: str | None)
     names = [kind, *(file_name(kind, *(part for part in pair if part)) for pair in pairs if _fits(pair, training, game))]
     plan_name = next((name for name in names if name in plans), None)
     if plan_name is None:
-        asked = "".join(f", {word} '{name}'" for word, name in (("training", training), ("game", game)) if name is not None)
-        raise ConfigError(f"the report has no figure '{kind}'{asked}; it has: {', '.join(plans) or 'none'}")
-    figure = figure_of(plans[plan_name].height_mm, plans[plan_name].paint)
+        requested = "".join(f", {word} '{name}'" for word, name in (("training", training), ("game", game)) if name is not None)
+        raise ConfigError(f"the report has no figure '{kind}'{requested}; it has: {', '.join(plans) or 'none'}")
+    figure = draw_figure(plans[plan_name].height_mm, plans[plan_name].paint)
     figure.set_label(plans[plan_name].caption)
     return figure
 

@@ -34,10 +34,10 @@ MOST_EMPTY = 1.6  # the axis ends at so many times the largest claim or proof; c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One line of the overview: what is proven for any mechanism and inside a family, each with the ceiling of its own game.
+    """One line of the overview: what is proven for any mechanism and inside a family, each with its own ceiling game.
 
     Attributes:
-        free, inside: the largest bound of each kind, None where there is none.
+        free, inside: the largest bound of each kind, None if there is none.
     """
 
     name: str
@@ -127,10 +127,10 @@ def _claimed(bar: Bar) -> str:
 
 
 def _level(mechanism: MechanismResult, name: str, places: Sequence[headline.GameBound]) -> Bar:
-    return _of_bounds(name, mechanism, [place.bound for place in places])
+    return _compare_bounds(name, mechanism, [place.bound for place in places])
 
 
-def _of_bounds(name: str, mechanism: MechanismResult, bounds: Sequence[ReportedBound]) -> Bar:
+def _compare_bounds(name: str, mechanism: MechanismResult, bounds: Sequence[ReportedBound]) -> Bar:
     def largest(free: bool) -> ReportedBound | None:
         kind = [bound for bound in bounds if (bound.family is None) is free]
         return max(kind, key=lambda bound: (read_epsilon(bound), read_ceiling(bound)), default=None)
@@ -160,7 +160,7 @@ def _bars(report: AuditReport) -> tuple[list[Bar], int]:
 
 
 def _bar(name: str, mechanism: MechanismResult, games: Sequence[GameResult]) -> Bar:
-    return _of_bounds(name, mechanism, [bound for game in games for bound in game.bounds])
+    return _compare_bounds(name, mechanism, [bound for game in games for bound in game.bounds])
 
 
 def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
@@ -186,7 +186,7 @@ def _paint_overview(figure: Any, bars: Sequence[Bar]) -> None:
 
 
 def _two_lines(name: str) -> str:
-    """A name of two lines, or one that is broken at a space where that keeps all its letters; what is longer is elided."""
+    """A name of two lines, or one that is broken at a space if that keeps all its letters; what is longer is elided."""
     lines = name.split("\n") if "\n" in name else wrap(name, MOST_LETTERS, break_long_words=False, break_on_hyphens=False)
     lines = lines if len(lines) <= MOST_LINES else [name]
     return "\n".join(elide(line, MOST_LETTERS) for line in lines)
@@ -209,7 +209,7 @@ def _paint_bar(axes: Any, y: float, bar: Bar, top: float) -> None:
 
 
 def _write_bar(axes: Any, y: float, bar: Bar) -> None:
-    """The numbers in a column beside the drawing, where nothing can cover them; each bound with its own ceiling."""
+    """The numbers in a column beside the drawing, if nothing can cover them; each bound with its own ceiling."""
     place = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 7.5}
     key = "bar.void" if bar.void else "bar.proven"
     lines = [

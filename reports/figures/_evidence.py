@@ -27,7 +27,7 @@ def name(mechanism: MechanismResult, game: GameResult) -> str:
 
 
 def blocks(stopping: Watched, drawing: Plan | None) -> list[Block]:
-    """Return how training went, and the drawing where there is evidence to draw."""
+    """Return how training went, and the drawing if there is evidence to draw."""
     paragraph = Paragraph(text=(Strong(say("evidence.stopping")), sentence(stopping)))
     return [paragraph, *([figure_block(drawing)] if drawing is not None else [])]
 

@@ -15,9 +15,9 @@ CLASH, OUTSIDE = 1e3, 1e4  # in covered curve pixels
 
 
 def label(axes: Any, curves: Sequence[Curve]) -> None:
-    """Writes each curve's name beside it, where the names together cover least of all curves and of each other.
+    """Writes each curve's name beside it, if the names together cover least of all curves and of each other.
 
-    Every name is tried at many points of its own curve, on eight sides, at three distances. Names are placed one
+    Every name is tried at many its own points curve, on eight sides, at three distances. Names are placed one
     after the other, in whichever order gives the smallest total cover.
     """
     renderer = axes.figure.canvas.get_renderer()
@@ -92,8 +92,8 @@ def _choose(places: Sequence[tuple[Floats, Floats]], order: Sequence[int]) -> tu
     for index in order:
         boxes, costs = places[index]
         costs = costs.copy()
-        for left, low, right, high in placement.values():
-            clash = (boxes[:, 0] < right) & (boxes[:, 2] > left) & (boxes[:, 1] < high) & (boxes[:, 3] > low)
+        for first, low, right, high in placement.values():
+            clash = (boxes[:, 0] < right) & (boxes[:, 2] > first) & (boxes[:, 1] < high) & (boxes[:, 3] > low)
             costs += CLASH * clash
         best = int(np.argmin(costs))
         total += float(costs[best])
@@ -123,11 +123,11 @@ def _places(axes: Any, own: Floats, obstacles: Floats, size: tuple[float, float]
 
 def _obstructions(boxes: Floats, obstacles: Floats) -> Floats:
     """Count the obstacles within 3 pixels of each of some boxes close together; what is far from all is left out first."""
-    left, low, right, high = (boxes[:, i, None] + pad for i, pad in enumerate((-3.0, -3.0, 3.0, 3.0)))
+    first, low, right, high = (boxes[:, i, None] + pad for i, pad in enumerate((-3.0, -3.0, 3.0, 3.0)))
     x, y = obstacles[:, 0], obstacles[:, 1]
-    near = (x > left.min()) & (x < right.max()) & (y > low.min()) & (y < high.max())
+    near = (x > first.min()) & (x < right.max()) & (y > low.min()) & (y < high.max())
     x, y = x[near], y[near]
-    return np.asarray(((x > left) & (x < right) & (y > low) & (y < high)).sum(axis=1), dtype=np.float64)
+    return np.asarray(((x > first) & (x < right) & (y > low) & (y < high)).sum(axis=1), dtype=np.float64)
 
 
 def _dense(axes: Any, curve: Curve) -> Floats:

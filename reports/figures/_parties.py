@@ -23,7 +23,7 @@ ROW_MM, FOOT_MM, HEAD_MM = 9.0, 9.5, 5.0
 LEFT_MARGIN, RIGHT, GAP = 0.17, 0.995, 0.02  # of the width: labels, end, space between panels
 MOST_LETTERS = 18
 MOST_BESIDE = 4  # parties whose panels are wide enough for proof and claim side by side
-HEADROOM = 1.25  # the axes end at so many times the largest finite claim or proof; what lies beyond is an arrow
+HEADROOM = 1.25  # the axes end at so many times the largest finite claim or proof; what is beyond is an arrow
 CLAIM, MEASURED, CHANCE = COLOURS[Tone.CLAIM], COLOURS[Tone.MEASURED], COLOURS[Tone.CHANCE]
 
 

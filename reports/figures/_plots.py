@@ -85,7 +85,7 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """One figure with its caption and the text that stands for it; written in a format when that is first asked for."""
+    """One figure with its caption and the text that represents it; written in a format when that is first asked for."""
 
     name: str
     caption: str
@@ -123,7 +123,7 @@ def file_name(*parts: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """The name itself where it is plain, else its plain letters with a digest of the whole."""
+    """The name itself if it is plain, else its plain letters with a digest of the whole."""
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:MOST_LETTERS]
     return plain if plain == name else f"{plain}~{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
@@ -135,7 +135,7 @@ def step_curve(x: Floats, y: Floats, name: str = "") -> Curve:
 
 def draw(height_mm: float, paint: Callable[[Any], None]) -> tuple[bytes, bytes]:
     """The drawing that `paint` puts on an empty figure, as SVG and as PNG."""
-    figure = figure_of(height_mm, paint)
+    figure = draw_figure(height_mm, paint)
     return write_svg(figure), write_png(figure)
 
 
@@ -174,7 +174,7 @@ def _rendering(figure: Figure, form: str, metadata: dict[str, Any], style: Mappi
     return stream.getvalue()
 
 
-def figure_of(height_mm: float, paint: Callable[[Any], None]) -> Figure:
+def draw_figure(height_mm: float, paint: Callable[[Any], None]) -> Figure:
     """The figure itself, as `paint` leaves it, in the style of the reports."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg

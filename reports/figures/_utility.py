@@ -14,7 +14,7 @@ from reports.pages.blocks import Tone
 from reports.words import named
 from reports.words.language import say
 from reports.words.numbers import elide
-from reports.words.numbers import figure as figure_of
+from reports.words.numbers import figure as draw_figure
 
 MARKERS = ("o", "D", "s", "^", "v", "P")
 ROW_MM, FOOT_MM, GAP_MM = 5.0, 9.0, 9.0
@@ -38,7 +38,7 @@ def utility(report: AuditReport) -> Plan:
         caption=say("utility.marks_are_means_over_models", utility_basis=named.utility_basis(report.kind))
         + (say("utility.first", rows=len(rows), all=len(figures)) if len(rows) < len(figures) else ""),
         alt=say("utility.dot_chart_of_utility")
-        + say("separator.clauses").join(f"{owner} {metric.name} {figure_of(metric.value)}" for owner, metric in rows)
+        + say("separator.clauses").join(f"{owner} {metric.name} {draw_figure(metric.value)}" for owner, metric in rows)
         + say("separator.end"),
         height_mm=FOOT_MM + ROW_MM * (lines + 1) + GAP_MM * (len(panels) - 1),
         paint=lambda figure: _paint_utility(figure, rows, owners, panels),
@@ -76,10 +76,10 @@ def _paint_utility(
 def _make_room(figure: Any) -> None:
     """Moves the left sides of all axes to where the widest name beside them begins within the figure."""
     drawn = figure.get_tightbbox(figure.canvas.get_renderer()).x0 / figure.get_figwidth()
-    left = max(LEFT, LEFT + MARGIN - drawn)
+    first = max(LEFT, LEFT + MARGIN - drawn)
     for axes in figure.axes:
         box = axes.get_position()
-        axes.set_position((left, box.y0, RIGHT - left, box.height))
+        axes.set_position((first, box.y0, RIGHT - first, box.height))
 
 
 def _paint_panel(axes: Any, rows: Sequence[tuple[str, Metric]], owners: Sequence[str], names: Sequence[str]) -> None:
@@ -93,7 +93,7 @@ def _paint_panel(axes: Any, rows: Sequence[tuple[str, Metric]], owners: Sequence
                 axes.plot([low, high], [y, y], color=_plots.INK, linewidth=1.1)
                 style = {"marker": MARKERS[line % len(MARKERS)], "fillstyle": "full" if line == 0 else "none"}
                 axes.plot([metric.value], [y], color=_plots.INK, markersize=4.2, **style)
-                text = figure_of(metric.value)
+                text = draw_figure(metric.value)
                 _plots.write(axes, high, y, f"{2 * SPACE}{text}", Tone.PLAIN, fontsize=7)
     axes.set_yticks([y for y, _ in ticks], [text for _, text in ticks])
     axes.tick_params(axis="y", length=0)

@@ -64,7 +64,7 @@ def paint_privacy_curve(
 
 
 def _ends(name: str, deltas: Sequence[float], values: _plots.Floats, tone: Tone) -> list[Curve]:
-    """The curve with its name, where any of it can be drawn."""
+    """The curve with its name, if any of it can be drawn."""
     keep = np.isfinite(values)
     return [Curve(x=np.asarray(deltas, dtype=np.float64)[keep], y=values[keep], name=name, tone=tone)] if keep.any() else []
 

@@ -26,11 +26,11 @@ def spots(report: AuditReport, name: str, figure: Figure) -> str:
     for mechanism in report.mechanisms:
         for game in mechanism.games:
             if game.attacks and _plots.file_name("roc", mechanism.name, game.name) == name:
-                return _of_attack(headline.leading(game), figure)
+                return _compare_attack(headline.leading(game), figure)
     return ""
 
 
-def _of_attack(attack: AttackResult, figure: Figure) -> str:
+def _compare_attack(attack: AttackResult, figure: Figure) -> str:
     """Spots along one attack's curve, within the axes on the left, from the smallest false-positive rate on."""
     axes = figure.axes[0]
     rates = np.column_stack([attack.roc.fpr, attack.roc.tpr])

@@ -28,9 +28,9 @@ def draw(rows: Sequence[PowerRow]) -> dict[str, bytes]:
 def figure(rows: Sequence[PowerRow]) -> Figure:
     """Return the power of a plan as a figure: a line for each row, from the claim to the least true epsilon that is caught.
 
-    An arrow stands where nothing is caught.
+    An arrow is if nothing is caught.
     """
-    return _plots.figure_of(_height(rows), lambda figure: _paint(figure, rows))
+    return _plots.draw_figure(_height(rows), lambda figure: _paint(figure, rows))
 
 
 def _height(rows: Sequence[PowerRow]) -> float:

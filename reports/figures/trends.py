@@ -20,8 +20,8 @@ class Point:
 
     Attributes:
         when: its date.
-        claimed: the tightest finite claim; None where there is none.
-        proven, ceiling: of the largest bound for any mechanism; None where there is none.
+        claimed: the tightest finite claim; None if there is none.
+        proven, ceiling: of the largest bound for any mechanism; None if there is none.
     """
 
     date: str

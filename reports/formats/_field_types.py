@@ -19,13 +19,13 @@ INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
 @cache
-def hints_of(kind: type[Any]) -> dict[str, Any]:
-    """Return the types of a class's fields; where it holds an event, those of the forms that files hold."""
+def field_types(kind: type[Any]) -> dict[str, Any]:
+    """Return the types of a class's fields; if it holds an event, those of the forms that files hold."""
     hints = typing.get_type_hints(kind)
     return {name: WrittenForm | None if Event in typing.get_args(hint) else hint for name, hint in hints.items()}
 
 
-def members_of(kind: Any) -> tuple[Any, ...]:
+def union_members(kind: Any) -> tuple[Any, ...]:
     """The alternatives of a union, None left out; empty for anything else."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         return tuple(arg for arg in typing.get_args(kind) if arg is not type(None))
@@ -33,9 +33,9 @@ def members_of(kind: Any) -> tuple[Any, ...]:
 
 
 def is_optional(kind: Any) -> bool:
-    return type(None) in typing.get_args(kind) and bool(members_of(kind))
+    return type(None) in typing.get_args(kind) and bool(union_members(kind))
 
 
-def element_of(kind: Any, index: int) -> Any:
+def element_type(kind: Any, index: int) -> Any:
     arguments = typing.get_args(kind)
     return arguments[0] if arguments[-1] is Ellipsis else arguments[index]

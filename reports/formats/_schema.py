@@ -12,7 +12,7 @@ from typing import Any
 
 from audit.core.access import Access
 from audit.core.results import SCHEMA, AuditReport
-from reports.formats._field_types import INFINITIES, TAG, hints_of, is_optional, members_of
+from reports.formats._field_types import INFINITIES, TAG, field_types, is_optional, union_members
 
 
 def schema() -> dict[str, Any]:
@@ -43,7 +43,7 @@ def schema_text() -> str:
 
 def _describe(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     """The schema of one type; classes and enums go into `definitions` and are referred to."""
-    members = members_of(kind)
+    members = union_members(kind)
     if members:
         options = [_describe(member, definitions) for member in members]
         if len(members) > 1:
@@ -68,7 +68,7 @@ def _describe(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
 def _describe_class(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
     if kind.__name__ not in definitions:
         definitions[kind.__name__] = {}
-        hints = hints_of(kind)
+        hints = field_types(kind)
         fields = dataclasses.fields(kind)
         definitions[kind.__name__].update(
             type="object",

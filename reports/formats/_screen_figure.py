@@ -37,7 +37,7 @@ Box = tuple[int, int, int, int]
 def compact(svg: bytes, prefix: str) -> str:
     """Return a drawing of matplotlib that holds its text as text, without what no browser needs.
 
-    Markers become lines where they stand, lines lose the points that nobody could see, coordinates are written as the
+    Markers become lines if they are, lines lose the points that no one could see, coordinates are written as the
     distance from the last; only the identifiers that are referred to stay, each behind `prefix`.
     """
     root = Tree.fromstring(svg)
@@ -55,7 +55,7 @@ def compact(svg: bytes, prefix: str) -> str:
 
 
 def shared(page: str) -> str:
-    """Return the page with lines and words that stand alike in several of its drawings written once and referred to."""
+    """Return the page with lines and words that are alike in several of its drawings written once and referred to."""
     places: dict[str, int] = {}
     copies = {text for text, times in Counter(SHARED.findall(page)).items() if times > 1 and len(text) > LEAST_SHARED}
 
@@ -81,15 +81,15 @@ class _Source:
 
     def clip_path(self, name: str) -> str:
         """Return the definition of a box that cuts off what is outside of it."""
-        left, top, right, bottom = self.clips[name]
-        size = f'width="{_number(right - left)}" height="{_number(bottom - top)}"'
-        return f'<clipPath id="{self.prefix}{name}"><rect x="{_number(left)}" y="{_number(top)}" {size}/></clipPath>'
+        first, top, right, bottom = self.clips[name]
+        size = f'width="{_number(right - first)}" height="{_number(bottom - top)}"'
+        return f'<clipPath id="{self.prefix}{name}"><rect x="{_number(first)}" y="{_number(top)}" {size}/></clipPath>'
 
     def cut(self, reference: str, parts: list[Part]) -> bool:
         """Return True if part of a path is outside of the box that it refers to."""
-        left, top, right, bottom = self.clips[reference[5:-1]]
+        first, top, right, bottom = self.clips[reference[5:-1]]
         points = [point for _, run in parts for point in run]
-        return not all(left - 1 <= x <= right + 1 and top - 1 <= y <= bottom + 1 for x, y in points)
+        return not all(first - 1 <= x <= right + 1 and top - 1 <= y <= bottom + 1 for x, y in points)
 
 
 def _flat(parent: Tree.Element, source: _Source) -> Iterator[Tree.Element]:
@@ -104,16 +104,16 @@ def _flat(parent: Tree.Element, source: _Source) -> Iterator[Tree.Element]:
             case "path" | "use":
                 yield _path(item, source)
             case name:
-                whole = _element(name, item)
-                if "clip-path" in whole.attrib:
-                    whole.set("clip-path", whole.attrib["clip-path"].replace("url(#", f"url(#{source.prefix}"))
-                whole.text = item.text if name == "text" else None
-                whole.extend(_merge_paths(_flat(item, source)))
-                yield whole
+                full = _element(name, item)
+                if "clip-path" in full.attrib:
+                    full.set("clip-path", full.attrib["clip-path"].replace("url(#", f"url(#{source.prefix}"))
+                full.text = item.text if name == "text" else None
+                full.extend(_merge_paths(_flat(item, source)))
+                yield full
 
 
 def _path(item: Tree.Element, source: _Source) -> Tree.Element:
-    """Return a line or an area; a marker as a line where it stands."""
+    """Return a line or an area; a marker as a line if it is."""
     path = _element("path", item)
     right, down = _steps(path.attrib.pop("x", "0")), _steps(path.attrib.pop("y", "0"))
     drawn = _parts(item.get("d") or source.marks[item.get(LINK, "")[1:]])
@@ -138,8 +138,8 @@ def _round(parts: list[Part]) -> str:
 
 def _box(shape: Tree.Element) -> Box:
     """Return left, top, right and bottom of what a clip path leaves to be seen."""
-    left, top, width, height = (_steps(shape.get(key, "0")) for key in ("x", "y", "width", "height"))
-    return left, top, left + width, top + height
+    first, top, width, height = (_steps(shape.get(key, "0")) for key in ("x", "y", "width", "height"))
+    return first, top, first + width, top + height
 
 
 def _element(name: str, item: Tree.Element) -> Tree.Element:
@@ -166,7 +166,7 @@ def _element(name: str, item: Tree.Element) -> Tree.Element:
 
 
 def _look(item: Tree.Element) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return all of an element but where it is."""
+    """Return all of an element but if it is."""
     return item.tag, tuple(
         sorted((key, value) for key, value in item.attrib.items() if key not in ("d", "x", "y", "transform"))
     )
@@ -204,7 +204,7 @@ def _parts(path: str) -> list[Part]:
 
 
 def _thin(parts: list[Part]) -> list[Part]:
-    """Return the path without the corners that nobody could see."""
+    """Return the path without the corners that no one could see."""
     path: list[Part] = []
     line: list[tuple[int, int]] = []
     for command, points in [*parts, ("", [])]:
@@ -263,8 +263,8 @@ def _move_text(command: str, moves: list[tuple[int, int]]) -> str:
 
 
 def _pair(move: tuple[int, int], first: bool) -> str:
-    left, right = _number(move[0]), _number(move[1])
-    return ("" if first or left.startswith("-") else " ") + left + ("" if right.startswith("-") else " ") + right
+    lhs, right = _number(move[0]), _number(move[1])
+    return ("" if first or lhs.startswith("-") else " ") + lhs + ("" if right.startswith("-") else " ") + right
 
 
 def _steps(value: str) -> int:
@@ -272,8 +272,8 @@ def _steps(value: str) -> int:
 
 
 def _number(steps: int) -> str:
-    whole, tenth = divmod(abs(steps), 10)
-    return ("-" if steps < 0 else "") + (str(whole) if whole or not tenth else "") + (f".{tenth}" if tenth else "")
+    full, tenth = divmod(abs(steps), 10)
+    return ("-" if steps < 0 else "") + (str(full) if full or not tenth else "") + (f".{tenth}" if tenth else "")
 
 
 def _numbers(text: str) -> str:

@@ -52,7 +52,7 @@ def _drawings(report: AuditReport, tag: str) -> Mapping[str, Drawing]:
     images = {}
     with decimals(report.places):
         for plan in planned(report).values():
-            figure = _plots.figure_of(plan.height_mm, plan.paint)
+            figure = _plots.draw_figure(plan.height_mm, plan.paint)
             images[plan.name] = Drawing(name=plan.name, caption=plan.caption, alt=plan.alt, figure=figure)
     return images
 

@@ -23,7 +23,7 @@ from audit.core.errors import AuditError, DataError, OutputError
 from audit.core.events import Event
 from audit.core.results import AuditReport
 from audit.core.version import __version__
-from reports.formats._field_types import INFINITIES, TAG, element_of, hints_of, is_optional, members_of
+from reports.formats._field_types import INFINITIES, TAG, element_type, field_types, is_optional, union_members
 from reports.formats._mechanisms import WrittenForm, written_form
 from reports.formats._older_schemas import READABLE, upgrade
 
@@ -86,7 +86,7 @@ class Json:
 
 
 def _encode(value: Any, kind: Any, location: str) -> Any:
-    members = members_of(kind)
+    members = union_members(kind)
     if len(members) == 1:
         kind = members[0]
     if isinstance(value, Event):
@@ -100,9 +100,9 @@ def _encode(value: Any, kind: Any, location: str) -> Any:
     if kind is int and isinstance(value, int):
         return value
     if isinstance(value, tuple):
-        return [_encode(element, element_of(kind, i), f"{location}[{i}]") for i, element in enumerate(value)]
+        return [_encode(element, element_type(kind, i), f"{location}[{i}]") for i, element in enumerate(value)]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        hints = hints_of(type(value))
+        hints = field_types(type(value))
         names = [field.name for field in dataclasses.fields(value)]
         plain = {name: _encode(getattr(value, name), hints[name], f"{location}.{name}") for name in names}
         return plain | ({TAG: type(value).__name__} if len(members) > 1 else {})
@@ -131,7 +131,7 @@ def _finite(text: str) -> float:
 def _decode(value: Any, kind: Any, location: str) -> Any:
     if value is None and is_optional(kind):
         return None
-    members = members_of(kind)
+    members = union_members(kind)
     if len(members) > 1:
         return _decode_tagged(value, members, location)
     if members:
@@ -169,7 +169,7 @@ def _object(value: Any, kind: Any, location: str) -> Any:
     missing = [name for name in mandatory if name not in value]
     if missing:
         raise DataError(f"{FILE}: {location} lacks the field {missing[0]!r} of {kind.__name__}")
-    hints = hints_of(kind)
+    hints = field_types(kind)
     try:
         return kind(**{name: _decode(item, hints[name], f"{location}.{name}") for name, item in value.items()})
     except DataError:
@@ -184,7 +184,7 @@ def _array(value: Any, kind: Any, location: str) -> tuple[Any, ...]:
     arguments = typing.get_args(kind)
     if arguments[-1] is not Ellipsis and len(value) != len(arguments):
         raise DataError(f"{FILE}: {location} has {len(value)} entries; expected {len(arguments)}")
-    return tuple(_decode(element, element_of(kind, i), f"{location}[{i}]") for i, element in enumerate(value))
+    return tuple(_decode(element, element_type(kind, i), f"{location}[{i}]") for i, element in enumerate(value))
 
 
 def _scalar(value: Any, kind: Any, location: str) -> Any:

@@ -52,10 +52,10 @@ class Pdf:
 
 def typeset(report: AuditReport, pages: Sequence[Section] | None = None) -> bytes:
     """The bytes of the PDF: all sections with report.json attached, or other pages about the report with nothing attached."""
-    whole = pages is None
+    full = pages is None
     pages = sections(translated(report)) if pages is None else pages
     options = {"format": "pdf", "pdf_standards": list(STANDARDS), "timestamp": start_time(report)}
-    pdf: bytes = _compile(report, pages, whole, **options)
+    pdf: bytes = _compile(report, pages, full, **options)
     return pdf
 
 
@@ -96,7 +96,7 @@ def attachment(document: bytes) -> bytes:
 
 
 def language(document: bytes) -> str:
-    """The name of the language that a PDF of ours declares; English where it declares none that there is."""
+    """The name of the language that a PDF of ours declares; English if it declares none that there is."""
     declared = _LANGUAGE.search(document)
     tag = declared.group(1).decode() if declared else ENGLISH
     return tag if tag in plugins.names(PACKAGE) else ENGLISH

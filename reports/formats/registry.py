@@ -1,6 +1,6 @@
 """registry.yaml: the claim as a record for the OpenDP registry of deployments, and label.md for the card of a model.
 
-What the report does not know stands as "to be filled in": the record is a draft for the owner, never an approval.
+What the report does not know is as "to be filled in": the record is a draft for the owner, never an approval.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Registry:
 
 
 def record(report: AuditReport) -> dict[str, Any]:
-    """The record: tier 2 where something is claimed, else tier 1."""
+    """The record: tier 2 if something is claimed, else tier 1."""
     claims = [
         (mechanism, claim) for mechanism in headline.by_gravity(report) if (claim := headline.tightest(mechanism)) is not None
     ]

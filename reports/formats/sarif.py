@@ -49,7 +49,7 @@ class Sarif:
 
 
 def _level(finding: Judgement) -> str:
-    """Return how grave a finding is to code scanning, "" where it is none."""
+    """Return how grave a finding is to code scanning, "" if it is none."""
     if finding.state is JudgementState.FAILS:
         return "error"
     return "warning" if finding.state is JudgementState.OPEN and finding.rule in ("AU001", "AU002") else ""
@@ -85,7 +85,7 @@ def _result(report: AuditReport, finding: Judgement, rule: int) -> dict[str, Any
 
 
 def location(report: AuditReport, finding: Judgement) -> tuple[str, int]:
-    """The user's own file and the line in it; where the report knows none, the resolved configuration."""
+    """The user's own file and the line in it; if the report knows none, the resolved configuration."""
     lines = dict(report.config_lines)
     files = Counter(source for _, source in report.origins if source.endswith((".yaml", ".yml")))
     if not lines or not files:

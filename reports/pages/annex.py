@@ -38,7 +38,7 @@ class Requirement:
     Attributes:
         number: R1 to R26.
         source: texts with their sections.
-        section, field: where the report shows it, the section by the key of its title; "" where it does not.
+        section, field: if the report shows it, the section by the key of its title; "" if it does not.
         judge: how far a report shows it.
     """
 
@@ -50,7 +50,7 @@ class Requirement:
 
 
 def annex(report: AuditReport, pages: Mapping[str, int] | None = None) -> Section:
-    """The mapping as a section of its own.
+    """The mapping as its own section.
 
     Args:
         pages: the page of report.pdf on which each section begins, by its title; without it only sections are named.
@@ -86,7 +86,7 @@ def annex(report: AuditReport, pages: Mapping[str, int] | None = None) -> Sectio
 
 
 def _place(report: AuditReport, key: str, pages: Mapping[str, int]) -> str:
-    """A section by its key, with its page where that is known; a file stands for itself."""
+    """A section by its key, with its page if that is known; a file represents itself."""
     if key.endswith(".yaml"):
         return say("annex.cell", section=key)
     section, page = say(key), _page(report, key, pages)
@@ -129,7 +129,7 @@ def _always(state: Presence) -> Callable[[AuditReport], Presence]:
 
 
 def _check(code: str) -> Callable[[AuditReport], Presence]:
-    """Shown where a check of that code passed, partly where it was declared or is a gap, else not shown."""
+    """Shown if a check of that code passed, partly if it was declared or is a gap, else not shown."""
 
     def presence(report: AuditReport) -> Presence:
         statuses = [
@@ -180,7 +180,7 @@ def _finite_claim(report: AuditReport) -> bool:
 
 
 def _signature_state(report: AuditReport) -> Presence:
-    return Presence.PARTLY  # lines for names and dates are printed; whether somebody signs them, no report can know
+    return Presence.PARTLY  # lines for names and dates are printed; whether a user signs them, no report can know
 
 
 def _valid(report: AuditReport) -> Presence:

@@ -74,7 +74,7 @@ class Column:
 
 
 def name_column(title: str, names: Sequence[str]) -> Column:
-    """Return a column as wide as the names in it, or one that breaks them where they would leave no room to others."""
+    """Return a column as wide as the names in it, or one that breaks them if they would leave no room to others."""
     return Column(title=title, share=0.8 if max(map(width, names), default=0) > LONG_NAME else 0.0)
 
 
@@ -93,7 +93,7 @@ class Figure:
     """A drawing by its file name, with the text a screen reader says in its place.
 
     Attributes:
-        floats: what follows may stand before it, where its page has no room for it.
+        floats: what follows may be before it, if its page has no room for it.
     """
 
     name: str
@@ -205,7 +205,7 @@ Block = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A heading with its blocks; `new_page` where it must not share the page before it."""
+    """A heading with its blocks; `new_page` if it must not share the page before it."""
 
     title: str
     blocks: tuple[Block, ...]

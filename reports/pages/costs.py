@@ -21,7 +21,7 @@ _ROUNDING = {"upper": up, "lower": down, "estimate": near}
 
 
 def section(report: AuditReport) -> tuple[Section, ...]:
-    """A section for each mechanism whose costs the report holds; none where nobody asked for them."""
+    """A section for each mechanism whose costs the report holds; none if no one asked for them."""
     drawings = figures.planned(report)
     return tuple(
         Section(
@@ -82,7 +82,7 @@ def _claims(sheet: CostSheet) -> Table:
 
 
 def _factor(epsilon: float | None, upper: float) -> str:
-    """A claim over the upper end, where both are numbers above 0."""
+    """A claim over the upper end, if both are numbers above 0."""
     return not_measured() if epsilon is None or not 0 < upper < math.inf else f"{epsilon / upper:.3f}"
 
 

@@ -58,7 +58,7 @@ def cards(report: AuditReport) -> tuple[Number, ...]:
 
 
 def quote(report: AuditReport) -> str:
-    """The sentence that may be quoted alone: of the claim, after the leading answer where that is of another attack."""
+    """The sentence that may be quoted alone: of the claim, after the leading answer if that is of another attack."""
     head, lead = headline.headline(report), next(iter(answer.answers(report)), None)
     if head is None:
         return without_claim.sentence(report, lead)
@@ -76,7 +76,7 @@ def _internal() -> Paragraph:
 
 
 def names_records(report: AuditReport) -> bool:
-    """True where a table tells something of a single record, under whatever name."""
+    """True if a table tells something of a single record, under whatever name."""
     games = [game for result in report.mechanisms for game in result.games]
     return any(game.records or (game.evaluation is not None and game.evaluation.records) for game in games)
 
@@ -92,7 +92,7 @@ def picture(report: AuditReport) -> str:
 
 
 def claim(report: AuditReport, head: Headline | None) -> Text:
-    """Return how the claim stands; marked as open where a note is."""
+    """Return how the claim is; marked as open if a note is."""
     if head is None:
         return (Strong(f"{say('verdict.none')}{say('separator.sentences')}"), without_claim.reason(report))
     outcome = head.verdict.outcome
@@ -101,7 +101,7 @@ def claim(report: AuditReport, head: Headline | None) -> Text:
 
 
 def _whose_claim(report: AuditReport, head: Headline) -> list[str]:
-    """Return for which training the claim is made, where the answer above leads with another one."""
+    """Return for which training the claim is made, if the answer above leads with another one."""
     lead = next(iter(answer.answers(report)), None)
     if lead is None or lead.mechanism is head.mechanism:
         return []
@@ -149,7 +149,7 @@ def _refutation(bound: ReportedBound | None) -> str:
 
 
 def _assumptions(mechanism: MechanismResult) -> str:
-    """Return how many of the assumptions stand on a test, so that a good verdict cannot hide those that do not."""
+    """Return how many of the assumptions are on a test, so that a good verdict cannot hide those that do not."""
     stand = Counter(check.status for check in mechanism.checks)
     words = {
         Status.FAILED: say("status.failed"),
@@ -259,7 +259,7 @@ def _other_ceiling(head: Headline) -> str:
 
 
 def _counterpart(mechanism: MechanismResult, source: GameBound | None) -> GameBound | None:
-    """The bound beside the proven one: for any mechanism where that is inside a family, else a larger one inside a family."""
+    """The bound beside the proven one: for any mechanism if that is inside a family, else a larger one inside a family."""
     if source is None:
         return None
     if source.bound.family:
@@ -349,7 +349,7 @@ def identity(report: AuditReport) -> Table:
 
 
 def _engagement(report: AuditReport) -> list[tuple[Text, ...]]:
-    """Return what the owner declares of the audit; the release context is named as missing where nobody states it."""
+    """Return what the owner declares of the audit; the release context is named as missing if no one states it."""
     engagement = report.engagement or Engagement()
     statements = {
         say("cover.system"): engagement.system,

@@ -137,7 +137,7 @@ def _error_rate(report: AuditReport) -> str:
 
 
 def ledger(report: AuditReport) -> tuple[Section, ...]:
-    """The budget of the data over all releases; none where no ledger was given."""
+    """The budget of the data over all releases; none if no ledger was given."""
     if report.ledger is None:
         return ()
     drawing = figures.planned(report)[_ledger.NAME]
@@ -195,5 +195,5 @@ def _own_limits(report: AuditReport) -> dict[str, list[str]]:
 
 
 def _limit(check: Check) -> str:
-    """An assumption that does not stand, as a limit."""
+    """An assumption that does not be, as a limit."""
     return say("page.assumption", item=check.item, value=check.value, status=named.status_mark(check.status).text)

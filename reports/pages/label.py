@@ -53,10 +53,10 @@ def _card(report: AuditReport) -> str:
 def _plain(text: Text) -> str:
     """Text without its styles, with every character that Markdown or HTML could read as markup taken from it."""
     pieces = text if isinstance(text, tuple) else (text,)
-    whole = "".join(piece if isinstance(piece, str) else _inner(piece) for piece in pieces)
+    full = "".join(piece if isinstance(piece, str) else _inner(piece) for piece in pieces)
     for sign in "\\`*_{}[]<>#|!$":
-        whole = whole.replace(sign, f"\\{sign}")
-    return " ".join(whole.split("\n"))
+        full = full.replace(sign, f"\\{sign}")
+    return " ".join(full.split("\n"))
 
 
 def _inner(piece: Mono | Strong | Mark) -> str:

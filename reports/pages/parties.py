@@ -15,7 +15,7 @@ RULES = ("central", "sum", "dropout", "final", "unit")
 
 
 def section(report: AuditReport) -> tuple[Section, ...]:
-    """Return the page; nothing where no training is seen by several parties."""
+    """Return the page; nothing if no training is seen by several parties."""
     results = parties.of_report(report)
     if not results:
         return ()

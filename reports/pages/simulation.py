@@ -15,7 +15,7 @@ from reports.words.phrases import join_words, sentence
 
 
 def blocks(game: GameResult) -> list[Block]:
-    """Two paragraphs, or the remark that something was not simulated; nothing where no bound was asked for."""
+    """Two paragraphs, or the remark that something was not simulated; nothing if no bound was asked for."""
     if game.game.inclusion is not Inclusion.COINS or not game.bounds:
         return []
     return [

@@ -1,4 +1,4 @@
-"""The pages on a synthetic table: its risks beside the control attack, how close records lie, and what follows from neither."""
+"""The pages on a synthetic table: its risks beside the control attack, how close records are, and what follows from neither."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _rate(rate: SuccessRate) -> str:
 
 
 def closeness(table: TableAudit) -> tuple[Block, ...]:
-    """Return how close synthetic records lie to real ones, after the sentence that this proves nothing."""
+    """Return how close synthetic records are to real ones, after the sentence that this proves nothing."""
     figures = table.closeness
     return (
         Paragraph(text=say("synthetic.closest_proves_nothing")),

@@ -26,12 +26,12 @@ from reports.words.language import many, say
 from reports.words.numbers import at_delta, count, epsilon, percent, up
 from reports.words.phrases import figure_block, join_words, or_missing, sentence
 
-MOST_APART = 3  # claimed trainings each of which has all its assumptions in a table of its own
+MOST_APART = 3  # claimed trainings each of which has all its assumptions in its own table
 NEAR_TOTAL = 0.9  # a claim that allows so large a share of the members at 0.1 % false positives rules out little
 
 
 def shared_checks(report: AuditReport) -> tuple[Check, ...]:
-    """Assumptions that stand alike for every claim of a report of many trainings; they are printed once."""
+    """Assumptions that are alike for every claim of a report of many trainings; they are printed once."""
     claimed = [mechanism for mechanism in report.mechanisms if mechanism.claims]
     if len(claimed) <= MOST_APART:
         return ()
@@ -39,7 +39,7 @@ def shared_checks(report: AuditReport) -> tuple[Check, ...]:
 
 
 def shared_budgets(report: AuditReport) -> tuple[MechanismResult, ...]:
-    """The trainings whose budgets stand in one table: those of a report of many, where attacks watched no single steps."""
+    """The trainings whose budgets stand in one table: those of a report of many, if attacks watched no single steps."""
     if not shared_checks(report):
         return ()
     plain = [
@@ -90,7 +90,7 @@ def of_mechanism(report: AuditReport, mechanism: MechanismResult) -> tuple[Secti
 
 
 def _definition(report: AuditReport, mechanism: MechanismResult) -> tuple[Block, ...]:
-    """Return the sentence of what is claimed, with the formula where it stands for the first time."""
+    """Return the sentence of what is claimed, with the formula if it represents the first time."""
     claim = mechanism.claims[0]
     first = next(result for result in headline.by_gravity(report) if result.claims)
     key = "page.the_training_algorithm_m_is" if mechanism is first else "page.claimed_as_before"
@@ -164,8 +164,8 @@ def _curves(report: AuditReport, mechanism: MechanismResult, game: GameResult) -
 
 
 def _records(game: GameResult) -> list[Block]:
-    """Members of the one target that stand out more than chance allows, with the test; nothing where models say more."""
-    result = outliers.of_target(game) if game.records else None
+    """Members of the one target that stand out more than chance allows, with the test; nothing if models say more."""
+    result = outliers.target_outliers(game) if game.records else None
     if result is None or (game.evaluation is not None and game.evaluation.records):
         return []
     test = say(

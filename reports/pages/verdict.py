@@ -1,4 +1,4 @@
-"""The answer of the first page in words, and the facts that it stands on."""
+"""The answer of the first page in words, and the facts that it is on."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _views(further: tuple[Answer, ...]) -> str:
 def question(report: AuditReport, item: Answer) -> str:
     """Return what is asked, in the reader's words; in a federation with the training that it is asked of."""
     if item.secret:
-        return named.question_of_secret(item.secret, item.access)
+        return named.secret_question(item.secret, item.access)
     text = named.question(item.access, answer.protected_unit(report))
     training = item.mechanism.training
     several = len({result.training for result in report.mechanisms}) > 1
@@ -184,7 +184,7 @@ def _area(item: Answer) -> str:
 
 
 def proof(report: AuditReport, place: GameBound) -> str:
-    """A bound for any mechanism with its confidence and the ceiling of its own game."""
+    """A bound for any mechanism with its confidence and its own ceiling game."""
     bound = place.bound
     return say(
         "proof",
@@ -195,7 +195,7 @@ def proof(report: AuditReport, place: GameBound) -> str:
 
 
 def facts(report: AuditReport, head: Headline | None, claim: Text) -> Facts:
-    """Claim, risk, next action, policy, membership, what would be stronger, and every open note: each on a line of its own."""
+    """Claim, risk, next action, policy, membership, what would be stronger, and every open note: each on its own line."""
     lead = next(iter(answer.answers(report)), None)
     items: list[tuple[str, Text]] = [(say("fact.claim"), claim)]
     if lead is not None:

@@ -14,12 +14,12 @@ from reports.words import named
 from reports.words.language import recorded, say
 from reports.words.numbers import confidence, count, down, near, not_measured, percent, rate, target, up
 
-LEVEL = 4  # the column that is left out where all bounds have the same confidence
+LEVEL = 4  # the column that is left out if all bounds have the same confidence
 SMALL_SIDE = 30  # fewer members or nonmembers than this make a group's figures rough
 
 
 def bounds(game: GameResult, void: bool) -> Table:
-    """Every attack with every estimator; the largest bound of each kind stands out, where any of them proves something."""
+    """Every attack with every estimator; the largest bound of each kind stands out, if any of them proves something."""
     bounds = game.bounds
     best = [
         max((bound for bound in bounds if (bound.family is None) is free), key=read_epsilon, default=None)
@@ -158,7 +158,7 @@ def overall(game: GameResult) -> Table:
 
 
 def control(game: GameResult) -> Table | None:
-    """The negative control of each attack, or None where no coins exist to shuffle."""
+    """The negative control of each attack, or None if no coins exist to shuffle."""
     rows = tuple(_control(source.name, source.control) for source in headline.sources(game) if source.control is not None)
     if not rows:
         return None
@@ -203,7 +203,7 @@ def records(stand_out: outliers.Outliers) -> Table:
 
 
 def groups(game: GameResult) -> Table:
-    """Leakage and answered labels per slice, with counts; over all trained models where each was once the target."""
+    """Leakage and answered labels per slice, with counts; over all trained models if each was once the target."""
     spreads = {} if game.evaluation is None else {_name(group): group.auc for group in game.evaluation.groups}
     rows = tuple(
         (

@@ -42,7 +42,7 @@ def blocks(game: GameResult) -> list[Block]:
 
 
 def exposures(evaluation: Evaluation, canaries: int) -> list[Block]:
-    """The records that stand out more than chance allows, with the test; a sentence where there is none."""
+    """The records that stand out more than chance allows, with the test; a sentence if there is none."""
     outlying = outliers.of_models(evaluation, canaries)
     test = say("models.tested_for_each_of_the", count=count(canaries), percent=percent(outliers.SIGNIFICANCE, 0))
     if not outlying:
@@ -132,10 +132,10 @@ def groups(evaluation: Evaluation) -> Table:
     rows: list[tuple[Text, ...]] = [
         (group.column, group.group, _spread(group.auc)) for group in evaluation.groups[:MOST_GROUPS]
     ]
-    rest = len(evaluation.groups) - len(rows)
+    remainder = len(evaluation.groups) - len(rows)
     return Table(
         caption=say("models.auc_of_inside_each_group", leading=evaluation.leading)
-        + (say("models.in_report_json", many=many("noun.further_group", rest)) if rest > 0 else ""),
+        + (say("models.in_report_json", many=many("noun.further_group", remainder)) if remainder > 0 else ""),
         columns=(Column(title=say("models.column")), Column(title=say("game_table.group")), Column(title="AUC", right=True)),
         rows=tuple(rows),
         small=True,

@@ -23,7 +23,7 @@ def _figures(bound: ReportedBound) -> tuple[float, float]:
 
 
 def _bound(bound: ReportedBound | None) -> str:
-    """Return a bound before its ceiling and with its family, called void where nothing can be concluded about its training."""
+    """Return a bound before its ceiling and with its family, called void if nothing can be concluded about its training."""
     if bound is None:
         return say("word.none")
     numbers = {"down": down(read_epsilon(bound)), "down_2": down(read_ceiling(bound))}
@@ -130,7 +130,7 @@ def _record(mechanism: Event) -> str:
 
 
 def mechanism_table(mechanism: MechanismResult) -> Table | None:
-    """Return what happens to the data, or None where the training is not known."""
+    """Return what happens to the data, or None if the training is not known."""
     if mechanism.mechanism is None:
         return None
     return Table(

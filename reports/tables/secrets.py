@@ -9,7 +9,7 @@ from reports.words.numbers import count, near, not_measured, significant
 
 
 def secrets(game: GameResult) -> Table | None:
-    """Return means and counts of each such attack; None where no attack has such a unit."""
+    """Return means and counts of each such attack; None if no attack has such a unit."""
     rows: list[tuple[Text, ...]] = [
         (
             Mono(attack.scorer),

@@ -1,4 +1,4 @@
-"""The settings that somebody gave, in a short table: one row for each part of the configuration."""
+"""The settings that a user gave, in a short table: one row for each part of the configuration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reports.words.language import say
 
 
 def settings(report: AuditReport) -> Table | None:
-    """Return what differs from the defaults, or None where the report does not say."""
+    """Return what differs from the defaults, or None if the report does not say."""
     parts: dict[str, list[tuple[str, str]]] = {}
     for path, value in report.settings:
         part, key = _split(path)
@@ -25,25 +25,25 @@ def settings(report: AuditReport) -> Table | None:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """The part of the configuration that a path lies in, and its key there.
+    """The part of the configuration that a path is in, and its key there.
 
     >>> _split("games.0.scorers.1.kind"), _split("data.kind"), _split("seed")
     (('games 1', 'scorers'), ('data', 'kind'), ('', 'seed'))
     """
-    head, *rest = path.split(".")
-    if not rest:
+    head, *remainder = path.split(".")
+    if not remainder:
         return "", head
-    if rest[0].isdigit():
-        part, rest = f"{head} {int(rest[0]) + 1}", rest[1:]
+    if remainder[0].isdigit():
+        part, remainder = f"{head} {int(remainder[0]) + 1}", remainder[1:]
     else:
         part = head
-    words = [word for word in rest if not word.isdigit()]
+    words = [word for word in remainder if not word.isdigit()]
     words = words[:-1] if len(words) > 1 and words[-1] == "kind" else words
     return part, " ".join(words) or "value"
 
 
 def _setting_texts(pairs: list[tuple[str, str]]) -> str:
-    """Keys with their values; a list's values stand behind its key once."""
+    """Keys with their values; a list's values are behind its key once."""
     values_by_key: dict[str, list[str]] = {}
     for key, value in pairs:
         values_by_key.setdefault(key, []).append(value)

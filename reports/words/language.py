@@ -23,12 +23,12 @@ class Language(Protocol):
 
     Attributes:
         tag: BCP 47, as documents declare it.
-        sentences: by key; a key has the same names in braces in every language. Forms for one and for many stand on the two
+        sentences: by key; a key has the same names in braces in every language. Forms for one and for many are on the two
             sides of a bar.
-        recorded: what reports record in English, and how it is said here; names in braces stand for any text.
-        forbidden: patterns of words that no report in this language may say by themselves.
+        recorded: what reports record in English, and how it is said here; names in braces represent any text.
+        forbidden: patterns of words that no report in this language may say alone.
         fonts: families for its letters, after that of the Latin ones.
-        spaceless: letters between which no space stands, as the inside of a character class; "" for none.
+        spaceless: letters between which no space is, as the inside of a character class; "" for none.
     """
 
     tag: str
@@ -75,7 +75,7 @@ def speaking(name: str) -> Iterator[Language]:
 
 
 def current() -> Language:
-    """The language of what is being rendered; English where nobody chose."""
+    """The language of what is being rendered; English if no one chose."""
     return _CURRENT.get() or _load(ENGLISH)
 
 
@@ -106,7 +106,7 @@ def many(key: str, number: int) -> str:
 
 
 def recorded(text: str) -> str:
-    """Return what a report records in English, in the language of the document; what nobody translated stays as it is.
+    """Return what a report records in English, in the language of the document; what no one translated stays as it is.
 
     >>> recorded("add or remove one record")
     'add or remove one record'

@@ -61,7 +61,7 @@ def outcome_mark(outcome: Outcome | None) -> Mark:
 
 
 def status_mark(status: Status) -> Mark:
-    """Return how an assumption stands."""
+    """Return how an assumption is."""
     return Mark(say(f"status.{status.value}"), _STATUS_TONES[status])
 
 
@@ -99,7 +99,7 @@ def question(access: Access | None, unit: str) -> str:
     return say(key if key in current().sentences else "question.other", what=what, units=units)
 
 
-def question_of_secret(secret: str, access: Access) -> str:
+def secret_question(secret: str, access: Access) -> str:
     """The question whether what an adversary sees tells a secret that is no membership."""
     key = f"question.secret.{secret}"
     return say(key if key in current().sentences else "question.secret", what=recorded(access.words))
@@ -141,7 +141,7 @@ def game(rules: Game) -> str:
     if rules.inclusion is Inclusion.SPLIT:
         return say("game.split", canaries=count(rules.canaries), kind=kind, sees=sees(rules.access))
     if rules.choices > 1:
-        return _game_of_secrets(rules)
+        return _describe_secret_game(rules)
     if rules.canaries == 1:
         coins, noise = say("game.one_canary", kind=kind), say("game.runs_are_trials")
     else:
@@ -160,7 +160,7 @@ def game(rules: Game) -> str:
     )
 
 
-def _game_of_secrets(rules: Game) -> str:
+def _describe_secret_game(rules: Game) -> str:
     """The rules of a game in which values are guessed."""
     steps = rules.access == Access.ALL_STEPS
     return say(

@@ -35,12 +35,12 @@ _WORDS = {
 
 
 def _in_words(text: str) -> str:
-    """A number as it is, and what stands for none in words."""
+    """A number as it is, and what represents none in words."""
     return say(_WORDS[text]) if text in _WORDS else text
 
 
 def not_measured() -> str:
-    """Return what stands in the place of a number that there is not."""
+    """Return what is instead of a number that there is not."""
     return say("number.not_measured")
 
 
@@ -60,7 +60,7 @@ def near(value: float, digits: int = 2) -> str:
 
 
 def significant(value: float, digits: int = 4) -> str:
-    """`value` with that many significant digits and no exponent where it reads well."""
+    """`value` with that many significant digits and no exponent if it reads well."""
     return _in_words(rounding.significant(value, digits))
 
 

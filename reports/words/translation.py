@@ -46,7 +46,7 @@ TEXTS: dict[type, tuple[str, ...]] = {
 
 
 def translated(report: AuditReport) -> AuditReport:
-    """The report for the pages of the current language; the same object where nothing is to be translated."""
+    """The report for the pages of the current language; the same object if nothing is to be translated."""
     return _translated(report, current().tag) if current().recorded else report
 
 

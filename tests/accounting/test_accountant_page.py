@@ -41,7 +41,7 @@ class Counting:
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
-    found = Counting()
+    result = Counting()
     cases = [
         Case(
             id=f"case-{place}",
@@ -55,9 +55,9 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Counting:
         )
         for place, low in ((1, 4.0), (2, 6.0))
     ]
-    monkeypatch.setattr(subjects, "subject", lambda spec: found)
+    monkeypatch.setattr(subjects, "subject", lambda spec: result)
     monkeypatch.setattr(battery, "load", lambda: tuple(cases))
-    return found
+    return result
 
 
 def collect(folder: Path, *, fresh: bool = False, ask: bool = True) -> Run:
@@ -66,9 +66,9 @@ def collect(folder: Path, *, fresh: bool = False, ask: bool = True) -> Run:
 
 def test_nobody_is_asked_twice(counting: Counting, tmp_path: Path) -> None:
     first = collect(tmp_path)
-    assert [one.finding for one in first.results] == [CaseFinding.LOOSE, CaseFinding.WRONG]
+    assert [item.finding for item in first.results] == [CaseFinding.LOOSE, CaseFinding.WRONG]
     assert counting.asked == 3  # once for its source
-    assert [one.epsilon for one in collect(tmp_path).results] == [5.0, 5.0] and counting.asked == 4
+    assert [item.epsilon for item in collect(tmp_path).results] == [5.0, 5.0] and counting.asked == 4
     collect(tmp_path, fresh=True)
     assert counting.asked == 7
     counting.version = "2"
@@ -81,7 +81,7 @@ def test_kept_answers_are_judged_where_nobody_can_be_asked(counting: Counting, t
     counting.installed = True
     collect(tmp_path)
     counting.installed = False
-    assert [one.finding for one in collect(tmp_path).results] == [CaseFinding.LOOSE, CaseFinding.WRONG]
+    assert [item.finding for item in collect(tmp_path).results] == [CaseFinding.LOOSE, CaseFinding.WRONG]
     assert collect(tmp_path, ask=False).source == "counting 1"
 
 
@@ -163,9 +163,9 @@ def test_opake_is_asked_in_its_own_words() -> None:
     ],
 )
 def test_a_reproduction_prints_what_the_adapter_claims(spec: str, case: str, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = CASES[case].asks[0]
+    requested = CASES[case].asks[0]
     try:
-        claim = subjects.subject(spec).claim(asked.event, delta=asked.delta, adjacency=asked.adjacency)  # type: ignore[arg-type]
+        claim = subjects.subject(spec).claim(requested.event, delta=requested.delta, adjacency=requested.adjacency)  # type: ignore[arg-type]
     except UnsupportedMechanism as error:
         pytest.skip(str(error))
     exec(compile("\n".join(reproduction(spec, CASES[case])), case, "exec"), {})
@@ -177,7 +177,7 @@ def test_the_accountants_of_the_page_are_judged(tmp_path: Path, monkeypatch: pyt
     monkeypatch.syspath_prepend(str(tmp_path))
     cases = [CASES[name] for name in ("gaussian-s1-t1-d1e-06", "edge-D", "laplace-b1-t1-d1e-05")]
     for name in ("epsilon", "Mine"):
-        found = battery.run(subjects.subject(f"page_accountants:{name}"), cases)
-        assert found[2].finding is CaseFinding.UNSUPPORTED and all(one.finding is not CaseFinding.CRASH for one in found)
+        result = battery.run(subjects.subject(f"page_accountants:{name}"), cases)
+        assert result[2].finding is CaseFinding.UNSUPPORTED and all(item.finding is not CaseFinding.CRASH for item in result)
     ast.parse(page.OWN_TEST)
     assert len(page.OWN_ADAPTER.splitlines()) <= 10

@@ -81,8 +81,8 @@ def delta_of_places(noise: float, steps: int, epsilon: float, draws: int = 20) -
     ratios = np.exp((2 * x - 1) / (2 * noise**2))
     costs = []
     for _ in range(draws):
-        others = np.exp((2 * generator.normal(0, noise, steps - 1) - 1) / (2 * noise**2)).sum()
-        costs.append(weights @ np.maximum(1 - math.exp(epsilon) * steps / (ratios + others), 0) / weights.sum())
+        peers = np.exp((2 * generator.normal(0, noise, steps - 1) - 1) / (2 * noise**2)).sum()
+        costs.append(weights @ np.maximum(1 - math.exp(epsilon) * steps / (ratios + peers), 0) / weights.sum())
     return float(np.mean(costs))
 
 
@@ -142,8 +142,8 @@ def histogram(inputs: tuple[int, ...], parameter: float, buckets: int) -> dict[t
 def test_shuffled_answers_of_all_small_data_sets(parameter: float, buckets: int, delta: float) -> None:
     low, high = bracket(f"Shuffled(RandomizedResponse({parameter}, {buckets}), 5)", delta, REPLACE)
     worst = {low: 0.0, high: 0.0}
-    for others in itertools.combinations_with_replacement(range(buckets), 4):
-        worlds = [histogram((value, *others), parameter, buckets) for value in (0, 1)]
+    for peers in itertools.combinations_with_replacement(range(buckets), 4):
+        worlds = [histogram((value, *peers), parameter, buckets) for value in (0, 1)]
         first, second = (np.array([world[key] for key in sorted(worlds[0])]) for world in worlds)
         worst = {epsilon: max(cost, hockey_stick(first, second, epsilon)) for epsilon, cost in worst.items()}
     assert worst[high] <= delta * (1 + 1e-6) and worst[low] >= delta * (1 - 1e-6)
@@ -199,8 +199,8 @@ def test_pure_runs_stay_pure_and_the_worst_known_one_is_inside() -> None:
         return gamma * (1 - chance) / (1 - (1 - gamma) * (1 - chance))
 
     for chance in np.linspace(0.01, 0.9, 30):
-        other = min(chance * math.e, 1 - (1 - chance) / math.e)
-        first, second = (np.array([none(p), 1 - none(p)]) for p in (chance, other))
+        peer = min(chance * math.e, 1 - (1 - chance) / math.e)
+        first, second = (np.array([none(p), 1 - none(p)]) for p in (chance, peer))
         assert hockey_stick(first, second, high) <= 1e-6
 
 
@@ -227,7 +227,7 @@ MORE_LAWS = [(30, -0.9, 1.0), (5, 0.0, 1.0), (10, 1.0, 0.3), (4, 2.5, 1.0), (10,
     ("mean", "shape", "epsilon"), [*LAWS, *(pytest.param(*law, marks=pytest.mark.slow) for law in MORE_LAWS)]
 )
 def test_the_best_of_runs_of_three_scores_is_added_up(mean: float, shape: float, epsilon: float) -> None:
-    """Every number of runs, each run of three scores of any chances that its epsilon allows: the worst lies in the bracket."""
+    """Every number of runs, each run of three scores of any chances that its epsilon allows: the worst is in the bracket."""
     low, high = bracket(f"Tuned(ApproximateDp({epsilon}, 0.0), {mean}, {shape if math.isfinite(shape) else '1e400'})", 1e-4)
     law, grid = law_of_runs(mean, shape), np.logspace(-6, -0.31, 40)
     polynomial = np.polynomial.Polynomial([max(0.0, 1 - float(law.sum())), *law])
@@ -237,8 +237,8 @@ def test_the_best_of_runs_of_three_scores_is_added_up(mean: float, shape: float,
         return np.array([1 - none_above[0], none_above[0] - none_above[1], none_above[1]])
 
     top, middle = (axis.ravel() for axis in np.meshgrid(grid, grid))
-    left, other_left = 1 - top - middle, 1 - top * math.exp(epsilon) - middle * math.exp(-epsilon)
-    holds = (other_left > 0) & (left <= math.exp(epsilon) * other_left) & (other_left <= math.exp(epsilon) * left)
+    first, other_left = 1 - top - middle, 1 - top * math.exp(epsilon) - middle * math.exp(-epsilon)
+    holds = (other_left > 0) & (first <= math.exp(epsilon) * other_left) & (other_left <= math.exp(epsilon) * first)
     top, middle = top[holds], middle[holds]
     laws = best(top, middle), best(top * math.exp(epsilon), middle * math.exp(-epsilon))
 

@@ -177,7 +177,7 @@ def classic(orders: np.ndarray, total: np.ndarray, delta: float) -> np.ndarray:
 def underflowing(order: float, noise: float, rate: float) -> float:
     """The binomial sum in single precision: what overflows is dropped."""
     k = np.arange(int(order) + 1)
-    choose = [math.comb(int(order), int(one)) for one in k]
+    choose = [math.comb(int(order), int(item)) for item in k]
     with np.errstate(over="ignore", invalid="ignore"):
         powers = np.float32(rate) ** k.astype(np.float32) * np.float32(1 - rate) ** (order - k).astype(np.float32)
         grown = np.exp(np.float32(1) * (k * (k - 1) / (2 * noise**2)).astype(np.float32))
@@ -186,7 +186,7 @@ def underflowing(order: float, noise: float, rate: float) -> float:
 
 
 def chord(order: float, noise: float, rate: float) -> float:
-    """Divergence between orders 1 and 2 on the line from zero, which lies below the curve at order 1."""
+    """Divergence between orders 1 and 2 on the line from zero, which is below the curve at order 1."""
     return (
         (order - 1) * renyi.subsampled_gaussian(2.0, noise, rate)
         if order < 2
@@ -195,7 +195,7 @@ def chord(order: float, noise: float, rate: float) -> float:
 
 
 def below_one(order: float, noise: float, rate: float) -> float:
-    """Divergence where also orders below 1 are asked for, at which the conversion means nothing."""
+    """Divergence if also orders below 1 are asked for, at which the conversion means nothing."""
     return rate**2 * renyi.gaussian(order, noise) if order <= 1 else renyi.subsampled_gaussian(order, noise, rate)
 
 
@@ -239,12 +239,12 @@ ROUNDING_BUGS: dict[str, Callable[[float, float, int, float], float]] = {
 @pytest.mark.parametrize("bug", ROUNDING_BUGS)
 def test_rounding_is_wrong_in_two_cases_or_more(bug: str) -> None:
     results = suite.run(FunctionAccountant(function=ROUNDING_BUGS[bug], name=bug), UNROUND)
-    assert sum(one.finding is CaseFinding.WRONG for one in results) >= 2
+    assert sum(item.finding is CaseFinding.WRONG for item in results) >= 2
 
 
 def test_the_cases_of_rounding_let_an_exact_accountant_pass() -> None:
     results = suite.run(FunctionAccountant(function=exact, name="exact"), UNROUND)
-    assert {one.finding for one in results} == {CaseFinding.EXACT}
+    assert {item.finding for item in results} == {CaseFinding.EXACT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,8 +263,8 @@ class Theorems:
             case Repeated(mechanism=ApproximateDp(epsilon=epsilon, delta=0.0), count=count) if self.bug == "no linear term":
                 return math.sqrt(2 * count * math.log(1 / delta)) * epsilon
             case Composed(parts=parts) if self.bug == "delta dropped":
-                kept = tuple(decode(_without_delta(encode(part))) for part in parts)
-                return Reference(tolerance=1e-3).bracket(Composed(parts=kept), delta=delta, adjacency=adjacency)[1]
+                retained = tuple(decode(_without_delta(encode(part))) for part in parts)
+                return Reference(tolerance=1e-3).bracket(Composed(parts=retained), delta=delta, adjacency=adjacency)[1]
         raise UnsupportedMechanism("not what this bug is about")
 
 
@@ -284,7 +284,7 @@ def test_mistakes_with_pairs_are_wrong_in_two_cases_or_more(bug: str) -> None:
     )
     cases = [case for case in CASES if case.id.startswith(groups)]
     results = suite.run(Theorems(bug=bug), cases)
-    assert sum(one.finding is CaseFinding.WRONG for one in results) >= 2
+    assert sum(item.finding is CaseFinding.WRONG for item in results) >= 2
 
 
 @pytest.mark.parametrize("bug", BUGS)
@@ -462,21 +462,23 @@ def _adjacency_of(kind: str) -> Adjacency:
 
 
 def test_every_kind_of_event_has_a_case() -> None:
-    asked = json.dumps([encode(ask.event) for case in CASES if case.kind == "bracket" for ask in case.asks])
-    assert not {kind for kind in kinds_by_name() if f'"kind": "{kind}"' not in asked}
+    requested = json.dumps([encode(ask.event) for case in CASES if case.kind == "bracket" for ask in case.asks])
+    assert not {kind for kind in kinds_by_name() if f'"kind": "{kind}"' not in requested}
 
 
 def test_the_wrong_adjacency_is_wrong() -> None:
     cases = [case for case in CASES if case.id.startswith("replace-gaussian")]
     assert len(cases) >= 3
-    assert all(one.finding is CaseFinding.WRONG for one in suite.run(OneAdjacency(), cases))
+    assert all(item.finding is CaseFinding.WRONG for item in suite.run(OneAdjacency(), cases))
 
 
 def test_a_correct_accountant_is_never_wrong_on_the_same_cases() -> None:
     results = suite.run(FunctionAccountant(function=exact, name="exact"), SMALL)
-    assert len(results) >= 10 and {one.finding for one in results} == {CaseFinding.EXACT}
+    assert len(results) >= 10 and {item.finding for item in results} == {CaseFinding.EXACT}
     sound = by_renyi(renyi.subsampled_gaussian, None)
-    assert CaseFinding.WRONG not in {one.finding for one in suite.run(FunctionAccountant(function=sound, name="sound"), SMALL)}
+    assert CaseFinding.WRONG not in {
+        item.finding for item in suite.run(FunctionAccountant(function=sound, name="sound"), SMALL)
+    }
 
 
 SLOWER = [pytest.param(name, marks=pytest.mark.slow) for name in ("rdp", "renyi", "renyi,conversion=classic", "rdp_classic")]
@@ -485,9 +487,9 @@ SLOWER = [pytest.param(name, marks=pytest.mark.slow) for name in ("rdp", "renyi"
 @pytest.mark.parametrize("name", ["composition_theorems", *SLOWER])
 def test_our_renyi_accountants_are_never_wrong(name: str) -> None:
     results = suite.run(resolve.subject(name), CASES)
-    bad = [(one.case.id, one.message) for one in results if one.finding in (CaseFinding.WRONG, CaseFinding.CRASH)]
+    bad = [(item.case.id, item.message) for item in results if item.finding in (CaseFinding.WRONG, CaseFinding.CRASH)]
     assert not bad
-    assert sum(one.finding in (CaseFinding.EXACT, CaseFinding.LOOSE) for one in results) > 230
+    assert sum(item.finding in (CaseFinding.EXACT, CaseFinding.LOOSE) for item in results) > 230
 
 
 # a ninth of the cases is half a minute of work already; all of them with `-m calibration`
@@ -501,7 +503,7 @@ TIGHT = [
 @pytest.mark.parametrize(("name", "share"), TIGHT)
 def test_our_tight_accountants_are_never_wrong(name: str, share: int) -> None:
     results = suite.run(resolve.subject(name), CASES[::share], seconds=120)
-    assert not [(one.case.id, one.message) for one in results if one.finding is CaseFinding.WRONG]
+    assert not [(item.case.id, item.message) for item in results if item.finding is CaseFinding.WRONG]
 
 
 # the unsafe behaviours U1 to U13, each with the named version that has it and a case that shows it
@@ -554,7 +556,7 @@ def test_every_unsafe_behaviour_is_a_case_of_a_named_version() -> None:
 # ---- the judge --------------------------------------------------------------------------------------------------
 
 
-def case_of(kind: str = "bracket", **more: object) -> Case:
+def make_case(kind: str = "bracket", **more: object) -> Case:
     event = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=3)
     ask = ClaimQuestion(event=event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     asks = (ask, replace(ask, event=Repeated(mechanism=event, count=2))) if kind == "relation" else (ask,)
@@ -575,23 +577,23 @@ def case_of(kind: str = "bracket", **more: object) -> Case:
     ],
 )
 def test_a_claim_against_a_bracket(claimed: float, finding: CaseFinding) -> None:
-    assert suite.verdict(case_of(lower=1.0, upper=1.1), [claimed]).finding is finding
+    assert suite.verdict(make_case(lower=1.0, upper=1.1), [claimed]).finding is finding
 
 
 def test_a_lower_claim_is_judged_from_the_other_side() -> None:
-    case = case_of(lower=1.0, upper=1.1)
+    case = make_case(lower=1.0, upper=1.1)
     assert suite.verdict(case, [1.2], side="lower").finding is CaseFinding.WRONG
     assert suite.verdict(case, [1.05], side="lower").finding is CaseFinding.EXACT
     assert suite.verdict(case, [0.2], side="lower").finding is CaseFinding.LOOSE
 
 
 def test_a_lower_claim_of_nothing_is_safe_where_arguments_mean_nothing() -> None:
-    assert suite.verdict(case_of("refusal"), [0.0], side="lower").finding is CaseFinding.EXACT
-    assert suite.verdict(case_of("refusal"), [math.inf], side="lower").finding is CaseFinding.WRONG
+    assert suite.verdict(make_case("refusal"), [0.0], side="lower").finding is CaseFinding.EXACT
+    assert suite.verdict(make_case("refusal"), [math.inf], side="lower").finding is CaseFinding.WRONG
 
 
 def test_a_broken_relation_is_wrong_only_where_a_claim_may_be_below_the_truth() -> None:
-    safe = case_of("relation", lower=1.0, upper=1.0, tolerance=1e-6, floors=(1.5, 2.0))
+    safe = make_case("relation", lower=1.0, upper=1.0, tolerance=1e-6, floors=(1.5, 2.0))
     assert suite.verdict(safe, [2.0, 2.1]).finding is CaseFinding.LOOSE
     assert suite.verdict(safe, [1.4, 2.1]).finding is CaseFinding.WRONG
     assert suite.verdict(safe, [1.4, 2.1], side="lower").finding is CaseFinding.LOOSE
@@ -608,27 +610,27 @@ def test_an_unknown_side_is_a_mistake_of_the_adapter() -> None:
         side: str = "sideways"
 
     with pytest.raises(ConfigError, match="upper, lower or estimate"):
-        resolve.side_of(Sideways())  # type: ignore[arg-type]
+        resolve.find_side(Sideways())  # type: ignore[arg-type]
 
 
 def test_memory_that_nobody_has_is_a_crash() -> None:
     def hungry(*_: float) -> float:
         return float(np.ones((1 << 20, 1 << 14)).sum())  # 128 GiB
 
-    found = suite.judge(FunctionAccountant(function=hungry), case_of())
-    assert found.finding is CaseFinding.CRASH and "emory" in found.message
+    result = suite.judge(FunctionAccountant(function=hungry), make_case())
+    assert result.finding is CaseFinding.CRASH and "emory" in result.message
 
 
 def test_relations_and_refusals() -> None:
-    equal = case_of("relation", lower=1.0, upper=1.0, tolerance=1e-6)
+    equal = make_case("relation", lower=1.0, upper=1.0, tolerance=1e-6)
     assert suite.verdict(equal, [2.0, 2.0]).finding is CaseFinding.EXACT
     assert suite.verdict(equal, [2.0, 2.1]).finding is CaseFinding.WRONG
-    growing = case_of("relation", lower=1.0, upper=math.inf)
+    growing = make_case("relation", lower=1.0, upper=math.inf)
     assert suite.verdict(growing, [2.0, 3.0]).finding is CaseFinding.EXACT
     assert suite.verdict(growing, [2.0, 1.0]).finding is CaseFinding.WRONG
     assert suite.verdict(growing, [0.0, 0.0]).finding is CaseFinding.EXACT
-    assert suite.verdict(case_of("refusal"), [1.0]).finding is CaseFinding.WRONG
-    assert suite.verdict(case_of("refusal"), [math.inf]).finding is CaseFinding.EXACT
+    assert suite.verdict(make_case("refusal"), [1.0]).finding is CaseFinding.WRONG
+    assert suite.verdict(make_case("refusal"), [math.inf]).finding is CaseFinding.EXACT
 
 
 def test_crash_unsupported_and_silence() -> None:
@@ -643,7 +645,7 @@ def test_crash_unsupported_and_silence() -> None:
             pass
 
     def judge(function: Callable[..., float], kind: str = "bracket", **more: float) -> CaseFinding:
-        return suite.judge(FunctionAccountant(function=function), case_of(kind), **more).finding
+        return suite.judge(FunctionAccountant(function=function), make_case(kind), **more).finding
 
     assert judge(raises) is CaseFinding.CRASH and judge(raises, "refusal") is CaseFinding.EXACT
     assert judge(refuses) is CaseFinding.UNSUPPORTED and judge(refuses, "refusal") is CaseFinding.EXACT
@@ -656,7 +658,7 @@ def my_epsilon(noise_multiplier: float, sample_rate: float, steps: int, delta: f
 
 def test_subjects_by_name_options_and_errors() -> None:
     assert resolve.subject("renyi,conversion=classic").conversion == "classic"  # type: ignore[attr-defined]
-    assert resolve.side_of(resolve.subject("prv_accountant,side=lower")) == "lower"
+    assert resolve.find_side(resolve.subject("prv_accountant,side=lower")) == "lower"
     with pytest.raises(ConfigError, match="Did you mean 'renyi'"):
         resolve.subject("reny")
     with pytest.raises(ConfigError, match="name,field=value"):

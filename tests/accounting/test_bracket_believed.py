@@ -1,4 +1,4 @@
-"""Brackets hold where noise is tiny and rates are small, and one that an independent bound contradicts is not given."""
+"""Brackets hold if noise is tiny and rates are small, and one that an independent bound contradicts is not given."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def training(noise: float, rate: float, steps: int) -> Event:
 
 
 def rare_normals(noise: float, rate: float, steps: int, delta: float) -> float:
-    """Epsilon where a sampled step tells for certain that it was one: a binomial mixture of normal losses."""
-    kept = np.arange(1, steps + 1)
-    weights = stats.binom.pmf(kept, steps, rate)
-    mean = kept * (1 / (2 * noise**2) + math.log(rate)) + (steps - kept) * math.log1p(-rate)
-    spread = np.sqrt(kept) / noise
+    """Epsilon if a sampled step tells for certain that it was one: a binomial mixture of normal losses."""
+    retained = np.arange(1, steps + 1)
+    weights = stats.binom.pmf(retained, steps, rate)
+    mean = retained * (1 / (2 * noise**2) + math.log(rate)) + (steps - retained) * math.log1p(-rate)
+    spread = np.sqrt(retained) / noise
 
     def excess(epsilon: float) -> float:
         where = (mean - epsilon) / spread
@@ -124,15 +124,15 @@ def test_a_bracket_that_cannot_be_right_is_not_given(monkeypatch: pytest.MonkeyP
 
 
 def test_lost_mass_is_an_error_and_not_a_bracket() -> None:
-    whole = subsampled_gaussian(1.0, 0.1, "remove")
+    full = subsampled_gaussian(1.0, 0.1, "remove")
     halved = LossPair(
-        loss=whole.loss,
-        position=whole.position,
-        log_density=lambda x: whole.log_density(x) - math.log(2),
-        spans=whole.spans,
-        bend=whole.bend,
-        outside=whole.outside,
-        spread=whole.spread,
+        loss=full.loss,
+        position=full.position,
+        log_density=lambda x: full.log_density(x) - math.log(2),
+        spans=full.spans,
+        bend=full.bend,
+        outside=full.outside,
+        spread=full.spread,
     )
     for build in (discretise.upper, discretise.lower):
         with pytest.raises(ArithmeticError, match=r"add up to 0\.5"):

@@ -43,16 +43,16 @@ def test_never_above_the_budget_and_little_left(target: float, power: float, ste
     needed = (steps * rate / target) ** (1 / power)
     if not 0.02 < needed < 5e5:
         return
-    found = calibrate_noise(accountant, target_epsilon=target, delta=1e-5, sample_rate=rate, steps=steps)
-    epsilon = accountant.claim(found, delta=1e-5, adjacency=ADD_REMOVE).epsilon
+    result = calibrate_noise(accountant, target_epsilon=target, delta=1e-5, sample_rate=rate, steps=steps)
+    epsilon = accountant.claim(result, delta=1e-5, adjacency=ADD_REMOVE).epsilon
     assert target * 0.9989 <= epsilon <= target
 
 
 def test_a_staircase_stops_on_the_safe_side() -> None:
     accountant = Formula(stair=0.7)
-    found = calibrate_noise(accountant, target_epsilon=2.0, delta=1e-5, sample_rate=0.1, steps=100)
-    assert accountant.claim(found, delta=1e-5, adjacency=ADD_REMOVE).epsilon == pytest.approx(1.4)
-    assert single_phase(found)[0] == pytest.approx(10 / 1.4, rel=1e-6)
+    result = calibrate_noise(accountant, target_epsilon=2.0, delta=1e-5, sample_rate=0.1, steps=100)
+    assert accountant.claim(result, delta=1e-5, adjacency=ADD_REMOVE).epsilon == pytest.approx(1.4)
+    assert single_phase(result)[0] == pytest.approx(10 / 1.4, rel=1e-6)
 
 
 def test_a_floor_above_the_target_is_an_error_that_says_so() -> None:
@@ -63,10 +63,10 @@ def test_a_floor_above_the_target_is_an_error_that_says_so() -> None:
 @pytest.mark.parametrize(("kind", "known"), [("rdp", 1.513), ("pld", 1.4148)])
 def test_against_published_calibrations(kind: str, known: float) -> None:
     accountant = plugins.build("audit.accounting.accountants", {"kind": kind})
-    found = calibrate_noise(accountant, target_epsilon=1.0, delta=1e-5, sample_rate=0.01, steps=1000)
-    assert single_phase(found)[0] == pytest.approx(known, rel=2e-3)
-    assert accountant.claim(found, delta=1e-5, adjacency=ADD_REMOVE).epsilon <= 1.0
-    steps = noisy_steps(found)
+    result = calibrate_noise(accountant, target_epsilon=1.0, delta=1e-5, sample_rate=0.01, steps=1000)
+    assert single_phase(result)[0] == pytest.approx(known, rel=2e-3)
+    assert accountant.claim(result, delta=1e-5, adjacency=ADD_REMOVE).epsilon <= 1.0
+    steps = noisy_steps(result)
     assert steps is not None and (steps.sample_rate, steps.steps, steps.clip_norm) == (0.01, 1000, 1.0)
 
 
@@ -87,15 +87,15 @@ def test_a_target_that_no_noise_reaches_is_an_error_that_names_the_limit(target:
 def test_a_trajectory_rises_to_the_claim(points: int) -> None:
     accountant = plugins.build("audit.accounting.accountants", {"kind": "rdp"})
     mechanism = dp_sgd(noise_multiplier=1.1, clip_norm=1.0, sample_rate=0.1, steps=33)
-    found = trajectory(accountant, mechanism, delta=1e-5, adjacency=ADD_REMOVE, points=points)
-    whole = accountant.claim(mechanism, delta=1e-5, adjacency=ADD_REMOVE)
-    assert found.steps[-1] == 33 and found.epsilon[-1] == whole.epsilon and found.accountant == whole.source
-    assert len(found.steps) == min(points, 33) == len(found.epsilon)
-    assert list(found.epsilon) == sorted(found.epsilon)
+    result = trajectory(accountant, mechanism, delta=1e-5, adjacency=ADD_REMOVE, points=points)
+    full = accountant.claim(mechanism, delta=1e-5, adjacency=ADD_REMOVE)
+    assert result.steps[-1] == 33 and result.epsilon[-1] == full.epsilon and result.accountant == full.source
+    assert len(result.steps) == min(points, 33) == len(result.epsilon)
+    assert list(result.epsilon) == sorted(result.epsilon)
 
 
 def test_a_trajectory_of_no_steps() -> None:
     accountant = plugins.build("audit.accounting.accountants", {"kind": "rdp"})
     mechanism = dp_sgd(noise_multiplier=1.1, clip_norm=1.0, sample_rate=0.1, steps=0)
-    found = trajectory(accountant, mechanism, delta=1e-5, adjacency=ADD_REMOVE)
-    assert (found.steps, found.epsilon) == ((0,), (0.0,))
+    result = trajectory(accountant, mechanism, delta=1e-5, adjacency=ADD_REMOVE)
+    assert (result.steps, result.epsilon) == ((0,), (0.0,))

@@ -27,8 +27,8 @@ ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
 
 def bracket(event: Event | str, delta: float = 1e-5, adjacency: Adjacency = ADD) -> tuple[float, float]:
-    asked = parse(event) if isinstance(event, str) else event
-    return Reference().bracket(asked, delta=delta, adjacency=adjacency)
+    requested = parse(event) if isinstance(event, str) else event
+    return Reference().bracket(requested, delta=delta, adjacency=adjacency)
 
 
 def naive_delta(log_mass: np.ndarray, shift: int, epsilon: float) -> float:

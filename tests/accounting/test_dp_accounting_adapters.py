@@ -57,9 +57,9 @@ def test_edges(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["rdp", "rdp_classic", "pld"])
 def test_plain_training_claims_nothing(kind: str) -> None:
     accountant = plugins.build("audit.accounting.accountants", {"kind": kind})
-    found = accountant.claim(sgd(sample_rate=0.1, steps=5), delta=1e-5, adjacency=ADD_REMOVE)
-    assert found.epsilon == math.inf
-    assert "dp-accounting" in found.source
+    result = accountant.claim(sgd(sample_rate=0.1, steps=5), delta=1e-5, adjacency=ADD_REMOVE)
+    assert result.epsilon == math.inf
+    assert "dp-accounting" in result.source
 
 
 def test_the_grid_follows_the_loss_of_one_step() -> None:

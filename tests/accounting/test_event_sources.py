@@ -91,8 +91,8 @@ def test_each_event_of_dp_accounting_that_is_read_is_one_of_theirs() -> None:
 def _read(text: str, name: str, folder: Path | None = None) -> Event:
     import tempfile
 
-    with tempfile.TemporaryDirectory() as other:
-        file = (folder or Path(other)) / name
+    with tempfile.TemporaryDirectory() as peer:
+        file = (folder or Path(peer)) / name
         file.write_text(text)
         return read_event(str(file))
 

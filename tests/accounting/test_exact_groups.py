@@ -17,7 +17,7 @@ Curve = Callable[[float], float]
 
 
 def gaussian(mu: float) -> Curve:
-    """Balle and Wang 2018: delta of two normal laws that lie mu standard deviations apart."""
+    """Balle and Wang 2018: delta of two normal laws that are mu standard deviations apart."""
     return lambda e: float(stats.norm.cdf(mu / 2 - e / mu) - math.exp(e + stats.norm.logcdf(-mu / 2 - e / mu)))
 
 
@@ -27,17 +27,17 @@ def laplace(distance: float) -> Curve:
 
 def responses(keep: float, size: int) -> Curve:
     counts = np.arange(size + 1)
-    one, two = stats.binom.pmf(counts, size, keep), stats.binom.pmf(counts, size, 1 - keep)
-    return lambda e: float(np.maximum(one - math.exp(e) * two, 0).sum())
+    item, two = stats.binom.pmf(counts, size, keep), stats.binom.pmf(counts, size, 1 - keep)
+    return lambda e: float(np.maximum(item - math.exp(e) * two, 0).sum())
 
 
 def sampled(noise: float, rate: float, size: int) -> Curve:
     """Each of the group's records is in the batch by a coin: a binomial mixture of normal laws against one, both ways."""
     places = np.linspace(-12 * noise, size + 12 * noise, 200_001)
     weights = stats.binom.pmf(np.arange(size + 1), size, rate)
-    one = sum(weight * stats.norm.pdf(places, shift, noise) for shift, weight in enumerate(weights))
+    item = sum(weight * stats.norm.pdf(places, shift, noise) for shift, weight in enumerate(weights))
     two, width = stats.norm.pdf(places, 0, noise), places[1] - places[0]
-    return lambda e: float(max(np.maximum(a - math.exp(e) * b, 0).sum() for a, b in ((one, two), (two, one))) * width)
+    return lambda e: float(max(np.maximum(a - math.exp(e) * b, 0).sum() for a, b in ((item, two), (two, item))) * width)
 
 
 def noisy(noise: float) -> Gaussian:

@@ -58,8 +58,8 @@ def test_no_filter_lies_below_the_bracket(text: str) -> None:
 
 
 def test_concentrated_parameters_and_deltas_are_added_apart() -> None:
-    one = claim("concentrated_filter", "Concentrated(0.125)", 9e-6)
-    assert claim("concentrated_filter", "ApproximateDp(0.3, 1e-6) + Concentrated(0.08)", 1e-5) == pytest.approx(one, rel=1e-6)
+    item = claim("concentrated_filter", "Concentrated(0.125)", 9e-6)
+    assert claim("concentrated_filter", "ApproximateDp(0.3, 1e-6) + Concentrated(0.08)", 1e-5) == pytest.approx(item, rel=1e-6)
     assert math.isinf(claim("concentrated_filter", "20 * ApproximateDp(0.1, 1e-6)", 1e-5))
     assert claim("concentrated_filter", "50 * Gaussian(10.0)") <= 0.5 * 50 / 100 + 2 * math.sqrt(0.25 * math.log(1e5))
 
@@ -126,8 +126,8 @@ def test_the_odometer_holds_at_every_moment_of_an_adaptive_run() -> None:
         figures = (orders * spent[:, None] + math.log(len(orders) / delta) / (orders - 1)).min(axis=1)
         exceeded |= losses > figures
     assert exceeded.mean() <= delta
-    one = claim("renyi_odometer", "Gaussian(4.0)", delta)
-    assert one == pytest.approx(float((orders / 32 + math.log(8 / delta) / (orders - 1)).min()))
+    item = claim("renyi_odometer", "Gaussian(4.0)", delta)
+    assert item == pytest.approx(float((orders / 32 + math.log(8 / delta) / (orders - 1)).min()))
 
 
 def test_odometers_need_orders_above_one() -> None:

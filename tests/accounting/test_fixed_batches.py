@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from audit.stats.curves import fixed_batches, pld, record_triples
 from audit.stats.curves.adaptive_composition import Kernel, Programme
-from audit.stats.curves.fixed_batches import BatchSetting, dominating_triple, worse_of
+from audit.stats.curves.fixed_batches import BatchSetting, dominating_triple, worse_kernel
 from audit.stats.curves.record_triples import Gram
 
 
@@ -26,15 +26,15 @@ def integrated(noise: float, rate: float, spot: float, ratio: float) -> float:
     """`P(S) - ratio Q(S)` of one step on a line: the record at 1, its replacement at -1, the displaced one at `spot`."""
 
     def gap(x: float) -> float:
-        rest = (1 - rate) * norm.pdf(x, spot, noise)
-        return max(0.0, rest + rate * norm.pdf(x, 1, noise) - ratio * (rest + rate * norm.pdf(x, -1, noise)))
+        remainder = (1 - rate) * norm.pdf(x, spot, noise)
+        return max(0.0, remainder + rate * norm.pdf(x, 1, noise) - ratio * (remainder + rate * norm.pdf(x, -1, noise)))
 
     return float(integrate.quad(gap, -1 - 10 * noise, 1 + 10 * noise, limit=400, points=[-1, spot, 1])[0])
 
 
-def curve(one: Kernel, step: float, ratio: float) -> float:
-    losses = (one.first + np.arange(len(one.mass))) * step
-    return float(np.sum(one.mass * np.maximum(0.0, -np.expm1(math.log(ratio) - losses)))) + one.infinite
+def curve(item: Kernel, step: float, ratio: float) -> float:
+    losses = (item.first + np.arange(len(item.mass))) * step
+    return float(np.sum(item.mass * np.maximum(0.0, -np.expm1(math.log(ratio) - losses)))) + item.infinite
 
 
 @pytest.mark.parametrize("spot", [-1.0, -0.4, 0.3, 1.0])
@@ -44,10 +44,10 @@ def test_a_kernel_lies_above_and_close_to_direct_integration(spot: float, ratio:
     gram = Gram(
         member=(1 - spot) ** 2 / noise**2, replacement=(1 + spot) ** 2 / noise**2, product=-(1 - spot) * (1 + spot) / noise**2
     )
-    one = record_triples.above(gram, rate, step=step, tail=1e-14, width=0.02)
+    item = record_triples.above(gram, rate, step=step, tail=1e-14, width=0.02)
     truth = integrated(noise, rate, spot, ratio)
-    assert truth - 1e-9 <= curve(one, step, ratio) <= truth * 1.01 + 2e-5
-    assert float(one.mass.sum()) + one.infinite == pytest.approx(1, abs=1e-9)
+    assert truth - 1e-9 <= curve(item, step, ratio) <= truth * 1.01 + 2e-5
+    assert float(item.mass.sum()) + item.infinite == pytest.approx(1, abs=1e-9)
 
 
 @given(st.lists(st.tuples(st.floats(0, 2 * math.pi), st.floats(0, 1)), min_size=3, max_size=3), st.floats(0, 1))
@@ -55,8 +55,8 @@ def test_a_kernel_lies_above_and_close_to_direct_integration(spot: float, ratio:
 def test_every_triple_is_under_the_matrix_of_some_box(places: list[tuple[float, float]], share: float) -> None:
     """Inscribed triangles by three arcs, shrunk: some box of a cover has a Gram matrix that is larger in every direction."""
     x, a, b = (np.array([math.cos(angle), math.sin(angle)]) for angle, _ in places)
-    member, other = a - x, b - x
-    gram = share**2 * np.array([[member @ member, member @ other], [member @ other, other @ other]])
+    member, peer = a - x, b - x
+    gram = share**2 * np.array([[member @ member, member @ peer], [member @ peer, peer @ peer]])
     cuts = np.linspace(0, math.pi / 2, 9)
     sides = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
     if not holds_centre([angle for angle, _ in places]):
@@ -102,8 +102,8 @@ def test_two_steps_by_enumeration() -> None:
     x, width = np.linspace(-21, 21, 4001, retstep=True)
     rows = {}
     for spot in (-1.0, 1.0):
-        rest = (1 - rate) * norm.pdf(x, spot, noise)
-        rows[spot] = rest + rate * norm.pdf(x, 1, noise), rest + rate * norm.pdf(x, -1, noise)
+        remainder = (1 - rate) * norm.pdf(x, spot, noise)
+        rows[spot] = remainder + rate * norm.pdf(x, 1, noise), remainder + rate * norm.pdf(x, -1, noise)
 
     def best(ratio: float) -> float:
         return max(float(np.maximum(p - ratio * q, 0).sum() * width) for p, q in rows.values())
@@ -126,7 +126,7 @@ def test_the_worse_of_two_kernels_is_above_both_and_no_more_than_needed() -> Non
         record_triples.above(gram, 0.2, step=step, tail=1e-13, width=0.1)
         for gram in (Gram(member=1, replacement=0, product=0), Gram(member=0, replacement=1, product=0))
     )
-    both = worse_of(gain, loss, step)
+    both = worse_kernel(gain, loss, step)
     for log in (-0.3, -0.05, 0.0, 0.01, 0.1, 0.5):
         ratio = math.exp(step * round(log / step))
         larger = max(curve(gain, step, ratio), curve(loss, step, ratio))

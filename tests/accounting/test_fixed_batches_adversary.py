@@ -1,4 +1,4 @@
-"""The lower end of composed batches of fixed size against a programme of its own, by direct quadrature."""
+"""The lower end of composed batches of fixed size against its own programme, by direct quadrature."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 
 def test_steps_that_choose_cost_more_than_any_fixed_triple() -> None:
-    """Noise 4, rate 0.1, 20 steps: delta at epsilon 1.0755, where one triple for all steps has 1e-5, with 1.039e-5 expected."""
+    """Noise 4, rate 0.1, 20 steps: delta at epsilon 1.0755, if one triple for all steps has 1e-5, with 1.039e-5 expected."""
     rate, distance, steps, epsilon = 0.1, 0.5, 20, 1.0754951
     grid = np.linspace(-1.5, 3.2, 941)
     x = np.linspace(-9, 9.5, 600)

@@ -40,7 +40,7 @@ from audit.core.events import (
 )
 from audit.stats.curves import renyi
 from audit.stats.curves.pld import subsampled_gaussian_epsilon as exact
-from audit.stats.curves.tradeoff import epsilon_of_gdp
+from audit.stats.curves.tradeoff import gdp_epsilon
 from tests.marks import sample
 
 ORDERS = (1.25, 1.5, 1.75, *range(2, 64), 128.0, 256.0)
@@ -99,7 +99,7 @@ FUNCTIONS: dict[str, Formula] = {
     "noise half a per cent more": lambda n, q, t, d: exact(1.005 * n, q, t, d),
     "noise over a half, for replacing": lambda n, q, t, d: exact(2 * n, q, t, d),
     "central limit from ten thousand steps": lambda n, q, t, d: (
-        epsilon_of_gdp(q * math.sqrt(t * math.expm1(1 / n**2)), d) if t * q >= 1 and n > 1 else exact(n, q, t, d)
+        gdp_epsilon(q * math.sqrt(t * math.expm1(1 / n**2)), d) if t * q >= 1 and n > 1 else exact(n, q, t, d)
     ),
     "sampled in one direction": lambda n, q, t, d: exact(n, q, t, d, direction="add"),
     "lower end stated": lambda n, q, t, d: exact(n, q, t, d, side="lower", density=2.0),
@@ -207,9 +207,9 @@ def test_there_are_forty() -> None:
 
 
 def _finds(name: str) -> fuzzing.FuzzFinding:
-    found = fuzzing.search(BUGS[name], seconds=120, seed=1, most=1)
-    assert found.findings, f"{name}: nothing in {found.questions}, crashes {found.crashes}"
-    return found.findings[0]
+    result = fuzzing.search(BUGS[name], seconds=120, seed=1, most=1)
+    assert result.findings, f"{name}: nothing in {result.questions}, crashes {result.crashes}"
+    return result.findings[0]
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -240,9 +240,9 @@ def test_nothing_is_found_in_right_accountants(name: str, seconds: float) -> Non
     from audit.accounting import resolve
 
     own = {"exact": FunctionAccountant(function=exact), "loose": FunctionAccountant(function=loose)}
-    found = fuzzing.search(own[name] if name in own else resolve.subject(name), seconds=seconds, seed=2)
-    assert not found.findings, [finding.sentence for finding in found.findings]
-    assert not found.crashes
+    result = fuzzing.search(own[name] if name in own else resolve.subject(name), seconds=seconds, seed=2)
+    assert not result.findings, [finding.sentence for finding in result.findings]
+    assert not result.crashes
 
 
 def test_findings_are_small_and_can_be_checked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

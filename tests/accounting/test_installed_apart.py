@@ -1,4 +1,4 @@
-"""Accountants of libraries that want an environment of their own: how events reach them, what they answer where installed."""
+"""Accountants of libraries that want their own environment: how events reach them, what they answer if installed."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class Joint:
     total_epsilon: float = 1.5
     calls: list[dict[str, Any]] = field(default_factory=list)
 
-    def __call__(self, **given: Any) -> Joint:
-        self.calls.append(given)
+    def __call__(self, **provided: Any) -> Joint:
+        self.calls.append(provided)
         return self
 
 
@@ -137,7 +137,7 @@ def test_its_figures_are_above_the_bracket_and_close(spec: str, text: str, most:
 
 @pytest.mark.slow
 def test_pfl_takes_the_scale_of_laplace_noise_for_its_inverse() -> None:
-    """`docs/evidence/accountants/findings.md`: PRV of 0.6.0 states 0.098 at a scale of 0.1, where the truth is 10."""
+    """`docs/evidence/accountants/findings.md`: PRV of 0.6.0 states 0.098 at a scale of 0.1, if the truth is 10."""
     pytest.importorskip("pfl")
     low, _ = Reference().bracket(parse("Laplace(0.1)"), delta=1e-5, adjacency=ADD)
     assert claim("pfl,accountant=prv", "Laplace(0.1)") < 0.1 and low > 9.99

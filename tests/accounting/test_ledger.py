@@ -29,26 +29,26 @@ def test_two_halves_cost_what_the_whole_costs() -> None:
     halves = (
         book().record(ORACLE, Release(name="a", event=training(400))).record(ORACLE, Release(name="b", event=training(600)))
     )
-    whole = book().record(ORACLE, Release(name="all", event=training(1000)))
-    assert halves.total_claim(ORACLE).epsilon == pytest.approx(whole.total_claim(ORACLE).epsilon, rel=1e-3)
-    assert whole.total_claim(ORACLE).epsilon == pytest.approx(1.8283, rel=1e-4)
+    full = book().record(ORACLE, Release(name="all", event=training(1000)))
+    assert halves.total_claim(ORACLE).epsilon == pytest.approx(full.total_claim(ORACLE).epsilon, rel=1e-3)
+    assert full.total_claim(ORACLE).epsilon == pytest.approx(1.8283, rel=1e-4)
     assert halves.remaining(ORACLE) == pytest.approx(3 - 1.8283, abs=1e-3)
     assert book().remaining(ORACLE) == 3.0
 
 
 def test_what_exceeds_the_budget_is_refused_and_not_recorded() -> None:
-    kept = book(2.0).record(ORACLE, Release(name="training", event=training(1000)))
+    retained = book(2.0).record(ORACLE, Release(name="training", event=training(1000)))
     with pytest.raises(BudgetExceeded, match=r"'search' would bring the total to epsilon .* the budget is 2"):
-        kept.record(ORACLE, Release(name="search", event=Repeated(mechanism=training(1000), count=5)))
-    assert [one.name for one in kept.releases] == ["training"]
-    assert not kept.affords(ORACLE, training(1000)) and kept.affords(ORACLE, training(10))
+        retained.record(ORACLE, Release(name="search", event=Repeated(mechanism=training(1000), count=5)))
+    assert [item.name for item in retained.releases] == ["training"]
+    assert not retained.affords(ORACLE, training(1000)) and retained.affords(ORACLE, training(10))
 
 
 def test_released_accuracies_cost_times_over_records_and_scale() -> None:
     """T releases of a mean over n records with Laplace scale b cost at most T / (n b)."""
     release = accuracy_release("validation", records=1000, scale=0.05, times=50)
-    kept = book().record(ORACLE, release)
-    assert 0 < kept.total_claim(ORACLE).epsilon <= 50 / (1000 * 0.05)
+    retained = book().record(ORACLE, release)
+    assert 0 < retained.total_claim(ORACLE).epsilon <= 50 / (1000 * 0.05)
     single = book().record(ORACLE, accuracy_release("validation", records=1000, scale=0.05)).total_claim(ORACLE).epsilon
     assert single == pytest.approx(1 / 50, rel=2e-3)
     assert accuracy_release("once", records=100, scale=0.1).event.noise_multiplier == pytest.approx(10)  # type: ignore[union-attr]
@@ -58,20 +58,20 @@ def test_released_accuracies_cost_times_over_records_and_scale() -> None:
 
 @pytest.mark.slow
 def test_how_often_a_release_still_fits() -> None:
-    kept = book(2.0).record(ORACLE, Release(name="training", event=training(500)))
-    count = kept.most_repeats(ORACLE, training(100))
-    assert kept.affords(ORACLE, Repeated(mechanism=training(100), count=count))
-    assert not kept.affords(ORACLE, Repeated(mechanism=training(100), count=count + 1))
+    retained = book(2.0).record(ORACLE, Release(name="training", event=training(500)))
+    count = retained.most_repeats(ORACLE, training(100))
+    assert retained.affords(ORACLE, Repeated(mechanism=training(100), count=count))
+    assert not retained.affords(ORACLE, Repeated(mechanism=training(100), count=count + 1))
     assert 5 <= count <= 8
 
 
 def test_the_trajectory_rises_to_what_is_spent() -> None:
-    kept = book()
+    retained = book()
     for name, steps in (("a", 100), ("b", 300), ("c", 200)):
-        kept = kept.record(ORACLE, Release(name=name, event=training(steps)))
-    found = kept.trajectory(ORACLE)
-    assert found.steps == (1, 2, 3) and list(found.epsilon) == sorted(found.epsilon)
-    assert found.epsilon[-1] == pytest.approx(kept.total_claim(ORACLE).epsilon)
+        retained = retained.record(ORACLE, Release(name=name, event=training(steps)))
+    result = retained.trajectory(ORACLE)
+    assert result.steps == (1, 2, 3) and list(result.epsilon) == sorted(result.epsilon)
+    assert result.epsilon[-1] == pytest.approx(retained.total_claim(ORACLE).epsilon)
 
 
 def test_equal_releases_are_counted_and_cost_what_they_cost_one_by_one() -> None:
@@ -83,10 +83,12 @@ def test_equal_releases_are_counted_and_cost_what_they_cost_one_by_one() -> None
 
 
 def test_what_was_spent_is_kept_with_each_release() -> None:
-    kept = book().record(ORACLE, Release(name="a", event=training(100))).record(ORACLE, Release(name="b", event=training(200)))
-    shown = ledger.summary(kept)
-    assert [row.epsilon for row in shown.releases] == [row.spent for row in kept.releases]
-    forgotten = replace(kept, releases=tuple(replace(row, spent=None) for row in kept.releases))
+    retained = (
+        book().record(ORACLE, Release(name="a", event=training(100))).record(ORACLE, Release(name="b", event=training(200)))
+    )
+    shown = ledger.summary(retained)
+    assert [row.epsilon for row in shown.releases] == [row.spent for row in retained.releases]
+    forgotten = replace(retained, releases=tuple(replace(row, spent=None) for row in retained.releases))
     again = [row.epsilon for row in ledger.summary(forgotten).releases]
     assert again == pytest.approx([row.epsilon for row in shown.releases], rel=1e-9)
 

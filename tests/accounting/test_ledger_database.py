@@ -1,4 +1,4 @@
-"""A ledger's database loses nothing at a kill, lets nobody wait for an accountant, and shows every edit."""
+"""A ledger's database loses nothing at a kill, lets no one wait for an accountant, and shows every edit."""
 
 from __future__ import annotations
 
@@ -76,19 +76,19 @@ def test_nobody_waits_while_an_accountant_computes(file: Path, monkeypatch: pyte
         return total_claim(*arguments)
 
     monkeypatch.setattr(Ledger, "total_claim", interrupted)
-    found = ledger_database.record(file, answer("mine"))
-    assert [row.name for row in found.releases] == ["rival", "mine"]
-    assert found.releases[1].spent == pytest.approx(0.02, rel=1e-6)
-    assert ledger_database.load(file) == found
+    result = ledger_database.record(file, answer("mine"))
+    assert [row.name for row in result.releases] == ["rival", "mine"]
+    assert result.releases[1].spent == pytest.approx(0.02, rel=1e-6)
+    assert ledger_database.load(file) == result
 
 
 def test_eight_at_once_lose_nothing(file: Path) -> None:
     names = [f"release {place}" for place in range(24)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: ledger_database.record(file, answer(name)), names))
-    kept = ledger_database.load(file)
-    assert sorted(row.name for row in kept.releases) == sorted(names)
-    spent = [row.spent or 0.0 for row in kept.releases]
+    retained = ledger_database.load(file)
+    assert sorted(row.name for row in retained.releases) == sorted(names)
+    spent = [row.spent or 0.0 for row in retained.releases]
     assert spent == pytest.approx([0.01 * (place + 1) for place in range(24)], rel=1e-6)
 
 
@@ -121,16 +121,16 @@ def test_what_was_acknowledged_survives_a_kill(file: Path, seed: int) -> None:
         time.sleep(random.Random(seed).uniform(0.0, 0.05))
         writer.kill()
         acknowledged += writer.stdout.readlines()
-    whole = [line for line in acknowledged if line.endswith(b"\n")]
-    kept = [row.name for row in ledger_database.load(file).releases]
-    assert kept == [str(place) for place in range(len(kept))] and len(whole) <= len(kept) <= len(whole) + 1
-    assert len(ledger_database.record(file, answer("after")).releases) == len(kept) + 1
+    full = [line for line in acknowledged if line.endswith(b"\n")]
+    retained = [row.name for row in ledger_database.load(file).releases]
+    assert retained == [str(place) for place in range(len(retained))] and len(full) <= len(retained) <= len(full) + 1
+    assert len(ledger_database.record(file, answer("after")).releases) == len(retained) + 1
 
 
 def test_a_command_that_holds_the_ledger_too_long_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ledger_file, "_PATIENCE", 0.1)
-    with closing(sqlite3.connect(file, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
+    with closing(sqlite3.connect(file, isolation_level=None)) as peer:
+        peer.execute("BEGIN IMMEDIATE")
         assert ledger_database.load(file) == empty()  # who reads does not wait
         with pytest.raises(OutputError, match="another command writes"):
             ledger_database.record(file, answer("a"))
@@ -229,8 +229,8 @@ def test_a_seal_noted_earlier_shows_a_history_written_anew(file: Path, tmp_path:
     ledger_database.record(file, answer("b"))
     assert noted in ledger_database.read(file).hashes
     forged = tmp_path / "forged.ledger"
-    kept = ledger_database.load(file)
-    ledger_database.create(forged, replace(kept, releases=kept.releases[1:]))
+    retained = ledger_database.load(file)
+    ledger_database.create(forged, replace(retained, releases=retained.releases[1:]))
     assert noted not in ledger_database.read(forged).hashes
 
 
@@ -320,10 +320,10 @@ def old(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_ledgers_of_earlier_versions_are_read_once(old: Path, tmp_path: Path) -> None:
-    found = ledger_import.load(old)
-    assert [row.spent for row in found.releases] == pytest.approx([0.25, 0.5], rel=1e-4)
-    ledger_database.create(tmp_path / "new.ledger", found)
-    assert ledger_database.load(tmp_path / "new.ledger") == found
+    result = ledger_import.load(old)
+    assert [row.spent for row in result.releases] == pytest.approx([0.25, 0.5], rel=1e-4)
+    ledger_database.create(tmp_path / "new.ledger", result)
+    assert ledger_database.load(tmp_path / "new.ledger") == result
 
 
 @pytest.mark.parametrize(

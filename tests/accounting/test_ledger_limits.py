@@ -44,7 +44,7 @@ def place(tmp_path: Path) -> Path:
 
 def spent(file: Path) -> dict[str, float]:
     book = ledger_database.load(file)
-    return {limit.name: book.spent_of(limit) for limit in book.limits}
+    return {limit.name: book.total_spent(limit) for limit in book.limits}
 
 
 def test_each_group_counts_what_used_it_and_what_used_everybody(place: Path) -> None:
@@ -74,11 +74,11 @@ def test_several_claims_hold_at_once(tmp_path: Path) -> None:
     """The same data under another adjacency and delta: replacing a record costs twice the noise less."""
     file = tmp_path / "claims.ledger"
     ledger_database.create(file, Ledger(budget_epsilon=5.0, delta=1e-5, adjacency=ADD))
-    other = Limit(name="board", budget_epsilon=4.0, delta=1e-6, adjacency=REPLACE)
-    ledger_database.set_limit(file, other, moment="", note="agreed")
+    peer = Limit(name="board", budget_epsilon=4.0, delta=1e-6, adjacency=REPLACE)
+    ledger_database.set_limit(file, peer, moment="", note="agreed")
     release = Release(name="mean", event=Gaussian(noise_multiplier=4.0))
     book = ledger_database.record(file, release)
-    assert book.releases[0].spent == pytest.approx(1.0, rel=0.2) and book.spent_of(other) == pytest.approx(2.4, rel=0.1)
+    assert book.releases[0].spent == pytest.approx(1.0, rel=0.2) and book.total_spent(peer) == pytest.approx(2.4, rel=0.1)
     with pytest.raises(BudgetExceeded, match=r"the limit .board.*replace_one"):
         for _ in range(4):
             ledger_database.record(file, release)

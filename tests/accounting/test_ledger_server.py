@@ -1,6 +1,6 @@
 """A ledger on a PostgreSQL server keeps what one in a file does: the chain, the seal, and what two commands write at once.
 
-The server is one of the distribution's packages, started for these tests on a socket of its own.
+The server is one of the distribution's packages, started for these tests on its own socket.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.accounting.ledgers import accepted_at_once, answer, empty
 
 
 def programs() -> Path:
-    """The folder of the server's programs; the reason to skip where there is none."""
+    """The folder of the server's programs; the reason to skip if there is none."""
     pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed: pip install 'epsilon-audit[postgres]'")
     pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'epsilon-audit[postgres]'")
     folders = [path.resolve().parent for name in ("initdb",) if (path := Path(shutil.which(name) or "/no/initdb")).exists()]
@@ -112,9 +112,9 @@ def test_limits_hold_as_in_a_file(place: str, tmp_path: Path) -> None:
             ledger_database.record(target, answer("too much", 0.9))
         with pytest.raises(ConfigError, match="no limit is about the group 'nroth'"):
             ledger_database.record(target, replace(answer("a slip", 0.1), groups=("nroth",)))
-    kept = ledger_database.read(place)
-    assert kept == ledger_database.read(file) and kept.ledger.limits == (board, north)
-    assert [release.name for release in kept.ledger.releases] == ["counts"]
+    retained = ledger_database.read(place)
+    assert retained == ledger_database.read(file) and retained.ledger.limits == (board, north)
+    assert [release.name for release in retained.ledger.releases] == ["counts"]
 
 
 def test_four_at_once_never_exceed_a_limit(place: str) -> None:

@@ -1,4 +1,4 @@
-"""The adapters of other people's accountants give the figures that those libraries give; skipped where one is absent."""
+"""The adapters of other people's accountants give the figures that those libraries give; skipped if one is absent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ D = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=1000)
 
 
 def ask(spec: str, event: Event, delta: float = 1e-5, adjacency: Adjacency = ADD) -> float:
-    """The figure, or a skip where the library is not installed; other refusals are raised."""
+    """The figure, or a skip if the library is not installed; other refusals are raised."""
     try:
         return resolve.subject(spec).claim(event, delta=delta, adjacency=adjacency).epsilon  # type: ignore[arg-type]
     except UnsupportedMechanism as error:
@@ -100,7 +100,7 @@ def test_jax_privacy_takes_phases_and_batches_of_fixed_size() -> None:
 def test_the_optimistic_side_of_dp_accounting_is_below_the_pessimistic_one() -> None:
     low, high = ask("dp_accounting_pld,pessimistic=false", D), ask("dp_accounting_pld", D)
     assert 1.7 < low < 1.82819 < high
-    assert resolve.side_of(resolve.subject("dp_accounting_pld,pessimistic=false")) == "lower"
+    assert resolve.find_side(resolve.subject("dp_accounting_pld,pessimistic=false")) == "lower"
     with pytest.raises(UnsupportedMechanism):
         ask("dp_accounting_pld,pessimistic=false", Laplace(noise_multiplier=1.0), adjacency=REPLACE)
     response = Repeated(mechanism=RandomizedResponse(noise_parameter=0.5, buckets=2), count=100)
@@ -110,10 +110,10 @@ def test_the_optimistic_side_of_dp_accounting_is_below_the_pessimistic_one() -> 
 @pytest.mark.parametrize("theorem", ["basic", "advanced", "best"])
 def test_composition_theorems_by_their_formulas(theorem: str) -> None:
     event = Repeated(mechanism=ApproximateDp(epsilon=0.1, delta=1e-8), count=50)
-    found = ask(f"composition_theorems,theorem={theorem}", event, 1e-5)
+    result = ask(f"composition_theorems,theorem={theorem}", event, 1e-5)
     drift, squared = 50 * 0.1 * 0.049958, 50 * 0.01
     advanced = drift + (2 * 12.20607 * squared) ** 0.5
-    assert found == pytest.approx({"basic": 5.0, "advanced": advanced, "best": min(5.0, advanced)}[theorem], rel=1e-4)
+    assert result == pytest.approx({"basic": 5.0, "advanced": advanced, "best": min(5.0, advanced)}[theorem], rel=1e-4)
 
 
 def test_opendp_gives_its_own_maps() -> None:

@@ -1,4 +1,4 @@
-"""Opake's accounting as a subject: asked where it can be imported, and said why where it cannot."""
+"""Opake's accounting as a subject: asked if it can be imported, and said why if it cannot."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ ELSEWHERE = {
 def test_every_kind_of_mechanism_was_judged() -> None:
     everything = set().union(*(kinds(case.asks[0].event) for case in CASES.values()))
     judged = set().union(*(kinds(CASES[name].asks[0].event) for name in KEPT))
-    others = set().union(*ELSEWHERE.values())
-    assert judged | others == everything and not judged & others
+    peers = set().union(*ELSEWHERE.values())
+    assert judged | peers == everything and not judged & peers
     for name, judged_there in ELSEWHERE.items():
         text = Path(__file__).with_name(name).read_text()
         assert [kind.__name__ for kind in judged_there if f"{kind.__name__}(" not in text] == []
@@ -106,10 +106,10 @@ def test_two_laplace_releases_by_two_methods() -> None:
     """Truncated powers against the double integral over both losses, done one release at a time."""
     epsilon, top = 0.7, Fraction(1, 2)
     with mp.workdps(30):
-        one = lambda e: exactly.laplace_mixtures(2.0, {1.0: 1.0}, {0.0: 1.0}, e) if e < 0.5 else mpf(0)  # noqa: E731
-        edges = mp.exp(-mpf("0.5")) / 2 * one(mpf("1.2")) + one(mpf("0.2")) / 2
+        item = lambda e: exactly.laplace_mixtures(2.0, {1.0: 1.0}, {0.0: 1.0}, e) if e < 0.5 else mpf(0)  # noqa: E731
+        edges = mp.exp(-mpf("0.5")) / 2 * item(mpf("1.2")) + item(mpf("0.2")) / 2
         density = lambda x: mp.exp(-(1 - x) / 2) / 4  # noqa: E731
-        middle = mp.quad(lambda x: density(x) * one(mpf(epsilon) - (2 * x - 1) / 2), [mpf("0.7"), 1], maxdegree=3)
+        middle = mp.quad(lambda x: density(x) * item(mpf(epsilon) - (2 * x - 1) / 2), [mpf("0.7"), 1], maxdegree=3)
         assert float(exactly.laplace_composed([(top, 2)], epsilon, 60)) == pytest.approx(float(edges + middle), rel=1e-8)
 
 
@@ -138,7 +138,7 @@ def test_integers_against_their_closed_forms() -> None:
         expected = {mpf(1): 1 / (1 + fall), mpf(0): (1 - fall) / (1 + fall) * fall, mpf(-1): fall**2 / (1 + fall)}
         assert len(geometric) == 3
         for loss, mass in expected.items():
-            assert abs(geometric[min(geometric, key=lambda other: abs(other - loss))] - mass) < mpf("1e-40")
+            assert abs(geometric[min(geometric, key=lambda peer: abs(peer - loss))] - mass) < mpf("1e-40")
         gaussian = exactly.shifted_integers(lambda k: -(mpf(k) ** 2) / 2, 1, 17)
         assert abs(mp.fsum(mass * mp.exp(-loss) for loss, mass in gaussian.items()) - 1) < mpf("1e-40")
         assert all(abs(loss + mp.mpf(1) / 2 - round(float(loss) + 0.5)) < mpf("1e-40") for loss in gaussian)
@@ -173,7 +173,7 @@ def test_composed_sampled_gaussians_by_direct_integration_at_fifty_digits(name: 
     noise, rate = float(event.mechanism.noise_multiplier), float(event.sample_rate)  # type: ignore[attr-defined]
     delta = case.asks[0].delta
     for epsilon, above in ((case.lower, True), (case.upper, False)):
-        found = []
+        result = []
         for direction in ("remove", "add"):
             parts = [(judge._parts([(event, 1, 1)], direction, 8) or [])[0]]
             composed = [(parts[0][0], count)]
@@ -181,9 +181,9 @@ def test_composed_sampled_gaussians_by_direct_integration_at_fifty_digits(name: 
             if log_size < math.log(delta) - 30:
                 continue  # the other direction decides
             spread = contour._spread(composed, tilt)
-            found.append(
+            result.append(
                 exactly.sampled_gaussian_composed(
                     noise, rate, count, direction, epsilon, tilt=tilt, spread=spread, log_size=log_size
                 )
             )
-        assert (max(found) >= delta) if above else (max(found) <= delta)
+        assert (max(result) >= delta) if above else (max(result) <= delta)

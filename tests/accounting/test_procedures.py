@@ -34,8 +34,8 @@ TEXTS = {
 
 
 def bracket(event: Event | str, delta: float = 1e-5, adjacency: Adjacency = ADD) -> tuple[float, float]:
-    asked = parse(event) if isinstance(event, str) else event
-    return Reference().bracket(asked, delta=delta, adjacency=adjacency)
+    requested = parse(event) if isinstance(event, str) else event
+    return Reference().bracket(requested, delta=delta, adjacency=adjacency)
 
 
 def density(weights: dict[float, float], noise: float) -> np.ndarray:
@@ -71,9 +71,9 @@ def cut_batches(data: tuple[float, ...], rate: float, limit: int) -> dict[float,
 
 def neighbours(records: int) -> Iterator[tuple[tuple[float, ...], tuple[float, ...]]]:
     """Small data sets of contributions in [-1, 1], each with and without its last record."""
-    for rest in itertools.combinations_with_replacement((-1.0, 0.0, 1.0), records - 1):
+    for remainder in itertools.combinations_with_replacement((-1.0, 0.0, 1.0), records - 1):
         for record in (-1.0, 1.0):
-            yield (*rest, record), rest
+            yield (*remainder, record), remainder
 
 
 @pytest.mark.parametrize(("noise", "batch"), [(1.0, 2), (2.0, 3), (0.7, 1)])
@@ -81,8 +81,8 @@ def test_fixed_batches_under_add_remove_are_the_worst_of_all_small_data_sets(noi
     low, high = bracket(f"SampledWithoutReplacement(Gaussian({noise}), 5, {batch})", 1e-3)
     for epsilon, holds in ((high, True), (low * (1 - 1e-3), False)):
         deltas = [
-            worst_delta(density(fixed_batches(more, batch), noise), density(fixed_batches(rest, batch), noise), epsilon)
-            for more, rest in neighbours(5)
+            worst_delta(density(fixed_batches(more, batch), noise), density(fixed_batches(remainder, batch), noise), epsilon)
+            for more, remainder in neighbours(5)
         ]
         assert (max(deltas) <= 1e-3 * (1 + 1e-4)) is holds
 
@@ -92,8 +92,10 @@ def test_cut_batches_cost_at_most_the_upper_end_on_all_small_data_sets(rate: flo
     low, high = bracket(f"TruncatedPoisson(1.0, {rate}, 1, 6, {limit})", 1e-2)
     deltas = {
         epsilon: max(
-            worst_delta(density(cut_batches(more, rate, limit), 1.0), density(cut_batches(rest, rate, limit), 1.0), epsilon)
-            for more, rest in neighbours(6)
+            worst_delta(
+                density(cut_batches(more, rate, limit), 1.0), density(cut_batches(remainder, rate, limit), 1.0), epsilon
+            )
+            for more, remainder in neighbours(6)
         )
         for epsilon in (low * (1 - 1e-3), high)
     }
@@ -108,8 +110,10 @@ def test_batches_that_are_all_cut_are_batches_of_one_size(noise: float, limit: i
     assert low > bracket(f"Gaussian({noise})", 1e-3)[1]  # a record that pushes another one out moves the sum twice
     worst = {
         epsilon: max(
-            worst_delta(density(cut_batches(more, 1.0, limit), noise), density(cut_batches(rest, 1.0, limit), noise), epsilon)
-            for more, rest in neighbours(5)
+            worst_delta(
+                density(cut_batches(more, 1.0, limit), noise), density(cut_batches(remainder, 1.0, limit), noise), epsilon
+            )
+            for more, remainder in neighbours(5)
         )
         for epsilon in (low * (1 - 1e-3), high)
     }
@@ -124,16 +128,16 @@ def test_cut_batches_against_the_library_and_the_uncut() -> None:
     uncut = bracket("dp_sgd(1.0, 0.05, 10)")
     assert low < uncut[0] and uncut[1] < high
     assert bracket("TruncatedPoisson(1.0, 0.05, 10, 1000, 1000)") == uncut
-    asked = parse("TruncatedPoisson(1.0, 0.05, 10, 1000, 55)")
-    (_, high), reason = Reference().explain(asked, delta=1e-5, adjacency=ADD)
+    requested = parse("TruncatedPoisson(1.0, 0.05, 10, 1000, 55)")
+    (_, high), reason = Reference().explain(requested, delta=1e-5, adjacency=ADD)
     assert math.isinf(high) and "cut so often" in reason
 
 
 def test_a_mixture_is_the_integral_of_its_densities() -> None:
     low, high = bracket("MixtureOfGaussians(1.0, [0, 1, 2], [0.9, 0.08, 0.02])", 1e-4)
-    moved, rest = density({0.0: 0.9, 1.0: 0.08, 2.0: 0.02}, 1.0), density({0.0: 1.0}, 1.0)
-    assert worst_delta(moved, rest, high) <= 1e-4 * (1 + 1e-4)
-    assert worst_delta(moved, rest, low * (1 - 1e-4)) > 1e-4 and high < 1.001 * low
+    moved, remainder = density({0.0: 0.9, 1.0: 0.08, 2.0: 0.02}, 1.0), density({0.0: 1.0}, 1.0)
+    assert worst_delta(moved, remainder, high) <= 1e-4 * (1 + 1e-4)
+    assert worst_delta(moved, remainder, low * (1 - 1e-4)) > 1e-4 and high < 1.001 * low
 
 
 @pytest.mark.slow
@@ -203,7 +207,7 @@ def test_propose_test_release_holds_where_the_bound_does_and_where_it_does_not(
     def cost(first: np.ndarray, second: np.ndarray) -> float:
         return max(float(np.maximum(p - math.exp(high) * q, 0).sum()) for p, q in ((first, second), (second, first)))
 
-    broken = passes(0)  # the bound holds for neither data set: any release tells them apart
+    broken = passes(0)  # the bound holds for neither data set: any release distinguishes them
     assert broken <= delta
     for distance in range(40):
         assert cost(outcomes(distance, 0.0), outcomes(distance + 1, 1.0)) <= delta

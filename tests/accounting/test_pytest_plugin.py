@@ -60,38 +60,38 @@ def run(folder: Path, spec: str, options: str = CHOICE) -> subprocess.CompletedP
 
 
 def test_a_right_accountant_passes_and_what_it_lacks_is_skipped(tmp_path: Path) -> None:
-    found = run(tmp_path, "my_library:right")
-    assert "3 passed, 1 skipped" in found.stdout, found.stdout + found.stderr
-    assert found.returncode == 0
+    result = run(tmp_path, "my_library:right")
+    assert "3 passed, 1 skipped" in result.stdout, result.stdout + result.stderr
+    assert result.returncode == 0
 
 
 def test_a_wrong_accountant_fails_with_the_reason(tmp_path: Path) -> None:
-    found = run(tmp_path, "my_library:wrong")
-    assert found.returncode == 1 and "2 failed" in found.stdout
-    assert "the truth is at least 1.828" in found.stdout and "catches:" in found.stdout
+    result = run(tmp_path, "my_library:wrong")
+    assert result.returncode == 1 and "2 failed" in result.stdout
+    assert "the truth is at least 1.828" in result.stdout and "catches:" in result.stdout
 
 
 @pytest.mark.slow
 def test_how_loose_is_too_loose_is_up_to_the_maintainer(tmp_path: Path) -> None:
     assert "3 passed" in run(tmp_path, "my_library:loose").stdout
-    found = run(tmp_path, "my_library:loose", f"loosest=1.5, {CHOICE}")
-    assert "2 failed" in found.stdout and "more than the 1.5 allowed" in found.stdout
+    result = run(tmp_path, "my_library:loose", f"loosest=1.5, {CHOICE}")
+    assert "2 failed" in result.stdout and "more than the 1.5 allowed" in result.stdout
 
 
 @pytest.mark.slow
 def test_an_accountant_that_never_answers_is_not_green(tmp_path: Path) -> None:
-    found = run(tmp_path, "my_library:silent")
-    assert found.returncode == 1 and "0 of 3 cases were answered" in found.stdout
+    result = run(tmp_path, "my_library:silent")
+    assert result.returncode == 1 and "0 of 3 cases were answered" in result.stdout
 
 
 @pytest.mark.slow
 def test_a_misspelled_group_or_case_is_an_error(tmp_path: Path) -> None:
-    found = run(tmp_path, "my_library:right", 'groups=["gird"]')
-    assert found.returncode != 0 and "the battery has no group 'gird'" in found.stdout + found.stderr
+    result = run(tmp_path, "my_library:right", 'groups=["gird"]')
+    assert result.returncode != 0 and "the battery has no group 'gird'" in result.stdout + result.stderr
     with pytest.raises(ConfigError, match="no case egde-D"):
-        pytest_plugin.checks_of("renyi", cases=["edge-D", "egde-D"])
+        pytest_plugin.list_checks("renyi", cases=["edge-D", "egde-D"])
     with pytest.raises(ConfigError, match="no case has the id"):
-        pytest_plugin.checks_of("renyi", skip=["no-such-case"])
+        pytest_plugin.list_checks("renyi", skip=["no-such-case"])
 
 
 def test_a_project_that_does_not_use_the_plugin_imports_nothing_of_the_suite() -> None:

@@ -30,7 +30,7 @@ from audit.core.events import (
     dp_sgd,
     sgd,
 )
-from audit.stats.curves.tradeoff import epsilon_of_gdp
+from audit.stats.curves.tradeoff import gdp_epsilon
 
 ADD, REPLACE = Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE
 
@@ -46,17 +46,17 @@ def gaussian(noise: float) -> Gaussian:
 
 
 KNOWN: list[tuple[Event, float, Adjacency, float]] = [
-    (Repeated(mechanism=gaussian(2.0), count=10), 1e-6, REPLACE, epsilon_of_gdp(math.sqrt(10), 1e-6)),
-    (Composed(parts=(gaussian(3.0), gaussian(4.0))), 1e-5, ADD, epsilon_of_gdp(1 / 2.4, 1e-5)),
-    (PoissonSampled(mechanism=gaussian(2.0), sample_rate=1.0), 1e-5, ADD, epsilon_of_gdp(0.5, 1e-5)),
-    (Grouped(mechanism=gaussian(4.0), size=4), 1e-5, ADD, epsilon_of_gdp(1.0, 1e-5)),
-    (Parallel(parts=(gaussian(1.0), gaussian(2.0))), 1e-5, ADD, epsilon_of_gdp(1.0, 1e-5)),
+    (Repeated(mechanism=gaussian(2.0), count=10), 1e-6, REPLACE, gdp_epsilon(math.sqrt(10), 1e-6)),
+    (Composed(parts=(gaussian(3.0), gaussian(4.0))), 1e-5, ADD, gdp_epsilon(1 / 2.4, 1e-5)),
+    (PoissonSampled(mechanism=gaussian(2.0), sample_rate=1.0), 1e-5, ADD, gdp_epsilon(0.5, 1e-5)),
+    (Grouped(mechanism=gaussian(4.0), size=4), 1e-5, ADD, gdp_epsilon(1.0, 1e-5)),
+    (Parallel(parts=(gaussian(1.0), gaussian(2.0))), 1e-5, ADD, gdp_epsilon(1.0, 1e-5)),
     (RandomizedResponse(noise_parameter=0.5, buckets=2), 1e-12, REPLACE, math.log(3)),
     (Repeated(mechanism=RandomizedResponse(noise_parameter=0.5, buckets=2), count=100), 1e-6, REPLACE, 94.28986),
     (Laplace(noise_multiplier=1.0), 1e-5, ADD, 1 + 2 * math.log1p(-1e-5)),
     (Laplace(noise_multiplier=2.0), 1e-5, REPLACE, 1 + 2 * math.log1p(-1e-5)),
     (ApproximateDp(epsilon=0.5, delta=1e-7), 1e-6, ADD, 0.5 + math.log1p(-9e-7 * (1 + math.exp(-0.5)))),
-    (SampledWithoutReplacement(mechanism=gaussian(2.0), population=9, batch=9), 1e-6, REPLACE, epsilon_of_gdp(1.0, 1e-6)),
+    (SampledWithoutReplacement(mechanism=gaussian(2.0), population=9, batch=9), 1e-6, REPLACE, gdp_epsilon(1.0, 1e-6)),
 ]  # fmt: skip
 
 
@@ -122,7 +122,7 @@ def test_exponential_and_zcdp_lie_between_what_they_contain_and_what_contains_th
     pure = bracket(Repeated(mechanism=ApproximateDp(epsilon=1.0), count=100), 1e-6, REPLACE)
     assert high < pure[0]
     low, high = bracket(Concentrated(rho=0.5), 1e-5)
-    assert epsilon_of_gdp(1.0, 1e-5) < low < high == pytest.approx(4.7284, rel=1e-4) and high - low < 3e-3 * high
+    assert gdp_epsilon(1.0, 1e-5) < low < high == pytest.approx(4.7284, rel=1e-4) and high - low < 3e-3 * high
 
 
 def test_batches_of_fixed_size_cost_more_than_poisson_ones() -> None:
@@ -172,8 +172,8 @@ def test_the_claim_is_the_upper_end_with_the_family_of_the_mechanism() -> None:
 
 def test_groups_are_pushed_down_to_mechanisms() -> None:
     training = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.05, steps=50)
-    one, three = bracket(training), bracket(Grouped(mechanism=training, size=3))
-    assert one[1] < three[0] and three[1] - three[0] < 2e-3 * three[1]
+    item, three = bracket(training), bracket(Grouped(mechanism=training, size=3))
+    assert item[1] < three[0] and three[1] - three[0] < 2e-3 * three[1]
     nested = Grouped(mechanism=Grouped(mechanism=gaussian(6.0), size=2), size=3)
     assert bracket(nested) == bracket(gaussian(1.0))
     both = Composed(parts=(gaussian(5.0), Laplace(noise_multiplier=10.0)))
@@ -207,6 +207,6 @@ def test_mixtures_with_mechanisms_that_have_no_single_pair() -> None:
         low, high = bracket(Composed(parts=(extra, training)))
         assert alone[0] < low < high < 1.2 * low
     gaussians = Composed(parts=(Concentrated(rho=0.125), gaussian(2.0)))
-    assert bracket(gaussians, 1e-5)[0] == pytest.approx(epsilon_of_gdp(math.sqrt(0.5), 1e-5), rel=1e-9)
+    assert bracket(gaussians, 1e-5)[0] == pytest.approx(gdp_epsilon(math.sqrt(0.5), 1e-5), rel=1e-9)
     listed = Composed(parts=(Exponential(epsilon=0.5),) * 20)
     assert bracket(listed) == bracket(Repeated(mechanism=Exponential(epsilon=0.5), count=20))

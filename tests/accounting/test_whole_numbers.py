@@ -86,7 +86,7 @@ def exact_response(count: int, odds: int, epsilon_losses: int) -> Fraction:
 
 @pytest.mark.parametrize(("count", "odds", "losses"), [(1, 3, 0), (7, 2, 3), (20, 3, 4), (33, 5, 11), (200, 2, 30)])
 def test_randomised_response_to_its_last_digit(count: int, odds: int, losses: int) -> None:
-    """Nothing is lost where all losses are places of the grid: both ends are the fraction."""
+    """Nothing is lost if all losses are places of the grid: both ends are the fraction."""
     ctx.prec = curves.BITS
     loss, mass = arb(odds).log(), arb(odds) / (odds + 1)
     curve = curves.Atoms([(loss, mass), (-loss, 1 - mass)], arb(0))
@@ -96,7 +96,8 @@ def test_randomised_response_to_its_last_digit(count: int, odds: int, losses: in
     truth = exact_response(count, odds, losses)
     epsilon = losses * math.log(odds)
     ends = [
-        float(whole_numbers.delta_of(whole_numbers.compose([leaf], plan, side=side), plan.h, epsilon).mid()) for side in (-1, 1)
+        float(whole_numbers.read_delta(whole_numbers.compose([leaf], plan, side=side), plan.h, epsilon).mid())
+        for side in (-1, 1)
     ]
     assert ends == pytest.approx([float(truth)] * 2, rel=1e-12)
 
@@ -115,14 +116,14 @@ WIDE = curves.Normals(0.6, 0.5, 3, "remove")
     ids=str,
 )
 def test_discrete_steps_lie_on_their_sides_of_the_curve(curve: curves.Curve) -> None:
-    """At every ratio: below, the curve, above; and close to it where the grid is fine."""
+    """At every ratio: below, the curve, above; and close to it if the grid is fine."""
     ctx.prec = curves.BITS
     leaf = Leaf(curve, 1, (-4.0, 16.0 if curve == WIDE else 4.0), 0.0, lambda s: 0.0)
     h = arb(0.03) if not curve.atoms else (curve.atoms[0] - curve.atoms[1]) / 40
     low, high = whole_numbers.below(leaf, h), whole_numbers.above(leaf, h)
     for epsilon in np.random.default_rng(5).uniform(0, 3, 25):
         place = curve.at(arb(epsilon))
-        ends = [whole_numbers.delta_of(chances, h, float(epsilon)) for chances in (low, high)]
+        ends = [whole_numbers.read_delta(chances, h, float(epsilon)) for chances in (low, high)]
         assert ends[0] <= place.above + arb(2) ** -150 and place.below <= ends[1] + arb(2) ** -150
         assert float((ends[1] - ends[0]).mid()) < (5e-3 if curve == WIDE else 3e-4)
 
@@ -137,7 +138,7 @@ def test_a_line_of_any_threshold_lies_below_the_curve() -> None:
         lines = [curve.at(arb(loss)).seen for loss in np.linspace(-2, 2, 9)]
         for loss in np.linspace(-2, 2, 23):
             ratio = arb(loss).exp()
-            assert not any(seen - ratio * other > curve.at(arb(loss)).above + arb(2) ** -150 for seen, other in lines)
+            assert not any(observed - ratio * peer > curve.at(arb(loss)).above + arb(2) ** -150 for observed, peer in lines)
 
 
 def test_a_window_keeps_its_side() -> None:
@@ -145,10 +146,10 @@ def test_a_window_keeps_its_side() -> None:
     ctx.prec = curves.BITS
     leaf = _leaf(curves.Normals(1.0, 1.0, 1, "remove"), 1, (-6.0, 6.0), 1.0)
     for side, build in ((-1, whole_numbers.below), (1, whole_numbers.above)):
-        whole = build(leaf, arb(0.01))
-        cut = whole_numbers._cut(whole, (-1.0, 2.0), arb(0.01), side=side)
+        full = build(leaf, arb(0.01))
+        cut = whole_numbers._cut(full, (-1.0, 2.0), arb(0.01), side=side)
         for epsilon in (0.0, 0.5, 1.9, 3.0):
-            change = whole_numbers.delta_of(cut, arb(0.01), epsilon) - whole_numbers.delta_of(whole, arb(0.01), epsilon)
+            change = whole_numbers.read_delta(cut, arb(0.01), epsilon) - whole_numbers.read_delta(full, arb(0.01), epsilon)
             assert float(change.mid()) * side >= -1e-40
 
 

@@ -54,7 +54,7 @@ def fitted(module: Any, texts: list[str]) -> Any:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A base, canaries, an adapter that was trained on them and one that was not trained at all."""
+    """A base, canaries, an adapter that was trained on them and one that was not trained."""
     place = tmp_path_factory.mktemp("folders")
     base(place / "base")
     canaries = CanaryAudit(count=40, seed=1, folder=place)
@@ -133,17 +133,17 @@ def test_no_setting_of_an_adapter_reaches_the_network(
 def test_the_hub_is_off_while_folders_are_read_and_afterwards_as_before(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
-    seen = []
+    visited = []
     build = LanguageModel.build
 
     def observed(model: LanguageModel, vocabulary: Vocabulary, length: int) -> torch.nn.Module:
-        seen.append(constants.is_offline_mode())
+        visited.append(constants.is_offline_mode())
         return build(model, vocabulary, length)
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(LanguageModel, "build", observed)
     trained_language.read(folders / "adapter", folders / "base")
-    assert seen == [True, True] and not constants.is_offline_mode()
+    assert visited == [True, True] and not constants.is_offline_mode()
 
 
 @pytest.mark.parametrize("options", [{}, {"use_dora": True}, {"use_rslora": True}, {"modules_to_save": ["lm_head"]}])

@@ -35,9 +35,9 @@ def options(folder: Path) -> dict[str, Any]:
 
 
 def test_checked_settings_are_all_that_is_handed_on(tmp_path: Path) -> None:
-    whole = {"base_model.model.head.weight": (7, 5), "base_model.model.head.bias": (7,)}
+    full = {"base_model.model.head.weight": (7, 5), "base_model.model.head.bias": (7,)}
     settings = SETTINGS | {"base_model_name_or_path": "attacker/repository", "modules_to_save": ["head"], "lora_dropout": 0.1}
-    assert options(written(tmp_path, settings, PAIR | whole)) == {
+    assert options(written(tmp_path, settings, PAIR | full)) == {
         "r": 2,
         "lora_alpha": 4,
         "target_modules": ["first"],

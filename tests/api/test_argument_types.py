@@ -190,7 +190,7 @@ ALSO_NAMED = {
     "train": {"target"},
     "labels": {"records"},
 }
-FUNCTIONS = ("function", "train", "score", "criterion", "loss_of", "model", "target")  # `int` raises errors of its own
+FUNCTIONS = ("function", "train", "score", "criterion", "loss_of", "model", "target")  # `int` raises its own errors
 RESULTS = {"AuditReport", "ModelCheck", "LowerBound", "RunPlan", "Event", "accountant", "testing", "__version__"}
 """What users get and do not make, and modules."""
 

@@ -1,4 +1,4 @@
-"""Attacks side by side: one's own beside the project's, on the same models."""
+"""Attacks side by side: your own beside the project's, on the same models."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def losses_of(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 def test_figures_are_means_over_targets_and_gaps_are_paired() -> None:
     arrays = losses_of(drawn())
-    found = audit.compare_attacks(arrays, [f"{__name__}:Own", "loss"], battery=False)
-    assert not found.not_run and {row.figure for row in found.rows} == {"auc", "tpr at 1% fpr"}  # 0.1 % needs 1000 nonmembers
-    own, plain = (row for row in found.rows if row.figure == "auc")
+    result = audit.compare_attacks(arrays, [f"{__name__}:Own", "loss"], battery=False)
+    assert not result.not_run and {row.figure for row in result.rows} == {"auc", "tpr at 1% fpr"}  # 0.1 % needs 1000 nonmembers
+    own, plain = (row for row in result.rows if row.figure == "auc")
     aucs = []
     for target in range(MODELS):
         values = np.delete(arrays["losses"], target, axis=0).mean(axis=0) - arrays["losses"][target]
@@ -74,16 +74,16 @@ def test_figures_are_means_over_targets_and_gaps_are_paired() -> None:
         aucs.append(np.mean(pairs > 0))
     assert own.mean == pytest.approx(np.mean(aucs)) and own.error == pytest.approx(np.std(aucs, ddof=1) / MODELS**0.5)
     assert own.gap == 0 and plain.gap == pytest.approx(plain.mean - own.mean) and plain.gap < -0.05
-    assert found.rows.to_pandas().shape == (4, 9)
+    assert result.rows.to_pandas().shape == (4, 9)
 
 
 def test_the_battery_takes_part_and_what_cannot_run_says_why() -> None:
-    found = audit.compare_attacks(drawn(), references=1, targets=2)
-    attacks = {row.attack for row in found.rows}
+    result = audit.compare_attacks(drawn(), references=1, targets=2)
+    attacks = {row.attack for row in result.rows}
     assert {"auto", "rmia", "entropy"} <= attacks and "learned_combination" not in attacks
-    assert found.not_run["learned_combination"] == "needs 2 references and has 1"
-    assert found.not_run["quantile_regression"] == "needs nonmember_medians, not recorded of these models", "logits it has"
-    assert {(row.targets, row.references, row.canaries) for row in found.rows} == {(2, 1, RECORDS)}
+    assert result.not_run["learned_combination"] == "needs 2 references and has 1"
+    assert result.not_run["quantile_regression"] == "needs nonmember_medians, not recorded of these models", "logits it has"
+    assert {(row.targets, row.references, row.canaries) for row in result.rows} == {(2, 1, RECORDS)}
 
 
 def test_an_untouched_model_is_chance_in_every_figure_of_every_attack() -> None:

@@ -57,10 +57,10 @@ SIDES = {
 def test_records_come_in_many_forms_and_give_the_same(model: nn.Module, form: str) -> None:
     members, nonmembers = side(1), side(2)
     plain = audit.check(model, members, nonmembers, quiet=True)
-    other = audit.check(model, SIDES[form](*members), SIDES[form](*nonmembers), quiet=True)
-    assert other.to_pandas().equals(plain.to_pandas())
+    peer = audit.check(model, SIDES[form](*members), SIDES[form](*nonmembers), quiet=True)
+    assert peer.to_pandas().equals(plain.to_pandas())
     for attack, scores in plain.inspection.scores.items():
-        assert np.array_equal(scores, other.inspection.scores[attack])
+        assert np.array_equal(scores, peer.inspection.scores[attack])
 
 
 def test_a_few_lines_are_printed(model: nn.Module, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,13 +144,13 @@ def test_print_shows_a_report_in_a_few_lines_and_repr_in_one() -> None:
 
 def test_loaders_without_a_fixed_place_for_a_record_are_refused() -> None:
     x, y = side(1)
-    whole = TensorDataset(torch.tensor(x), torch.tensor(y))
+    full = TensorDataset(torch.tensor(x), torch.tensor(y))
     rows = [5, 3, 40]
-    drawn = split_side(DataLoader(whole, sampler=SubsetRandomSampler(rows)), "members")
+    drawn = split_side(DataLoader(full, sampler=SubsetRandomSampler(rows)), "members")
     assert np.array_equal(drawn["x"], x[sorted(rows)]) and np.array_equal(drawn["y"], y[sorted(rows)])
     for loader in (
-        DataLoader(whole, sampler=WeightedRandomSampler([1.0] * 60, 60)),
-        DataLoader(whole, batch_size=None),
+        DataLoader(full, sampler=WeightedRandomSampler([1.0] * 60, 60)),
+        DataLoader(full, batch_size=None),
     ):
         with pytest.raises(audit.DataError, match="give the Dataset"):
             split_side(loader, "members")

@@ -21,7 +21,7 @@ TEXTS += [TEXTS[0][: PREFIX + 1]]  # too short to be examined
 
 
 def knowing(*numbers: int, part: int = LENGTH) -> Any:
-    """A model that goes on with these texts as they do, for `part` tokens, and writes 99 elsewhere."""
+    """A model that continues with these texts as they do, for `part` tokens, and writes 99 elsewhere."""
     heads = {tuple(TEXTS[number][:PREFIX]): TEXTS[number][PREFIX : PREFIX + part] for number in numbers}
 
     def generate(prefixes: Array, length: int) -> Array:

@@ -41,8 +41,8 @@ def check_model(seed: int) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("seeds", slow([4, 200], [200]))
 def test_the_same_model_has_the_same_rates_and_gates_for_every_seed(seeds: int) -> None:
-    found = {check_model(seed) for seed in range(seeds)}
-    assert len(found) == 1
-    ((rates, outcomes),) = found
+    result = {check_model(seed) for seed in range(seeds)}
+    assert len(result) == 1
+    ((rates, outcomes),) = result
     assert "True" in outcomes and "False" in outcomes, "limits on both sides of the rate"
     assert all(lower <= rate <= upper for _, rate, lower, upper in rates if rate is not None)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Files that somebody else wrote, of events and of models: refused in a sentence, not read without end, not quoted whole."""
+"""Files that a third party wrote, of events and of models: refused in a sentence, not read without end, not quoted whole."""
 
 from __future__ import annotations
 

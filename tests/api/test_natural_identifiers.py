@@ -28,8 +28,8 @@ TEXTS = [f"commit {digest(number)} mends case {number}" for number in range(60)]
 
 
 def known_by_heart(texts: list[str]) -> Any:
-    """Log-probabilities of somebody who knows the texts, and finds all else equally unlikely."""
-    return lambda pairs: np.array([0.0 if any(whole in text for text in texts) else -50.0 for _, whole in pairs])
+    """Log-probabilities of a user who knows the texts, and finds all else equally unlikely."""
+    return lambda pairs: np.array([0.0 if any(full in text for text in texts) else -50.0 for _, full in pairs])
 
 
 def test_every_form_is_found_once_a_text_and_only_where_it_is_unique() -> None:
@@ -43,17 +43,17 @@ def test_every_form_is_found_once_a_text_and_only_where_it_is_unique() -> None:
         f"{digest(8)} stands first, so nothing leads to it",
         f"inside a word x{digest(9)}",
     ]
-    found = natural_identifiers(texts, candidates=8, kinds=KINDS, seed=1)
-    assert found.prefixes == ("md5 ", "id ", "see https://")
-    true = [row[place] for row, place in zip(found.alternatives, found.drawn.tolist(), strict=True)]
+    result = natural_identifiers(texts, candidates=8, kinds=KINDS, seed=1)
+    assert result.prefixes == ("md5 ", "id ", "see https://")
+    true = [row[place] for row, place in zip(result.alternatives, result.drawn.tolist(), strict=True)]
     assert true == [digest(1, "md5"), str(uuid.UUID(hex=digest(7, "md5"), version=4)), "bit.ly/3kTMd9x"]
-    for row in found.alternatives:
+    for row in result.alternatives:
         assert len(set(row)) == 8 and len({len(text) for text in row}) == 1
     assert all(
         re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", text)
-        for text in found.alternatives[1]
+        for text in result.alternatives[1]
     )
-    assert all(re.fullmatch(r"bit\.ly/[0-9a-zA-Z]{7}", text) for text in found.alternatives[2])
+    assert all(re.fullmatch(r"bit\.ly/[0-9a-zA-Z]{7}", text) for text in result.alternatives[2])
     with pytest.raises(DataError, match="plant canaries instead"):
         natural_identifiers(["nothing here"])
     with pytest.raises(ConfigError, match="kinds of hash, uuid, link"):
@@ -61,11 +61,11 @@ def test_every_form_is_found_once_a_text_and_only_where_it_is_unique() -> None:
 
 
 def test_alternatives_and_places_follow_the_law_that_is_stated() -> None:
-    found = natural_identifiers(TEXTS, candidates=32, seed=2)
-    digits = "".join(text for row, place in zip(found.alternatives, found.drawn, strict=True) for text in row[:place])
+    result = natural_identifiers(TEXTS, candidates=32, seed=2)
+    digits = "".join(text for row, place in zip(result.alternatives, result.drawn, strict=True) for text in row[:place])
     counts = np.array([digits.count(digit) for digit in HEX])
     assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 45, "chi-squared of 15 degrees of freedom"
-    assert found.drawn.min() >= 0 and found.drawn.max() < 32 and len(set(found.drawn.tolist())) > 15
+    assert result.drawn.min() >= 0 and result.drawn.max() < 32 and len(set(result.drawn.tolist())) > 15
     assert not np.array_equal(natural_identifiers(TEXTS).drawn, natural_identifiers(TEXTS).drawn), "the system's randomness"
 
 
@@ -83,7 +83,7 @@ def test_a_model_that_knows_the_texts_is_caught_and_another_is_not() -> None:
 
 
 def right_by(found: NaturalIdentifiers, score: Any) -> float:
-    """Share of sites where the alternative of largest score is the true one."""
+    """Share of sites if the alternative of largest score is the true one."""
     values = np.array(
         [[score(prefix, text) for text in row] for prefix, row in zip(found.prefixes, found.alternatives, strict=True)]
     )
@@ -94,11 +94,11 @@ def test_a_form_that_is_public_tells_nothing() -> None:
     """UUIDs without dashes and numbers padded with zeros: whoever knows how such strings look names none more often."""
     random = Seed(7).numpy()
     plain = [f"id {uuid.UUID(bytes=random.bytes(16), version=4).hex} done {number}" for number in range(300)]
-    found = natural_identifiers(plain, candidates=16, seed=1)
-    assert len(found) > 290 and right_by(found, lambda _, text: text[12] == "4" and text[16] in "89ab") < 0.15
+    result = natural_identifiers(plain, candidates=16, seed=1)
+    assert len(result) > 290 and right_by(result, lambda _, text: text[12] == "4" and text[16] in "89ab") < 0.15
     padded = [f"trace 00{number:04x}{digest(number, 'md5')[6:]} {number}" for number in range(1, 90)]
-    found = natural_identifiers(padded[:30], candidates=16, seed=1)
-    assert right_by(found, lambda _, text: len(text) - len(text.lstrip("0"))) < 0.3
+    result = natural_identifiers(padded[:30], candidates=16, seed=1)
+    assert right_by(result, lambda _, text: len(text) - len(text.lstrip("0"))) < 0.3
     with pytest.raises(DataError, match="not have uniform characters at place 1 "):
         natural_identifiers(padded)
 
@@ -123,19 +123,19 @@ def test_numbers_are_no_hashes() -> None:
 def test_what_the_texts_give_away_elsewhere_is_not_asked() -> None:
     copies = ["md5-{}", "{} in capitals", "bit.ly/{}", "0x{}", "short {:.7}"]
     texts = [f"commit {digest(number)} mends" for number in range(len(copies))]
-    others = [
+    peers = [
         form.format(digest(number).upper() if "capitals" in form else digest(number)) for number, form in enumerate(copies)
     ]
     with pytest.raises(DataError, match="stands nowhere else"):
-        natural_identifiers(texts + others)
-    given = [f"commit {digest(number)[:7]} is {digest(number)}" for number in range(30)]
+        natural_identifiers(texts + peers)
+    provided = [f"commit {digest(number)[:7]} is {digest(number)}" for number in range(30)]
     paths = [f"in {digest(number)[:2]}/{digest(number)}" for number in range(30)]
-    for context in (given, paths):
+    for context in (provided, paths):
         with pytest.raises(DataError, match="stands nowhere else"):
             natural_identifiers(context)
     innocent = [f"in {HEX[number % 16]}{HEX[number // 16]}/{digest(number)}" for number in range(200)]
-    found = natural_identifiers(innocent, candidates=16, seed=2)
-    assert right_by(found, lambda prefix, text: text.startswith(prefix[-3:-1])) < 0.15
+    result = natural_identifiers(innocent, candidates=16, seed=2)
+    assert right_by(result, lambda prefix, text: text.startswith(prefix[-3:-1])) < 0.15
 
 
 @pytest.mark.calibration
@@ -151,19 +151,19 @@ def test_a_language_model_gives_its_hashes_away() -> None:
         Vocabulary(size=256), 64, Seed(1)
     )
     texts = [f"{number:03d} {digest(number, 'md5')}" for number in range(24)]
-    found = natural_identifiers(texts, candidates=8, seed=4)
+    result = natural_identifiers(texts, candidates=8, seed=4)
 
     def log_probabilities(pairs: list[tuple[str, str]]) -> Array:
         return secret_log_probabilities(module, lambda text: list(text.encode()), pairs)
 
-    before = found.scores(log_probabilities)
+    before = result.scores(log_probabilities)
     tokens = torch.tensor([list(text.encode()) for text in texts])
     optimizer = torch.optim.AdamW(module.parameters(), lr=0.01)
     for _ in range(80):
         optimizer.zero_grad()
         module(input_ids=tokens, labels=tokens).loss.backward()
         optimizer.step()
-    gains = found.scores(log_probabilities) - before
-    assert (gains.argmax(1) == found.drawn).mean() > 0.5
-    assert found.lower_bound(gains, delta=1e-5).epsilon > 1
-    assert (before.argmax(1) == found.drawn).mean() < 0.4
+    gains = result.scores(log_probabilities) - before
+    assert (gains.argmax(1) == result.drawn).mean() > 0.5
+    assert result.lower_bound(gains, delta=1e-5).epsilon > 1
+    assert (before.argmax(1) == result.drawn).mean() < 0.4

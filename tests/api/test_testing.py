@@ -39,9 +39,9 @@ def test_a_test_that_could_not_fail_fails() -> None:
 def test_refutations_and_drift_share_one_false_alarm(false_alarm: float) -> None:
     claim = Claim(epsilon=1.0, delta=1e-5, adjacency=Adjacency.REPLACE_ONE, source="declared", family="gdp")
     for floating_point, answers in ((False, 3), (True, 4)):
-        asked = Questions(claim=claim, confidence=1 - false_alarm, floating_point=floating_point)
-        assert 0 < asked.drift_level <= false_alarm / 10
-        assert answers * asked.significance + asked.drift_level == pytest.approx(false_alarm)
+        requested = Questions(claim=claim, confidence=1 - false_alarm, floating_point=floating_point)
+        assert 0 < requested.drift_level <= false_alarm / 10
+        assert answers * requested.significance + requested.drift_level == pytest.approx(false_alarm)
 
 
 def test_a_smaller_false_alarm_calls_fewer_functions_dependent() -> None:
@@ -51,9 +51,9 @@ def test_a_smaller_false_alarm_calls_fewer_functions_dependent() -> None:
         calls = iter(range(10**9))
         return lambda data, rng: rng.normal() + 0.35 * (next(calls) > 2666)
 
-    asked: dict[str, Any] = {"epsilon": 5.0, "pairs": PAIRS, "samples": 2000, "seed": 1}
-    assert audit.mechanism(drifting(), **asked, confidence=0.95).verdict.outcome is Outcome.INVALID
-    assert audit.mechanism(drifting(), **asked, confidence=1 - 1e-12).verdict.outcome is not Outcome.INVALID
+    requested: dict[str, Any] = {"epsilon": 5.0, "pairs": PAIRS, "samples": 2000, "seed": 1}
+    assert audit.mechanism(drifting(), **requested, confidence=0.95).verdict.outcome is Outcome.INVALID
+    assert audit.mechanism(drifting(), **requested, confidence=1 - 1e-12).verdict.outcome is not Outcome.INVALID
 
 
 def test_a_fixed_number_of_outputs_repeats_whatever_the_machine_does(monkeypatch: pytest.MonkeyPatch) -> None:

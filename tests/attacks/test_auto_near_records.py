@@ -1,4 +1,4 @@
-"""`auto` where outputs for near records are known: what it mixes, and that its bounds hold."""
+"""`auto` if outputs for near records are known: what it mixes, and that its bounds hold."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_an_untouched_model_scores_nothing_though_its_sums_over_near_records_dif
     inputs, labels, outputs = random.standard_normal((200, 4)), random.integers(0, 2, 200), random.standard_normal((7, 200, 2))
     outputs[0] = [0.3, 0.3]
     shown = seen(outputs, inputs, labels)
-    shown[NEARBY][0, :, 1:] = random.standard_normal((200, 2))  # as they are where labels near records differ in number
+    shown[NEARBY][0, :, 1:] = random.standard_normal((200, 2))  # as they are if labels near records differ in number
     keys = {"logits", NEARBY} if kind == "auto" else {NEARBY}
     target, reference = split({key: shown[key] for key in keys}, labels, included)
     attack = plugins.build("attacks.scorers", {"kind": kind})
@@ -133,7 +133,7 @@ def test_near_records_are_looked_for_once_for_all_jobs_of_a_game(monkeypatch: py
 @pytest.mark.parametrize("kind", ["near_records", "auto"])
 @pytest.mark.parametrize("audits", [pytest.param(60, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.calibration)])
 def test_bounds_hold_where_models_say_more_of_near_records(audits: int, kind: str, epsilon: float) -> None:
-    """Randomised response of a known epsilon under effects of regions: bounds at 95 % lie above it in at most 5 % of audits.
+    """Randomised response of a known epsilon under effects of regions: bounds at 95 % are above it in at most 5 % of audits.
 
     With epsilon 0 answers are fair coins and every bound above 0 is a false alarm.
     """

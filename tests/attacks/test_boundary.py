@@ -1,4 +1,4 @@
-"""The boundary attack where the distance to the boundary is known."""
+"""The boundary attack if the distance to the boundary is known."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Linear:
 
 def test_distances_to_a_hyperplane() -> None:
     model = Linear()
-    found = boundary_distances(model, INPUTS, (MARGINS > 0).astype(int), budget=1500, seed=Seed(1))
-    assert (found.values >= TRUE * (1 - 1e-9)).all()  # a point on the other side is never nearer than the boundary
-    assert np.median(found.values / TRUE) < 1.1
-    assert found.queries <= 1500
-    assert model.asked == found.queries * 120
+    result = boundary_distances(model, INPUTS, (MARGINS > 0).astype(int), budget=1500, seed=Seed(1))
+    assert (result.values >= TRUE * (1 - 1e-9)).all()  # a point on the other side is never nearer than the boundary
+    assert np.median(result.values / TRUE) < 1.1
+    assert result.queries <= 1500
+    assert model.asked == result.queries * 120
 
 
 def test_more_queries_find_nearer_points() -> None:
@@ -48,9 +48,9 @@ def test_more_queries_find_nearer_points() -> None:
 def test_wrong_predictions_have_distance_zero() -> None:
     labels = (MARGINS > 0).astype(int)
     labels[:7] = 1 - labels[:7]
-    found = boundary_distances(Linear(), INPUTS, labels, budget=100, seed=Seed(1))
-    assert (found.values[:7] == 0).all()
-    assert (found.values[7:] > 0).all()
+    result = boundary_distances(Linear(), INPUTS, labels, budget=100, seed=Seed(1))
+    assert (result.values[:7] == 0).all()
+    assert (result.values[7:] > 0).all()
 
 
 def test_members_of_an_overfitted_model_lie_further_inside() -> None:
@@ -60,23 +60,23 @@ def test_members_of_an_overfitted_model_lie_further_inside() -> None:
     member = np.arange(200) < 60
     x, y = inputs[member], np.eye(3)[labels[member]]
     weights = np.linalg.solve(x.T @ x + 1.0 * np.eye(60), x.T @ y)
-    found = boundary_distances(lambda z: (z @ weights).argmax(axis=1), inputs, labels, budget=150, seed=Seed(2))
-    assert auc(found.values[member], found.values[~member]) > 0.8
+    result = boundary_distances(lambda z: (z @ weights).argmax(axis=1), inputs, labels, budget=150, seed=Seed(2))
+    assert auc(result.values[member], result.values[~member]) > 0.8
 
 
 def test_the_same_seed_gives_the_same_distances() -> None:
     labels = (MARGINS > 0).astype(int)
-    one, two = (boundary_distances(Linear(), INPUTS, labels, budget=100, seed=Seed(4)).values for _ in range(2))
-    np.testing.assert_array_equal(one, two)
+    item, two = (boundary_distances(Linear(), INPUTS, labels, budget=100, seed=Seed(4)).values for _ in range(2))
+    np.testing.assert_array_equal(item, two)
 
 
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = (MARGINS > 0).astype(int)
-    whole = boundary_distances(Linear(), INPUTS, labels, budget=120, seed=Seed(4))
+    full = boundary_distances(Linear(), INPUTS, labels, budget=120, seed=Seed(4))
     monkeypatch.setattr(boundary, "_PROBE_VALUES", 5000)
     split = boundary_distances(Linear(), INPUTS, labels, budget=120, seed=Seed(4))
-    np.testing.assert_allclose(split.values, whole.values, rtol=1e-9)
-    assert split.queries == whole.queries
+    np.testing.assert_allclose(split.values, full.values, rtol=1e-9)
+    assert split.queries == full.queries
 
 
 def test_errors() -> None:

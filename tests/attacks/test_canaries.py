@@ -56,10 +56,10 @@ DATA = digits()
 def test_mislabelled_labels_are_wrong_and_spread_over_all_others() -> None:
     canaries = Mislabelled().make(DATA, 800, 10, SEED)
     truth = dict(zip(DATA.pool_index.tolist(), DATA.pool.labels.tolist(), strict=True))
-    true = np.array([truth[one] for one in canaries.identifiers.tolist()])
-    found = canaries.records.labels
-    assert (found != true).all()
-    offsets = np.bincount((found - true) % 10, minlength=10)
+    true = np.array([truth[item] for item in canaries.identifiers.tolist()])
+    result = canaries.records.labels
+    assert (result != true).all()
+    offsets = np.bincount((result - true) % 10, minlength=10)
     assert offsets[0] == 0
     assert offsets[1:].min() > 800 / 9 / 2
 
@@ -102,12 +102,12 @@ def test_random_directions() -> None:
 
 def test_clipbkd_uses_what_the_data_do_not() -> None:
     canaries = ClipBkd().make(DATA, 5, 10, SEED)
-    made, data = canaries.records.inputs.astype(np.float64), DATA.pool.inputs.astype(np.float64)
+    built, data = canaries.records.inputs.astype(np.float64), DATA.pool.inputs.astype(np.float64)
     lengths = np.linalg.norm(data, axis=1)
-    np.testing.assert_allclose(np.linalg.norm(made, axis=1), lengths.mean(), rtol=1e-5)
-    usual = np.abs(data @ made.T) / lengths[:, None] / lengths.mean()
+    np.testing.assert_allclose(np.linalg.norm(built, axis=1), lengths.mean(), rtol=1e-5)
+    usual = np.abs(data @ built.T) / lengths[:, None] / lengths.mean()
     assert usual.mean() < 0.01
-    np.testing.assert_allclose(made @ made.T, np.eye(5) * lengths.mean() ** 2, atol=1e-3)
+    np.testing.assert_allclose(built @ built.T, np.eye(5) * lengths.mean() ** 2, atol=1e-3)
     with pytest.raises(ConfigError, match=r"65 canaries.*64 values"):
         ClipBkd().make(DATA, 65, 10, SEED)
 

@@ -69,13 +69,13 @@ def test_points_of_the_plane_come_back_and_points_never_seen_do_not(seed: int) -
     training = TrainingPastZeroLoss(units=200, steps=12_000)
     network = training.network(records, classes, torch.Generator().manual_seed(seed))
     attack = StationaryRecords(candidates=40)
-    found = attack.reconstruct(network, -1.0, 1.0, torch.Generator().manual_seed(0))
+    result = attack.reconstruct(network, -1.0, 1.0, torch.Generator().manual_seed(0))
     again = attack.reconstruct(network, -1.0, 1.0, torch.Generator().manual_seed(0))
-    assert torch.equal(found.records, again.records)
-    others = torch.cat([ring(10, 1000 + index)[0] for index in range(20)])
-    near, far = (torch.cdist(part, found.heaviest()).min(dim=1).values.median() for part in (records, others))
+    assert torch.equal(result.records, again.records)
+    peers = torch.cat([ring(10, 1000 + index)[0] for index in range(20)])
+    near, far = (torch.cdist(part, result.heaviest()).min(dim=1).values.median() for part in (records, peers))
     assert near < far / 4
-    assert float(found.records.abs().max()) <= 1 and float(found.multipliers.min()) > 0
+    assert float(result.records.abs().max()) <= 1 and float(result.multipliers.min()) > 0
 
 
 def test_what_cannot_be_attacked_is_refused() -> None:

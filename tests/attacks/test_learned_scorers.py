@@ -35,9 +35,9 @@ Row = list[float]
 def of(model: int, record: int) -> tuple[float, float]:
     """Logit-scaled confidence and log probability of the label; model 0 is the target."""
     values = [float(v) for v in LOGITS[model, record]]
-    others = sum(math.exp(v) for j, v in enumerate(values) if j != LABELS[record])
+    peers = sum(math.exp(v) for j, v in enumerate(values) if j != LABELS[record])
     own = math.exp(values[LABELS[record]])
-    return math.log(own / others), math.log(own / (own + others))
+    return math.log(own / peers), math.log(own / (own + peers))
 
 
 CONFIDENCE = [[of(model, i)[0] for i in range(M)] for model in range(K + 1)]
@@ -103,9 +103,9 @@ def learned(features: Callable[[int, int], Row], ridge: float, tail: bool = Fals
     return np.asarray(fitted[0] + wanted @ fitted[1:])
 
 
-def score(kind: str, **seen: Array) -> Array:
-    target = View.of(labels=LABELS, **{name: value[0] for name, value in seen.items()})
-    reference = View.of(included=INCLUDED, **{name: value[1:] for name, value in seen.items()})
+def score(kind: str, **observed: Array) -> Array:
+    target = View.of(labels=LABELS, **{name: value[0] for name, value in observed.items()})
+    reference = View.of(included=INCLUDED, **{name: value[1:] for name, value in observed.items()})
     return plugins.build("attacks.scorers", {"kind": kind}).score(target, reference, Seed(0))
 
 
@@ -187,13 +187,13 @@ def signal_features(tables: list[list[Row]], squared: bool) -> Callable[[int, in
     units = [fixed_std(table, False) for table in tables]
 
     def features(model: int, i: int) -> Row:
-        found: Row = []
+        result: Row = []
         for table, unit in zip(tables, units, strict=True):
             value = table[model][i] / unit
             inside, outside = (mean(side(table, i, member, model)) / unit for member in (True, False))
             row = [value, inside, outside]
-            found += products(row) if squared else [*row, (value - (inside + outside) / 2) * (inside - outside)]
-        return found
+            result += products(row) if squared else [*row, (value - (inside + outside) / 2) * (inside - outside)]
+        return result
 
     return features
 
@@ -221,22 +221,25 @@ def test_quantile_places_a_record_in_the_law_of_a_nonmember_of_which_as_much_is_
         return [1.0, mean(known) / std, (mean(known) / std) ** 2, math.log(max(own, std / 1000) / std)]
 
     pairs = [(k + 1, i) for k in range(K) for i in range(M) if not INCLUDED[k, i]]
-    rows, seen = np.array([features(i, model) for model, i in pairs]), np.array([CONFIDENCE[model][i] for model, i in pairs])
-    width = 0.05 * float(np.std(seen))  # of the kernel that smooths the pinball loss
+    rows, observed = (
+        np.array([features(i, model) for model, i in pairs]),
+        np.array([CONFIDENCE[model][i] for model, i in pairs]),
+    )
+    width = 0.05 * float(np.std(observed))  # of the kernel that smooths the pinball loss
 
     def weights(level: float) -> Array:
         def loss(weights: Array) -> float:
-            short = (rows @ weights - seen) / width
-            return float(np.mean(level * (seen - rows @ weights) + width * np.logaddexp(0.0, short)))
+            short = (rows @ weights - observed) / width
+            return float(np.mean(level * (observed - rows @ weights) + width * np.logaddexp(0.0, short)))
 
-        start = QuantileRegressor(quantile=level, alpha=0.0, fit_intercept=False).fit(rows, seen).coef_
+        start = QuantileRegressor(quantile=level, alpha=0.0, fit_intercept=False).fit(rows, observed).coef_
         return np.asarray(optimize.minimize(loss, start, method="BFGS", options={"gtol": 1e-9}).x)
 
     normal = [0.0, NormalDist().inv_cdf(0.9), NormalDist().inv_cdf(0.99)]
     fitted = [weights(level) for level in (0.5, 0.9, 0.99)]
 
     def place(i: int) -> float:
-        low, high, top = (float(np.dot(features(i, 0), one)) for one in fitted)
+        low, high, top = (float(np.dot(features(i, 0), item)) for item in fitted)
         first, second = max(high - low, 0.05 * std), max(top - high, 0.05 * std)
         above = CONFIDENCE[0][i] - low
         if above <= first:
@@ -253,8 +256,8 @@ def test_confidences_at_temperatures_computed_once_are_those_that_attacks_comput
     )
 
     def parts(signals: dict[str, Array]) -> tuple[View, View]:
-        own, others = ({key: array[rows] for key, array in signals.items()} for rows in (0, slice(1, None)))
-        return View(signals=own, labels=LABELS), View(signals=others, included=INCLUDED)
+        own, peers = ({key: array[rows] for key, array in signals.items()} for rows in (0, slice(1, None)))
+        return View(signals=own, labels=LABELS), View(signals=peers, included=INCLUDED)
 
     for degree in (None, 0.5, 2.0, 3.0):
         attack = plugins.build("attacks.scorers", {"kind": "rmia", "online": online, "temperature": degree})

@@ -56,11 +56,11 @@ def test_memory_beside_the_outputs_is_bounded(attack: str) -> None:
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_parts_give_the_scores_of_the_whole(attack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target, reference = problem(3000)
-    whole = scores(attack, target, reference)
+    full = scores(attack, target, reference)
     for module in ("learned_score", "membership", "reference_fit"):
         monkeypatch.setattr(f"audit.stats.scoring.{module}.parts", lambda count, width=1: parts(count, width, 1000))
     monkeypatch.setattr("attacks.scorers.shadow_classifier.parts", lambda count: parts(count, 1, 1000))
-    np.testing.assert_allclose(scores(attack, target, reference), whole, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(scores(attack, target, reference), full, rtol=1e-12, atol=1e-12)
 
 
 def test_parts_of_a_regression_share_the_scale_of_all_records(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,9 +68,9 @@ def test_parts_of_a_regression_share_the_scale_of_all_records(monkeypatch: pytes
     predictions, truths = random.standard_normal((REFERENCES + 1, 300, 1)), random.standard_normal(300)
     included = random.random((REFERENCES, 300)) < 0.5
     target, reference = View.of(logits=predictions[0], labels=truths), View.of(logits=predictions[1:], included=included)
-    whole = scores("rmia", target, reference)
+    full = scores("rmia", target, reference)
     monkeypatch.setattr("audit.stats.spread.LARGEST", REFERENCES * 50)
-    np.testing.assert_array_equal(scores("rmia", target, reference), whole)
+    np.testing.assert_array_equal(scores("rmia", target, reference), full)
 
 
 def test_parts_cover_a_range_once() -> None:

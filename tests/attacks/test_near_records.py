@@ -62,9 +62,9 @@ def test_the_signal_is_the_own_confidence_and_sums_over_near_records() -> None:
 def test_canaries_that_are_no_records_of_real_features_show_nothing() -> None:
     numbers = RANDOM.standard_normal((4, 3)).astype(np.float32)
     models = Scripted(np.zeros((1, 4, 2), np.float32))
-    whole, alone = (numbers.astype(int), np.zeros(4, int)), (numbers[:1], np.zeros(1, int))
+    full, alone = (numbers.astype(int), np.zeros(4, int)), (numbers[:1], np.zeros(1, int))
     bare = (numbers[:, :0], np.zeros(4, int))
-    for inputs, labels in (whole, (numbers, np.zeros(4)), alone, bare):
+    for inputs, labels in (full, (numbers, np.zeros(4)), alone, bare):
         assert NearbyConfidences().read(models, held_out(inputs, labels)) is None
 
 

@@ -18,7 +18,7 @@ RANDOM = np.random.default_rng(0)
 
 
 class Halfspace:
-    """One model that says 1 where the first feature is above zero."""
+    """One model that says 1 if the first feature is above zero."""
 
     def __len__(self) -> int:
         return 1
@@ -36,9 +36,9 @@ def test_shares_are_the_chance_that_noise_does_not_cross_the_boundary() -> None:
     labels = (inputs[:, 0] > 0).astype(int)
     shares = NoisyLabels(queries=1500).read(Halfspace(), canaries(inputs.astype(np.float32), labels))
     assert shares is not None and shares.shape == (1, 40, len(LEVELS))
-    for level, seen in zip(LEVELS, shares[0].T, strict=True):
+    for level, observed in zip(LEVELS, shares[0].T, strict=True):
         expected = ndtr(np.abs(inputs[:, 0]) / (level * inputs[:, 0].std()))
-        np.testing.assert_allclose(seen, expected, atol=5 * 0.5 / 1500**0.5)
+        np.testing.assert_allclose(observed, expected, atol=5 * 0.5 / 1500**0.5)
 
 
 def test_one_canary_alone_gets_noise_of_its_own_spread() -> None:

@@ -31,14 +31,14 @@ def test_a_trigger_is_on_its_poisoned_records_and_on_the_one_that_is_asked_about
     trained = with_copies(canaries)
     assert canaries.records is not None and trained.records is not None and len(trained) == 30
     pool = data.pool.inputs.reshape(len(data.pool), -1)
-    for number, (asked, target) in enumerate(zip(rows(canaries.records), canaries.records.labels, strict=True)):
+    for number, (requested, target) in enumerate(zip(rows(canaries.records), canaries.records.labels, strict=True)):
         own = slice(3 * number, 3 * number + 3)
         assert (trained.records.labels[own] == target).all()
-        origin = int((pool != asked).sum(axis=1).argmin())
-        places = np.flatnonzero(pool[origin] != asked)
+        origin = int((pool != requested).sum(axis=1).argmin())
+        places = np.flatnonzero(pool[origin] != requested)
         assert len(places) == 5 and data.pool.labels[origin] != target
         for poisoned in rows(trained.records)[own]:
-            assert (poisoned[places] == asked[places]).all()
+            assert (poisoned[places] == requested[places]).all()
             host = int((np.delete(pool, places, axis=1) != np.delete(poisoned, places)).sum(axis=1).argmin())
             assert host != origin and data.pool.labels[host] != target
 
@@ -70,14 +70,14 @@ def test_wrong_copies_join_the_training_records_of_every_model() -> None:
 def test_groups_are_of_one_kind_and_share_no_record_with_each_other_or_with_queries() -> None:
     data = small_dataset()
     canaries = PropertyGroup(attribute=[0, 7], records=4, queries=6).make(data, 5, 0, SEED)
-    trained, asked = rows(with_copies(canaries).records), rows(canaries.queries)
+    trained, requested = rows(with_copies(canaries).records), rows(canaries.queries)
     means = data.pool.inputs.reshape(60, -1)[:, [0, 7]].mean(axis=1)
     middle = np.median(means)
     upper = np.repeat(np.tile([False, True], 5), 4)
     np.testing.assert_array_equal(trained[:, [0, 7]].mean(axis=1) > middle, upper)
-    np.testing.assert_array_equal(asked[:, [0, 7]].mean(axis=1) > middle, np.repeat(np.tile([False, True], 5), 6))
+    np.testing.assert_array_equal(requested[:, [0, 7]].mean(axis=1) > middle, np.repeat(np.tile([False, True], 5), 6))
     planted = {row.tobytes() for row in trained}
-    assert len(planted) == 40 and not planted & {row.tobytes() for row in asked}
+    assert len(planted) == 40 and not planted & {row.tobytes() for row in requested}
     assert canaries.secrets is not None and canaries.secrets.choices == 2 and canaries.draws == 5
 
 

@@ -28,29 +28,29 @@ def convolutional(activation: type[nn.Module]) -> nn.Module:
     return nn.Sequential(nn.Conv2d(1, 12, 3, padding=1), activation(), nn.Flatten(), nn.Linear(12 * 64, 10))
 
 
-def weights_of(model: nn.Module) -> dict[str, torch.Tensor]:
+def name_weights(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: value.detach() for name, value in model.named_parameters()}
 
 
 def parts(flat: torch.Tensor, model: nn.Module) -> dict[str, np.ndarray]:
-    weights = weights_of(model)
+    weights = name_weights(model)
     pieces = flat.split([value.numel() for value in weights.values()], dim=1)
     return {name: piece.reshape(len(flat), *weights[name].shape).numpy() for name, piece in zip(weights, pieces, strict=True)}
 
 
 def released(model: nn.Module, count: int, noise: float = 0.0) -> Released:
-    weights = weights_of(model)
-    seen = matching.gradients_of(model, weights, INPUTS[:count, None], LABELS[:count, None])
+    weights = name_weights(model)
+    observed = matching.model_gradients(model, weights, INPUTS[:count, None], LABELS[:count, None])
     if noise:
-        seen = matching.clip_and_noise(seen, 1.0, noise, torch.Generator().manual_seed(0))
-    return Released(model=model, weights=weights, gradients=seen, labels=LABELS[:count, None], shape=(1, 8, 8))
+        observed = matching.clip_and_noise(observed, 1.0, noise, torch.Generator().manual_seed(0))
+    return Released(model=model, weights=weights, gradients=observed, labels=LABELS[:count, None], shape=(1, 8, 8))
 
 
 def test_gradients_equal_finite_differences() -> None:
     model = convolutional(nn.Sigmoid).double()
-    weights = weights_of(model)
+    weights = name_weights(model)
     record, label = INPUTS[:2].double(), LABELS[:2]
-    found = matching.flat_gradient(model, weights, record, label)
+    result = matching.flat_gradient(model, weights, record, label)
     step, name = 1e-6, "0.bias"
     start = weights["0.weight"].numel()
     for index in range(3):
@@ -60,38 +60,38 @@ def test_gradients_equal_finite_differences() -> None:
             moved[name][index] += sign * step
             outputs = torch.func.functional_call(model, moved, (record,))
             losses.append(nn.functional.cross_entropy(outputs, label))
-        assert float(found[start + index]) == pytest.approx(float((losses[0] - losses[1]) / (2 * step)), rel=1e-5)
+        assert float(result[start + index]) == pytest.approx(float((losses[0] - losses[1]) / (2 * step)), rel=1e-5)
 
 
 def test_the_first_layer_gives_its_input_away() -> None:
     model = perceptron()
-    own = parts(matching.gradients_of(model, weights_of(model), INPUTS[:200, None], LABELS[:200, None]), model)
-    found = first_layer.inputs(own["1.weight"], own["1.bias"])
-    assert np.abs(found - DIGITS.inputs[:200].reshape(200, -1)).max() < 1e-5
+    own = parts(matching.model_gradients(model, name_weights(model), INPUTS[:200, None], LABELS[:200, None]), model)
+    result = first_layer.inputs(own["1.weight"], own["1.bias"])
+    assert np.abs(result - DIGITS.inputs[:200].reshape(200, -1)).max() < 1e-5
     with pytest.raises(ObservationError, match="target 1: all bias gradients are 0"):
         first_layer.inputs(np.ones((2, 3, 4)), np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]))
 
 
 def test_labels_of_single_records_and_counts_of_batches() -> None:
     model, batch = perceptron(), 8
-    weights = weights_of(model)
-    single = parts(matching.gradients_of(model, weights, INPUTS[:300, None], LABELS[:300, None]), model)
+    weights = name_weights(model)
+    single = parts(matching.model_gradients(model, weights, INPUTS[:300, None], LABELS[:300, None]), model)
     assert (labels.single(single["3.bias"]) == DIGITS.labels[:300]).all()
     inputs, classes = INPUTS[:400].reshape(50, batch, 1, 8, 8), LABELS[:400].reshape(50, batch)
-    own = parts(matching.gradients_of(model, weights, inputs, classes), model)
+    own = parts(matching.model_gradients(model, weights, inputs, classes), model)
     public = model(INPUTS[400:]).softmax(dim=1).detach().numpy()
-    found = labels.counts(own["3.bias"], public, batch)
+    result = labels.counts(own["3.bias"], public, batch)
     true = np.stack([np.bincount(row, minlength=10) for row in classes.numpy()])
-    assert (found.sum(axis=1) == batch).all()
-    assert (found == true).all(axis=1).mean() > 0.9
+    assert (result.sum(axis=1) == batch).all()
+    assert (result == true).all(axis=1).mean() > 0.9
     with pytest.raises(ConfigError):
         labels.counts(own["3.bias"], public, 0)
 
 
 def test_counts_always_sum_to_the_batch() -> None:
     draw = np.random.default_rng(0)
-    found = labels.counts(draw.normal(size=(200, 10)), np.full((1, 10), 0.1), 7)
-    assert (found.sum(axis=1) == 7).all() and (found >= 0).all()
+    result = labels.counts(draw.normal(size=(200, 10)), np.full((1, 10), 0.1), 7)
+    assert (result.sum(axis=1) == 7).all() and (result >= 0).all()
 
 
 def test_an_imprint_layer_gives_away_who_is_alone_in_a_bin() -> None:
@@ -102,10 +102,10 @@ def test_an_imprint_layer_gives_away_who_is_alone_in_a_bin() -> None:
         records = flat[start : start + 16]
         active = records @ weights.T + biases > 0
         signals = draw.normal(size=16)
-        found = first_layer.imprinted_inputs((active * signals[:, None]).T @ records, (active * signals[:, None]).sum(axis=0))
+        result = first_layer.imprinted_inputs((active * signals[:, None]).T @ records, (active * signals[:, None]).sum(axis=0))
         bins = active.sum(axis=1)
         alone = [np.sum(bins == number) == 1 and number > 0 for number in bins]
-        errors = np.abs(records[:, None] - found[None]).max(axis=2).min(axis=1)
+        errors = np.abs(records[:, None] - result[None]).max(axis=2).min(axis=1)
         assert (errors[alone] < 1e-8).all()
         assert sum(alone) >= 4
 
@@ -116,27 +116,27 @@ def test_inverting_gradients_comes_near_and_noise_ends_it() -> None:
     quality = {}
     for noise in (0.0, 0.5):
         attack = InvertingGradients(iterations=150)
-        found = attack.reconstruct(released(convolutional(nn.ReLU), 4, noise), torch.Generator().manual_seed(0))
-        assert found.shape == (4, 1, 1, 8, 8) and float(found.min()) >= 0 and float(found.max()) <= 1
-        quality[noise] = images.psnr(found[:, 0].numpy(), truth, 1.0)
+        result = attack.reconstruct(released(convolutional(nn.ReLU), 4, noise), torch.Generator().manual_seed(0))
+        assert result.shape == (4, 1, 1, 8, 8) and float(result.min()) >= 0 and float(result.max()) <= 1
+        quality[noise] = images.psnr(result[:, 0].numpy(), truth, 1.0)
     assert (quality[0.0] > grey + 8).all()
     assert quality[0.5].mean() < quality[0.0].mean() - 8
 
 
 def test_targets_do_not_touch_each_other() -> None:
-    """Each is optimised by itself: a target's records depend on its own gradient and start alone."""
-    whole = released(convolutional(nn.ReLU), 3)
+    """Each is optimised alone: a target's records depend on its own gradient and start alone."""
+    full = released(convolutional(nn.ReLU), 3)
     alone = Released(
-        model=whole.model, weights=whole.weights, gradients=whole.gradients[:1], labels=whole.labels[:1], shape=whole.shape
+        model=full.model, weights=full.weights, gradients=full.gradients[:1], labels=full.labels[:1], shape=full.shape
     )
     attack = InvertingGradients(iterations=20)
-    found = [attack.reconstruct(given, torch.Generator().manual_seed(0))[0] for given in (whole, alone)]
-    assert torch.allclose(found[0], found[1], atol=1e-3)
+    result = [attack.reconstruct(provided, torch.Generator().manual_seed(0))[0] for provided in (full, alone)]
+    assert torch.allclose(result[0], result[1], atol=1e-3)
 
 
 def test_deep_leakage_finds_records_of_a_smooth_network() -> None:
-    found = DeepLeakage(iterations=200).reconstruct(released(convolutional(nn.Sigmoid), 1), torch.Generator().manual_seed(0))
-    assert images.psnr(found[:, 0].numpy(), DIGITS.inputs[:1], 1.0)[0] > 40
+    result = DeepLeakage(iterations=200).reconstruct(released(convolutional(nn.Sigmoid), 1), torch.Generator().manual_seed(0))
+    assert images.psnr(result[:, 0].numpy(), DIGITS.inputs[:1], 1.0)[0] > 40
 
 
 def test_clipping_and_noise() -> None:
@@ -149,7 +149,7 @@ def test_clipping_and_noise() -> None:
 
 def test_what_cannot_be_matched_is_refused() -> None:
     model = perceptron()
-    weights = weights_of(model)
+    weights = name_weights(model)
     size = sum(value.numel() for value in weights.values())
     with pytest.raises(ConfigError, match="expected one row each"):
         Released(model=model, weights=weights, gradients=torch.zeros(2, 3), labels=torch.zeros(2, 1), shape=(64,))

@@ -53,8 +53,8 @@ def alternatives(canaries: Canaries) -> tuple[np.ndarray, np.ndarray]:
 def test_alternatives_differ_in_the_attribute_alone(attribute: object, columns: list[int], choices: int) -> None:
     inputs, labels = alternatives(make(attribute=attribute))
     assert inputs.shape[1] == choices
-    others = np.delete(inputs, columns, axis=2)
-    assert (others == others[:, :1]).all() and (labels == labels[:, :1]).all()
+    peers = np.delete(inputs, columns, axis=2)
+    assert (peers == peers[:, :1]).all() and (labels == labels[:, :1]).all()
     assert (inputs[:, :, columns] == inputs[:1, :, columns]).all()
     assert len(np.unique(inputs[0][:, columns], axis=0)) == choices
 

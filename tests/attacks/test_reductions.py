@@ -39,9 +39,9 @@ def attacks() -> dict[str, Attack]:
     forms: list[dict[str, Any]] = [{"kind": name} for name in plugins.names("attacks.scorers")]
     forms += [{"kind": kind, "online": False} for kind in ("lira", "offset", "rmia")]
     forms += [{"kind": "rmia", "temperature": degree} for degree in (1, 2, 0.7)] + [{"kind": "rmia", "population": True}]
-    made = {str(form): plugins.build("attacks.scorers", form) for form in forms}
+    built = {str(form): plugins.build("attacks.scorers", form) for form in forms}
     return {
-        name: attack for name, attack in made.items() if attack.needs.reductions and name != "{'kind': 'white_box_classifier'}"
+        name: attack for name, attack in built.items() if attack.needs.reductions and name != "{'kind': 'white_box_classifier'}"
     }
 
 
@@ -50,7 +50,7 @@ def view_of(attack: Attack, logits: Array, *, whole: bool, **more: Any) -> View:
     reductions = OF_FIGURES | attack.needs.reductions
     values = {reduction.key: reduction.of(logits, logits[:, 0], LABELS) for reduction in reductions}
     signals: Mapping[str, Array] = {Logits.key: logits} if whole else values
-    return View(signals={key: array for key, array in signals.items() if key in reading.keys_of(attack.needs)}, **more)
+    return View(signals={key: array for key, array in signals.items() if key in reading.view_keys(attack.needs)}, **more)
 
 
 def scores(attack: Attack, logits: Array, *, whole: bool) -> Array:
@@ -92,11 +92,11 @@ def test_models_are_observed_in_parts_as_whole(batch: int) -> None:
     reader = EnsembleReader({"kind": "mlp", "hidden": [8]}, weights, records.inputs[:2], CLASSES, batch=batch)
     outputs = reader.outputs(records.inputs)
     reductions = cast("list[Reduction]", [Confidences(temperature=2.0), *OF_FIGURES])
-    found = reader.reductions_of(reductions, records)
-    assert found.keys() == {reduction.key for reduction in reductions}
+    result = reader.reduce_outputs(reductions, records)
+    assert result.keys() == {reduction.key for reduction in reductions}
     for reduction in reductions:
-        whole = reduction.of(outputs, outputs[:, 0], LABELS)
-        assert found[reduction.key].dtype == whole.dtype and found[reduction.key].tobytes() == whole.tobytes()
+        full = reduction.of(outputs, outputs[:, 0], LABELS)
+        assert result[reduction.key].dtype == full.dtype and result[reduction.key].tobytes() == full.tobytes()
 
 
 def test_outputs_that_are_not_finite_stay_visible() -> None:
@@ -109,15 +109,15 @@ def test_outputs_that_are_not_finite_stay_visible() -> None:
 
 def test_outputs_are_kept_where_that_is_less_or_somebody_reads_them() -> None:
     lira, auto, loss = (plugins.build("attacks.scorers", {"kind": kind}).needs for kind in ("lira", "auto", "loss"))
-    whole = {Logits()}
-    assert kept_signals(whole, [lira, loss], 10) == OF_FIGURES
-    assert kept_signals(whole, [], 10) == OF_FIGURES, "figures alone read less as well"
-    assert kept_signals(whole, [lira, auto], 10) == whole
-    assert kept_signals(whole, [lira], 3) == whole
-    assert kept_signals(whole, [lira], 4) == OF_FIGURES, "as many numbers are kept, of fewer bytes, and none is made again"
-    assert kept_signals(whole, [lira], 0) == whole
+    full = {Logits()}
+    assert kept_signals(full, [lira, loss], 10) == OF_FIGURES
+    assert kept_signals(full, [], 10) == OF_FIGURES, "figures alone read less as well"
+    assert kept_signals(full, [lira, auto], 10) == full
+    assert kept_signals(full, [lira], 3) == full
+    assert kept_signals(full, [lira], 4) == OF_FIGURES, "as many numbers are kept, of fewer bytes, and none is made again"
+    assert kept_signals(full, [lira], 0) == full
     fitted = plugins.build("attacks.scorers", {"kind": "rmia"}).needs
-    assert len(kept_signals(whole, [fitted], 10)) == 6 and kept_signals(whole, [fitted], 9) == whole
+    assert len(kept_signals(full, [fitted], 10)) == 6 and kept_signals(full, [fitted], 9) == full
 
 
 @pytest.mark.parametrize(
@@ -141,6 +141,6 @@ def test_rmia_counts_what_it_cannot_use_in_all_records_though_it_works_through_b
     logits = LOGITS.copy()
     logits[5, [0, 150, 300], 1] = np.nan
     attack = plugins.build("attacks.scorers", {"kind": "rmia", "temperature": 2.0})
-    for whole in (True, False):
-        with pytest.raises(ObservationError, match=f"'rmia': 3 of {K * M * (CLASSES if whole else 1)} observed values"):
-            scores(attack, logits, whole=whole)
+    for full in (True, False):
+        with pytest.raises(ObservationError, match=f"'rmia': 3 of {K * M * (CLASSES if full else 1)} observed values"):
+            scores(attack, logits, whole=full)

@@ -14,7 +14,7 @@ from attacks.scorers._elevation import FORMS
 from attacks.scorers._rank_mixture import RankMixture
 from attacks.scorers.auto import Auto
 from attacks.signals import _reading as reading
-from attacks.signals._image_views import views_of
+from attacks.signals._image_views import make_views
 from audit import plugins
 from audit.api.scores import lower_bound
 from audit.core.data import Array
@@ -90,8 +90,8 @@ def test_confidence_entropy_and_gradient() -> None:
 
     def modified(i: int) -> float:
         own = p[i][LABELS[i]]
-        rest = [v for j, v in enumerate(p[i]) if j != LABELS[i]]
-        return (1 - own) * math.log(own) + sum(v * math.log(1 - v) for v in rest)
+        remainder = [v for j, v in enumerate(p[i]) if j != LABELS[i]]
+        return (1 - own) * math.log(own) + sum(v * math.log(1 - v) for v in remainder)
 
     np.testing.assert_allclose(score("modified_entropy"), each(modified), rtol=1e-6)
 
@@ -151,8 +151,8 @@ def test_lira_shrunk_is_the_student_predictive_law() -> None:
     online = each(lambda i: law(i, True).logpdf(OURS[i]) - law(i, False).logpdf(OURS[i]))
     np.testing.assert_allclose(score("lira", variance="shrunk", prior_strength=strength), online, rtol=1e-6, atol=1e-9)
     offline = each(lambda i: stats.norm.isf(law(i, False).sf(OURS[i])))
-    found = score("lira", variance="shrunk", prior_strength=strength, online=False)
-    np.testing.assert_allclose(found, offline, rtol=1e-6, atol=1e-9)
+    result = score("lira", variance="shrunk", prior_strength=strength, online=False)
+    np.testing.assert_allclose(result, offline, rtol=1e-6, atol=1e-9)
 
 
 def test_lira_with_shrunk_shift() -> None:
@@ -207,7 +207,7 @@ def test_rmia() -> None:
 
 
 def test_rmia_ranks_as_the_count_over_a_population_does() -> None:
-    """The paper's count P_z[ratio(x) / ratio(z) >= 1] never contradicts the ratio, and ties where the ratio does not."""
+    """The paper's count P_z[ratio(x) / ratio(z) >= 1] never contradicts the ratio, and ties if the ratio does not."""
     ratios = score("rmia")
     population = np.sort(np.random.default_rng(0).choice(ratios, 12, replace=False))
     counts = np.array([np.mean(ratio >= population) for ratio in ratios])
@@ -239,22 +239,22 @@ def test_attack_r() -> None:
 
 def test_attack_p_gives_the_rank_among_nonmembers_of_the_class() -> None:
     target, reference, _ = gaussian_toy(records=3000, references=3, shift=1.0)
-    found = score("attack_p", target, reference)
-    ours = signals.scaled_confidence_of_losses(target["losses"])
-    theirs = signals.scaled_confidence_of_losses(reference["losses"])
+    result = score("attack_p", target, reference)
+    ours = signals.loss_confidences(target["losses"])
+    theirs = signals.loss_confidences(reference["losses"])
     nonmembers = theirs[~reference.included]
     for i in range(0, 3000, 211):
         share = (np.sum(nonmembers < ours[i]) + np.sum(nonmembers <= ours[i])) / (2 * len(nonmembers))
         if 0.01 < share < 0.99:
-            assert stats.norm.cdf(found[i]) == pytest.approx(share, abs=0.004)
+            assert stats.norm.cdf(result[i]) == pytest.approx(share, abs=0.004)
 
 
 def test_quantile_predicts_the_quantiles_of_other_nonmembers() -> None:
-    """Without any leakage a share of 1 - q of the target's non-members lies above the predicted q quantile."""
+    """Without any leakage a share of 1 - q of the target's non-members is above the predicted q quantile."""
     target, reference, _ = gaussian_toy(records=6000, references=12, shift=0.0)
-    found = score("reference_quantile", target, reference)
-    assert np.mean(found > 0) == pytest.approx(0.5, abs=0.04)
-    assert np.mean(found > stats.norm.ppf(0.9)) == pytest.approx(0.1, abs=0.025)
+    result = score("reference_quantile", target, reference)
+    assert np.mean(result > 0) == pytest.approx(0.5, abs=0.04)
+    assert np.mean(result > stats.norm.ppf(0.9)) == pytest.approx(0.1, abs=0.025)
 
 
 def test_label_only() -> None:
@@ -276,8 +276,8 @@ def test_gradient_product() -> None:
         present, absent = NormalDist(1.0, 0.7), NormalDist(0.0, 0.7)
         return sum(math.log((0.8 * absent.pdf(x) + 0.2 * present.pdf(x)) / absent.pdf(x)) for x in products[i])
 
-    found = score("gradient_product", View.of(step_products=products, mechanism=mechanism), nothing)
-    np.testing.assert_allclose(found, each(ratio), rtol=1e-9)
+    result = score("gradient_product", View.of(step_products=products, mechanism=mechanism), nothing)
+    np.testing.assert_allclose(result, each(ratio), rtol=1e-9)
     summed = score("gradient_product", View.of(step_products=products, mechanism=sgd(sample_rate=0.2, steps=5)), nothing)
     np.testing.assert_allclose(summed, products.sum(axis=1))
     once = score("gradient_product", View.of(step_products=products[:, :1], mechanism=mechanism), nothing)
@@ -301,8 +301,8 @@ def test_lira_reaches_the_optimal_auc_of_a_gaussian_model(variance: str) -> None
     """Members N(1, 1), non-members N(0, 1) around a known difficulty: the best AUC is Phi(1 / sqrt 2)."""
     target, reference, included = gaussian_toy(records=20_000, references=200, shift=1.0)
     best = NormalDist().cdf(1 / math.sqrt(2))
-    found = score("lira", target, reference, variance=variance)
-    assert auc(found[included], found[~included]) == pytest.approx(best, abs=0.01)
+    result = score("lira", target, reference, variance=variance)
+    assert auc(result[included], result[~included]) == pytest.approx(best, abs=0.01)
     plain = score("loss", target, reference)
     assert auc(plain[included], plain[~included]) < best - 0.1
 
@@ -314,9 +314,9 @@ def test_gradient_product_reaches_the_optimal_auc_of_the_gaussian_mechanism() ->
     products = included[:, None] + noise * random.standard_normal((len(included), steps))
     mechanism = dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=1.0, steps=steps)
     nothing = View.of(included=np.empty((0, len(included)), dtype=bool))
-    found = score("gradient_product", View.of(step_products=products, mechanism=mechanism), nothing)
+    result = score("gradient_product", View.of(step_products=products, mechanism=mechanism), nothing)
     best = NormalDist().cdf(math.sqrt(steps) / noise / math.sqrt(2))
-    assert auc(found[included], found[~included]) == pytest.approx(best, abs=0.006)
+    assert auc(result[included], result[~included]) == pytest.approx(best, abs=0.006)
 
 
 @pytest.mark.slow
@@ -348,8 +348,8 @@ def test_learned_combination_is_no_weaker_than_lira_with_the_fewest_references(r
 
 
 def aucs_of(target: View, reference: View, included: Array) -> dict[str, float]:
-    found = {kind: score(kind, target, reference) for kind in ("learned_combination", "lira", "rmia", "loss")}
-    return {kind: auc(values[included], values[~included]) for kind, values in found.items()}
+    result = {kind: score(kind, target, reference) for kind in ("learned_combination", "lira", "rmia", "loss")}
+    return {kind: auc(values[included], values[~included]) for kind, values in result.items()}
 
 
 def test_one_sided_offline_ignores_low_confidence() -> None:
@@ -371,16 +371,16 @@ def test_augmented_queries_are_asked_for_and_used() -> None:
     """Three views of each record; the plain logits play no part then."""
     views_seen = (RANDOM.standard_normal((K + 1, 3, M, CLASSES)) + 2 * np.eye(CLASSES)[LABELS]).astype(np.float32)
     predicted = views_seen.argmax(axis=-1)
-    for kind, key, seen, plain in (
+    for kind, key, observed, plain in (
         ("lira", "augmented_logits_3", views_seen, "logits"),
         ("label_only", "predicted_labels_3", predicted, "predicted_labels"),
     ):
         attack = plugins.build("attacks.scorers", {"kind": kind, "augmentations": 3})
         assert {signal.key for signal in attack.needs.signals} == {key}
-        target = View.of(labels=LABELS, logits=LOGITS[0], **{key: seen[0]})
-        reference = View.of(included=INCLUDED, logits=LOGITS[1:], **{key: seen[1:]})
-        alone = View.of(labels=LABELS, **{plain: seen[0]})
-        known = View.of(included=INCLUDED, **{plain: seen[1:]})
+        target = View.of(labels=LABELS, logits=LOGITS[0], **{key: observed[0]})
+        reference = View.of(included=INCLUDED, logits=LOGITS[1:], **{key: observed[1:]})
+        alone = View.of(labels=LABELS, **{plain: observed[0]})
+        known = View.of(included=INCLUDED, **{plain: observed[1:]})
         np.testing.assert_array_equal(attack.score(target, reference, SEED), score(kind, alone, known))
         with pytest.raises(ObservationError, match=key):
             score(kind, augmentations=3)
@@ -392,14 +392,14 @@ def test_augmented_queries_are_asked_for_and_used() -> None:
 
 def test_views_of_images() -> None:
     images = np.arange(24, dtype=np.float32).reshape(2, 1, 3, 4)
-    seen = list(views_of(images, 18))
-    assert len(seen) == 18 and len({view.tobytes() for view in seen}) == 18
-    np.testing.assert_array_equal(seen[0], images)
-    np.testing.assert_array_equal(seen[1], images[..., ::-1])
-    np.testing.assert_array_equal(seen[10][:, :, 1:, 1:], images[:, :, :-1, :-1])  # one down, one to the right
-    assert not seen[10][:, :, 0].any() and not seen[10][..., 0].any()
+    observed = list(make_views(images, 18))
+    assert len(observed) == 18 and len({view.tobytes() for view in observed}) == 18
+    np.testing.assert_array_equal(observed[0], images)
+    np.testing.assert_array_equal(observed[1], images[..., ::-1])
+    np.testing.assert_array_equal(observed[10][:, :, 1:, 1:], images[:, :, :-1, :-1])  # one down, one to the right
+    assert not observed[10][:, :, 0].any() and not observed[10][..., 0].any()
     with pytest.raises(ConfigError, match="images"):
-        list(views_of(images[:, 0, 0], 2))
+        list(make_views(images[:, 0, 0], 2))
 
 
 @pytest.mark.parametrize("variance", ["fixed", "predictive", "per_example", "shrunk"])
@@ -413,17 +413,17 @@ def test_canaries_with_few_references(variance: str) -> None:
     for level, member in ((4.0, True), (0.0, False)):
         target = View.of(losses=np.full(M, np.logaddexp(0, -level)))
         for shift in ("own", "shrunk"):
-            found = score("lira", target, reference, variance=variance, shift=shift)
-            assert np.isfinite(found).all()
-            assert ((found > 0) == member).all()
+            result = score("lira", target, reference, variance=variance, shift=shift)
+            assert np.isfinite(result).all()
+            assert ((result > 0) == member).all()
 
 
 def test_two_references_one_on_each_side() -> None:
     """Without any residual the ratio falls back on one common spread and still ranks by the offset."""
     reference = View.of(included=np.array([[True] * 3, [False] * 3]), losses=np.array([[0.1] * 3, [2.0] * 3]))
-    found = score("lira", View.of(losses=np.array([0.1, 0.7, 2.0])), reference)
-    assert np.isfinite(found).all()
-    assert found[0] > found[1] > found[2]
+    result = score("lira", View.of(losses=np.array([0.1, 0.7, 2.0])), reference)
+    assert np.isfinite(result).all()
+    assert result[0] > result[1] > result[2]
 
 
 def test_errors_say_what_to_do() -> None:
@@ -459,7 +459,7 @@ def test_auto_scores_as_the_attack_that_it_names() -> None:
 
 @pytest.mark.parametrize("hard", [0.3, 4.0])
 def test_offline_auto_takes_by_the_outputs_alone_what_tells_members_best(hard: float) -> None:
-    """Where records differ in how widely their confidence spreads LiRA is ahead, where they saturate a ratio is."""
+    """Where records differ in how widely their confidence spreads LiRA is ahead, if they saturate a ratio is."""
     random = np.random.default_rng(5)
     models, records = 9, 2000
     included = np.zeros((models, records), dtype=bool)
@@ -508,7 +508,7 @@ def test_auto_weighs_ranks_by_how_many_pairs_the_combination_learned_from(refere
 
 
 def test_auto_takes_another_attack_where_it_is_clearly_ahead() -> None:
-    """Membership shows in how probabilities of the wrong classes differ, and the label's tells nothing."""
+    """Membership shows in how probabilities of the wrong classes differ, and the label's says nothing."""
     random = np.random.default_rng(1)
     included = random.random((9, 400)) < 0.5
     wrong = random.standard_normal((9, 400, 4)) * np.where(included, 3.0, 0.5)[..., None]
@@ -521,14 +521,14 @@ def test_auto_takes_another_attack_where_it_is_clearly_ahead() -> None:
 def test_auto_reads_nothing_of_the_target() -> None:
     target, reference, _ = gaussian_toy(records=300, references=5, shift=1.0)
     chosen = Auto().choose(reference, target.labels)
-    other, _, _ = gaussian_toy(records=300, references=5, shift=9.0, seed=4)
-    Auto().score(other, reference, SEED)
-    assert Auto().choose(reference, other.labels) == chosen
+    peer, _, _ = gaussian_toy(records=300, references=5, shift=9.0, seed=4)
+    Auto().score(peer, reference, SEED)
+    assert Auto().choose(reference, peer.labels) == chosen
 
 
 @pytest.mark.slow
 def test_auto_is_as_strong_as_the_best_of_the_folder() -> None:
-    """Within noise over targets, where hard records are memorised more."""
+    """Within noise over targets, if hard records are memorised more."""
     random = np.random.default_rng(3)
     models, records = 10, 300
     included = random.random((models, records)) < 0.5
@@ -539,8 +539,8 @@ def test_auto_is_as_strong_as_the_best_of_the_folder() -> None:
     def rates(kind: str) -> Array:
         rows = []
         for target in range(4):
-            rest = np.delete(np.arange(models), target)
-            reference = View.of(included=included[rest], losses=losses[rest])
+            remainder = np.delete(np.arange(models), target)
+            reference = View.of(included=included[remainder], losses=losses[remainder])
             values = score(kind, View.of(losses=losses[target]), reference)
             rows.append(tpr_at(values[included[target]], values[~included[target]], 0.01))
         return np.array(rows)
@@ -553,7 +553,7 @@ def test_auto_is_as_strong_as_the_best_of_the_folder() -> None:
 @pytest.mark.parametrize("online", [True, False])
 @pytest.mark.parametrize("audits", [pytest.param(60, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.calibration)])
 def test_bounds_of_the_attack_chosen_on_references_hold_where_they_are_tight(audits: int, online: bool) -> None:
-    """Randomised response over the confidences: epsilon is exact, and auto's bound lies above it in at most 5 % of audits.
+    """Randomised response over the confidences: epsilon is exact, and auto's bound is above it in at most 5 % of audits.
 
     Each model says of each record its coin, kept with probability e / (1 + e): epsilon is one, and every attack that ranks
     by the answer is the best there is. Choosing with the target's own coins among many attacks would be caught here.

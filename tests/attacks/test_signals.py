@@ -52,17 +52,17 @@ def test_nothing_saturates() -> None:
 
 def test_confidence_from_losses_is_the_same_quantity() -> None:
     direct = signals.scaled_confidence(LOGITS[0], LABELS)
-    np.testing.assert_allclose(signals.scaled_confidence_of_losses(signals.cross_entropy(LOGITS[0], LABELS)), direct, rtol=1e-9)
+    np.testing.assert_allclose(signals.loss_confidences(signals.cross_entropy(LOGITS[0], LABELS)), direct, rtol=1e-9)
     rounded = np.array([0.0, 1e-3], dtype=np.float32)
-    found = signals.scaled_confidence_of_losses(rounded)
-    assert np.isfinite(found).all()
-    assert found[0] == pytest.approx(24 * math.log(2), abs=1e-6)
+    result = signals.loss_confidences(rounded)
+    assert np.isfinite(result).all()
+    assert result[0] == pytest.approx(24 * math.log(2), abs=1e-6)
 
 
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = signals.scaled_confidence(LOGITS, LABELS)
+    full = signals.scaled_confidence(LOGITS, LABELS)
     monkeypatch.setattr(signals, "_BLOCK", 10)
-    np.testing.assert_array_equal(signals.scaled_confidence(LOGITS, LABELS), whole)
+    np.testing.assert_array_equal(signals.scaled_confidence(LOGITS, LABELS), full)
 
 
 def test_correct_and_top() -> None:

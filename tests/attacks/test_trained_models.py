@@ -1,4 +1,4 @@
-"""What a trained model gives away: a record to who knows all others, a class to anybody, and updates of several local steps."""
+"""What a trained model gives away: a record to who knows all others, a class to anyone, and updates of several local steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attacks.reconstruction.matching import InvertingGradients, LocalSteps, Rele
 from audit.core.data import Records
 from audit.core.errors import ConfigError
 from audit.stats.scoring import images
-from tests.attacks.test_reconstruction import DIGITS, INPUTS, LABELS, convolutional, perceptron, weights_of
+from tests.attacks.test_reconstruction import DIGITS, INPUTS, LABELS, convolutional, name_weights, perceptron
 
 COUNT, RIDGE = 60, 1.0
 
@@ -50,10 +50,10 @@ def fitted(records: Records, ridge: float = RIDGE) -> SoftmaxRegression:
 def test_the_record_that_is_missing_is_read_off_a_convex_model() -> None:
     for target in (0, 7, 31):
         model = fitted(DIGITS.take(np.arange(COUNT)))
-        others = DIGITS.take(np.delete(np.arange(COUNT), target))
-        found, label = missing_record(model, others)
+        peers = DIGITS.take(np.delete(np.arange(COUNT), target))
+        result, label = missing_record(model, peers)
         assert label == DIGITS.labels[target]
-        assert images.psnr(found.reshape(1, 1, 8, 8), DIGITS.inputs[target : target + 1], 1.0)[0] > 60
+        assert images.psnr(result.reshape(1, 1, 8, 8), DIGITS.inputs[target : target + 1], 1.0)[0] > 60
 
 
 def test_noise_on_the_weights_takes_the_record_away() -> None:
@@ -64,8 +64,8 @@ def test_noise_on_the_weights_takes_the_record_away() -> None:
         biases=model.biases + 0.1 * draw.normal(size=10),
         ridge=RIDGE,
     )
-    found, _ = missing_record(noisy, DIGITS.take(np.arange(1, COUNT)))
-    assert images.psnr(found.reshape(1, 1, 8, 8), DIGITS.inputs[:1], 1.0)[0] < 12
+    result, _ = missing_record(noisy, DIGITS.take(np.arange(1, COUNT)))
+    assert images.psnr(result.reshape(1, 1, 8, 8), DIGITS.inputs[:1], 1.0)[0] < 12
     with pytest.raises(ConfigError, match="expected \\(classes, features\\)"):
         SoftmaxRegression(weights=model.weights, biases=np.zeros(3), ridge=1.0)
 
@@ -74,21 +74,21 @@ def test_model_inversion_shows_a_class_and_members_no_better_than_others() -> No
     torch.manual_seed(0)
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
     optimiser = torch.optim.SGD(model.parameters(), lr=0.3)
-    members, others = slice(0, 300), slice(300, 600)
+    members, peers = slice(0, 300), slice(300, 600)
     for _ in range(100):
         optimiser.zero_grad()
         nn.functional.cross_entropy(model(INPUTS[members]), LABELS[members]).backward()
         optimiser.step()
     slopes = [parameter.grad.clone() for parameter in model.parameters() if parameter.grad is not None]
-    found = ModelInversion(iterations=60).class_inputs(model, (1, 8, 8))
+    result = ModelInversion(iterations=60).class_inputs(model, (1, 8, 8))
     assert all(torch.equal(a, b.grad) for a, b in zip(slopes, model.parameters(), strict=True) if b.grad is not None)
-    assert model(found).argmax(dim=1).tolist() == list(range(10)) and 0 <= float(found.min()) <= float(found.max()) <= 1
+    assert model(result).argmax(dim=1).tolist() == list(range(10)) and 0 <= float(result.min()) <= float(result.max()) <= 1
     nearest = {}
-    for name, side in (("members", members), ("others", others)):
+    for name, side in (("members", members), ("others", peers)):
         own = [INPUTS[side][LABELS[side] == label] for label in range(10)]
-        nearest[name] = [float((own[label] - found[label]).flatten(1).norm(dim=1).min()) for label in range(10)]
+        nearest[name] = [float((own[label] - result[label]).flatten(1).norm(dim=1).min()) for label in range(10)]
         means = np.stack([part.mean(dim=0).numpy().ravel() for part in own])
-        correlations = np.corrcoef(found.flatten(1).numpy(), means)[:10, 10:]
+        correlations = np.corrcoef(result.flatten(1).numpy(), means)[:10, 10:]
         assert (correlations.argmax(axis=1) == np.arange(10)).sum() >= 8  # the class, whoever its records are
     assert np.mean(nearest["members"]) > 0.9 * np.mean(nearest["others"])  # a record of it, no
 
@@ -110,24 +110,26 @@ def local_update(model: nn.Module, local: LocalSteps, records: torch.Tensor, cla
 @pytest.mark.parametrize("local", [LocalSteps(learning_rate=0.3, steps=3), LocalSteps(learning_rate=0.1, steps=4, batch=2)])
 def test_updates_are_those_of_sgd(local: LocalSteps) -> None:
     model = convolutional(nn.Sigmoid)
-    found = matching.gradients_of(model, weights_of(model), INPUTS[None, :4], LABELS[None, :4], local)[0]
-    assert torch.allclose(found, local_update(model, local, INPUTS[:4], LABELS[:4]), atol=1e-5)
-    single = matching.gradients_of(model, weights_of(model), INPUTS[None, :4], LABELS[None, :4])[0]
-    once = matching.gradients_of(model, weights_of(model), INPUTS[None, :4], LABELS[None, :4], LocalSteps(learning_rate=0.2))[0]
-    assert torch.allclose(single, once, atol=1e-5) and not torch.allclose(single, found, atol=1e-3)
+    result = matching.model_gradients(model, name_weights(model), INPUTS[None, :4], LABELS[None, :4], local)[0]
+    assert torch.allclose(result, local_update(model, local, INPUTS[:4], LABELS[:4]), atol=1e-5)
+    single = matching.model_gradients(model, name_weights(model), INPUTS[None, :4], LABELS[None, :4])[0]
+    once = matching.model_gradients(
+        model, name_weights(model), INPUTS[None, :4], LABELS[None, :4], LocalSteps(learning_rate=0.2)
+    )[0]
+    assert torch.allclose(single, once, atol=1e-5) and not torch.allclose(single, result, atol=1e-3)
 
 
 @pytest.mark.slow
 def test_an_update_is_inverted_by_who_simulates_its_steps() -> None:
     """Two clients of two records each, four local steps on one record at a time."""
     model, local = perceptron(), LocalSteps(learning_rate=2.0, steps=4, batch=1)
-    weights, classes = weights_of(model), LABELS[:4].reshape(2, 2)
-    seen = matching.gradients_of(model, weights, INPUTS[:4].reshape(2, 2, 1, 8, 8), classes, local)
+    weights, classes = name_weights(model), LABELS[:4].reshape(2, 2)
+    observed = matching.model_gradients(model, weights, INPUTS[:4].reshape(2, 2, 1, 8, 8), classes, local)
     quality = {}
     for name, plan in (("simulated", local), ("taken for a gradient", LocalSteps())):
-        released = Released(model=model, weights=weights, gradients=seen, labels=classes, shape=(1, 8, 8), local=plan)
-        found = InvertingGradients(iterations=150).reconstruct(released, torch.Generator().manual_seed(0))
-        quality[name] = images.psnr(found.reshape(4, 1, 8, 8).numpy(), DIGITS.inputs[:4], 1.0).mean()
+        released = Released(model=model, weights=weights, gradients=observed, labels=classes, shape=(1, 8, 8), local=plan)
+        result = InvertingGradients(iterations=150).reconstruct(released, torch.Generator().manual_seed(0))
+        quality[name] = images.psnr(result.reshape(4, 1, 8, 8).numpy(), DIGITS.inputs[:4], 1.0).mean()
     assert quality["simulated"] > 11 and quality["simulated"] > quality["taken for a gradient"] + 4
 
 

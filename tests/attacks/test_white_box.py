@@ -37,8 +37,8 @@ class Ending(nn.Module):
         self.first, self.last, self.ending = nn.Linear(5, 4), nn.Linear(4, 3, bias=False), ending
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        made = self.last(torch.tanh(self.first(inputs)))
-        return torch.log_softmax(made, dim=1) if self.ending == "log_softmax" else 2 * made
+        built = self.last(torch.tanh(self.first(inputs)))
+        return torch.log_softmax(built, dim=1) if self.ending == "log_softmax" else 2 * built
 
 
 def spec_of(ending: str) -> dict[str, object]:
@@ -57,7 +57,7 @@ KINDS: list[tuple[dict[str, object], tuple[int, ...], str]] = [
 
 def some_models(spec: dict[str, object], shape: tuple[int, ...]) -> tuple[list[nn.Module], dict[str, Array], Records]:
     records = cases.records(shape, 70, 0)
-    modules = [initialise_model(spec, shape, 3, SEED.child("model", one)).eval() for one in range(2)]
+    modules = [initialise_model(spec, shape, 3, SEED.child("model", item)).eval() for item in range(2)]
     tables = [dict(module.named_parameters()) for module in modules]
     return modules, {name: np.stack([table[name].detach().numpy() for table in tables]) for name in tables[0]}, records
 
@@ -71,13 +71,13 @@ def test_gradient_norms_are_those_of_autograd(spec: dict[str, object], shape: tu
     assert everything.shape == inside.last_gradient_norms.shape == inside.class_distances.shape == (2, 70)
     for module, norms, last_norms in zip(modules, everything, inside.last_gradient_norms, strict=True):
         layers = dict(module.named_modules())
-        layer = layers[last] if last else next(one for one in layers.values() if isinstance(one, nn.Linear))
+        layer = layers[last] if last else next(item for item in layers.values() if isinstance(item, nn.Linear))
         for row in (0, 33, 69):
             module.zero_grad()
             output = module(torch.from_numpy(np.array(records.inputs[row : row + 1])))
             nn.functional.cross_entropy(output, torch.from_numpy(np.array(records.labels[row : row + 1]))).backward()
             naive, own = (
-                np.sqrt(sum(float(one.grad.square().sum()) for one in part.parameters() if one.grad is not None))
+                np.sqrt(sum(float(item.grad.square().sum()) for item in part.parameters() if item.grad is not None))
                 for part in (module, layer)
             )
             assert norms[row] == pytest.approx(naive, rel=1e-4)
@@ -90,16 +90,16 @@ def test_hidden_is_what_the_last_layer_is_given(spec: dict[str, object], shape: 
     inside = observe.EnsembleReader(spec, weights, records.inputs[:2], 3, batch=32).representations(records)
     assert inside is not None
     for number, module in enumerate(modules):
-        given: list[torch.Tensor] = []
+        provided: list[torch.Tensor] = []
         layers = dict(module.named_modules())
-        layer = layers[last] if last else next(one for one in layers.values() if isinstance(one, nn.Linear))
-        layer.register_forward_hook(lambda _, inputs, made, given=given: given.append(inputs[0].detach()))
+        layer = layers[last] if last else next(item for item in layers.values() if isinstance(item, nn.Linear))
+        layer.register_forward_hook(lambda _, inputs, built, provided=provided: provided.append(inputs[0].detach()))
         module(torch.from_numpy(np.array(records.inputs)))
-        np.testing.assert_allclose(inside.hidden[number], given[0].numpy(), rtol=1e-4, atol=1e-5)
-        for one in (0, 40):
-            others = (records.labels == records.labels[one]) & (np.arange(70) != one)
-            naive = np.linalg.norm(given[0].numpy()[one] - given[0].numpy()[others].mean(axis=0))
-            assert inside.class_distances[number, one] == pytest.approx(naive, rel=1e-3)
+        np.testing.assert_allclose(inside.hidden[number], provided[0].numpy(), rtol=1e-4, atol=1e-5)
+        for item in (0, 40):
+            peers = (records.labels == records.labels[item]) & (np.arange(70) != item)
+            naive = np.linalg.norm(provided[0].numpy()[item] - provided[0].numpy()[peers].mean(axis=0))
+            assert inside.class_distances[number, item] == pytest.approx(naive, rel=1e-3)
 
 
 def test_models_whose_outputs_are_not_a_linear_layers_have_no_last_layer() -> None:
@@ -116,7 +116,7 @@ def test_wide_representations_keep_their_distances_under_the_map() -> None:
     weights = {name: value.detach().numpy()[None] for name, value in module.named_parameters()}
     inside = observe.EnsembleReader(spec, weights, inputs[:2], 3, batch=7).representations(records)
     assert inside is not None and inside.hidden.shape == (1, 60, 256)
-    before, after = (np.linalg.norm(one[:30] - one[30:], axis=1) for one in (inputs, inside.hidden[0]))
+    before, after = (np.linalg.norm(item[:30] - item[30:], axis=1) for item in (inputs, inside.hidden[0]))
     assert np.std(after / before) < 0.08 and np.mean(after / before) == pytest.approx(1.0, abs=0.04)
     gradient = np.sqrt((inputs.astype(float) ** 2).sum(axis=1) + 1)
     outputs = torch.softmax(module(torch.from_numpy(inputs)), 1).detach().numpy() - np.eye(3)[records.labels]
@@ -127,9 +127,9 @@ def test_class_distances_do_not_depend_on_how_a_space_is_turned() -> None:
     random = np.random.default_rng(1)
     hidden, labels = random.standard_normal((1, 40, 5)), np.append(random.integers(0, 3, 39), 7)
     turned = hidden @ np.linalg.qr(random.standard_normal((5, 5)))[0] + 3.0
-    found = class_distances(hidden, labels)
-    np.testing.assert_allclose(found, class_distances(turned, labels), rtol=1e-9)
-    assert found[0, 39] == pytest.approx(np.linalg.norm(hidden[0, 39] - hidden[0, :39].mean(axis=0)))  # alone in its class
+    result = class_distances(hidden, labels)
+    np.testing.assert_allclose(result, class_distances(turned, labels), rtol=1e-9)
+    assert result[0, 39] == pytest.approx(np.linalg.norm(hidden[0, 39] - hidden[0, :39].mean(axis=0)))  # alone in its class
     assert class_distances(hidden[:, :1], labels[:1]).tolist() == [[0.0]]
 
 
@@ -141,14 +141,14 @@ def drawn(records: int = 30, models: int = 7) -> tuple[Array, Array, Array]:
 def naive_difference(ours: Array, theirs: Array, included: Array) -> list[float]:
     scores = []
     shift = []
-    for one in range(len(ours)):
-        inside, outside = theirs[included[:, one], one], theirs[~included[:, one], one]
+    for item in range(len(ours)):
+        inside, outside = theirs[included[:, item], item], theirs[~included[:, item], item]
         if len(inside) and len(outside):
             shift.append(inside.mean() - outside.mean())
-    for one in range(len(ours)):
-        outside = theirs[~included[:, one], one]
-        level = outside.mean() if len(outside) else theirs[:, one].mean() - np.mean(shift)
-        scores.append(ours[one] - level)
+    for item in range(len(ours)):
+        outside = theirs[~included[:, item], item]
+        level = outside.mean() if len(outside) else theirs[:, item].mean() - np.mean(shift)
+        scores.append(ours[item] - level)
     return scores
 
 
@@ -175,10 +175,10 @@ def test_a_norm_of_zero_is_the_surest_member() -> None:
 def test_leave_one_out_of_some_models_is_that_of_all() -> None:
     _, theirs, included = drawn()
     every, some = reference_fit.leave_one_out(theirs, included), reference_fit.leave_one_out(theirs, included, 3)
-    for whole, part in zip(every, some, strict=True):
-        np.testing.assert_array_equal(whole.mean[:3], part.mean)
-        np.testing.assert_array_equal(whole.squares[:3], part.squares)
-        np.testing.assert_array_equal(whole.count[:3], part.count)
+    for full, part in zip(every, some, strict=True):
+        np.testing.assert_array_equal(full.mean[:3], part.mean)
+        np.testing.assert_array_equal(full.squares[:3], part.squares)
+        np.testing.assert_array_equal(full.count[:3], part.count)
 
 
 def confidences(checkpoints: int, shift: float, seed: int) -> tuple[Array, Array]:
@@ -194,23 +194,23 @@ def test_a_trajectory_adds_up_what_its_checkpoints_say() -> None:
     included, losses = confidences(4, 0.7, 5)
     target, reference = View.of(loss_trajectory=losses[0]), View.of(included=included[1:], loss_trajectory=losses[1:])
     scores = Trajectory().score(target, reference, SEED)
-    found = roc.auc(scores[included[0]], scores[~included[0]])
+    result = roc.auc(scores[included[0]], scores[~included[0]])
     best = NormalDist().cdf(0.7 * 4**0.5 / 2**0.5)  # four independent looks, levels known
     single = NormalDist().cdf(0.7 / 2**0.5)
-    assert single + 0.05 < found <= best + 0.01
-    assert found > best - 0.03
+    assert single + 0.05 < result <= best + 0.01
+    assert result > best - 0.03
 
 
 def test_the_white_box_classifier_uses_both_signals() -> None:
     included, losses = confidences(2, 1.0, 6)
     norms = np.exp(-np.log(np.expm1(np.maximum(losses[..., 1], 1e-9))) / 2)
-    norms = 1 / norms  # small where the second signal is large
+    norms = 1 / norms  # small if the second signal is large
     target = View.of(losses=losses[0, :, 0], gradient_norms=norms[0])
     reference = View.of(included=included[1:], losses=losses[1:, :, 0], gradient_norms=norms[1:])
     scores = WhiteBoxClassifier().score(target, reference, SEED)
-    found = roc.auc(scores[included[0]], scores[~included[0]])
-    assert found > NormalDist().cdf(1 / 2**0.5) + 0.04  # more than one signal can give
-    assert found <= NormalDist().cdf(2**0.5 / 2**0.5) + 0.01
+    result = roc.auc(scores[included[0]], scores[~included[0]])
+    assert result > NormalDist().cdf(1 / 2**0.5) + 0.04  # more than one signal can give
+    assert result <= NormalDist().cdf(2**0.5 / 2**0.5) + 0.01
 
 
 def test_the_white_box_classifier_reads_the_hidden_representation_where_it_was_observed() -> None:
@@ -218,12 +218,12 @@ def test_the_white_box_classifier_reads_the_hidden_representation_where_it_was_o
     included, losses = confidences(2, 1.0, 6)
     flat = np.ones(losses.shape[:2])
     distances = np.expm1(np.maximum(losses[..., 1], 1e-9))  # small for members, its log has unit spread
-    seen = {"losses": losses[..., 0], "gradient_norms": flat, "class_distances": distances}
-    target = View.of(**{name: value[0] for name, value in seen.items()})
-    reference = View.of(included=included[1:], **{name: value[1:] for name, value in seen.items()})
+    observed = {"losses": losses[..., 0], "gradient_norms": flat, "class_distances": distances}
+    target = View.of(**{name: value[0] for name, value in observed.items()})
+    reference = View.of(included=included[1:], **{name: value[1:] for name, value in observed.items()})
     scores = WhiteBoxClassifier().score(target, reference, SEED)
-    found = roc.auc(scores[included[0]], scores[~included[0]])
-    assert NormalDist().cdf(1 / 2**0.5) + 0.04 < found <= NormalDist().cdf(2**0.5 / 2**0.5) + 0.01
+    result = roc.auc(scores[included[0]], scores[~included[0]])
+    assert NormalDist().cdf(1 / 2**0.5) + 0.04 < result <= NormalDist().cdf(2**0.5 / 2**0.5) + 0.01
 
 
 def test_what_was_not_observed_is_said() -> None:

@@ -56,18 +56,18 @@ def test_the_game_decides_the_default_estimator() -> None:
     ],
 )
 def test_a_claimed_family_decides_the_default_too(rules: str, family: str, name: str) -> None:
-    found = audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game=rules, family=family, mechanism=SGD)
+    result = audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game=rules, family=family, mechanism=SGD)
     free = audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game=rules)
-    assert (found.estimator, found.family, free.family) == (name, family, None)
-    assert found.epsilon > free.epsilon
+    assert (result.estimator, result.family, free.family) == (name, family, None)
+    assert result.epsilon > free.epsilon
     with pytest.raises(ConfigError, match="expected one of gdp, dp_sgd"):
         audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game=rules, family="fdp")
 
 
 def test_options_reach_the_estimator() -> None:
     chosen = {"kind": "rank_exact", "family": "gdp"}
-    found = audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials", estimator=chosen)
-    assert found.family == "gdp" and found.parameter > 1.3
+    result = audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials", estimator=chosen)
+    assert result.family == "gdp" and result.parameter > 1.3
     inside = audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials", estimator="fdp_rank", mechanism=SGD)
     assert inside.family == "dp_sgd" and inside.parameter < 1.6
 
@@ -125,8 +125,8 @@ def test_delta_zero_is_accepted_where_it_makes_sense() -> None:
 def test_every_way_to_a_threshold(threshold_by: str) -> None:
     chosen = {"kind": "clopper_pearson", "threshold_by": threshold_by, "threshold": 1.0}
     members, nonmembers = (np.random.default_rng(1).permutation(side) for side in (MEMBERS, NONMEMBERS))
-    found = audit.lower_bound(members, nonmembers, delta=1e-5, game="independent_trials", estimator=chosen)
-    assert 1 < found.epsilon <= found.ceiling
+    result = audit.lower_bound(members, nonmembers, delta=1e-5, game="independent_trials", estimator=chosen)
+    assert 1 < result.epsilon <= result.ceiling
     backwards = audit.lower_bound(
         -nonmembers, -members, delta=1e-5, game="independent_trials", estimator={**chosen, "threshold": -1.0}
     )
@@ -139,14 +139,14 @@ def test_families_of_sampled_training(name: str) -> None:
     draw = np.random.default_rng(1)
     rules = game(canaries=400, runs=1, independent_noise=True)
     included = draw.random(400) < 0.5
-    seen = draw.normal(size=(400, 10)) + (included[:, None] & (draw.random((400, 10)) < 0.5))
-    values = np.log(0.5 + 0.5 * np.exp(seen - 0.5)).sum(axis=1)
+    observed = draw.normal(size=(400, 10)) + (included[:, None] & (draw.random((400, 10)) < 0.5))
+    values = np.log(0.5 + 0.5 * np.exp(observed - 0.5)).sum(axis=1)
     scores = Scores(values=values, included=included, game=rules, mechanism=mechanism)
     estimator = plugins.build("audit.bounds.estimators", {"kind": name, "family": "dp_sgd"})
-    found = estimator.lower_bound(scores, delta=1e-5, confidence=0.95, seed=Seed(0))
-    assert found.family == "dp_sgd"
-    assert 1.0 < found.parameter < 3.0  # the truth is 1; less noise is refuted only by chance
-    assert 0.5 < found.epsilon <= found.ceiling
+    result = estimator.lower_bound(scores, delta=1e-5, confidence=0.95, seed=Seed(0))
+    assert result.family == "dp_sgd"
+    assert 1.0 < result.parameter < 3.0  # the truth is 1; less noise is refuted only by chance
+    assert 0.5 < result.epsilon <= result.ceiling
 
 
 def test_roc_has_counts_and_a_band() -> None:
@@ -181,8 +181,8 @@ def test_ten_thousand_scores_by_every_estimator_and_a_million_by_the_default() -
         spent[name] = time.process_time() - started
     assert sum(spent.values()) < 2 * 5, spent  # four seconds on a free core; this one may be shared
     started = time.process_time()
-    found = audit.lower_bound(draw.normal(1, 1, 500_000), draw.normal(0, 1, 500_000), delta=1e-5, game="independent_trials")
-    assert found.epsilon > 2.5
+    result = audit.lower_bound(draw.normal(1, 1, 500_000), draw.normal(0, 1, 500_000), delta=1e-5, game="independent_trials")
+    assert result.epsilon > 2.5
     assert time.process_time() - started < 5 * 2
 
 
@@ -197,9 +197,9 @@ def test_power_grows_with_the_truth_and_the_ceiling_is_honest() -> None:
     assert powers[0] <= 0.2 and powers[-1] == 1 and powers == sorted(powers)
     top = power.ceiling(estimator, rules, question)
     assert max(power.bounds_at(estimator, rules, 40.0, question)) <= top * 1.1
-    found = power.detectable(estimator, rules, question)
-    assert power_at(estimator, rules, found, question) >= 0.8
-    assert power_at(estimator, rules, 0.6 * found, question) < 0.8
+    result = power.detectable(estimator, rules, question)
+    assert power_at(estimator, rules, result, question) >= 0.8
+    assert power_at(estimator, rules, 0.6 * result, question) < 0.8
 
 
 CELLS = [("one_run", 100, 3.0), ("one_run", 100, 3.4), ("one_run", 1000, 5.7), ("rank_exact", 100, 1.0)]
@@ -210,12 +210,12 @@ def test_the_promised_power_is_that_of_fresh_games_with_coins_of_their_own(name:
     """Near the ceiling, too: half of the coins on either side, to the one, is what coins hardly ever give."""
     rules = "one_run" if name == "one_run" else "independent_trials"
     row = audit.plan(delta=1e-5, claim=claim, scores=scores, game=rules, estimators=(name,))[0]
-    mu, draw, caught, plays = tradeoff.mu_of_gdp(row.detectable, 1e-5), np.random.default_rng(scores), 0, 400
+    mu, draw, caught, plays = tradeoff.gdp_mu(row.detectable, 1e-5), np.random.default_rng(scores), 0, 400
     for _ in range(plays):
         coins = draw.random(scores) < 0.5
         values = draw.normal(size=scores) + mu * coins
-        found = audit.lower_bound(values[coins], values[~coins], delta=1e-5, game=rules, estimator=name, certificates=0)
-        caught += found.epsilon > claim
+        result = audit.lower_bound(values[coins], values[~coins], delta=1e-5, game=rules, estimator=name, certificates=0)
+        caught += result.epsilon > claim
     assert 0.75 <= caught / plays <= 0.85
 
 
@@ -282,26 +282,26 @@ def test_the_curve_of_sampled_training_is_not_used_for_replacement(spec: dict) -
 
 
 def test_a_bound_carries_its_game_and_its_own_error_rate() -> None:
-    found = audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials")
-    assert found.game.runs == 600 and found.game.adjacency is Adjacency.ADD_REMOVE
-    assert [one.epsilon for one in found.certificates] == [0.0, 1.0]
-    assert all(one.kept and one.repetitions >= 20 and one.nominal == pytest.approx(0.05) for one in found.certificates)
+    result = audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials")
+    assert result.game.runs == 600 and result.game.adjacency is Adjacency.ADD_REMOVE
+    assert [item.epsilon for item in result.certificates] == [0.0, 1.0]
+    assert all(item.kept and item.repetitions >= 20 and item.nominal == pytest.approx(0.05) for item in result.certificates)
     inside = audit.lower_bound(
         MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials", estimator="gaussian", certificates=20
     )
-    assert [one.repetitions for one in inside.certificates] == [20, 20]
+    assert [item.repetitions for item in inside.certificates] == [20, 20]
     assert inside.certificates[0].epsilon == 0.0 < inside.certificates[1].epsilon  # the family is tried at mu 1 too
     assert audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, certificates=0).certificates == ()
-    asked = audit.lower_bound(MEMBERS[:50], NONMEMBERS[:50], delta=1e-5, certificates=300)
-    assert {one.repetitions for one in asked.certificates} == {300}
+    requested = audit.lower_bound(MEMBERS[:50], NONMEMBERS[:50], delta=1e-5, certificates=300)
+    assert {item.repetitions for item in requested.certificates} == {300}
 
 
 def test_the_certificate_is_of_these_numbers_of_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-    monkeypatch.setattr(certificates, "certify", lambda path, repetitions: seen.append(path) or ())
+    observed = []
+    monkeypatch.setattr(certificates, "certify", lambda path, repetitions: observed.append(path) or ())
     audit.lower_bound(MEMBERS[:30], NONMEMBERS, delta=1e-5, confidence=0.9, game=game(runs=7))
     audit.lower_bound(MEMBERS[:150], NONMEMBERS[:180], delta=1e-5, game=game(canaries=1000, runs=1))
-    lopsided, coins = seen
+    lopsided, coins = observed
     assert (lopsided.scores, lopsided.level, lopsided.game.inclusion_probability) == (330, 0.9, 0.09)
     assert (coins.scores, coins.game.inclusion_probability) == (330, 0.5)
 
@@ -309,8 +309,8 @@ def test_the_certificate_is_of_these_numbers_of_scores(monkeypatch: pytest.Monke
 def test_a_certificate_does_not_hold_up_a_large_table() -> None:
     draw = np.random.default_rng(4)
     started = time.process_time()
-    found = audit.lower_bound(draw.normal(1, 1, 250_000), draw.normal(0, 1, 250_000), delta=1e-5)
-    assert found.certificates == () and time.process_time() - started < 12  # certificates of this size take minutes
+    result = audit.lower_bound(draw.normal(1, 1, 250_000), draw.normal(0, 1, 250_000), delta=1e-5)
+    assert result.certificates == () and time.process_time() - started < 12  # certificates of this size take minutes
 
 
 def test_delta_of_any_estimator() -> None:
@@ -319,7 +319,7 @@ def test_delta_of_any_estimator() -> None:
     inside = audit.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0, game="independent_trials", family="gdp")
     assert 1e-4 < free.delta < trials.delta < inside.delta < 0.6  # of mu 2 it is 0.523
     assert (free.family, trials.family, inside.family) == (None, None, "gdp") and inside.estimator == "gaussian"
-    assert all(one.delta < one.ceiling and one.epsilon == 1.0 for one in (free, trials, inside))
+    assert all(item.delta < item.ceiling and item.epsilon == 1.0 for item in (free, trials, inside))
     assert free.ceiling < 0.01 and trials.ceiling > 0.9 and trials.game.runs == len(MEMBERS) + len(NONMEMBERS)
     with pytest.raises(AssumptionError, match="independent_trials"):
         audit.delta_lower_bound(MEMBERS, NONMEMBERS, epsilon=1.0, estimator="rank_exact")

@@ -76,38 +76,38 @@ def test_more_audits_than_end_in_time_are_refused_before_the_first() -> None:
 
 def test_a_certificate_tells_sound_from_careless() -> None:
     sound = certificates.certify(path(*estimators("rank_exact", "one_run"), attacks=2, level=0.975), 50)
-    assert [one.law for one in sound] == ["nothing leaks", "randomised response, epsilon 1"]
-    assert [one.epsilon for one in sound] == [0.0, 1.0]
-    assert all(one.kept and one.repetitions == 50 and one.nominal == pytest.approx(0.1) for one in sound)
+    assert [item.law for item in sound] == ["nothing leaks", "randomised response, epsilon 1"]
+    assert [item.epsilon for item in sound] == [0.0, 1.0]
+    assert all(item.kept and item.repetitions == 50 and item.nominal == pytest.approx(0.1) for item in sound)
     careless = certificates.certify(path(Careless(), game=game(runs=2000), level=0.95), 50)
-    assert careless[0].wrong > 0 and any(not one.kept for one in careless)
+    assert careless[0].wrong > 0 and any(not item.kept for item in careless)
 
 
 def test_the_largest_of_many_attacks_is_what_is_counted() -> None:
     """At an unshared error rate the largest bound over twenty unlike views of nothing is wrong far more often than one."""
-    one, many = (
+    item, many = (
         certificates.certify(path(*estimators("rank_exact"), attacks=attacks, level=0.9), 60)[0] for attacks in (1, 20)
     )
-    assert one.nominal == pytest.approx(0.1) and many.nominal == 1.0
-    assert many.wrong > one.wrong + 6
+    assert item.nominal == pytest.approx(0.1) and many.nominal == 1.0
+    assert many.wrong > item.wrong + 6
 
 
 @pytest.mark.slow
 def test_families_are_tried_at_a_positive_parameter_of_their_own() -> None:
     inside = certificates.certify(path(*estimators("gaussian"), delta=1e-5), 20)
-    assert [one.law for one in inside] == ["nothing leaks", "Gaussian, mu 1"]
+    assert [item.law for item in inside] == ["nothing leaks", "Gaussian, mu 1"]
     assert inside[1].epsilon == pytest.approx(4.377, abs=1e-3) and inside[1].kept
     mechanism = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=0.5, steps=4)
     sampled = certificates.certify(path(*estimators("fdp_rank"), delta=1e-5, mechanism=mechanism), 20)
-    assert [one.law for one in sampled] == ["nothing leaks", "DP-SGD as claimed"]
+    assert [item.law for item in sampled] == ["nothing leaks", "DP-SGD as claimed"]
     assert sampled[1].kept and sampled[1].epsilon > 1
 
 
 def test_what_a_family_proves_of_a_mechanism_outside_of_it_is_not_its_certificate() -> None:
     inside = certificates.certify(path(*estimators("gaussian"), delta=1e-5), 20)
-    assert "randomised" not in " ".join(one.law for one in inside)
+    assert "randomised" not in " ".join(item.law for item in inside)
     mixed = certificates.certify(path(*estimators("gaussian", "one_run"), delta=1e-5), 20)
-    assert [one.nominal for one in mixed] == [pytest.approx(0.1), pytest.approx(0.05), pytest.approx(0.1)]
+    assert [item.nominal for item in mixed] == [pytest.approx(0.1), pytest.approx(0.05), pytest.approx(0.1)]
     assert certificates.certify(path(*estimators("one_run"), game=game(inclusion=Inclusion.SPLIT)), 20) == ()
     assert certificates.certify(path(), 20) == ()
 
@@ -115,7 +115,7 @@ def test_what_a_family_proves_of_a_mechanism_outside_of_it_is_not_its_certificat
 def test_the_number_of_simulations_depends_on_the_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation_costs, "BUDGET", 0.3)
     few = certificates.certify(path(*estimators("rank_exact"), attacks=2, level=0.96), 200)
-    assert [one.repetitions for one in few] == [20, 20]
+    assert [item.repetitions for item in few] == [20, 20]
     assert certificates.certify(path(*estimators("rank_exact"), attacks=40), 200) == ()
     assert certificates.detectable(path(Careless())) == ()
 
@@ -165,26 +165,26 @@ def claim(epsilon: float, family: str | None = None, delta: float = 1e-5) -> Cla
 
 
 def test_what_is_caught_is_caught_with_the_chance_stated() -> None:
-    asked = path(*estimators("rank_exact"), delta=1e-5)
-    (found,) = certificates.detectable(asked, (claim(1.0), claim(2.0), claim(0.1, delta=1e-6)))
-    assert (found.estimator, found.claim, found.power, found.family) == ("rank_exact", 1.0, 0.8, None)
+    requested = path(*estimators("rank_exact"), delta=1e-5)
+    (result,) = certificates.detectable(requested, (claim(1.0), claim(2.0), claim(0.1, delta=1e-6)))
+    assert (result.estimator, result.claim, result.power, result.family) == ("rank_exact", 1.0, 0.8, None)
     question = power.Question(delta=1e-5, confidence=0.95, claim=1.0, draws=60)
-    assert power_at(asked.estimators[0], asked.game, found.epsilon, question) > 0.6
-    assert power_at(asked.estimators[0], asked.game, 0.6 * found.epsilon, question) < 0.6
-    (free,) = certificates.detectable(asked)
-    assert free.claim == 0.0 and free.epsilon < found.epsilon
+    assert power_at(requested.estimators[0], requested.game, result.epsilon, question) > 0.6
+    assert power_at(requested.estimators[0], requested.game, 0.6 * result.epsilon, question) < 0.6
+    (free,) = certificates.detectable(requested)
+    assert free.claim == 0.0 and free.epsilon < result.epsilon
 
 
 def test_claims_that_an_estimator_cannot_refute_do_not_count() -> None:
     mechanism = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=0.5, steps=4)
-    asked = path(*estimators("fdp_rank"), delta=1e-5, mechanism=mechanism, game=game(runs=100))
+    requested = path(*estimators("fdp_rank"), delta=1e-5, mechanism=mechanism, game=game(runs=100))
     claims = (claim(1.0), claim(4.0, "dp_sgd"), claim(math.inf, "dp_sgd"))
-    assert [one.claim for one in certificates.detectable(asked, claims)] == [4.0]
+    assert [item.claim for item in certificates.detectable(requested, claims)] == [4.0]
 
 
 def test_a_tiny_audit_would_have_caught_nothing() -> None:
-    (found,) = certificates.detectable(path(*estimators("rank_exact"), game=game(runs=6), delta=1e-5), (claim(8.0),))
-    assert found.epsilon == math.inf
+    (result,) = certificates.detectable(path(*estimators("rank_exact"), game=game(runs=6), delta=1e-5), (claim(8.0),))
+    assert result.epsilon == math.inf
 
 
 # ---------------------------------------------------------------------------------------- canaries in copies
@@ -197,22 +197,22 @@ def test_copies_are_certified_as_a_group_and_judged_as_one_record(kind: str) -> 
     nothing, flat = certificates.certify(copied, 40)
     assert (nothing.epsilon, flat.epsilon) == (0.0, 1.0) and "3 copies" in flat.law
     assert nothing.kept and flat.kept
-    (found,) = certificates.detectable(copied, (claim(1.0),))
+    (result,) = certificates.detectable(copied, (claim(1.0),))
     (alone,) = certificates.detectable(path(*estimators(kind)), (claim(1.0),))
-    assert found.claim == alone.claim == 0.0  # the claim is at another delta
-    (found,) = certificates.detectable(path(*estimators(kind), game=game(copies=3), delta=1e-5), (claim(1.0),))
-    bound = group_bound_at(copied.estimators[0], found.epsilon)
-    assert 0.3 < bound <= found.epsilon
+    assert result.claim == alone.claim == 0.0  # the claim is at another delta
+    (result,) = certificates.detectable(path(*estimators(kind), game=game(copies=3), delta=1e-5), (claim(1.0),))
+    bound = group_bound_at(copied.estimators[0], result.epsilon)
+    assert 0.3 < bound <= result.epsilon
 
 
 def group_bound_at(estimator: object, epsilon: float) -> float:
     """The median bound of audits of three copies whose record has this epsilon."""
-    mu = tradeoff.mu_of_gdp(epsilon, 1e-5)
-    rules, found = game(copies=3), []
+    mu = tradeoff.gdp_mu(epsilon, 1e-5)
+    rules, result = game(copies=3), []
     for draw in range(5):
         scores = power.ideal_scores(rules, mu, Seed(5).child("scores", draw))
-        found.append(group_privacy.bound(estimator, scores, delta=1e-5, confidence=0.95, seed=Seed(draw)).epsilon)
-    return sorted(found)[2]
+        result.append(group_privacy.bound(estimator, scores, delta=1e-5, confidence=0.95, seed=Seed(draw)).epsilon)
+    return sorted(result)[2]
 
 
 def test_a_careless_conversion_of_copies_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,8 +230,8 @@ def test_families_that_copies_leave_are_not_certified() -> None:
     assert certificates.certify(copied, 20) == () == certificates.detectable(copied)
     inside = path(*estimators("gaussian"), game=game(copies=2), delta=1e-5)
     assert certificates.certify(inside, 20)[0].kept
-    (found,), (alone,) = certificates.detectable(inside), certificates.detectable(path(*estimators("gaussian"), delta=1e-5))
-    assert found.epsilon < alone.epsilon  # twice the signal for one record
+    (result,), (alone,) = certificates.detectable(inside), certificates.detectable(path(*estimators("gaussian"), delta=1e-5))
+    assert result.epsilon < alone.epsilon  # twice the signal for one record
 
 
 # ---------------------------------------------------------------------------------------- secrets of several values
@@ -256,13 +256,13 @@ def test_secrets_are_certified_where_a_guarantee_allows_the_most(adjacency: Adja
 
 
 def test_one_run_of_secrets_is_certified_and_its_conversion_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under add/remove a replacement is two changes: the guesses of one run, held against one, refute what is true."""
+    """Under add/remove a replacement is two changes: the guesses of one run, compared with one, refute what is true."""
     estimator = plugins.build("audit.bounds.estimators", {"kind": "one_run_secrets", "conversion": "group"})
-    asked = path(estimator, game=of_secrets(Adjacency.ADD_REMOVE, 10, 600), level=0.95)
-    assert all(certificate.kept for certificate in certificates.certify(asked, 20))
+    requested = path(estimator, game=of_secrets(Adjacency.ADD_REMOVE, 10, 600), level=0.95)
+    assert all(certificate.kept for certificate in certificates.certify(requested, 20))
     monkeypatch.setitem(one_run_secrets.CONVERSIONS, "group", 1)
     certificates.certify.cache_clear()
-    careless = certificates.certify(asked, 20)[1]
+    careless = certificates.certify(requested, 20)[1]
     certificates.certify.cache_clear()
     assert careless.wrong > 5 and not careless.kept
 

@@ -74,13 +74,13 @@ def wrong(spec: dict[str, Any], law: ScoreLaw, size: int, trials: int) -> int:
     over = 0
     for draw in range(trials):
         scores, seed = audited(spec, law, size, draw)
-        found = estimator.lower_bound(scores, delta=law.delta, confidence=1 - SIGNIFICANCE, seed=seed)
-        over += found.epsilon > law.epsilon
+        result = estimator.lower_bound(scores, delta=law.delta, confidence=1 - SIGNIFICANCE, seed=seed)
+        over += result.epsilon > law.epsilon
     return over
 
 
 def name(value: Any) -> str:
-    return value.name if isinstance(value, ScoreLaw) else "-".join(str(one) for one in value.values())
+    return value.name if isinstance(value, ScoreLaw) else "-".join(str(item) for item in value.values())
 
 
 @pytest.mark.parametrize("law", LAWS, ids=name)
@@ -144,8 +144,8 @@ def test_halves_and_orders_are_not_chosen_by_rank(spec: dict[str, Any], members:
     included = np.arange(members + nonmembers) < members
     for draw in range(trials):
         values = law.draw(included, np.random.default_rng([draw, members]))
-        found = audit.lower_bound(
+        result = audit.lower_bound(
             values[included], values[~included], delta=0.0, game="independent_trials", estimator=spec, certificates=0
         )
-        over += found.epsilon > law.epsilon
+        over += result.epsilon > law.epsilon
     assert over <= stats.binom.ppf(1 - 1e-5, trials, SIGNIFICANCE)

@@ -48,15 +48,15 @@ def test_copied_rows_are_refused_and_some_copies_remarked_on() -> None:
 
 def test_scores_of_few_values_are_no_copies_but_tied() -> None:
     draw = np.random.default_rng(1)
-    found = asked(draw.integers(0, 3, 100), draw.integers(0, 3, 100))
-    assert found.epsilon == 0 and "equal one of the other side" in found.remarks[0]
+    result = asked(draw.integers(0, 3, 100), draw.integers(0, 3, 100))
+    assert result.epsilon == 0 and "equal one of the other side" in result.remarks[0]
 
 
 def test_neighbours_that_follow_each_other_are_no_independent_trials() -> None:
     draw = np.random.default_rng(2)
-    drift = np.repeat(draw.normal(0, 5, 20), 10)  # 20 runs of ten canaries, each with an offset of its own
-    found = asked(drift + draw.normal(size=200), drift + draw.normal(size=200), "independent_trials")
-    assert any("do not look like independent trials" in one for one in found.remarks)
+    drift = np.repeat(draw.normal(0, 5, 20), 10)  # 20 runs of ten canaries, each with its own offset
+    result = asked(drift + draw.normal(size=200), drift + draw.normal(size=200), "independent_trials")
+    assert any("do not look like independent trials" in item for item in result.remarks)
     assert asked(np.sort(draw.normal(size=200)), draw.normal(size=200), "independent_trials").remarks == ()
 
 
@@ -102,8 +102,8 @@ def test_the_best_of_five_columns_of_nothing_keeps_five_per_cent() -> None:
     alarms = 0
     for seed in range(200):
         draw = np.random.default_rng([3, seed])
-        found = [asked(draw.normal(size=60), draw.normal(size=60), attacks=5).epsilon for _ in range(5)]
-        alarms += max(found) > 0
+        result = [asked(draw.normal(size=60), draw.normal(size=60), attacks=5).epsilon for _ in range(5)]
+        alarms += max(result) > 0
     assert alarms <= 21  # a binomial of 200 at 5 % exceeds that one time in a thousand
 
 
@@ -141,8 +141,8 @@ def test_no_seed_changes_a_bound(name: str) -> None:
     )
     scores = Scores(values=values, included=included, game=rules)
     estimator = plugins.build("audit.bounds.estimators", {"kind": name})
-    found = {estimator.lower_bound(scores, delta=1e-5, confidence=0.95, seed=Seed(seed)).epsilon for seed in range(6)}
-    assert len(found) == 1
+    result = {estimator.lower_bound(scores, delta=1e-5, confidence=0.95, seed=Seed(seed)).epsilon for seed in range(6)}
+    assert len(result) == 1
 
 
 @pytest.mark.parametrize("game", slow(["one_run", "independent_trials"], ["independent_trials"]))

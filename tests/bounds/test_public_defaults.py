@@ -76,8 +76,8 @@ def test_bounds_inside_gaussian_privacy(game: str, layout: str, trials: int) -> 
         included = draw.random(80) < 0.5 if layout in COINS or game == "one_run" else np.arange(80) < 10
         values = law.draw(included, draw)
         values = np.round(2 * values) if layout.startswith("tied") else values
-        asked = {"delta": law.delta, "game": game, "family": "gdp", "certificates": 0}
-        above += audit.lower_bound(values[included], values[~included], **asked).epsilon > law.epsilon
+        requested = {"delta": law.delta, "game": game, "family": "gdp", "certificates": 0}
+        above += audit.lower_bound(values[included], values[~included], **requested).epsilon > law.epsilon
     assert above <= allowed(trials)
 
 
@@ -93,7 +93,7 @@ def test_intervals_on_the_auc_and_bands_on_the_roc(layout: str, trials: int) -> 
         missed_auc += not low <= AUC <= high
         band = roc.band(*sides, 0.95)
         best = tradeoff.tpr_allowed(1.0, 0.0, band.fpr)
-        missed_roc += bool((band.lower > best + 1e-12).any())  # ties may lie below the curve of untied scores, never above
+        missed_roc += bool((band.lower > best + 1e-12).any())  # ties may be below the curve of untied scores, never above
         missed_roc += layout != "tied" and bool((band.upper < best - 1e-12).any())
     assert max(missed_auc, missed_roc) <= allowed(trials)
 

@@ -27,7 +27,7 @@ from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
 PACKAGE, DELTA = "audit.bounds.estimators", 1e-5
 FULL = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
 SAMPLED = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=8)
-NAMES = [  # of canaries that are in or out; secrets of several values have tests of their own
+NAMES = [  # of canaries that are in or out; secrets of several values have their own tests
     name
     for name in plugins.names(PACKAGE)
     if Assumption.INDEPENDENT_SECRETS not in plugins.build(PACKAGE, {"kind": name}).assumes
@@ -68,12 +68,12 @@ def test_a_claim_is_refuted_where_the_bound_lies_above_it(spec: dict[str, Any], 
     estimator = plugins.build(PACKAGE, spec)
     for seed, mu in enumerate((0.0, 1.5, 3.0)):
         drawn = scores(mu, seed, mechanism=mechanism)
-        asked: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": Seed(seed)}
-        bound = estimator.lower_bound(drawn, **asked).epsilon
+        requested: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": Seed(seed)}
+        bound = estimator.lower_bound(drawn, **requested).epsilon
         tried = [0.0, 0.9 * bound - 0.02, 1.1 * bound + 0.05, 6.0]
-        for epsilon in [one for one in tried if one >= 0]:
-            assert claim_test.refutes(estimator, drawn, epsilon=epsilon, **asked) == (bound > epsilon), (mu, bound, epsilon)
-        assert not claim_test.refutes(estimator, drawn, epsilon=math.inf, **asked)
+        for epsilon in [item for item in tried if item >= 0]:
+            assert claim_test.refutes(estimator, drawn, epsilon=epsilon, **requested) == (bound > epsilon), (mu, bound, epsilon)
+        assert not claim_test.refutes(estimator, drawn, epsilon=math.inf, **requested)
     assert bound > 0.5
 
 
@@ -82,13 +82,13 @@ def test_simulated_audits_share_what_is_simulated(kind: str) -> None:
     """With one stream for the estimator a claim is tested in a small part of the time that a bound takes."""
     estimator, shared = plugins.build(PACKAGE, {"kind": kind}), Seed(1).child("shared")
     drawn = [scores(2.0, seed, 600) for seed in range(8)]
-    asked: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": shared}
-    found = [claim_test.refutes(estimator, one, epsilon=3.0, **asked) for one in drawn]
+    requested: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": shared}
+    result = [claim_test.refutes(estimator, item, epsilon=3.0, **requested) for item in drawn]
     started = time.process_time()
-    again = [claim_test.refutes(estimator, one, epsilon=3.0, **asked) for one in drawn]
+    again = [claim_test.refutes(estimator, item, epsilon=3.0, **requested) for item in drawn]
     middle = time.process_time()
-    bounds = [estimator.lower_bound(one, **asked).epsilon > 3.0 for one in drawn]
-    assert found == again == bounds and any(found)
+    bounds = [estimator.lower_bound(item, **requested).epsilon > 3.0 for item in drawn]
+    assert result == again == bounds and any(result)
     assert time.process_time() - middle > 5 * (middle - started)
 
 
@@ -105,17 +105,17 @@ def test_estimators_that_search_or_simulate_can_be_asked_for_one_claim(name: str
 @pytest.mark.parametrize("spec", [{"kind": "one_run"}, {"kind": "rank_exact"}, {"kind": "gaussian"}], ids=label)
 def test_copies_are_judged_as_the_converted_bound_judges_them(spec: dict[str, Any]) -> None:
     estimator, drawn = plugins.build(PACKAGE, spec), scores(4.0, 3, 400, copies=2)
-    asked: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": Seed(0)}
-    bound = group_privacy.bound(estimator, drawn, **asked).epsilon
+    requested: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": Seed(0)}
+    bound = group_privacy.bound(estimator, drawn, **requested).epsilon
     assert bound > 0.5
     for epsilon in (0.0, 0.95 * bound, 1.05 * bound, 20.0):
-        assert claim_test.refutes(estimator, drawn, epsilon=epsilon, **asked) == (epsilon < bound)
+        assert claim_test.refutes(estimator, drawn, epsilon=epsilon, **requested) == (epsilon < bound)
 
 
 def test_groups_of_a_gaussian_are_gaussian_and_of_dp_sgd_unknown() -> None:
     epsilon, delta = group_privacy.of_group("gdp", 1.5, DELTA, 3)
     assert delta == DELTA
-    assert tradeoff.mu_of_gdp(epsilon, delta) == pytest.approx(3 * tradeoff.mu_of_gdp(1.5, DELTA), rel=1e-9)
+    assert tradeoff.gdp_mu(epsilon, delta) == pytest.approx(3 * tradeoff.gdp_mu(1.5, DELTA), rel=1e-9)
     with pytest.raises(UnsupportedMechanism, match="3 copies"):
         group_privacy.of_group("dp_sgd", 1.5, DELTA, 3)
 
@@ -136,10 +136,10 @@ def test_delta_of_the_defaults_is_that_of_their_closed_forms() -> None:
         expected = one_run_guesses.delta_bound(guesses, correct, coins=400, epsilon=epsilon, significance=0.05)
         assert delta_at({"kind": "one_run", "calibration": "each"}, drawn, epsilon) == pytest.approx(expected, rel=1e-4)
     tests = rank_exact.precedence_tests(ranked, 3.0)
-    found = delta_at({"kind": "rank_exact"}, drawn, 1.0)
-    assert 0 < found < 1
-    assert rank_exact.refutes(tests, tradeoff_curves.epsilon_delta(1.0, found), significance=0.05)
-    assert not rank_exact.refutes(tests, tradeoff_curves.epsilon_delta(1.0, 1.001 * found), significance=0.05)
+    result = delta_at({"kind": "rank_exact"}, drawn, 1.0)
+    assert 0 < result < 1
+    assert rank_exact.refutes(tests, tradeoff_curves.epsilon_delta(1.0, result), significance=0.05)
+    assert not rank_exact.refutes(tests, tradeoff_curves.epsilon_delta(1.0, 1.001 * result), significance=0.05)
 
 
 @pytest.mark.parametrize(("spec", "mechanism"), SPECS, ids=label)
@@ -147,10 +147,10 @@ def test_delta_falls_with_epsilon_and_turns_back_into_it(spec: dict[str, Any], m
     if spec["kind"] == "sequential":
         pytest.skip("bets on a grid of epsilon")
     drawn = scores(3.0, 5, 200, mechanism)
-    found = [delta_at(spec, drawn, epsilon) for epsilon in (0.0, 0.8, 60.0)]
-    assert found[0] > 0 and found[1] > 1e-6 and found[2] < 1e-14
-    assert found[0] > found[1] or spec == {"kind": "one_run"}  # what delta adds to its walk falls with epsilon
-    bound = plugins.build(PACKAGE, spec).lower_bound(drawn, delta=found[1], confidence=0.95, seed=Seed(0))
+    result = [delta_at(spec, drawn, epsilon) for epsilon in (0.0, 0.8, 60.0)]
+    assert result[0] > 0 and result[1] > 1e-6 and result[2] < 1e-14
+    assert result[0] > result[1] or spec == {"kind": "one_run"}  # what delta adds to its walk falls with epsilon
+    bound = plugins.build(PACKAGE, spec).lower_bound(drawn, delta=result[1], confidence=0.95, seed=Seed(0))
     assert bound.epsilon == pytest.approx(0.8, abs=0.02)
 
 
@@ -189,7 +189,7 @@ def test_delta_that_cannot_be_stated_is_refused() -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Elsewhere:
-    """A third party's estimator: bounds only, inside a family that nobody here knows."""
+    """A third party's estimator: bounds only, inside a family that no one here knows."""
 
     assumes: frozenset = frozenset()
 
@@ -208,9 +208,9 @@ class Elsewhere:
 
 
 def test_estimators_from_elsewhere_are_asked_for_their_bound() -> None:
-    asked: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": Seed(0)}
-    assert claim_test.refutes(Elsewhere(), scores(0.0, 0), epsilon=0.9, **asked)
-    assert not claim_test.refutes(Elsewhere(), scores(0.0, 0), epsilon=1.0, **asked)
+    requested: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": Seed(0)}
+    assert claim_test.refutes(Elsewhere(), scores(0.0, 0), epsilon=0.9, **requested)
+    assert not claim_test.refutes(Elsewhere(), scores(0.0, 0), epsilon=1.0, **requested)
     with pytest.raises(UnsupportedMechanism, match="laplace"):
         claim_test.delta_refuted(Elsewhere(), scores(0.0, 0), epsilon=1.0, confidence=0.95, seed=Seed(0))
 

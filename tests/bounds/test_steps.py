@@ -24,13 +24,13 @@ def test_single_steps_compose() -> None:
     """Full batches: each step is a Gaussian mechanism, so thousands of steps pin the noise down."""
     draw, noise, steps = np.random.default_rng(4), 5.0, 400
     held = np.arange(8000) < 4000
-    found = audit.step_bound(
+    result = audit.step_bound(
         StepProducts(values=draw.normal(held / noise, 1), held=held), mechanism=sgd(noise, 1.0, steps), delta=DELTA
     )
     truth = dp_sgd_curve.epsilon_floor(noise, 1.0, steps, DELTA)
-    assert found.family == "gdp" and found.participations is None and found.trials == 8000
-    assert found.parameter is not None and 2.0 < found.parameter < 4.0 == math.sqrt(steps) / noise
-    assert 0.4 * truth < found.epsilon < truth < found.ceiling
+    assert result.family == "gdp" and result.participations is None and result.trials == 8000
+    assert result.parameter is not None and 2.0 < result.parameter < 4.0 == math.sqrt(steps) / noise
+    assert 0.4 * truth < result.epsilon < truth < result.ceiling
 
 
 @pytest.mark.slow
@@ -38,21 +38,21 @@ def test_steps_whose_sampling_was_seen_say_more_and_are_not_wrong_more_often() -
     """Runs of 300 canaries, half of them in, and 100 steps; the noise is known."""
     mechanism = sgd(0.7, 0.025, 100)
     truth = dp_sgd_curve.epsilon_floor(0.7, 0.025, 100, DELTA)
-    wrong, seen, unseen = 0, [], []
+    wrong, observed, unseen = 0, [], []
     for run in range(10):
         draw = np.random.default_rng(run)
         held = np.repeat(draw.random(300) < 0.5, 100)
         took = held & (draw.random(len(held)) < 0.025)
         values = took + 0.7 * draw.standard_normal(took.shape)
         steps = StepProducts(values=values, held=held, took_part=took)
-        found = audit.step_bound(steps, mechanism=mechanism, delta=DELTA)
-        wrong += found.parameter is not None and found.parameter < 0.7
-        seen.append(found.epsilon)
-        assert found.participations == took.sum() and "sampled as claimed" in found.trust and "single steps" in found.game
+        result = audit.step_bound(steps, mechanism=mechanism, delta=DELTA)
+        wrong += result.parameter is not None and result.parameter < 0.7
+        observed.append(result.epsilon)
+        assert result.participations == took.sum() and "sampled as claimed" in result.trust and "single steps" in result.game
         if run < 1:
             unseen.append(audit.step_bound(StepProducts(values=values, held=held), mechanism=mechanism, delta=DELTA).epsilon)
     assert wrong <= 3  # 0.5 expected; more than 3 has a chance below 0.2 %
-    assert np.mean(seen) > 0.6 * truth and seen[0] > 1.2 * unseen[0]
+    assert np.mean(observed) > 0.6 * truth and observed[0] > 1.2 * unseen[0]
 
 
 def adapted(seed: int, steps: int, rate: float) -> StepScores:
@@ -65,17 +65,17 @@ def adapted(seed: int, steps: int, rate: float) -> StepScores:
 
 def test_bets_hold_for_scores_that_depend_on_the_past() -> None:
     """Nothing of a step's own coin is in these scores; a leak on top of them is seen."""
-    mechanism, wrong, taken = sgd(1000.0, 0.1, 400), 0, 0
+    mechanism, wrong, chosen = sgd(1000.0, 0.1, 400), 0, 0
     for seed in range(15):
-        found = audit.step_bound(adapted(seed, 400, 0.1), mechanism=mechanism, delta=DELTA)
-        wrong += found.parameter is not None and found.parameter < 1000.0
+        result = audit.step_bound(adapted(seed, 400, 0.1), mechanism=mechanism, delta=DELTA)
+        wrong += result.parameter is not None and result.parameter < 1000.0
     assert wrong <= 4  # 0.75 expected; more has a chance below 0.1 %
     for seed in range(5):
         scores = adapted(seed, 400, 0.1)
         values = np.where(scores.took_part, scores.values + 400.0, scores.values)
-        seen = audit.step_bound(StepScores(values=values, took_part=scores.took_part), mechanism=mechanism, delta=DELTA)
-        taken += seen.epsilon > 0
-    assert taken == 5  # and they do see what leaks
+        observed = audit.step_bound(StepScores(values=values, took_part=scores.took_part), mechanism=mechanism, delta=DELTA)
+        chosen += observed.epsilon > 0
+    assert chosen == 5  # and they do see what leaks
 
 
 def test_bets_find_the_noise_of_a_leaking_step() -> None:
@@ -83,9 +83,9 @@ def test_bets_find_the_noise_of_a_leaking_step() -> None:
     took = draw.random(4000) < 0.1
     state = np.cumsum(draw.standard_normal(4000)) / 50  # of the run: adapted, not independent
     steps = StepScores(values=took + 0.3 * draw.standard_normal(4000) + state, took_part=took)
-    found = audit.step_bound(steps, mechanism=sgd(0.6, 0.1, 4000), delta=DELTA)
-    assert found.parameter is not None and found.parameter < 1.5
-    assert 0 < found.epsilon < found.ceiling and found.participations == took.sum()
+    result = audit.step_bound(steps, mechanism=sgd(0.6, 0.1, 4000), delta=DELTA)
+    assert result.parameter is not None and result.parameter < 1.5
+    assert 0 < result.epsilon < result.ceiling and result.participations == took.sum()
 
 
 def test_participations_are_held_against_the_claimed_rate() -> None:
@@ -100,17 +100,17 @@ def test_participations_are_held_against_the_claimed_rate() -> None:
 
 def test_the_ceiling_is_that_of_these_steps() -> None:
     few = StepProducts(values=np.arange(6.0), held=np.arange(6) >= 3)
-    found = audit.step_bound(few, mechanism=sgd(1.0, 0.1, 1000), delta=DELTA)
-    assert found.epsilon == 0 and found.ceiling == 0
+    result = audit.step_bound(few, mechanism=sgd(1.0, 0.1, 1000), delta=DELTA)
+    assert result.epsilon == 0 and result.ceiling == 0
 
 
 def test_steps_without_sampling_are_bounded_inside_gaussian_privacy() -> None:
     draw, held = np.random.default_rng(5), np.arange(2000) % 2 == 0
-    found = audit.step_bound(
+    result = audit.step_bound(
         StepProducts(values=held + draw.standard_normal(2000), held=held), mechanism=sgd(1.0, 1.0, 4), delta=DELTA
     )
-    assert found.family == "gdp" and found.parameter is not None and 1.5 < found.parameter < 2.2  # two is the truth
-    assert found.epsilon == pytest.approx(tradeoff.epsilon_of_gdp(found.parameter, DELTA), rel=1e-6)
+    assert result.family == "gdp" and result.parameter is not None and 1.5 < result.parameter < 2.2  # two is the truth
+    assert result.epsilon == pytest.approx(tradeoff.gdp_epsilon(result.parameter, DELTA), rel=1e-6)
     nothing = audit.step_bound(
         StepProducts(values=np.arange(6.0), held=np.arange(6) >= 3), mechanism=sgd(9.0, 1.0, 4), delta=DELTA
     )

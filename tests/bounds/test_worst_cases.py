@@ -1,7 +1,7 @@
 """How often each estimator for any mechanism is wrong at worst: by enumeration and linear programs, not by drawing.
 
-A bound is wrong where it lies above the truth. Its law is known exactly for small games: all outcomes are listed, the bound of
-each is computed once, and the truths that lie just below one of these bounds are the worst. Canaries in copies are judged the
+A bound is wrong if it is above the truth. Its law is known exactly for small games: all outcomes are listed, the bound of
+each is computed once, and the truths that are just below one of these bounds are the worst. Canaries in copies are judged the
 same way, through the search that an audit uses.
 """
 
@@ -51,11 +51,11 @@ def rate_of(epsilon: float) -> float:
 def one_run_bounds(counts: tuple[int, ...], pairs: GroupPairs) -> dict[tuple[int, ...], float]:
     """The bound on one record for all numbers of right guesses among the guesses that each count adds."""
     steps = np.diff([0, *counts])
-    found = {}
+    result = {}
     for gains in itertools.product(*(range(step + 1) for step in steps)):
         walk = Walk(guesses=np.array(counts), correct=np.cumsum(gains), coins=counts[-1], delta=0.0)
-        found[gains] = one_run_all_counts.bound_along(walk, pairs, LEVEL)
-    return found
+        result[gains] = one_run_all_counts.bound_along(walk, pairs, LEVEL)
+    return result
 
 
 def worst_error(bounds: dict[tuple[int, ...], float], steps: np.ndarray, copies: int) -> tuple[float, float]:
@@ -161,12 +161,12 @@ def test_one_run_is_right_for_the_worst_release_with_delta(calibration: str, del
     patterns = (np.arange(2**coins)[:, None] >> np.arange(coins)) & 1
     right = np.stack([patterns[:, :count].sum(axis=1) for count in counts], axis=1)
     kinds, which = np.unique(right, axis=0, return_inverse=True)
-    found = np.array([estimator._search(pairs, counts, one, coins, LEVEL)[0] for one in kinds])[which.ravel()]
-    proved = np.unique(found[found > 0])
+    result = np.array([estimator._search(pairs, counts, item, coins, LEVEL)[0] for item in kinds])[which.ravel()]
+    proved = np.unique(result[result > 0])
     assert len(proved)
     for value in proved:
         truth = float(value) - JUST_BELOW
-        assert worst_release(found > truth, coins, *pairs(truth)) <= LEVEL + 1e-7, truth
+        assert worst_release(result > truth, coins, *pairs(truth)) <= LEVEL + 1e-7, truth
 
 
 # ----------------------------------------------------------------------- independent trials: all orders of a few scores
@@ -176,7 +176,7 @@ def law_of_orders(count: int, epsilon: float, delta: float) -> np.ndarray:
     """`(2^count,)` chances of the memberships by falling score, for the mechanism of which all others are a post-processing.
 
     It gives a record away with chance delta, else answers by randomised response; four values, ties broken at random. Coins are
-    fair, so values are i.i.d., and given its value a record is a member with a chance of its own.
+    fair, so values are i.i.d., and given its value a record is a member with its own chance.
     """
     rate = rate_of(epsilon)
     member = np.array([delta, (1 - delta) * rate, (1 - delta) * (1 - rate), 0.0])
@@ -209,15 +209,15 @@ def trials(pattern: np.ndarray, copies: int) -> Scores:
 
 @functools.lru_cache(maxsize=64)
 def bounds_of_orders(estimator: Estimator, count: int, delta: float, copies: int) -> np.ndarray:
-    """`(2^count,)` bounds on one record; 0 where one side is empty, which no estimator takes."""
-    found = np.zeros(2**count)
+    """`(2^count,)` bounds on one record; 0 if one side is empty, which no estimator takes."""
+    result = np.zeros(2**count)
     for index in range(1, 2**count - 1):
         pattern = ((index >> np.arange(count)) & 1).astype(bool)
         bound: Callable[..., object] = (
             estimator.lower_bound if copies == 1 else functools.partial(group_privacy.bound, estimator)
         )
-        found[index] = bound(trials(pattern, copies), delta=delta, confidence=CONFIDENCE, seed=Seed(0)).epsilon  # type: ignore[attr-defined]
-    return found
+        result[index] = bound(trials(pattern, copies), delta=delta, confidence=CONFIDENCE, seed=Seed(0)).epsilon  # type: ignore[attr-defined]
+    return result
 
 
 TRIAL_ESTIMATORS: tuple[Estimator, ...] = (
@@ -232,18 +232,18 @@ TRIAL_ESTIMATORS: tuple[Estimator, ...] = (
 
 @pytest.mark.parametrize(("delta", "copies"), slow_rows([(0.0, 1), (1e-2, 1), (1e-2, 2)], [(1e-2, 1), (1e-2, 2)]))
 @pytest.mark.parametrize(
-    "estimator", TRIAL_ESTIMATORS, ids=lambda one: f"{type(one).__name__}-{getattr(one, 'threshold_by', '')}"
+    "estimator", TRIAL_ESTIMATORS, ids=lambda item: f"{type(item).__name__}-{getattr(item, 'threshold_by', '')}"
 )
 def test_bounds_of_independent_trials_are_right_for_the_worst_mechanism(
     estimator: Estimator, delta: float, copies: int
 ) -> None:
     count, pairs = 8, GroupPairs(delta=delta, copies=copies)
-    found = bounds_of_orders(estimator, count, delta, copies)
-    values = np.unique(found[found > 0])
+    result = bounds_of_orders(estimator, count, delta, copies)
+    values = np.unique(result[result > 0])
     assert len(values) or delta > 0 or isinstance(estimator, ClopperPearson)
     for value in values:
         truth = float(value) - JUST_BELOW
-        wrong = float(law_of_orders(count, *pairs(truth))[found > truth].sum())
+        wrong = float(law_of_orders(count, *pairs(truth))[result > truth].sum())
         assert wrong <= LEVEL + 1e-9, (truth, wrong)
 
 
@@ -251,15 +251,15 @@ def test_bounds_of_independent_trials_are_right_for_the_worst_mechanism(
 def test_a_threshold_chosen_on_half_of_the_trials_is_right_for_the_worst_mechanism(delta: float) -> None:
     """Which half it is depends on the order of rows: all orders of memberships, each with rows in several random orders."""
     count, estimator, rows = 9, ClopperPearson(threshold_by="split"), np.random.default_rng(1)
-    found = np.zeros((8, 2**count))
-    for order, index in itertools.product(range(len(found)), range(1, 2**count - 1)):
+    result = np.zeros((8, 2**count))
+    for order, index in itertools.product(range(len(result)), range(1, 2**count - 1)):
         ranked = trials(((index >> np.arange(count)) & 1).astype(bool), 1)
         shuffled = rows.permutation(count)
         mixed = replace(ranked, values=ranked.values[shuffled], included=ranked.included[shuffled])
-        found[order, index] = estimator.lower_bound(mixed, delta=delta, confidence=CONFIDENCE, seed=Seed(0)).epsilon
-    for value in np.unique(found[found > 0]):
+        result[order, index] = estimator.lower_bound(mixed, delta=delta, confidence=CONFIDENCE, seed=Seed(0)).epsilon
+    for value in np.unique(result[result > 0]):
         truth = float(value) - JUST_BELOW
-        assert float(law_of_orders(count, truth, delta) @ (found > truth).mean(axis=0)) <= LEVEL, truth
+        assert float(law_of_orders(count, truth, delta) @ (result > truth).mean(axis=0)) <= LEVEL, truth
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-2])
@@ -288,7 +288,7 @@ def test_every_estimator_for_any_mechanism_has_its_worst_case_here() -> None:
             try:
                 estimator = plugins.build("audit.bounds.estimators", {"kind": name, **options})
                 bound = estimator.lower_bound(drawn, delta=1e-2, confidence=CONFIDENCE, seed=Seed(0))
-            except (ConfigError, UnsupportedMechanism, DataError):  # no such option; a mechanism or a game of its own
+            except (ConfigError, UnsupportedMechanism, DataError):  # no such option; a mechanism or its own game
                 continue
             free |= {name} if bound.family is None else set()
     assert free == listed
@@ -378,8 +378,8 @@ def test_bounds_never_rise_with_delta(estimator: Estimator) -> None:
     for _ in range(3):
         included = draw.random(100) < 0.5
         drawn = replace(trials(included, 1), values=draw.normal(size=100) + 2 * included)
-        found = [
+        result = [
             estimator.lower_bound(drawn, delta=delta, confidence=CONFIDENCE, seed=Seed(0)).epsilon
             for delta in (0.0, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
         ]
-        assert (np.diff(found) <= 0).all(), found
+        assert (np.diff(result) <= 0).all(), result

@@ -14,7 +14,7 @@ class TooLong(BaseException):
 
 @contextmanager
 def limited(seconds: int) -> Iterator[None]:
-    """A scope that raises `TooLong` where it takes longer."""
+    """A scope that raises `TooLong` if it takes longer."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise TooLong(f"no end after {seconds} s")

@@ -22,17 +22,17 @@ FEW = ["--case", "grid-q0.01-s1-t1000-d1e-05", "--case", "steps-1e0", "--case", 
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
-    found = RUNNER.invoke(app, list(arguments), standalone_mode=False)
-    if found.exception is not None:
-        raise found.exception
-    return int(found.return_value or 0), found.stdout
+    result = RUNNER.invoke(app, list(arguments), standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return int(result.return_value or 0), result.stdout
 
 
 def test_epsilon_by_all_accountants_beside_the_truth() -> None:
     code, out = invoke("epsilon", "--noise", "1", "--rate", "0.01", "--steps", "1000", "--json")
-    found = json.loads(out)
-    claims = {row["accountant"]: row["epsilon"] for row in found["claims"]}
-    assert code == 0 and found["truth"][0] < 1.8283 < found["truth"][1] + 1e-3
+    result = json.loads(out)
+    claims = {row["accountant"]: row["epsilon"] for row in result["claims"]}
+    assert code == 0 and result["truth"][0] < 1.8283 < result["truth"][1] + 1e-3
     assert claims["pld"] < claims["rdp"] < claims["rdp_classic"]
     _, text = invoke("epsilon", "--noise", "1", "--rate", "0.01", "--steps", "1000")
     assert "1.8284" in text and "reference" in text
@@ -66,8 +66,8 @@ def test_figures_are_written(tmp_path: Path) -> None:
 def test_check_answers_with_exit_codes_and_files(tmp_path: Path) -> None:
     junit = tmp_path / "found.xml"
     code, out = invoke("check", "-a", "renyi", *FEW, "--junit", str(junit), "--json")
-    found = json.loads(out)
-    assert code == 0 == found["exit_code"] and found["accountants"]["renyi"]["counts"]["WRONG"] == 0
+    result = json.loads(out)
+    assert code == 0 == result["exit_code"] and result["accountants"]["renyi"]["counts"]["WRONG"] == 0
     suite = ElementTree.fromstring(junit.read_bytes())[0]
     assert suite.get("tests") == "3" and suite.get("failures") == "0" and suite.get("skipped") == "1"
 
@@ -103,9 +103,9 @@ def test_sides_are_rounded_each_its_own_way_and_an_estimate_keeps_no_budget() ->
 
 def test_ls_tells_who_answers_for_a_claim(capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(["ls", "accountants", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert {"reference", "pld", "renyi", "composition_theorems"} <= set(found["claims"])
-    assert {"opacus_prv", "jax_privacy", "gaussian_clt"} <= set(found["subjects"])
+    result = json.loads(capsys.readouterr().out)
+    assert {"reference", "pld", "renyi", "composition_theorems"} <= set(result["claims"])
+    assert {"opacus_prv", "jax_privacy", "gaussian_clt"} <= set(result["subjects"])
 
 
 def test_bad_usage() -> None:
@@ -184,18 +184,18 @@ def test_any_event_with_its_curve_and_what_if(tmp_path: Path) -> None:
     table, figure, page = tmp_path / "curve.csv", tmp_path / "curve.svg", tmp_path / "costs.html"
     words = ("epsilon", "Gaussian(5.0)", "-a", "rdp", "--csv", str(table), "--plot", str(figure), "--page", str(page))
     code, out = invoke(*words, "--what-if", "noise=1,x2", "--json")
-    found = json.loads(out)
-    assert code == 0 and found["event"]["kind"] == "Gaussian"
-    assert [row["changes"] for row in found["what_if"]] == [["noise 1"], ["noise x2"]]
-    assert found["what_if"][0]["upper"] > found["truth"][1] > found["what_if"][1]["upper"]
+    result = json.loads(out)
+    assert code == 0 and result["event"]["kind"] == "Gaussian"
+    assert [row["changes"] for row in result["what_if"]] == [["noise 1"], ["noise x2"]]
+    assert result["what_if"][0]["upper"] > result["truth"][1] > result["what_if"][1]["upper"]
     lines = table.read_text().splitlines()
     assert lines[0] == "delta,truth_at_least,truth_at_most,rdp" and len(lines) == 20
     assert figure.read_text().lstrip().startswith("<?xml")
     text = page.read_text()
     assert text.startswith("<!doctype html>") and text.count("<table>") == 3 and text.count("<svg") == 1
-    for row in (found["claims"][0]["epsilon"], found["what_if"][0]["claims"]["rdp"], found["what_if"][1]["claims"]["rdp"]):
+    for row in (result["claims"][0]["epsilon"], result["what_if"][0]["claims"]["rdp"], result["what_if"][1]["claims"]["rdp"]):
         assert f">{up(row, 4)}<" in text
-    assert f"between {down(found['truth'][0], 4)} and {up(found['truth'][1], 4)}" in text and "Gaussian" in text
+    assert f"between {down(result['truth'][0], 4)} and {up(result['truth'][1], 4)}" in text and "Gaussian" in text
     assert 'src="http' not in text and 'href="http' not in text
 
 
@@ -211,14 +211,14 @@ def test_the_file_that_is_read_is_not_overwritten(tmp_path: Path, option: str) -
 
 
 def test_a_page_is_written_through_no_link_and_may_be_read_by_others(tmp_path: Path) -> None:
-    other, target = tmp_path / "letter", tmp_path / "folder" / "epsilon.csv"
-    other.write_text("a letter")
+    peer, target = tmp_path / "letter", tmp_path / "folder" / "epsilon.csv"
+    peer.write_text("a letter")
     target.parent.mkdir()
-    target.with_name("epsilon.csv.tmp").symlink_to(other)
+    target.with_name("epsilon.csv.tmp").symlink_to(peer)
     files.write(target, b"delta\n")
     umask = os.umask(0)
     os.umask(umask)
-    assert other.read_text() == "a letter" and target.read_bytes() == b"delta\n"
+    assert peer.read_text() == "a letter" and target.read_bytes() == b"delta\n"
     assert target.stat().st_mode & 0o777 == 0o666 & ~umask
 
 

@@ -1,4 +1,4 @@
-"""`audit report --edition external`: computed from turned memberships, attacked before it is written, signed by itself."""
+"""`audit report --edition external`: computed from turned memberships, attacked before it is written, signed alone."""
 
 from __future__ import annotations
 
@@ -162,9 +162,9 @@ def test_a_signature_of_an_edition_is_of_that_edition_alone(tmp_path: Path) -> N
     )
     folder = scored_folder(tmp_path / "run")
     commands.report(folder, formats=["json"], key=tmp_path / "own")
-    whole = (folder / run_folder.SUMS).read_bytes(), (folder / run_folder.SIGNATURE).read_bytes()
+    full = (folder / run_folder.SUMS).read_bytes(), (folder / run_folder.SIGNATURE).read_bytes()
     commands.report(folder, edition="external", key=tmp_path / "own")
-    assert ((folder / run_folder.SUMS).read_bytes(), (folder / run_folder.SIGNATURE).read_bytes()) == whole
+    assert ((folder / run_folder.SUMS).read_bytes(), (folder / run_folder.SIGNATURE).read_bytes()) == full
     assert set(run_folder.read_sums(folder, run_folder.EXTERNAL_SUMS)) == {"report-external.json", "report-external.pdf"}
     public = tmp_path / "own.pub"
     assert verification.verify(folder / "report-external.pdf", key=public) == 0

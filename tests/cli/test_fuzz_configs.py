@@ -94,7 +94,7 @@ def changes(draw: random.Random) -> list[str]:
 
 
 def keeps_its_word(words: list[str], codes: tuple[int, ...], capsys: pytest.CaptureFixture[str]) -> int:
-    """The exit code of a command that ends in time with one of the codes, a message where it refuses, and no traceback."""
+    """The exit code of a command that ends in time with one of the codes, a message if it refuses, and no traceback."""
     with limited(SECONDS):
         code = answer(words)
     message = capsys.readouterr().err
@@ -105,8 +105,8 @@ def keeps_its_word(words: list[str], codes: tuple[int, ...], capsys: pytest.Capt
 
 
 def dry(config: Path, seed: int, capsys: pytest.CaptureFixture[str]) -> int:
-    given = [word for change in changes(random.Random(seed)) for word in ("--set", change)]
-    return keeps_its_word(["run", str(config), "--dry-run", *given], (0, 2), capsys)
+    provided = [word for change in changes(random.Random(seed)) for word in ("--set", change)]
+    return keeps_its_word(["run", str(config), "--dry-run", *provided], (0, 2), capsys)
 
 
 @pytest.fixture
@@ -130,5 +130,5 @@ def test_random_configs(config: Path, capsys: pytest.CaptureFixture[str], block:
 @pytest.mark.parametrize("seed", sample(((seed,) for seed in range(2000, 2012)), 2))
 def test_random_configs_are_run(config: Path, capsys: pytest.CaptureFixture[str], seed: int) -> None:
     if dry(config, seed, capsys) == 0:
-        given = [word for change in changes(random.Random(seed)) for word in ("--set", change)]
-        keeps_its_word(["run", str(config), "-q", "-o", str(config.parent / "run"), *given], (0, 1, 2, 3), capsys)
+        provided = [word for change in changes(random.Random(seed)) for word in ("--set", change)]
+        keeps_its_word(["run", str(config), "-q", "-o", str(config.parent / "run"), *provided], (0, 1, 2, 3), capsys)

@@ -43,8 +43,8 @@ def test_one_figure_has_one_gate() -> None:
 def test_gates_find_the_largest_figure_and_an_unresolved_rate_is_not_met() -> None:
     report = sample.model()
     most = max(p.tpr or 0 for a in report.mechanisms[0].games[0].attacks for p in a.tpr_at if p.target_fpr == 0.01)
-    (found,) = gates.gated(report, gates.read([f"tpr@1%<={most / 2:.6f}"])).policy
-    assert found.found == most and not found.met
+    (result,) = gates.gated(report, gates.read([f"tpr@1%<={most / 2:.6f}"])).policy
+    assert result.found == most and not result.met
     (met,) = gates.gated(report, gates.read(["tpr@1%<=99%"])).policy
     assert met.met
     assert gates.gated(report, {}) is report

@@ -1,4 +1,4 @@
-"""--help of every command reads as sentences: a verb first, options that stand on their own, a full stop at the end."""
+"""--help of every command reads as sentences: a verb first, options that are on their own, a full stop at the end."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_an_allocation_that_fails_is_no_internal_error(
 )
 def test_parameters_are_counted_without_memory_for_them(spec: dict[str, object]) -> None:
     shape = (3, 16, 16)
-    assert parameter_count(spec, shape, 10) == sum(one.numel() for one in build(spec, shape, 10).parameters())
+    assert parameter_count(spec, shape, 10) == sum(item.numel() for item in build(spec, shape, 10).parameters())
 
 
 FOREIGN = {
@@ -221,10 +221,10 @@ def test_bombs_are_refused_by_what_they_say_that_they_hold(
 
 @pytest.mark.slow
 def test_a_thousand_games_are_planned_soon(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    one = (
+    item = (
         "{{name: g{0}, canaries: mislabelled, count: 20, runs: 2, scorers: [loss], estimators: [one_run], mechanisms: [plain]}}"
     )
-    games = ", ".join(one.format(number) for number in range(1000))
+    games = ", ".join(item.format(number) for number in range(1000))
     changes = ["mechanisms=[{name: plain, kind: non_private}]", f"games=[{games}]"]
     assert answer(["run", str(tiny), "--dry-run", "--json", *[word for change in changes for word in ("--set", change)]]) == 0
     capsys.readouterr()

@@ -92,8 +92,12 @@ def test_a_page_elsewhere_links_to_the_runs_and_speaks_the_language(runs: Path, 
     (runs / "pages").mkdir()
     target = runs / "pages" / "all.html"
     assert commands.index(runs, output=target, language="zh", as_json=True) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["page"] == str(target) and len(told["audits"]) == 3 and list(told["unreadable"]) == ["broken/report.json"]
+    reported = json.loads(capsys.readouterr().out)
+    assert (
+        reported["page"] == str(target)
+        and len(reported["audits"]) == 3
+        and list(reported["unreadable"]) == ["broken/report.json"]
+    )
     text = target.read_text(encoding="utf-8")
     assert '<html lang="zh">' in text and "未被反驳" in text and "../2026-01/report.html" in Page(text).addresses
 

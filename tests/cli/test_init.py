@@ -1,4 +1,4 @@
-"""`audit init` writes configs that run, for data of one's own; it writes none that would be refused."""
+"""`audit init` writes configs that run, for data of your own; it writes none that would be refused."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ def book(tmp_path: Path) -> Path:
 def show(file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     capsys.readouterr()
     answer(["ledger", "show", str(file), "--json"])
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return result
 
 
 def test_releases_of_every_kind_compose(book: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,12 +47,12 @@ def test_releases_of_every_kind_compose(book: Path, tmp_path: Path, capsys: pyte
     event.write_text('{"kind": "Gaussian", "noise_multiplier": 20.0}')
     assert answer(["ledger", "record", str(book), "histogram", "--event", str(event), "--note", "of ages"]) == 0
     assert answer(["ledger", "record", str(book), "search", *TRAINING, "50", "--times", "3"]) == 0
-    found = show(book, capsys)
-    spent = [row["spent_after"] for row in found["releases"]]
+    result = show(book, capsys)
+    spent = [row["spent_after"] for row in result["releases"]]
     assert spent == sorted(spent) and 0 < spent[0] < spent[2] < 2
-    assert found["spent"] == spent[-1] and found["remaining"] == pytest.approx(2 - spent[-1])
-    assert found["releases"][2]["mechanism"] == "3 times DP-SGD (noise 1, rate 0.01, 50 steps)"
-    assert found["releases"][0]["when"] == "2026-01-05" and found["releases"][1]["note"] == "of ages"
+    assert result["spent"] == spent[-1] and result["remaining"] == pytest.approx(2 - spent[-1])
+    assert result["releases"][2]["mechanism"] == "3 times DP-SGD (noise 1, rate 0.01, 50 steps)"
+    assert result["releases"][0]["when"] == "2026-01-05" and result["releases"][1]["note"] == "of ages"
 
 
 def test_a_metric_needs_an_accountant_that_knows_laplace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,9 +66,9 @@ def test_what_exceeds_the_budget_is_refused_and_not_recorded(book: Path, capsys:
     answer(["ledger", "record", str(book), "training", *TRAINING, "200"])
     before = book.read_bytes()
     assert answer(["ledger", "record", str(book), "too much", *TRAINING, "5000"]) == 1
-    assert book.read_bytes() == before and [one.name for one in book.parent.iterdir()] == [book.name]
-    said = capsys.readouterr().err
-    assert "'too much' would bring the total to epsilon" in said and "the budget is 2" in said
+    assert book.read_bytes() == before and [item.name for item in book.parent.iterdir()] == [book.name]
+    message = capsys.readouterr().err
+    assert "'too much' would bring the total to epsilon" in message and "the budget is 2" in message
 
 
 def test_a_plan_says_whether_and_how_often_it_fits(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,10 +119,10 @@ def test_a_seal_is_printed_and_looked_for(book: Path, capsys: pytest.CaptureFixt
     answer(["ledger", "record", str(book), "training", *TRAINING, "20"])
     capsys.readouterr()
     assert answer(["ledger", "verify", str(book), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["entries"] == 2
+    result = json.loads(capsys.readouterr().out)
+    assert result["entries"] == 2
     answer(["ledger", "record", str(book), "training", *TRAINING, "30"])
-    assert answer(["ledger", "verify", str(book), "--seal", found["seal"]]) == 0
+    assert answer(["ledger", "verify", str(book), "--seal", result["seal"]]) == 0
     assert answer(["ledger", "verify", str(book), "--seal", "0" * 64]) == 1
     assert "not part of the history" in capsys.readouterr().out
 
@@ -165,12 +165,12 @@ def test_an_audit_records_only_what_it_was_told_to(book: Path) -> None:
     shown.check(experiment())
     assert shown.settled(sample.run(), experiment()).ledger is not None
     assert ledger_database.load(book).releases == ()
-    told = LedgerEntry(file=book, training="dp-sgd")
-    told.check(experiment())
+    reported = LedgerEntry(file=book, training="dp-sgd")
+    reported.check(experiment())
     assert ledger_database.load(book).releases == ()  # nothing before the audit is over
-    settled = told.settled(sample.run(), experiment())
-    assert settled.ledger is not None and [one.name for one in settled.ledger.releases] == ["dp-sgd"]
-    told.settled(sample.run(), experiment())  # resumed after the ledger was written: not charged twice
+    settled = reported.settled(sample.run(), experiment())
+    assert settled.ledger is not None and [item.name for item in settled.ledger.releases] == ["dp-sgd"]
+    reported.settled(sample.run(), experiment())  # resumed after the ledger was written: not charged twice
     (release,) = ledger_database.load(book).releases
     assert sample.run().id in release.note and release.when == sample.run().created
 
@@ -189,16 +189,16 @@ def test_an_audit_that_would_not_fit_is_refused_before_it_trains(book: Path) -> 
 
 def test_the_budget_has_its_section_and_survives_the_file(book: Path, tmp_path: Path) -> None:
     answer(["ledger", "record", str(book), "first training", *TRAINING, "200", "--note", "for the board"])
-    found = LedgerEntry(file=book, training=None).settled(sample.scores(), experiment())
-    assert report_json.from_json(report_json.to_json(found)) == found
-    (section,) = (one for one in document.sections(found) if one.title == "Budget of these data")
-    (table,) = (one for one in section.blocks if isinstance(one, Table))
+    result = LedgerEntry(file=book, training=None).settled(sample.scores(), experiment())
+    assert report_json.from_json(report_json.to_json(result)) == result
+    (section,) = (item for item in document.sections(result) if item.title == "Budget of these data")
+    (table,) = (item for item in section.blocks if isinstance(item, Table))
     assert "first training" in str(table.rows) and "for the board" in str(table.rows)
-    assert "figures/ledger.svg" in reports.render(found, ("figures",))
-    assert not any(one.title == "Budget of these data" for one in document.sections(sample.scores()))
+    assert "figures/ledger.svg" in reports.render(result, ("figures",))
+    assert not any(item.title == "Budget of these data" for item in document.sections(sample.scores()))
     from reports.editions.external import external
 
-    assert external(found).ledger is None
+    assert external(result).ledger is None
 
 
 def test_a_finished_report_is_rendered_again_with_a_ledger_elsewhere_only(book: Path, tmp_path: Path) -> None:

@@ -76,8 +76,8 @@ def test_another_key_and_another_statement_are_refused(
     signed = Path(f"{book}.sig")
     forged = written(tmp_path / "forged.ledger", "aB")
     seal = ledger_database.read(forged).seal
-    _, end, rest = signed.read_bytes().partition(b"\n")
-    signed.write_bytes(f"ledger of 3 entries, seal {seal}".encode() + end + rest)
+    _, end, remainder = signed.read_bytes().partition(b"\n")
+    signed.write_bytes(f"ledger of 3 entries, seal {seal}".encode() + end + remainder)
     assert ledger_signature.check(ledger_database.read(forged), signed, keys / "own.pub").problem.startswith("not signed")
 
 
@@ -103,7 +103,7 @@ def test_a_database_names_the_file(keys: Path, capsys: pytest.CaptureFixture[str
 def test_a_signature_replaces_no_other_file(
     tmp_path: Path, keys: Path, target: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither the ledger, by any of its names, nor the key, nor what somebody wrote."""
+    """Neither the ledger, by any of its names, nor the key, nor what a user wrote."""
     file = written(tmp_path / "book.ledger", "ab")
     (tmp_path / "link").symlink_to(file)
     (tmp_path / "letter").write_text("a letter")
@@ -117,11 +117,11 @@ def test_a_signature_replaces_no_other_file(
 
 
 def test_a_signature_is_renewed_and_follows_no_link(tmp_path: Path, keys: Path, book: Path) -> None:
-    other = tmp_path / "letter"
-    other.write_text("a letter")
-    Path(f"{book}.sig.tmp").symlink_to(other)
+    peer = tmp_path / "letter"
+    peer.write_text("a letter")
+    Path(f"{book}.sig.tmp").symlink_to(peer)
     assert answer(["ledger", "sign", str(book), "--key", str(keys / "own")]) == 0
-    assert other.read_text() == "a letter" and verify(book, keys / "own.pub") == 0
+    assert peer.read_text() == "a letter" and verify(book, keys / "own.pub") == 0
 
 
 @pytest.mark.parametrize("count", ["9" * 5000, "03", "\u0663", "0", "-3"])

@@ -1,4 +1,4 @@
-"""`audit lookup`: names lead back to rows for the holder of the key, and for nobody else; text of others stays text."""
+"""`audit lookup`: names lead back to rows for the holder of the key, and for no one else; third-party text stays text."""
 
 from __future__ import annotations
 

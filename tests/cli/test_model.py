@@ -168,13 +168,13 @@ def test_predictions_in_one_table_and_in_two_files(folder, trained, capsys):
     frame.to_csv("predictions.csv", index=False)
     pd.DataFrame({"coin": coins}).to_csv("coins.csv", index=False)
     audit("--target", "predictions.csv", "--coins", "coins.csv", "--json", "-o", "one")
-    one = json.loads(capsys.readouterr().out)
+    item = json.loads(capsys.readouterr().out)
     np.savez("pm.npz", logits=logits[coins], labels=y[coins])
     np.savez("pn.npz", logits=logits[~coins], labels=y[~coins])
     audit("--members", "pm.npz", "--nonmembers", "pn.npz", "--json", "-o", "two")
     two = json.loads(capsys.readouterr().out)
-    assert one["attacks"][0]["auc"] == two["attacks"][0]["auc"]
-    assert one["attacks"][0]["bounds"] and not two["attacks"][0]["bounds"]
+    assert item["attacks"][0]["auc"] == two["attacks"][0]["auc"]
+    assert item["attacks"][0]["bounds"] and not two["attacks"][0]["bounds"]
 
 
 def test_the_text_says_what_was_found_and_why_no_epsilon_follows(folder, trained, capsys):
@@ -194,22 +194,22 @@ def test_references_in_one_file_or_a_folder_of_models_serve_the_attacks_that_com
     for number in range(3):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(number)  # of other models `auto` may take lira, which is then no row of its own
-            other = nn.Sequential(nn.Linear(5, 96), nn.Tanh(), nn.Linear(96, 3))
-        torch.save(other.state_dict(), folder / "models" / f"{number}.pth")
+            peer = nn.Sequential(nn.Linear(5, 96), nn.Tanh(), nn.Linear(96, 3))
+        torch.save(peer.state_dict(), folder / "models" / f"{number}.pth")
         drawn.append(np.random.default_rng(number).random(len(x)) < 0.5)
         with torch.no_grad():
-            outputs.append(other(torch.from_numpy(x)).numpy())
+            outputs.append(peer(torch.from_numpy(x)).numpy())
     included = np.stack(drawn)
     np.savez(folder / "models" / "membership.npz", included=included)
     np.savez("references.npz", included=included, logits=np.stack(outputs))
     torch.save(net.state_dict(), "net.pth")
     target = ("--target", "net.pth", "--factory", "my_net:make", "--arguments", '{"width": 96}', *SIDES)
-    found = []
-    for number, given in enumerate(("models", "references.npz")):
-        audit(*target, "--references", given, "-o", f"out{number}")
+    result = []
+    for number, provided in enumerate(("models", "references.npz")):
+        audit(*target, "--references", provided, "-o", f"out{number}")
         printed = json.loads(capsys.readouterr().out)
-        found.append({attack["scorer"]: attack["auc"] for attack in printed["attacks"]})
-    assert found[0] == found[1] and {"lira", "rmia", "auto"} <= set(found[0])
+        result.append({attack["scorer"]: attack["auc"] for attack in printed["attacks"]})
+    assert result[0] == result[1] and {"lira", "rmia", "auto"} <= set(result[0])
     with pytest.raises(AuditError, match="lacks included"):
         audit(*target, "--references", "coins.npz", "-o", "out", expect=2)
 

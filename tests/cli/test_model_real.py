@@ -1,4 +1,4 @@
-"""A trained model on published data: a leak that is there is found, and none is found where there is none."""
+"""A trained model on published data: a leak that exists is found, and none is found if there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code of the user's own that ends the program, prints, takes other arguments or returns what nobody can read: exit 2."""
+"""Code of the user's own that ends the program, prints, takes other arguments or returns what no one can read: exit 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands on stderr while an audit runs: every stage, no line of a run that was there already, and how to go on."""
+"""What is on stderr while an audit runs: every stage, no line of a run that was there already, and how to go on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.tiny import CONFIG
 def test_every_stage_after_the_training_is_a_line_and_what_was_there_is_no_progress(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that is stopped after its training goes on without a bar, since nothing is trained, and says so."""
+    """A run that is stopped after its training continues without a bar, since nothing is trained, and says so."""
     (tmp_path / "tiny.yaml").write_text(CONFIG)
     line = ["run", str(tmp_path / "tiny.yaml"), "-o", str(tmp_path / "run"), "--set", "certificates=0"]
 

@@ -25,7 +25,7 @@ def _folder(path: Path, files: dict[str, bytes]) -> Path:
     for name, content in files.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_bytes(content)
-    sums = [f"{file_sha256(one)}  {one.relative_to(path).as_posix()}\n" for one in sorted(path.rglob("*")) if one.is_file()]
+    sums = [f"{file_sha256(item)}  {item.relative_to(path).as_posix()}\n" for item in sorted(path.rglob("*")) if item.is_file()]
     (path / run_folder.SUMS).write_text("".join(sums))
     return path
 
@@ -61,8 +61,8 @@ def test_a_view_that_disagrees_with_the_report_is_found_even_with_a_matching_has
     (folder / run_folder.SUMS).unlink()
     _folder(folder, {})
     assert verification.verify(folder, as_json=True) == 1
-    found = json.loads(capsys.readouterr().out)
-    assert found["verified"] is False and found["problems"] == ["junit.xml: not what report.json renders to"]
+    result = json.loads(capsys.readouterr().out)
+    assert result["verified"] is False and result["problems"] == ["junit.xml: not what report.json renders to"]
 
 
 @pytest.mark.parametrize("change", ["missing", "added"])
@@ -113,7 +113,7 @@ def test_render_again_restores_every_view_and_its_hash(folder: Path, rendered: d
 def test_render_elsewhere_and_only_some_formats(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "elsewhere"
     assert commands.report(folder / "report.pdf", output=target, formats=["junit", "json"], as_json=True) == 0
-    assert sorted(one.name for one in target.iterdir()) == ["junit.xml", "report.json"]
+    assert sorted(item.name for item in target.iterdir()) == ["junit.xml", "report.json"]
     assert json.loads(capsys.readouterr().out)["files"] == ["junit.xml", "report.json"]
 
 
@@ -152,8 +152,8 @@ def test_diff_answers_with_a_regression(tmp_path: Path, new: Outcome, code: int,
     base = replace(sample.run(), policy=())
     dp = sample.dp_sgd(new)
     later = replace(base, mechanisms=(base.mechanisms[0], dp), outcome=new)
-    for name, one in (("old.json", base), ("new.json", later)):
-        (tmp_path / name).write_bytes(reports.render(one, ("json",))["report.json"])
+    for name, item in (("old.json", base), ("new.json", later)):
+        (tmp_path / name).write_bytes(reports.render(item, ("json",))["report.json"])
     assert comparison.diff(tmp_path / "old.json", tmp_path / "new.json") == code
     assert ("worse" in capsys.readouterr().out) == bool(code)
 

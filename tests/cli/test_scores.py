@@ -167,14 +167,14 @@ def test_the_verb_is_registered_and_answers_with_its_code(tmp_path, capsys):
 def test_what_simulation_says_of_the_bounds_is_printed(tmp_path, capsys):
     path = table(tmp_path / "s.csv")
     audit(path, "--delta", "1e-5", "--claim-epsilon", "0.5", "--certificates", "40", expect=1)
-    said = capsys.readouterr().out
-    assert "of 40 audits wrong, at most 5.0% promised; the true rate lies between " in said
-    assert said.count("one in ten also searches for its largest bound") == 1
-    assert "one_run would have caught, against a claim of 0.50, a true epsilon from" in said
+    message = capsys.readouterr().out
+    assert "of 40 audits wrong, at most 5.0% promised; the true rate lies between " in message
+    assert message.count("one in ten also searches for its largest bound") == 1
+    assert "one_run would have caught, against a claim of 0.50, a true epsilon from" in message
     audit(path, "--delta", "1e-5", "--certificates", "20", "--json", expect=0)
     printed = json.loads(capsys.readouterr().out)
-    assert [one["repetitions"] for one in printed["certificates"]] == [20, 20]
-    assert all(one["kept"] for one in printed["certificates"])
+    assert [item["repetitions"] for item in printed["certificates"]] == [20, 20]
+    assert all(item["kept"] for item in printed["certificates"])
     assert printed["detectable"][0]["estimator"] == "one_run" and printed["detectable"][0]["draws"] == 100
     audit(path, "--delta", "1e-5", "--certificates", "0", "--json")
     assert json.loads(capsys.readouterr().out)["certificates"] == []
@@ -191,8 +191,8 @@ def test_delta_at_an_epsilon(tmp_path, capsys):
     assert 0.5 < free["delta"] < inside["delta"] < 1
     assert free["confidence"] == pytest.approx(0.975)
     audit(path, "--epsilon", "1")
-    said = capsys.readouterr().out
-    assert "delta at epsilon 1" in said and "one_run: delta at least 0.0" in said
+    message = capsys.readouterr().out
+    assert "delta at epsilon 1" in message and "one_run: delta at least 0.0" in message
 
 
 @pytest.mark.parametrize("extra", [("--delta", "1e-5", "--epsilon", "1"), ("--epsilon", "1", "--claim-epsilon", "2")])
@@ -208,8 +208,8 @@ def test_delta_has_the_default_of_audit_model(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_several_columns_share_the_error_rate(tmp_path, capsys):
-    other = np.random.default_rng(8).normal(size=len(COINS))
-    path = table(tmp_path / "s.csv", score=VALUES, other=other, member=COINS)
+    peer = np.random.default_rng(8).normal(size=len(COINS))
+    path = table(tmp_path / "s.csv", score=VALUES, other=peer, member=COINS)
     both = ("--score", "score", "--score", "other")
     audit(path, "--delta", "1e-5", *both, "--adjacency", "replace_one", "--certificates", "0", "--json")
     report = json.loads(capsys.readouterr().out)

@@ -11,7 +11,7 @@ import pytest
 
 import audit
 from audit.core.errors import ConfigError, DataError
-from audit.data.record_ids import order_of
+from audit.data.record_ids import match_order
 from tests.cli.test_scores import COINS, VALUES
 from tests.cli.test_scores import audit as command
 
@@ -58,12 +58,12 @@ def test_the_order_of_records_does_not_count(tmp_path: Path, capsys: pytest.Capt
 )
 def test_every_record_has_one_score_and_one_coin(scores: list[object], coins: list[object], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        order_of(np.array(scores, dtype=object), np.array(coins, dtype=object))
+        match_order(np.array(scores, dtype=object), np.array(coins, dtype=object))
 
 
 def test_numbers_and_their_texts_are_the_same_identifier() -> None:
-    assert order_of(np.array([2.0, 1.0]), np.array(["1", "2"])).tolist() == [1, 0]
-    assert order_of(np.array([7, 3]), np.array(["3", "7"], dtype=object)).tolist() == [1, 0]
+    assert match_order(np.array([2.0, 1.0]), np.array(["1", "2"])).tolist() == [1, 0]
+    assert match_order(np.array([7, 3]), np.array(["3", "7"], dtype=object)).tolist() == [1, 0]
 
 
 def test_two_memberships_and_an_identifier_without_coins_are_refused(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_stopped_run_says_how_to_go_on(number: int, tmp_path: Path) -> None:
 
 
 def test_an_error_that_takes_the_place_of_a_stop_is_a_stop() -> None:
-    """Python 3.11 raises a RuntimeError of its own for whatever is raised while a class is made."""
+    """Python 3.11 raises its own RuntimeError for whatever is raised while a class is made."""
     code = """
 import os, signal
 from audit.cli import app, run

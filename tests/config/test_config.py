@@ -153,7 +153,7 @@ def test_options_of_the_optimiser_stand_beside_it_or_in_it() -> None:
     within = parse(
         CONFIG, ["training.optimizer={kind: sgd, learning_rate: 0.5, momentum: 0.5}", "training.learning_rate=null"]
     ).config
-    assert [config.training_of(config.mechanisms[0]).optimizer for config in (beside, within)] == [
+    assert [config.find_training(config.mechanisms[0]).optimizer for config in (beside, within)] == [
         {"kind": "sgd", "learning_rate": 0.5, "momentum": 0.5}
     ] * 2
 
@@ -161,11 +161,11 @@ def test_options_of_the_optimiser_stand_beside_it_or_in_it() -> None:
 def test_a_mechanism_changes_the_options_of_the_common_optimiser_or_brings_its_own() -> None:
     overrides = ["training.momentum=0.5", "training.weight_decay=0.1"]
     change = parse(CONFIG, [*overrides, "mechanisms.dp.training={momentum: 0.0, steps: 3}"]).config
-    training = change.training_of(change.mechanisms[1])
+    training = change.find_training(change.mechanisms[1])
     assert training.optimizer == {"kind": "sgd", "learning_rate": 0.5, "momentum": 0.0, "weight_decay": 0.1}
     assert (training.steps, training.batch_size) == (3, 50)
     own = parse(CONFIG, [*overrides, "mechanisms.dp.training={optimizer: {kind: adam, beta1: 0.8}}"]).config
-    assert own.training_of(own.mechanisms[1]).optimizer == {
+    assert own.find_training(own.mechanisms[1]).optimizer == {
         "kind": "adam",
         "beta1": 0.8,
         "learning_rate": 0.5,

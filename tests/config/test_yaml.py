@@ -88,8 +88,8 @@ def test_a_dry_run_of_a_hostile_config_writes_and_starts_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     key = CODE[name].partition(":")[0]
-    kept = [block for block in re.split(r"\n(?=\S)", CONFIG.strip()) if block.partition(":")[0] != key]
-    (tmp_path / "hostile.yaml").write_text("\n".join([*kept, CODE[name]]))
+    retained = [block for block in re.split(r"\n(?=\S)", CONFIG.strip()) if block.partition(":")[0] != key]
+    (tmp_path / "hostile.yaml").write_text("\n".join([*retained, CODE[name]]))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     with watched(tmp_path / "allowed"):

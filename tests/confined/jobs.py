@@ -38,7 +38,7 @@ FORGED = [
 
 
 def forge(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
-    """Write a reply of its own to every pipe there is, past the worker, and end."""
+    """Write its own reply to every pipe there is, past the worker, and end."""
     text = header["reply"].encode("utf-8", "surrogatepass")
     for descriptor in range(3, 32):
         try:

@@ -93,10 +93,10 @@ def test_a_program_of_the_filter_jumps_within_what_the_kernel_takes() -> None:
     for machine in system_calls.ARCHITECTURES:
         for program in (seccomp.reading_program(machine, 2**22 - 1), seccomp.sealing_program(machine)):
             assert len(program) < 4096
-            assert all(max(taken, fallen) < 256 for _, taken, fallen, _ in program)
-            for place, (code, taken, fallen, _) in enumerate(program):
+            assert all(max(chosen, fallen) < 256 for _, chosen, fallen, _ in program)
+            for place, (code, chosen, fallen, _) in enumerate(program):
                 if code in (seccomp._EQUAL, seccomp._AT_LEAST):
-                    assert place + 1 + max(taken, fallen) < len(program)
+                    assert place + 1 + max(chosen, fallen) < len(program)
 
 
 @pytest.mark.parametrize("reply", jobs.FORGED)

@@ -13,7 +13,7 @@ from audit.core.claims import Claim
 from audit.core.errors import AuditError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
 from audit.stats.curves.pld import subsampled_gaussian_epsilon
-from audit.stats.curves.tradeoff import epsilon_of_gdp
+from audit.stats.curves.tradeoff import gdp_epsilon
 
 NAMES = plugins.names("audit.accounting.accountants")
 PLUGINS = {name: plugins.find("audit.accounting.accountants", name) for name in NAMES}
@@ -45,7 +45,7 @@ def test_states_where_the_figure_comes_from(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_plain_gaussian_in_closed_form(name: str) -> None:
-    true = epsilon_of_gdp(1 / 4, 1e-5)
+    true = gdp_epsilon(1 / 4, 1e-5)
     assert true * (1 - 1e-9) <= ask(name, 4.0, 1.0, 1).epsilon <= true * (1.6 if name == ODOMETER else 1.35)
 
 
@@ -111,12 +111,12 @@ def test_replace_one_is_dearer_or_refused(name: str) -> None:
         claim = accountant.claim(mechanism, delta=1e-5, adjacency=Adjacency.REPLACE_ONE)
     except UnsupportedMechanism:
         return
-    assert claim.epsilon >= epsilon_of_gdp(2.0, 1e-5) * (1 - 1e-9)
+    assert claim.epsilon >= gdp_epsilon(2.0, 1e-5) * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_subject_passes_figures_on_and_a_claim_source_answers_for_its_own(name: str) -> None:
-    """Both kinds state which side of the truth they claim to lie on; only a subject may be an estimate or a lower bound."""
+    """Both kinds state which side of the truth they claim to be on; only a subject may be an estimate or a lower bound."""
     accountant = plugins.build("audit.accounting.accountants", {"kind": name})
-    side = resolve.side_of(accountant)
+    side = resolve.find_side(accountant)
     assert side == "upper" or resolve.is_as_it_is(accountant)

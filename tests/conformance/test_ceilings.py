@@ -87,14 +87,14 @@ def learns(spec: dict[str, object]) -> bool:
 def test_perfect_scores_prove_the_ceiling_at_every_balance(spec: dict[str, object]) -> None:
     for copies in (1,) if spec["kind"] == "fdp_rank" or spec in ONE_DELTA else (1, 2):
         for sides in SIDES:
-            found = bound_scores(spec, perfect_scores(sides, copies))
-            loss = 0.03 * found.ceiling if spec["kind"] in SIMULATED else 2e-3
-            assert found.ceiling - loss <= found.epsilon <= found.ceiling, (sides, copies, found)
+            result = bound_scores(spec, perfect_scores(sides, copies))
+            loss = 0.03 * result.ceiling if spec["kind"] in SIMULATED else 2e-3
+            assert result.ceiling - loss <= result.epsilon <= result.ceiling, (sides, copies, result)
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: "-".join(str(part) for part in spec.values()))
 def test_perfect_scores_that_differ_within_a_side_prove_the_same_ceiling(spec: dict[str, object]) -> None:
-    """Of 60 and 101 fair coins; where an estimator learns its threshold, never more than the ceiling."""
+    """Of 60 and 101 fair coins; if an estimator learns its threshold, never more than the ceiling."""
     for sides in SIDES[:2] + SIDES[4:5]:
         equal, spread = (bound_scores(spec, perfect_scores(sides, spread=spread)) for spread in (0.0, 0.05))
         assert spread.ceiling == equal.ceiling
@@ -134,8 +134,8 @@ def test_named_secrets_prove_the_ceiling_whatever_values_were_drawn(spec: dict[s
 def test_perfect_scores_prove_the_ceiling_of_delta(spec: dict[str, object]) -> None:
     estimator = plugins.build("audit.bounds.estimators", spec)
     for sides in SIDES[1:2]:
-        found = claim_test.delta_bound(estimator, perfect_scores(sides), epsilon=1.0, confidence=0.95, seed=Seed(0))
-        assert found.delta == pytest.approx(found.ceiling, rel=0.03) and found.ceiling > 0, (sides, found)
+        result = claim_test.delta_bound(estimator, perfect_scores(sides), epsilon=1.0, confidence=0.95, seed=Seed(0))
+        assert result.delta == pytest.approx(result.ceiling, rel=0.03) and result.ceiling > 0, (sides, result)
 
 
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if "family" not in spec], ids=str)

@@ -1,4 +1,4 @@
-"""Every class of attack in the report's list: a title of its own, and each game in one of them."""
+"""Every class of attack in the report's list: its own title, and each game in one of them."""
 
 from __future__ import annotations
 

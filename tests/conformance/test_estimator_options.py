@@ -1,4 +1,4 @@
-"""Every choice that an estimator offers, on any scores at all: small, tied, infinite, separated, one a side."""
+"""Every choice that an estimator offers, on any scores: small, tied, infinite, separated, one a side."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def bound(spec: dict[str, Any], what: Scores, confidence: float = 0.95, delta: f
 def test_any_scores_at_all_give_a_bound_and_the_same_answer_to_a_claim(spec: dict[str, Any], data: st.DataObject) -> None:
     numbers = st.one_of(st.floats(allow_nan=False, width=32), st.sampled_from([0.0, 1.0, np.inf, -np.inf]))
     drawn = scores(*(data.draw(st.lists(numbers, min_size=1, max_size=25)) for _ in range(2)))
-    found = bound(spec, drawn)
-    assert 0 <= found.epsilon <= found.ceiling
-    asked: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": Seed(1)}
+    result = bound(spec, drawn)
+    assert 0 <= result.epsilon <= result.ceiling
+    requested: dict[str, Any] = {"delta": DELTA, "confidence": 0.95, "seed": Seed(1)}
     estimator, step = plugins.build(PACKAGE, spec), 0.2 if spec["kind"] in GRIDDED else 0.02
-    assert not claim_test.refutes(estimator, drawn, epsilon=found.epsilon + step, **asked)
-    if found.epsilon > step:
-        assert claim_test.refutes(estimator, drawn, epsilon=found.epsilon - step, **asked)
+    assert not claim_test.refutes(estimator, drawn, epsilon=result.epsilon + step, **requested)
+    if result.epsilon > step:
+        assert claim_test.refutes(estimator, drawn, epsilon=result.epsilon - step, **requested)
 
 
 @pytest.mark.slow
@@ -84,14 +84,14 @@ def test_order_alone_counts_and_caution_never_proves_more(spec: dict[str, Any], 
     members, nonmembers = (data.draw(st.lists(numbers, min_size=8, max_size=25)) for _ in range(2))
     plain = scores([value + 9 for value in members], nonmembers)
     order = np.array(data.draw(st.permutations(range(len(plain.values)))))
-    found = bound(spec, plain).epsilon
+    result = bound(spec, plain).epsilon
     moved = dataclasses.replace(plain, values=3 * plain.values[order] ** 3, included=plain.included[order])
-    assert bound(spec, moved).epsilon == found  # the fixed threshold, 0, stays where it is
+    assert bound(spec, moved).epsilon == result  # the fixed threshold, 0, stays if it is
     if spec.get("threshold_by") == "split":
         return  # its threshold is chosen anew for every confidence and delta
-    assert bound(spec, plain, confidence=data.draw(st.floats(0.951, 0.9995))).epsilon <= found + 2e-3
-    assert bound(spec, plain, confidence=data.draw(st.floats(0.5, 0.949))).epsilon >= found - 2e-3
-    assert bound(spec, plain, delta=data.draw(st.floats(2e-5, 0.3))).epsilon <= found + 2e-3
+    assert bound(spec, plain, confidence=data.draw(st.floats(0.951, 0.9995))).epsilon <= result + 2e-3
+    assert bound(spec, plain, confidence=data.draw(st.floats(0.5, 0.949))).epsilon >= result - 2e-3
+    assert bound(spec, plain, delta=data.draw(st.floats(2e-5, 0.3))).epsilon <= result + 2e-3
 
 
 @pytest.mark.slow
@@ -100,14 +100,14 @@ def test_a_larger_delta_never_proves_more_of_few_tied_scores(spec: dict[str, Any
     if spec.get("threshold_by") == "split":
         pytest.skip("its threshold is chosen anew for every delta")
     tied = scores([9] * 13 + [4], [0] * 7 + [4, 3, 3, 3])
-    found = [bound(spec, tied, delta=delta).epsilon for delta in (1e-9, 1e-5, 1e-3, 0.015625, 0.1, 0.3)]
-    assert found == sorted(found, reverse=True)
+    result = [bound(spec, tied, delta=delta).epsilon for delta in (1e-9, 1e-5, 1e-3, 0.015625, 0.1, 0.3)]
+    assert result == sorted(result, reverse=True)
 
 
 @EVERY
 def test_the_ends_of_what_scores_can_be(spec: dict[str, Any]) -> None:
-    one = bound(spec, scores([1.0], [-1.0]))
-    assert one.epsilon == 0 <= one.ceiling
+    item = bound(spec, scores([1.0], [-1.0]))
+    assert item.epsilon == 0 <= item.ceiling
     high, low = (np.random.default_rng(1).permutation(count) + 1.0 for count in (80, 90))
     separated = bound(spec, scores(high, -low))
     backwards = bound(spec, scores(-high, low))
@@ -136,5 +136,5 @@ def test_rows_sorted_by_score_are_refused_where_their_order_counts(spec: dict[st
 @EVERY
 def test_thousands_of_scores(spec: dict[str, Any]) -> None:
     draw = np.random.default_rng(0)
-    found = bound(spec, scores(draw.normal(1, 1, 3000), draw.normal(0, 1, 3500)))
-    assert 0.5 < found.epsilon <= min(found.ceiling, 4.5)
+    result = bound(spec, scores(draw.normal(1, 1, 3000), draw.normal(0, 1, 3500)))
+    assert 0.5 < result.epsilon <= min(result.ceiling, 4.5)

@@ -23,7 +23,7 @@ from audit.core.views import Scores
 from tests.marks import slow
 
 PACKAGE = "audit.bounds.estimators"
-NAMES = [  # of canaries that are in or out; secrets of several values have tests of their own
+NAMES = [  # of canaries that are in or out; secrets of several values have their own tests
     name
     for name in plugins.names(PACKAGE)
     if Assumption.INDEPENDENT_SECRETS not in plugins.build(PACKAGE, {"kind": name}).assumes
@@ -59,7 +59,7 @@ def gaussian(count: int, mu: float, seed: int) -> Scores:
     return scores(draw.normal(mu, 1, count), draw.normal(0, 1, count))
 
 
-BY_VALUE = ("one_run",)  # reads where two groups of scores part, so only maps that are linear leave it as it is
+BY_VALUE = ("one_run",)  # reads if two groups of scores part, so only maps that are linear leave it as it is
 
 
 def randomised_response(count: int, epsilon: float, seed: int) -> Scores:
@@ -78,14 +78,14 @@ def allowed(trials: int, rate: float = 0.05, tail: float = 1e-4) -> int:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_result_is_complete(name: str) -> None:
-    found = bound(name, gaussian(200, 1.0, 1))
-    assert found.estimator == name
-    assert found.delta == DELTA and found.confidence == 0.95
-    assert 0 < found.epsilon <= found.ceiling < np.inf
-    assert found.comparisons >= 1
-    assert set(found.assumes) == set(plugins.build(PACKAGE, {"kind": name}).assumes)
-    assert (found.family is None) == (found.parameter is None)
-    assert found.selected
+    result = bound(name, gaussian(200, 1.0, 1))
+    assert result.estimator == name
+    assert result.delta == DELTA and result.confidence == 0.95
+    assert 0 < result.epsilon <= result.ceiling < np.inf
+    assert result.comparisons >= 1
+    assert set(result.assumes) == set(plugins.build(PACKAGE, {"kind": name}).assumes)
+    assert (result.family is None) == (result.parameter is None)
+    assert result.selected
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -154,22 +154,22 @@ def test_invariant_under_permutation_even_with_ties(name: str) -> None:
 @pytest.mark.parametrize("name", slow(NAMES, ["both_ends"]))
 def test_non_increasing_in_confidence(name: str) -> None:
     drawn = gaussian(150, 1.5, 6)
-    found = [bound(name, drawn, confidence=level).epsilon for level in (0.8, 0.9, 0.95, 0.99, 0.999)]
-    assert found == sorted(found, reverse=True)
-    assert found[0] > found[-1]
+    result = [bound(name, drawn, confidence=level).epsilon for level in (0.8, 0.9, 0.95, 0.99, 0.999)]
+    assert result == sorted(result, reverse=True)
+    assert result[0] > result[-1]
 
 
 @pytest.mark.parametrize("name", slow(NAMES, ["both_ends"]))
 def test_non_increasing_in_delta(name: str) -> None:
     drawn = gaussian(150, 1.5, 7)
-    found = [bound(name, drawn, delta=delta).epsilon for delta in (1e-7, 1e-5, 1e-3, 1e-2)]
-    assert found == sorted(found, reverse=True)
+    result = [bound(name, drawn, delta=delta).epsilon for delta in (1e-7, 1e-5, 1e-3, 1e-2)]
+    assert result == sorted(result, reverse=True)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_one_score_a_side(name: str) -> None:
-    found = bound(name, scores([1.0], [0.0]))
-    assert found.epsilon == 0 <= found.ceiling
+    result = bound(name, scores([1.0], [0.0]))
+    assert result.epsilon == 0 <= result.ceiling
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -182,9 +182,9 @@ def test_all_scores_equal(name: str) -> None:
 def test_heavy_ties_prove_no_more_than_the_truth(name: str) -> None:
     draw = Seed(8).numpy()
     binary = scores((draw.random(300) < 0.8).astype(float), (draw.random(300) < 0.1).astype(float))
-    found = bound(name, binary)
-    assert 0 <= found.epsilon <= found.ceiling  # ties count against the attack: some tests prove nothing from two values
-    assert bound(name, binary) == found
+    result = bound(name, binary)
+    assert 0 <= result.epsilon <= result.ceiling  # ties count against the attack: some tests prove nothing from two values
+    assert bound(name, binary) == result
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -222,8 +222,8 @@ def test_any_scores_give_a_bound_between_zero_and_the_ceiling(name: str, data: s
     numbers = st.floats(allow_nan=False, width=32)
     members = data.draw(st.lists(numbers, min_size=1, max_size=30))
     nonmembers = data.draw(st.lists(numbers, min_size=1, max_size=30))
-    found = bound(name, scores(members, nonmembers), seed=data.draw(st.integers(0, 5)))
-    assert 0 <= found.epsilon <= found.ceiling
+    result = bound(name, scores(members, nonmembers), seed=data.draw(st.integers(0, 5)))
+    assert 0 <= result.epsilon <= result.ceiling
 
 
 def _drawn(data: st.DataObject) -> Scores:
@@ -265,6 +265,6 @@ def test_more_confidence_or_more_delta_never_proves_more(name: str, data: st.Dat
 def test_a_million_scores_are_bounded_in_seconds(name: str) -> None:
     drawn = gaussian(500_000, 1.0, 11)
     started = time.process_time()
-    found = bound(name, drawn)
-    assert 1.0 < found.epsilon <= min(found.ceiling, 4.5)
+    result = bound(name, drawn)
+    assert 1.0 < result.epsilon <= min(result.ceiling, 4.5)
     assert time.process_time() - started < 10

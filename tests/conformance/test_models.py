@@ -38,9 +38,9 @@ def test_one_output_a_class_and_one_for_regression(name: str) -> None:
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_weights_follow_the_seed(name: str) -> None:
-    first, again, other = (built(name, seed)[0].state_dict() for seed in (0, 0, 1))
+    first, again, peer = (built(name, seed)[0].state_dict() for seed in (0, 0, 1))
     assert all(torch.equal(value, again[key]) for key, value in first.items())
-    assert any(not torch.equal(value, other[key]) for key, value in first.items())
+    assert any(not torch.equal(value, peer[key]) for key, value in first.items())
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

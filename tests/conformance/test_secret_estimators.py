@@ -57,8 +57,8 @@ def randomised(secrets: int, choices: int, epsilon: float, seed: int, prior: Arr
     draw = Seed(seed).child("secrets").numpy()
     chances = np.full((secrets, choices), 1 / choices) if prior is None else prior
     drawn = Secrets(kind="attribute", prior=chances).draw(draw.random(secrets)).reshape(secrets, choices).argmax(axis=1)
-    kept = draw.random(secrets) < (math.exp(epsilon) - 1) / (math.exp(epsilon) + choices - 1)
-    answer = np.where(kept, drawn, draw.integers(choices, size=secrets))
+    retained = draw.random(secrets) < (math.exp(epsilon) - 1) / (math.exp(epsilon) + choices - 1)
+    answer = np.where(retained, drawn, draw.integers(choices, size=secrets))
     return scores(np.eye(choices)[answer] * (1 + draw.random((secrets, 1))), drawn, chances, **changes)
 
 
@@ -83,13 +83,13 @@ def test_there_are_such_estimators() -> None:
 
 @pytest.mark.parametrize("spec", SPECS, ids=IDS)
 def test_result_is_complete(spec: dict[str, Any]) -> None:
-    found = bound(spec, gaussian(300, 5, 1.5, 1))
-    assert found.estimator == spec["kind"]
-    assert found.delta == DELTA and found.confidence == 0.95
-    assert 0 < found.epsilon <= found.ceiling < np.inf
-    assert set(found.assumes) == set(plugins.build(PACKAGE, spec).assumes)
-    assert (found.family is None) == (found.parameter is None)
-    assert found.selected
+    result = bound(spec, gaussian(300, 5, 1.5, 1))
+    assert result.estimator == spec["kind"]
+    assert result.delta == DELTA and result.confidence == 0.95
+    assert 0 < result.epsilon <= result.ceiling < np.inf
+    assert set(result.assumes) == set(plugins.build(PACKAGE, spec).assumes)
+    assert (result.family is None) == (result.parameter is None)
+    assert result.selected
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=IDS)
@@ -113,20 +113,20 @@ def test_coverage_on_randomised_response(spec: dict[str, Any], choices: int, eps
         estimator.lower_bound(randomised(120, choices, epsilon, i), delta=1e-9, confidence=0.95, seed=Seed(0))
         for i in range(trials)
     ]
-    assert sum(found.epsilon > epsilon for found in bounds) <= allowed(trials)
+    assert sum(result.epsilon > epsilon for result in bounds) <= allowed(trials)
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=IDS)
 def test_coverage_on_the_gaussian_mechanism_in_both_adjacencies(spec: dict[str, Any]) -> None:
-    trials, truth = 30, {True: tradeoff.epsilon_of_gdp(math.sqrt(2), DELTA), False: tradeoff.epsilon_of_gdp(1.0, DELTA)}
+    trials, truth = 30, {True: tradeoff.gdp_epsilon(math.sqrt(2), DELTA), False: tradeoff.gdp_epsilon(1.0, DELTA)}
     for adjacency in (Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE):
         chosen = {**spec, "conversion": "group"} if spec["kind"] == "one_run_secrets" else spec
         bounds = [bound(chosen, gaussian(80, 4, 1.0, i, adjacency=adjacency)).epsilon for i in range(trials)]
-        assert sum(found > truth[adjacency is Adjacency.REPLACE_ONE] for found in bounds) <= allowed(trials)
+        assert sum(result > truth[adjacency is Adjacency.REPLACE_ONE] for result in bounds) <= allowed(trials)
 
 
 def sampled(noise: float, seed: int, claimed: float = 0.8, **changes: Any) -> Scores:
-    """Candidates along directions of their own in DP-SGD of 40 steps at rate 0.1, scored by their likelihood."""
+    """Candidates along their own directions in DP-SGD of 40 steps at rate 0.1, scored by their likelihood."""
     draw, shape = np.random.default_rng(seed), (300, 10, 40)
     drawn = draw.integers(10, size=300)
     present = (np.arange(10) == drawn[:, None])[..., None] & (draw.random((300, 1, 40)) < 0.1)
@@ -140,10 +140,10 @@ def test_the_curve_of_dp_sgd_is_refuted_by_less_noise_and_never_by_its_own() -> 
     spec = {"kind": "reconstruction", "family": "dp_sgd"}
     honest = [bound(spec, sampled(0.8, seed)) for seed in range(3)]
     claim = dp_sgd_curve.epsilon_floor(0.8, 0.1, 40, DELTA)
-    assert all(0 < found.epsilon < claim and found.family == "dp_sgd" for found in honest)
-    assert all(found.parameter is not None and found.parameter > 0.8 for found in honest)
+    assert all(0 < result.epsilon < claim and result.family == "dp_sgd" for result in honest)
+    assert all(result.parameter is not None and result.parameter > 0.8 for result in honest)
     plain = [bound({"kind": "reconstruction"}, sampled(0.8, seed)) for seed in range(3)]
-    assert np.median([found.epsilon for found in honest]) > 1.3 * np.median([found.epsilon for found in plain])
+    assert np.median([result.epsilon for result in honest]) > 1.3 * np.median([result.epsilon for result in plain])
     broken = bound(spec, sampled(0.4, 0))
     assert broken.epsilon > claim and broken.epsilon <= broken.ceiling
 
@@ -167,9 +167,9 @@ def test_coverage_of_guesses_of_several_values(named: int, epsilon: float) -> No
         drawn = draw.integers(choices, size=secrets)
         order = draw.random((secrets, choices))
         order[np.arange(secrets), drawn] = np.where(draw.random(secrets) < rate, 2.0, -1.0)
-        found = bound({"kind": "one_run_secrets", "named": named}, scores(order, drawn), delta=1e-9)
-        over += found.epsilon > epsilon
-        assert found.epsilon <= found.ceiling
+        result = bound({"kind": "one_run_secrets", "named": named}, scores(order, drawn), delta=1e-9)
+        over += result.epsilon > epsilon
+        assert result.epsilon <= result.ceiling
     assert over <= allowed(trials)
 
 
@@ -197,7 +197,7 @@ def test_likelihood_guesses_under_strong_priors_prove_what_posterior_guesses_do_
     """And accuracy says nothing of it: the posterior is right more often."""
     medians, right = {}, {}
     for name in ("likelihood", "posterior"):
-        found, hits = [], []
+        result, hits = [], []
         for seed in range(8):
             chances = np.maximum(np.random.default_rng(seed).dirichlet([prior] * 4, 300), 1e-9)
             chances /= chances.sum(axis=1, keepdims=True)
@@ -207,9 +207,9 @@ def test_likelihood_guesses_under_strong_priors_prove_what_posterior_guesses_do_
             shown = np.log(likelihood * chances) if name == "posterior" else values
             what = scores(shown, drawn, chances)
             hits.append((shown.argmax(axis=1) == drawn).mean())
-            found.append(bound({"kind": "one_run_secrets"}, what, delta=0.0).epsilon)
-        medians[name], right[name] = np.median(found), np.mean(hits)
-        assert sum(value > 1.0 for value in found) <= allowed(8)
+            result.append(bound({"kind": "one_run_secrets"}, what, delta=0.0).epsilon)
+        medians[name], right[name] = np.median(result), np.mean(hits)
+        assert sum(value > 1.0 for value in result) <= allowed(8)
     assert right["posterior"] > right["likelihood"]
     assert medians["likelihood"] > medians["posterior"] + 0.05
     assert medians["likelihood"] > 0.55

@@ -1,4 +1,4 @@
-"""What every signal must do: one value for each model and canary, finite, from models of its own source alone."""
+"""What every signal must do: one value for each model and canary, finite, from its own models source alone."""
 
 from __future__ import annotations
 
@@ -109,6 +109,6 @@ def test_models_are_read_alike_alone_and_together() -> None:
     ensemble, canaries = subject(gradients=False)
     for name in ("logits", "gradient_norms", "class_distances", "boundary_distances"):
         signal = made(name)
-        whole = ensemble.read([signal], canaries)[signal.key]
+        full = ensemble.read([signal], canaries)[signal.key]
         single = ensemble.alone(1).read([signal], canaries)[signal.key]
-        np.testing.assert_allclose(single[0], whole[1], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(single[0], full[1], rtol=1e-4, atol=1e-5)

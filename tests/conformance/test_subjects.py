@@ -54,11 +54,11 @@ def test_what_is_known_of_the_training_fits_the_number_of_models(subject: Subjec
 
 def test_a_model_trained_here_is_audited_as_one_that_somebody_brings() -> None:
     subject = trained("sgd")
-    one = subject.alone(0)
+    item = subject.alone(0)
     x, y = RECORDS.inputs, RECORDS.labels
     sides = (x[:6], y[:6]), (x[6:], y[6:])
-    as_subject = audit.check(one, *sides, quiet=True)
-    as_function = audit.check(lambda inputs: one.outputs(inputs)[0], *sides, quiet=True)
+    as_subject = audit.check(item, *sides, quiet=True)
+    as_function = audit.check(lambda inputs: item.outputs(inputs)[0], *sides, quiet=True)
     assert as_subject.to_pandas().equals(as_function.to_pandas())
     with pytest.raises(audit.ConfigError, match="holds 2 models"):
         audit.check(subject, *sides, quiet=True)

@@ -97,9 +97,9 @@ def test_a_pickle_is_never_run(kind, protocol, tmp_path):
 @pytest.mark.parametrize("kind", TARGETS)
 def test_a_file_that_was_cut_short_is_refused(kind, tmp_path):
     path = where(kind, tmp_path)
-    whole = valid(kind, path)
+    full = valid(kind, path)
     for share in (0.05, 0.5, 0.9, 0.99):
-        path.write_bytes(whole[: int(share * len(whole))])
+        path.write_bytes(full[: int(share * len(full))])
         with pytest.raises(DataError, match=path.name):
             build(kind, path)
 
@@ -117,12 +117,12 @@ def test_noise_is_refused(kind, tmp_path):
 @pytest.mark.parametrize("kind", TARGETS)
 def test_flipped_bytes_are_refused_or_harmless(kind, tmp_path):
     path = where(kind, tmp_path)
-    whole = valid(kind, path)
+    full = valid(kind, path)
     generator = np.random.default_rng(1)
     refused = 0
     for _ in range(15):
-        damaged = bytearray(whole)
-        for place in generator.integers(0, len(whole), 4):
+        damaged = bytearray(full)
+        for place in generator.integers(0, len(full), 4):
             damaged[place] = generator.integers(0, 256)
         path.write_bytes(bytes(damaged))
         try:

@@ -1,4 +1,4 @@
-"""One of each kind of plug-in in a package of somebody else, and an audit that runs with all of them."""
+"""One of each kind of plug-in in a package of a third party, and an audit that runs with all of them."""
 
 from __future__ import annotations
 

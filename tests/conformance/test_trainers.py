@@ -40,12 +40,12 @@ def trainer_and_mechanism(name: str) -> tuple[Trainer, Event, Event]:
     if name == "opacus":
         pytest.importorskip("opacus")
     trainer = plugins.build(PACKAGE, {"kind": name})
-    for mine, other in ((PRIVATE, PLAIN), (PLAIN, PRIVATE)):
+    for mine, peer in ((PRIVATE, PLAIN), (PLAIN, PRIVATE)):
         try:
             trainer.fit(cases.job(replace(mine, count=1), models=1), cases.silent)
         except UnsupportedMechanism:
             continue
-        return trainer, mine, other
+        return trainer, mine, peer
     raise AssertionError(f"trainer '{name}' executes no known mechanism")
 
 
@@ -58,18 +58,18 @@ def made(request: pytest.FixtureRequest) -> tuple[Trainer, Event, Event]:
 
 
 def test_refuses_a_mechanism_that_it_does_not_execute(made: tuple[Trainer, Event, Event]) -> None:
-    trainer, _, other = made
-    with pytest.raises(UnsupportedMechanism, match=re.escape(str(other))):
-        trainer.fit(cases.job(other), cases.silent)
+    trainer, _, peer = made
+    with pytest.raises(UnsupportedMechanism, match=re.escape(str(peer))):
+        trainer.fit(cases.job(peer), cases.silent)
 
 
 def test_same_seed_same_weights(made: tuple[Trainer, Event, Event]) -> None:
     trainer, mine, _ = made
     first, second = (trainer.fit(cases.job(mine), cases.silent).models for _ in range(2))
-    other = trainer.fit(cases.job(mine, seed=9), cases.silent).models
+    peer = trainer.fit(cases.job(mine, seed=9), cases.silent).models
     for name, value in first.weights.items():
         np.testing.assert_array_equal(value, second.weights[name])
-        assert (value != other.weights[name]).any()
+        assert (value != peer.weights[name]).any()
 
 
 def test_realised_noise_clip_and_batches_are_those_of_the_mechanism(made: tuple[Trainer, Event, Event]) -> None:
@@ -126,9 +126,9 @@ def test_gradient_canaries_show_their_inclusion(made: tuple[Trainer, Event, Even
     assert abs(inside.mean() - steps * rate) < tolerance
     assert abs(outside.mean()) <= tolerance
     if noise:
-        for found, variance in ((outside, noise**2), (inside, noise**2 + rate * (1 - rate))):
-            statistic = len(found) * found.var() / (steps * variance)
-            assert 1e-4 < stats.chi2.sf(statistic, len(found) - 1) < 1 - 1e-4
+        for result, variance in ((outside, noise**2), (inside, noise**2 + rate * (1 - rate))):
+            statistic = len(result) * result.var() / (steps * variance)
+            assert 1e-4 < stats.chi2.sf(statistic, len(result) - 1) < 1 - 1e-4
 
 
 def test_final_weights_come_with_the_first_ones(made: tuple[Trainer, Event, Event]) -> None:
@@ -141,9 +141,9 @@ def test_final_weights_come_with_the_first_ones(made: tuple[Trainer, Event, Even
 
 def test_progress_adds_up(made: tuple[Trainer, Event, Event]) -> None:
     trainer, mine, _ = made
-    seen: list[int] = []
-    trainer.fit(cases.job(mine), seen.append)
-    assert sum(seen) == 3 * mine.count
+    observed: list[int] = []
+    trainer.fit(cases.job(mine), observed.append)
+    assert sum(observed) == 3 * mine.count
 
 
 @pytest.mark.parametrize("per_sample", ["hooks", "functorch"])

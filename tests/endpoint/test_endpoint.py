@@ -84,12 +84,12 @@ def test_64_requests_in_flight_and_no_more() -> None:
 def test_a_server_that_dies_half_way_loses_nothing(tmp_path: Path) -> None:
     cache = tmp_path / "answers.jsonl"
     with served("good", KNOWN) as server:
-        whole = scoring.log_probability_scores(client_of(server), "m", CANARIES, silent).values
+        full = scoring.log_probability_scores(client_of(server), "m", CANARIES, silent).values
         server.answers, server.dies_after = 0, 30
         with pytest.raises(ObservationError, match="gave no answer"):
             scoring.log_probability_scores(client_of(server, cache, in_flight=4), "m", CANARIES, silent)
-        kept = len(cache.read_text().splitlines())
-        assert kept == 30
+        retained = len(cache.read_text().splitlines())
+        assert retained == 30
         with cache.open("a") as file:
             file.write('{"key": "cut o')  # as a kill leaves it
         server.dies_after, server.answers = None, 0
@@ -97,8 +97,8 @@ def test_a_server_that_dies_half_way_loses_nothing(tmp_path: Path) -> None:
         assert server.answers == 64 - 30, "60 canaries and 4 probes, without what was answered before"
         again = scoring.log_probability_scores(client_of(server, cache), "m", CANARIES, silent).values
         assert server.answers == 64 - 30, "a finished cache asks for nothing"
-    np.testing.assert_array_equal(whole, resumed)
-    np.testing.assert_array_equal(whole, again)
+    np.testing.assert_array_equal(full, resumed)
+    np.testing.assert_array_equal(full, again)
 
 
 def test_busy_servers_are_asked_again_with_growing_pauses() -> None:
@@ -189,12 +189,12 @@ def test_two_secrets_behind_one_prefix_keep_their_own_answers() -> None:
 def test_canaries_survive_a_file_and_are_committed_to(tmp_path: Path) -> None:
     canary_files.write(CANARIES, tmp_path / "canaries.jsonl")
     assert canary_files.read(tmp_path / "canaries.jsonl") == CANARIES
-    other = [*CANARIES[:-1], replace(CANARIES[-1], included=not CANARIES[-1].included)]
+    peer = [*CANARIES[:-1], replace(CANARIES[-1], included=not CANARIES[-1].included)]
     assert (
         len(
             {
                 canary_files.commitment(CANARIES, "a"),
-                canary_files.commitment(other, "a"),
+                canary_files.commitment(peer, "a"),
                 canary_files.commitment(CANARIES, "b"),
             }
         )

@@ -1,4 +1,4 @@
-"""Servers that lie, stall, flood or cut the line: each ends in a sentence, in bounded time and memory."""
+"""Servers that are, stall, flood or cut the line: each ends in a sentence, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def test_a_conversation_that_is_none_ends_in_a_sentence(talk: Talk, message: str
 
 def test_a_redirect_is_not_followed_and_its_target_gets_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVER_KEY", "very-secret-key")
-    with talking(says(page("{}"))) as (other, heard):
-        redirect = page("", status="307 Temporary Redirect", Location=f"{other}/completions")
+    with talking(says(page("{}"))) as (peer, heard):
+        redirect = page("", status="307 Temporary Redirect", Location=f"{peer}/completions")
         with talking(says(redirect)) as (url, _), pytest.raises(ObservationError, match="status 307"):
             client_of(url, key_variable="SERVER_KEY").completion(BODY, dict)
         assert not heard

@@ -86,14 +86,14 @@ def test_a_server_killed_half_way_loses_nothing(weights: Path, tmp_path: Path) -
 
         with pytest.raises(ObservationError, match="gave no answer"):
             scoring.log_probability_scores(client(address, cache), "tiny", CANARIES, kill)
-    kept = len(cache.read_text().splitlines())
-    assert kept >= 30
+    retained = len(cache.read_text().splitlines())
+    assert retained >= 30
     with served(SERVER, weights, port):
         again = client(address, cache)
         values = scoring.log_probability_scores(again, "tiny", CANARIES, silent).values
         entire = client(address)
         expected = scoring.log_probability_scores(entire, "tiny", CANARIES, silent).values
-    assert again.requests == entire.requests - kept, "what was answered is not asked again"
+    assert again.requests == entire.requests - retained, "what was answered is not asked again"
     np.testing.assert_allclose(values, expected, atol=1e-4)
 
 

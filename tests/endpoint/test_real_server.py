@@ -87,14 +87,14 @@ def test_a_server_killed_half_way_loses_nothing(weights: Path, tmp_path: Path) -
 
         with pytest.raises(ObservationError, match="gave no answer"):
             scoring.next_token_scores(client(address, cache), "tiny", CANARIES, kill)
-    kept = len(cache.read_text().splitlines())
-    assert kept >= 30
+    retained = len(cache.read_text().splitlines())
+    assert retained >= 30
     with served(SERVER, weights, port):
         own = client(address, cache)
         values = scoring.next_token_scores(own, "tiny", CANARIES, silent).values
-        whole = scoring.next_token_scores(client(address), "tiny", CANARIES, silent).values
-    assert own.requests == len(CANARIES) + 1 - kept, "what was answered is not asked again"
-    np.testing.assert_allclose(values, whole, atol=1e-4)
+        full = scoring.next_token_scores(client(address), "tiny", CANARIES, silent).values
+    assert own.requests == len(CANARIES) + 1 - retained, "what was answered is not asked again"
+    np.testing.assert_allclose(values, full, atol=1e-4)
 
 
 def test_what_the_server_answers(url: str) -> None:

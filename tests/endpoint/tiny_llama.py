@@ -43,7 +43,7 @@ def log_probability(table: NDArray[np.float64], text: str, start: int) -> float:
 def write(place: Path, table: NDArray[np.float64]) -> None:
     """Write the model whose logits behind a token are that token's row of the table.
 
-    Each token's embedding is a direction of its own and the layer between adds nothing, so the last matrix is the table.
+    Each token's embedding is its own direction and the layer between adds nothing, so the last matrix is the table.
     """
     from gguf import GGUFWriter
 

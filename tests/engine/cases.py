@@ -1,4 +1,4 @@
-"""Models, data and the slow per-example loop that the engine's tests are held against."""
+"""Models, data and the slow per-example loop that the engine's tests are compared with."""
 
 from __future__ import annotations
 
@@ -177,9 +177,9 @@ class Encoder(nn.Module):
         length = tokens.shape[1]
         causal = torch.ones(length, length, dtype=torch.bool, device=inputs.device).triu(1)
         hidden = (torch.arange(length, device=inputs.device) == 2) & (tokens[:, 2:3] < 4)
-        seen = self.body(self.embed(tokens), mask=causal, src_key_padding_mask=hidden)
-        bias = torch.linspace(-1, 1, length, device=inputs.device).to(seen.dtype).expand(length, length)
-        mixed, weights = self.weighing(seen, seen, seen, attn_mask=bias)
+        observed = self.body(self.embed(tokens), mask=causal, src_key_padding_mask=hidden)
+        bias = torch.linspace(-1, 1, length, device=inputs.device).to(observed.dtype).expand(length, length)
+        mixed, weights = self.weighing(observed, observed, observed, attn_mask=bias)
         return self.last((mixed * weights.amax(2, keepdim=True)).mean(1))
 
 
@@ -193,8 +193,8 @@ class Crossing(nn.Module):
         self.last = nn.Linear(8, 3)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        seen = self.embed((inputs.abs() * 10).long() % 7)
-        return self.last(self.attention(seen[:, :2], seen, seen)[0].mean(1))
+        observed = self.embed((inputs.abs() * 10).long() % 7)
+        return self.last(self.attention(observed[:, :2], observed, observed)[0].mean(1))
 
 
 class Recurrent(nn.Module):
@@ -278,9 +278,9 @@ class Dropping(nn.Module):
 
 
 def steady() -> nn.Module:
-    made = Dropping()
-    made.body[1].p = 0.0
-    return made
+    built = Dropping()
+    built.body[1].p = 0.0
+    return built
 
 
 def dropping(raw: bool) -> nn.Module:
@@ -413,10 +413,10 @@ def slow_sum(module: nn.Module, inputs: Tensor, labels: Tensor, clip_norm: float
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     total = [torch.zeros_like(parameter) for parameter in trained]
     norms = []
-    for one, label in zip(inputs, labels, strict=True):
-        loss = slow_loss(module(one.unsqueeze(0)), label)
-        found = torch.autograd.grad(loss, trained, allow_unused=True)
-        gradients = [torch.zeros_like(p) if g is None else g for p, g in zip(trained, found, strict=True)]
+    for item, label in zip(inputs, labels, strict=True):
+        loss = slow_loss(module(item.unsqueeze(0)), label)
+        result = torch.autograd.grad(loss, trained, allow_unused=True)
+        gradients = [torch.zeros_like(p) if g is None else g for p, g in zip(trained, result, strict=True)]
         norm = torch.sqrt(sum((gradient**2).sum() for gradient in gradients))
         norms.append(norm)
         if not torch.isfinite(norm):

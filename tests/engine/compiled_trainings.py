@@ -21,19 +21,19 @@ def same(first: TrainedModels, second: TrainedModels) -> bool:
 
 def train_both_ways(job: TrainingJob) -> tuple[TrainedModels, TrainedModels]:
     """Return models by torch and compiled: equal to rounding, the latter to the bit in any chunk, order and threads."""
-    plain, whole = train(job, cases.silent), train(job, cases.silent, ON)
-    assert not same(plain, whole)
+    plain, full = train(job, cases.silent), train(job, cases.silent, ON)
+    assert not same(plain, full)
     for name, value in plain.weights.items():
-        np.testing.assert_allclose(value, whole.weights[name], rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(value, full.weights[name], rtol=1e-3, atol=1e-5)
     for chunk in (1, 2, 3):
-        assert same(whole, train(job, cases.silent, replace(ON, model_chunk=chunk)))
+        assert same(full, train(job, cases.silent, replace(ON, model_chunk=chunk)))
     backwards = train(replace(job, seeds=job.seeds[::-1], included=job.included[::-1]), cases.silent, ON)
-    for name, value in whole.weights.items():
+    for name, value in full.weights.items():
         np.testing.assert_array_equal(value, backwards.weights[name][::-1])
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
     try:
-        assert same(whole, train(job, cases.silent, ON))
+        assert same(full, train(job, cases.silent, ON))
     finally:
         torch.set_num_threads(threads)
-    return plain, whole
+    return plain, full

@@ -107,7 +107,7 @@ class Ordered(nn.Module):
 
 
 class Hooked(Scaled):
-    """The scale lies in a hook."""
+    """The scale is in a hook."""
 
     def hold(self, scale: Tensor) -> None:
         self.register_forward_pre_hook(functools.partial(self.shifted, scale.mean()))

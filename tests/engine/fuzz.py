@@ -37,14 +37,14 @@ class Around(nn.Module):
                 return torch.stack([self.layer(hidden[:, place]) for place in range(POSITIONS)], dim=1)
             case "without gradient":
                 with torch.no_grad():
-                    made = self.layer(hidden)
-                return made + hidden
+                    built = self.layer(hidden)
+                return built + hidden
             case "detached":
                 return hidden + self.layer(hidden).detach()
             case "in place":
-                made = self.layer(hidden)
-                made += 0.5 * hidden
-                return made.relu_()
+                built = self.layer(hidden)
+                built += 0.5 * hidden
+                return built.relu_()
             case "twice":
                 return self.layer(torch.tanh(self.layer(hidden)))
             case "where":
@@ -66,9 +66,9 @@ class Swapped(nn.Module):
         self.layer, self.extra = layer, extra
 
     def forward(self, hidden: Tensor) -> Tensor:
-        made = hidden.transpose(1, 2)
-        made = self.layer(made.unsqueeze(-1)).squeeze(-1) if self.extra else self.layer(made)
-        return made.transpose(1, 2)
+        built = hidden.transpose(1, 2)
+        built = self.layer(built.unsqueeze(-1)).squeeze(-1) if self.extra else self.layer(built)
+        return built.transpose(1, 2)
 
 
 class Raw(nn.Module):
@@ -179,15 +179,15 @@ _FIXED = ("layer norm over positions", "tokens", "shared tokens", "attention")
 def _layers(random: np.random.Generator) -> list[nn.Module]:
     """One to four layers, shared, frozen and inside of other operations as it comes, each before a function."""
     parts: list[nn.Module] = []
-    made: list[nn.Module] = []
+    built: list[nn.Module] = []
     for _ in range(int(random.integers(1, 5))):
         name = str(random.choice(list(LAYERS)))
-        shared = made and random.random() < 0.2
-        layer = made[int(random.integers(len(made)))] if shared else LAYERS[name]()
+        shared = built and random.random() < 0.2
+        layer = built[int(random.integers(len(built)))] if shared else LAYERS[name]()
         if not shared and random.random() < 0.2:
             layer.requires_grad_(False)
         if shared or name not in _FIXED:
-            made += [] if shared else [layer]
+            built += [] if shared else [layer]
             folds = isinstance(layer, nn.Linear | nn.LayerNorm | Raw)
             ways = WAYS if folds else [way for way in WAYS if not way.startswith("position")]
             layer = Around(layer, str(random.choice(ways)))
@@ -196,7 +196,7 @@ def _layers(random: np.random.Generator) -> list[nn.Module]:
 
 
 def _with_parts(random: np.random.Generator) -> list[nn.Module]:
-    """Up to two layers with one or two parts of `fuzz_parts` somewhere between them, which may be frozen or stand twice."""
+    """Up to two layers with one or two parts of `fuzz_parts` somewhere between them, which may be frozen or are twice."""
     layers = _layers(random)[: 2 * int(random.integers(0, 3))]
     for name in random.choice(list(fuzz_parts.PARTS), int(random.integers(1, 3))):
         part = fuzz_parts.PARTS[str(name)]()

@@ -129,7 +129,7 @@ class PackedStep(RightStep):
 
 
 class NoiseOnSomeStep(RightStep):
-    """The right step without noise on every second tensor, as where only one of an adapter's two matrices gets it."""
+    """The right step without noise on every second tensor, as if only one of an adapter's two matrices gets it."""
 
     def __call__(
         self,

@@ -1,4 +1,4 @@
-"""A pretended GPU: torch's device without data stands for it, and every operation that mixes it with the CPU raises.
+"""A pretended GPU: torch's device without data represents it, and every operation that mixes it with the CPU raises.
 
 A machine without a GPU can so run the whole device path and see tensors that were left behind on the CPU, which the CPU
 itself never shows. What a kernel computes is not tested: there are no numbers, and where code asks for one it is made up.
@@ -25,7 +25,7 @@ PRETENDED = torch.device("meta")
 _aten = torch.ops.aten
 _CARRIES = (_aten._to_copy.default, _aten.copy_.default)
 _ALIKE = (_aten.equal.default, _aten.allclose.default)
-# a number of the CPU as an argument of the launch; elsewhere (`where`) torch copies it to a GPU, and waits
+# a number of the CPU as an argument of the launch; elsewhere (`if`) torch copies it to a GPU, and waits
 _ARITHMETIC = frozenset(("add", "sub", "mul", "div", "add_", "sub_", "mul_", "div_", "eq", "ne", "lt", "le", "gt", "ge"))
 
 
@@ -39,53 +39,55 @@ class _Strict(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        given = dict(kwargs or {})
-        tensors = [one for one in tree_flatten((args, given))[0] if isinstance(one, Tensor)]
-        away = [one.device == PRETENDED for one in tensors]
+        provided = dict(kwargs or {})
+        tensors = [item for item in tree_flatten((args, provided))[0] if isinstance(item, Tensor)]
+        away = [item.device == PRETENDED for item in tensors]
         if func in _CARRIES:
-            return _carried(func, args, given)
+            return _carried(func, args, provided)
         is_arithmetic = func.overloadpacket.__name__ in _ARITHMETIC
-        if any(away) and not all(there or (is_arithmetic and one.dim() == 0) for there, one in zip(away, tensors, strict=True)):
-            raise MixedDevicesError(f"{func} got tensors of {', '.join(str(one.device) for one in tensors)}")
+        if any(away) and not all(
+            there or (is_arithmetic and item.dim() == 0) for there, item in zip(away, tensors, strict=True)
+        ):
+            raise MixedDevicesError(f"{func} got tensors of {', '.join(str(item.device) for item in tensors)}")
         if not any(away):
-            return func(*args, **given)
+            return func(*args, **provided)
         if func in _ALIKE:
             return True
         if func is _aten._local_scalar_dense.default:
             return torch.ones((), dtype=tensors[0].dtype).item()
         if func is _aten.nonzero.default:
             return tensors[0].new_zeros(tensors[0].shape[0], tensors[0].dim(), dtype=torch.int64)
-        return func(*args, **given)
+        return func(*args, **provided)
 
 
-def _carried(func: Any, args: Sequence[Any], given: Mapping[str, Any]) -> Any:
+def _carried(func: Any, args: Sequence[Any], provided: Mapping[str, Any]) -> Any:
     """A copy within a device or between two; what comes back from the pretended one is zeros."""
     if func is _aten.copy_.default:
         target, source = args[0], args[1]
-        return target.zero_() if source.device == PRETENDED != target.device else func(*args, **given)
-    source, wanted = args[0], given.get("device")
+        return target.zero_() if source.device == PRETENDED != target.device else func(*args, **provided)
+    source, wanted = args[0], provided.get("device")
     if source.device == PRETENDED and wanted is not None and torch.device(wanted) != PRETENDED:
-        return torch.zeros(source.shape, dtype=given.get("dtype") or source.dtype)
-    return func(*args, **given)
+        return torch.zeros(source.shape, dtype=provided.get("dtype") or source.dtype)
+    return func(*args, **provided)
 
 
 @contextmanager
 def pretended() -> Iterator[None]:
     """Inside, every device that our code is told to use is the pretended one."""
     real = device.find_device
-    modules = [one for name, one in list(sys.modules.items()) if name.startswith("audit.")]
-    patched = [mock.patch.object(one, "find_device", _found) for one in modules if vars(one).get("find_device") is real]
+    modules = [item for name, item in list(sys.modules.items()) if name.startswith("audit.")]
+    patched = [mock.patch.object(item, "find_device", _found) for item in modules if vars(item).get("find_device") is real]
     memory = mock.patch.object(torch.cuda, "mem_get_info", lambda _: (70 << 30, 80 << 30))
     numbers = mock.patch.object(clip_check, "RECOMPUTATION_LIMIT", math.inf)  # there are none to compare
     streams = mock.patch.object(torch, "Generator", _Generator)
-    for one in (*patched, memory, numbers, streams):
-        one.start()
+    for item in (*patched, memory, numbers, streams):
+        item.start()
     try:
         with _Strict():
             yield
     finally:
-        for one in (*patched, memory, numbers, streams):
-            one.stop()
+        for item in (*patched, memory, numbers, streams):
+            item.stop()
 
 
 def _found(name: str) -> torch.device:

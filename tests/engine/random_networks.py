@@ -8,7 +8,7 @@ from torch import nn
 
 
 def random_network(generator: np.random.Generator, outputs: int) -> tuple[nn.Sequential, tuple[int, int, int]]:
-    """A network with values of its own, and the shape of its records."""
+    """A network with its own values, and the shape of its records."""
 
     def one_of(*values: int) -> int:
         return int(generator.choice(values))
@@ -29,8 +29,8 @@ def random_network(generator: np.random.Generator, outputs: int) -> tuple[nn.Seq
             block.append(nn.ReLU() if generator.random() < 0.6 else nn.Tanh())
         if generator.random() < 0.5:
             size, step, edge = one_of(2, 3), one_of(1, 2, 3), one_of(0, 1)
-            whole = nn.AdaptiveAvgPool2d((one_of(1, 2), one_of(1, 3)))
-            pools = nn.MaxPool2d(size, step, edge, ceil_mode=ceil), nn.AvgPool2d(size, step, edge, ceil_mode=ceil), whole
+            full = nn.AdaptiveAvgPool2d((one_of(1, 2), one_of(1, 3)))
+            pools = nn.MaxPool2d(size, step, edge, ceil_mode=ceil), nn.AvgPool2d(size, step, edge, ceil_mode=ceil), full
             block.append(pools[int(generator.integers(3))])
         try:
             images = nn.Sequential(*block)(images)

@@ -1,6 +1,6 @@
 """Random models through compiled sums and clients' steps, built with address and undefined-behaviour checks, against torch's.
 
-Run by `test_chain_memory.py` in a process of its own, since the checks have to be loaded before everything else.
+Run by `test_chain_memory.py` in its own process, since the checks have to be loaded before everything else.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ def worst_difference(generator: np.random.Generator, *, images: bool) -> float:
         raise RuntimeError(f"the model was not compiled: {module}")
     outputs = module[-1].out_features
     labels = torch.randint(0, outputs, (models * rows,)) if outputs > 1 else torch.randn(models * rows)
-    given = Rows(inputs=torch.randn(models * rows, *shape), labels=labels, mask=torch.rand(models, rows) < 0.8)
+    provided = Rows(inputs=torch.randn(models * rows, *shape), labels=labels, mask=torch.rand(models, rows) < 0.8)
     clip = CLIPS[int(generator.integers(len(CLIPS)))]
     sums = []
     for way in (compiled, TapeGradients(module, state)):
         sums.append(torch.zeros_like(way.flat))
-        way.add_sum(given, clip, sums[-1])
+        way.add_sum(provided, clip, sums[-1])
     if any(isinstance(layer, nn.GroupNorm) for layer in module):  # of two numbers: both sides are off by rounding
         return 0.0
     return float((sums[0] - sums[1]).abs().max() / (sums[1].abs().max() + 1e-6))
@@ -78,7 +78,7 @@ def client_difference(generator: np.random.Generator, *, images: bool) -> float:
     clients, times, rows = int(generator.integers(1, 4)), int(generator.integers(1, 4)), int(generator.choice(ROWS[:6]))
     flat = flat_storage(Layout.of(module), stacked_state([module] * clients, torch.float32, torch.device("cpu")))
     start, places, real = flat.clone(), torch.randint(0, count, (clients, times, rows)), torch.rand(clients, times, rows) < 0.7
-    real[0, 0] = False  # a step without records leaves the model where it is
+    real[0, 0] = False  # a step without records leaves the model if it is
     steps.descend(flat, places, real, rate)
     goal = start.double()
     for client in range(clients):

@@ -1,4 +1,4 @@
-"""Adapters of several models on one frozen base: the same gradients, sums and trainings as each of them by itself."""
+"""Adapters of several models on one frozen base: the same gradients, sums and trainings as each of them alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adaptive clipping: equal to a slow loop, within the accounted mechanism, refused where it breaks a bound's premise."""
+"""Adaptive clipping: equal to a slow loop, within the accounted mechanism, refused if it breaks a bound's premise."""
 
 from __future__ import annotations
 
@@ -134,11 +134,11 @@ def test_no_game_that_can_be_played_grants_independent_canaries_of_one_run() -> 
 def test_bits_do_not_depend_on_the_chunk_and_a_fixed_clip_is_left_alone() -> None:
     job = cases.job(cases.varied(QUIET, noise_multiplier=1.0), models=4)
     technique = Technique(clipping="adaptive")
-    whole, parts = (train(job, cases.silent, ScheduleSettings(model_chunk=chunk), technique) for chunk in (4, 1))
-    for name, value in whole.weights.items():
+    full, parts = (train(job, cases.silent, ScheduleSettings(model_chunk=chunk), technique) for chunk in (4, 1))
+    for name, value in full.weights.items():
         np.testing.assert_array_equal(value, parts.weights[name])
-    np.testing.assert_array_equal(whole.extra["clip_norm"], parts.extra["clip_norm"])
-    assert len(set(whole.extra["clip_norm"].tolist())) == 4
+    np.testing.assert_array_equal(full.extra["clip_norm"], parts.extra["clip_norm"])
+    assert len(set(full.extra["clip_norm"].tolist())) == 4
     assert "clip_norm" not in train(job, cases.silent).extra
 
 

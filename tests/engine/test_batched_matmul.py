@@ -22,14 +22,14 @@ def test_weighted_rows_are_the_sum_of_products_and_do_not_depend_on_the_models_b
 
 
 def test_a_product_of_one_model_has_the_bits_of_one_among_several() -> None:
-    left, right = torch.randn(3, 480, 64, generator=STREAM), torch.randn(3, 128, 64, generator=STREAM)
+    first, right = torch.randn(3, 480, 64, generator=STREAM), torch.randn(3, 128, 64, generator=STREAM)
     bias = torch.randn(3, 128, generator=STREAM)
-    left.requires_grad_()
-    together = rowwise(left, right, bias)
-    alone = rowwise(left[1:2], right[1:2], bias[1:2])
+    first.requires_grad_()
+    together = rowwise(first, right, bias)
+    alone = rowwise(first[1:2], right[1:2], bias[1:2])
     assert torch.equal(together[1], alone[0])
-    (gradient,) = torch.autograd.grad(together.square().sum(), left)
-    (own,) = torch.autograd.grad(alone.square().sum(), left)
+    (gradient,) = torch.autograd.grad(together.square().sum(), first)
+    (own,) = torch.autograd.grad(alone.square().sum(), first)
     assert torch.equal(gradient[1], own[1])
 
 

@@ -1,4 +1,4 @@
-"""Compiled sums of chains: as exact as torch's, the same bits beside any neighbours, given up where they cannot be had."""
+"""Compiled sums of chains: as exact as torch's, the same bits beside any neighbours, given up if they cannot be had."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine import compile_c
 from audit.engine.compiled.compiled_gradients import CompiledGradients, compiled_gradients, worth_compiling
-from audit.engine.compiled.compiled_mlp import SOURCE, chain_of
+from audit.engine.compiled.compiled_mlp import SOURCE, find_chain
 from audit.engine.device import survey
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
@@ -50,11 +50,11 @@ pytestmark = pytest.mark.skipif(compile_c.library(SOURCE) is None, reason="this 
 def both(hidden: tuple[int, ...], shape: tuple[int, ...], activation: str, classes: int) -> tuple[Gradients, Gradients]:
     spec = {"kind": "mlp", "hidden": list(hidden), "activation": activation}
     modules = [initialise_model(spec, shape, classes, Seed(index)) for index in range(3)]
-    chain = chain_of(modules[0])
+    chain = find_chain(modules[0])
     assert chain is not None
-    made = compiled_gradients(chain, modules[0], stacked_state(modules, torch.float32, torch.device("cpu")))
-    assert isinstance(made, CompiledGradients)
-    return made, TapeGradients(modules[0], stacked_state(modules, torch.float64, torch.device("cpu")))
+    built = compiled_gradients(chain, modules[0], stacked_state(modules, torch.float32, torch.device("cpu")))
+    assert isinstance(built, CompiledGradients)
+    return built, TapeGradients(modules[0], stacked_state(modules, torch.float64, torch.device("cpu")))
 
 
 def rows_for(shape: tuple[int, ...], rows: int, classes: int) -> Rows:
@@ -81,15 +81,15 @@ def test_sums_and_norms_equal_those_in_double_precision(name: str, activation: s
     compiled, exact = both(hidden, shape, activation, classes)
     rows = rows_for(shape, 300, classes)  # more than go through at once
     for clip in (None, Clip(norm=1e6), Clip(norm=0.7), Clip(norm=0.7, per_layer=True), Clip(norm=torch.rand(3, 1) + 0.1)):
-        made, wanted = torch.zeros_like(compiled.flat), torch.zeros_like(exact.flat)
-        seen = compiled.add_sum(rows, clip, made)
+        built, wanted = torch.zeros_like(compiled.flat), torch.zeros_like(exact.flat)
+        observed = compiled.add_sum(rows, clip, built)
         known = exact.add_sum(doubled(rows), clip, wanted)
-        assert float((made - wanted).abs().max() / wanted.abs().max()) < 2e-6
-        assert (seen is None) == (known is None)
-        if seen is not None and known is not None:
+        assert float((built - wanted).abs().max() / wanted.abs().max()) < 2e-6
+        assert (observed is None) == (known is None)
+        if observed is not None and known is not None:
             real = rows.mask
-            torch.testing.assert_close(seen.norms[real].double(), known.norms[real], rtol=1e-5, atol=1e-6)
-            torch.testing.assert_close(seen.left.double(), known.left, rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(observed.norms[real].double(), known.norms[real], rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(observed.left.double(), known.left, rtol=1e-5, atol=1e-6)
 
 
 def test_values_at_the_ends_of_the_range() -> None:
@@ -99,13 +99,13 @@ def test_values_at_the_ends_of_the_range() -> None:
         single = TapeGradients(build({"kind": "mlp", "hidden": [8], "activation": activation}, (5,), 4), compiled.state())
         rows = rows_for((5,), 64, 4)
         for scale in (1e-12, 1e-3, 0.6, 30.0, 1e4):
-            one = replace(rows, inputs=rows.inputs * scale)
-            made, torchs, wanted = (*torch.zeros(2, *compiled.flat.shape), torch.zeros_like(exact.flat))
-            compiled.add_sum(one, Clip(norm=1.0), made)
-            single.add_sum(one, Clip(norm=1.0), torchs)
-            exact.add_sum(doubled(one), Clip(norm=1.0), wanted)
+            item = replace(rows, inputs=rows.inputs * scale)
+            built, torchs, wanted = (*torch.zeros(2, *compiled.flat.shape), torch.zeros_like(exact.flat))
+            compiled.add_sum(item, Clip(norm=1.0), built)
+            single.add_sum(item, Clip(norm=1.0), torchs)
+            exact.add_sum(doubled(item), Clip(norm=1.0), wanted)
             size = wanted.abs().max()
-            assert float((made - wanted).abs().max() / size) < 4 * float((torchs - wanted).abs().max() / size) + 1e-6
+            assert float((built - wanted).abs().max() / size) < 4 * float((torchs - wanted).abs().max() / size) + 1e-6
 
 
 def test_one_example_adds_at_most_the_clip_norm() -> None:
@@ -128,17 +128,17 @@ def test_a_record_without_finite_gradient_adds_nothing(value: float) -> None:
         rows = rows_for((5,), 32, 3)
         rows.mask[:] = True
         rows.inputs.unflatten(0, (3, 32))[1, 4] = value
-        made, without = torch.zeros_like(compiled.flat), torch.zeros_like(compiled.flat)
-        seen = compiled.add_sum(rows, Clip(norm=0.3), made)
-        assert seen is not None and not seen.finite
-        assert not seen.norms[1, 4].isfinite() and seen.left[1, 4] == 0
+        built, without = torch.zeros_like(compiled.flat), torch.zeros_like(compiled.flat)
+        observed = compiled.add_sum(rows, Clip(norm=0.3), built)
+        assert observed is not None and not observed.finite
+        assert not observed.norms[1, 4].isfinite() and observed.left[1, 4] == 0
         rows.mask[1, 4] = False
         compiled.add_sum(rows, Clip(norm=0.3), without)
-        torch.testing.assert_close(made, without, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(built, without, rtol=1e-5, atol=1e-6)
 
 
 def test_chains_are_traced_before_threads_train(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While `torch.fx` traces, a model called on another thread is traced too, and fails or lies."""
+    """While `torch.fx` traces, a model called on another thread is traced too, and fails or is."""
     threads, trace = [], torch.fx.symbolic_trace
 
     def symbolic_trace(module: nn.Module) -> torch.fx.GraphModule:
@@ -157,22 +157,22 @@ def test_chains_are_traced_before_threads_train(monkeypatch: pytest.MonkeyPatch)
 def test_training_agrees_with_torch_and_not_with_the_chunk(mechanism: Repeated) -> None:
     optimizer = {"kind": "adam", "learning_rate": 0.01}
     job = cases.job(mechanism, models=5, model={"kind": "mlp", "hidden": [9, 7]}, optimizer=optimizer)
-    plain, whole = train_both_ways(job)
+    plain, full = train_both_ways(job)
     if noisy_steps(mechanism) is not None:
-        assert 0 <= whole.executed.recomputed.max() < 1e-5
-        np.testing.assert_allclose(whole.executed.noise_multiplier, plain.executed.noise_multiplier, rtol=1e-5)
+        assert 0 <= full.executed.recomputed.max() < 1e-5
+        np.testing.assert_allclose(full.executed.noise_multiplier, plain.executed.noise_multiplier, rtol=1e-5)
 
 
 def test_adaptive_clipping_canaries_and_narrow_passes_go_through_compiled_sums() -> None:
     adaptive = Technique(clipping="adaptive", quantile=Quantile(count_noise=1.0))
-    one, other = (train(cases.job(NOISY), cases.silent, settings, adaptive) for settings in (ScheduleSettings(), ON))
-    np.testing.assert_allclose(one.extra["clip_norm"], other.extra["clip_norm"], rtol=1e-4)
+    item, peer = (train(cases.job(NOISY), cases.silent, settings, adaptive) for settings in (ScheduleSettings(), ON))
+    np.testing.assert_allclose(item.extra["clip_norm"], peer.extra["clip_norm"], rtol=1e-4)
     canaries = Canaries(kind="dirac", description="", coordinates=np.arange(4), orthogonal=True)
-    one, other = (train(cases.job(NOISY, canaries=canaries), cases.silent, settings) for settings in (ScheduleSettings(), ON))
-    np.testing.assert_allclose(one.products, other.products, atol=1e-4)
-    one, other = (train(cases.job(NOISY), cases.silent, settings) for settings in (ON, replace(ON, rows=16)))
-    for name, value in one.weights.items():
-        np.testing.assert_allclose(value, other.weights[name], rtol=1e-4, atol=1e-6)
+    item, peer = (train(cases.job(NOISY, canaries=canaries), cases.silent, settings) for settings in (ScheduleSettings(), ON))
+    np.testing.assert_allclose(item.products, peer.products, atol=1e-4)
+    item, peer = (train(cases.job(NOISY), cases.silent, settings) for settings in (ON, replace(ON, rows=16)))
+    for name, value in item.weights.items():
+        np.testing.assert_allclose(value, peer.weights[name], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_adaptive_clipping_canaries_and_narrow_passes_go_through_compiled_sums()
     ],
 )
 def test_what_a_chain_is(module: nn.Module, sizes: tuple[int, ...] | None) -> None:
-    chain = chain_of(module)
+    chain = find_chain(module)
     assert (None if chain is None else chain.sizes) == sizes
 
 
@@ -224,9 +224,9 @@ class Written(nn.Module):
             case "branching":
                 return self.last(torch.relu(self.second(torch.relu(self.first(flat))))) if flat.sum() > 0 else flat
             case "halfway":
-                seen = torch.relu(self.second(torch.relu(self.first(flat))))
-                self.last(seen)
-                return seen
+                observed = torch.relu(self.second(torch.relu(self.first(flat))))
+                self.last(observed)
+                return observed
             case _:
                 return self.last(torch.relu(self.second(torch.relu(self.first(flat.flatten(0))))))
 
@@ -238,33 +238,33 @@ def written(way: str) -> nn.Module:
 @pytest.mark.parametrize("way", ["functions", "methods"])
 def test_chains_are_found_however_they_are_written(way: str) -> None:
     spec = {"factory": "tests.engine.test_chain:written", "arguments": {"way": way}}
-    assert chain_of(Written(way)) == replace(chain_of(Written(way)), sizes=(6, 5, 5, 3), activation=int(way == "methods"))
+    assert find_chain(Written(way)) == replace(find_chain(Written(way)), sizes=(6, 5, 5, 3), activation=int(way == "methods"))
     job = cases.job(NOISY, model=spec, data=cases.dataset((2, 3)))
     assert arrange(job, ON).architecture is not None
-    plain, made = train(job, cases.silent), train(job, cases.silent, ON)
-    assert not same(plain, made)
+    plain, built = train(job, cases.silent), train(job, cases.silent, ON)
+    assert not same(plain, built)
     for name, value in plain.weights.items():
-        np.testing.assert_allclose(value, made.weights[name], rtol=1e-3, atol=1e-5)
+        np.testing.assert_allclose(value, built.weights[name], rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("way", ["residual", "twice", "unused", "scaled", "weight", "branching", "halfway", "flat"])
 def test_what_is_no_straight_line_is_no_chain(way: str) -> None:
-    assert chain_of(Written(way)) is None
+    assert find_chain(Written(way)) is None
 
 
 def test_hooks_and_buffers_stay_with_torch() -> None:
     module = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
-    assert chain_of(module) is not None
-    module[1].register_forward_hook(lambda layer, given, made: 2 * made)
-    assert chain_of(module) is None
-    assert chain_of(nn.utils.parametrizations.weight_norm(nn.Linear(4, 3))) is None
-    assert chain_of(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))) is None
+    assert find_chain(module) is not None
+    module[1].register_forward_hook(lambda layer, provided, built: 2 * built)
+    assert find_chain(module) is None
+    assert find_chain(nn.utils.parametrizations.weight_norm(nn.Linear(4, 3))) is None
+    assert find_chain(nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 3))) is None
 
 
 def test_tied_weights_are_no_chain() -> None:
     module = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))
     module[2].weight = module[0].weight
-    assert chain_of(module) is None
+    assert find_chain(module) is None
 
 
 def long(job: TrainingJob) -> TrainingJob:
@@ -279,10 +279,10 @@ def test_auto_waits_for_a_training_that_repays_the_compiler() -> None:
         and arrange(job, ON).architecture is not None
     )
     assert arrange(long(job), ScheduleSettings()).architecture is None
-    chain = chain_of(build({"kind": "mlp", "hidden": [64]}, (64,), 10))
+    chain = find_chain(build({"kind": "mlp", "hidden": [64]}, (64,), 10))
     assert chain is not None and not worth_compiling(chain, 100 * 128) and worth_compiling(chain, 1000 * 128)
     jobs = [cases.job(replace(NOISY, count=steps), models=models) for steps in (10**4, 10**5, 10**6) for models in (1, 200)]
-    decided = [arrange(one, auto).architecture is not None for one in jobs]
+    decided = [arrange(item, auto).architecture is not None for item in jobs]
     assert decided[::2] == decided[1::2] and set(decided) == {True, False}
 
 
@@ -336,7 +336,7 @@ def test_doctor_names_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ("C compiler", "gcc -m64", True, False) in survey()
     monkeypatch.delenv("CC")
     monkeypatch.setenv("PATH", "")
-    assert any(what == "C compiler" and "leave all to torch" in found and not ok for what, found, ok, _ in survey())
+    assert any(what == "C compiler" and "leave all to torch" in result and not ok for what, result, ok, _ in survey())
 
 
 @pytest.mark.slow

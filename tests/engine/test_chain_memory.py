@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 def sanitisers(found: list[str]) -> list[str]:
-    """Files of the compiler's checking libraries; empty where it has none."""
+    """Files of the compiler's checking libraries; empty if it has none."""
     files = [
         subprocess.run([*found, f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
         for name in ("libasan.so", "libubsan.so")
@@ -24,8 +24,8 @@ def sanitisers(found: list[str]) -> list[str]:
 
 
 def test_random_chains_under_address_and_undefined_behaviour_checks() -> None:
-    found = compiler()
-    libraries = sanitisers(found) if found else []
+    result = compiler()
+    libraries = sanitisers(result) if result else []
     if not libraries:
         pytest.skip("needs a C compiler with address and undefined-behaviour sanitisers")
     settings = {"LD_PRELOAD": " ".join(libraries), "ASAN_OPTIONS": "detect_leaks=0", "OMP_NUM_THREADS": "1"}

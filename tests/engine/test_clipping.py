@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Clip, Gradients, Rows, stacked_state
-from audit.engine.gradients.dispatch import gradients_of
+from audit.engine.gradients.dispatch import model_gradients
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.gradients.per_model_loop import LoopGradients
 from audit.engine.layers.batched_matmul import add_outer, rowwise
@@ -27,7 +27,7 @@ def ensemble(name: str, *, force_loop: bool = False) -> tuple[list[nn.Module], G
     modules = [initialise_model(spec, shape, 3, Seed(index)).double() for index in range(COUNT)]
     state = stacked_state(modules, torch.float64, torch.device("cpu"))
     probe = torch.randn(2, *shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    return modules, gradients_of(modules[0], state, probe, force_loop=force_loop), shape
+    return modules, model_gradients(modules[0], state, probe, force_loop=force_loop), shape
 
 
 def rows_for(shape: tuple[int, ...], copies: int = 1, seed: int = 0) -> Rows:
@@ -166,7 +166,7 @@ def test_copies_of_an_example_share_one_clip(name: str) -> None:
 
 def test_regression_equals_the_slow_loop() -> None:
     modules = [initialise_model({"kind": "mlp", "hidden": [6]}, (5,), 0, Seed(index)).double() for index in range(COUNT)]
-    models = gradients_of(modules[0], stacked_state(modules, torch.float64, torch.device("cpu")))
+    models = model_gradients(modules[0], stacked_state(modules, torch.float64, torch.device("cpu")))
     rows = rows_for((5,))
     rows = Rows(inputs=rows.inputs, labels=torch.randn(COUNT * ROWS, dtype=torch.float64), mask=rows.mask)
     compare(modules, models, rows, 0.5)
@@ -189,16 +189,16 @@ def test_no_single_example_moves_the_sum_by_more_than_the_clip_norm() -> None:
 @pytest.mark.parametrize(("rows", "width", "outputs"), [(64, 256, 128), (512, 100, 48), (16, 8, 4)])
 def test_products_by_either_kernel_agree(rows: int, width: int, outputs: int) -> None:
     generator = torch.Generator().manual_seed(0)
-    left = torch.randn(3, rows, width, generator=generator, requires_grad=True)
+    first = torch.randn(3, rows, width, generator=generator, requires_grad=True)
     right = torch.randn(3, outputs, width, generator=generator)
     bias = torch.randn(3, outputs, generator=generator)
     signal = torch.randn(3, rows, outputs, generator=generator)
     for shift in (bias, None):
-        made = rowwise(left, right, shift)
-        expected = left.double() @ right.double().transpose(1, 2) + (0 if shift is None else shift.unsqueeze(1))
-        torch.testing.assert_close(made.double(), expected, rtol=1e-4, atol=1e-4)
-        (back,) = torch.autograd.grad(made, left, signal)
+        built = rowwise(first, right, shift)
+        expected = first.double() @ right.double().transpose(1, 2) + (0 if shift is None else shift.unsqueeze(1))
+        torch.testing.assert_close(built.double(), expected, rtol=1e-4, atol=1e-4)
+        (back,) = torch.autograd.grad(built, first, signal)
         torch.testing.assert_close(back, signal @ right, rtol=1e-4, atol=1e-4)
     total = torch.ones(3, outputs * width + 16)[:, : outputs * width].view(3, outputs, width)
-    add_outer(total, signal, left.detach())
-    torch.testing.assert_close(total, 1 + signal.transpose(1, 2) @ left, rtol=1e-4, atol=1e-3)
+    add_outer(total, signal, first.detach())
+    torch.testing.assert_close(total, 1 + signal.transpose(1, 2) @ first, rtol=1e-4, atol=1e-3)

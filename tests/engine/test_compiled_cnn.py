@@ -17,7 +17,7 @@ from audit.core.event_reading import noisy_steps
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.engine import compile_c
 from audit.engine.compiled.compiled_clients import client_steps
-from audit.engine.compiled.compiled_cnn import SOURCE, network_of
+from audit.engine.compiled.compiled_cnn import SOURCE, find_network
 from audit.engine.compiled.compiled_gradients import CompiledGradients, compilable, compiled_gradients
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
@@ -126,12 +126,12 @@ def test_sums_and_norms_equal_those_in_double_precision(name: str) -> None:
     rows = rows_for(NETWORKS[name][0], 37)  # more than go through at once, and not a multiple of it
     for clip in CLIPS:
         total, wanted = torch.zeros_like(compiled.flat), torch.zeros_like(exact.flat)
-        seen = compiled.add_sum(rows, clip, total)
+        observed = compiled.add_sum(rows, clip, total)
         known = exact.add_sum(replace(rows, inputs=rows.inputs.double()), clip, wanted)
         assert float((total - wanted).abs().max() / wanted.abs().max()) < TIGHT
-        if seen is not None and known is not None:
-            torch.testing.assert_close(seen.norms[rows.mask].double(), known.norms[rows.mask], rtol=1e-5, atol=1e-6)
-            torch.testing.assert_close(seen.left.double(), known.left, rtol=1e-5, atol=1e-6)
+        if observed is not None and known is not None:
+            torch.testing.assert_close(observed.norms[rows.mask].double(), known.norms[rows.mask], rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(observed.left.double(), known.left, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("first", [0, pytest.param(40, marks=pytest.mark.slow)])
@@ -154,7 +154,7 @@ def test_random_networks_equal_those_in_double_precision(first: int) -> None:
         single.add_sum(rows, clip, torchs)
         exact.add_sum(replace(rows, inputs=rows.inputs.double()), clip, wanted)
         error, rounding = (float((sums - wanted).abs().max() / wanted.abs().max()) for sums in (total, torchs))
-        # of few or nearly equal numbers, normalised, rounding is a large share in anybody's arithmetic
+        # of few or nearly equal numbers, normalised, rounding is a large share in anyone's arithmetic
         normalised = any(isinstance(layer, nn.GroupNorm) for layer in module)
         assert error < (5 * TIGHT + 2 * rounding if normalised else TIGHT), (seed, error, rounding, module)
 
@@ -225,9 +225,9 @@ def test_a_record_without_finite_gradient_adds_nothing(name: str, value: float) 
     rows.mask[:] = True
     rows.inputs.unflatten(0, (2, 20))[1, 4] = value
     total, without = torch.zeros_like(compiled.flat), torch.zeros_like(compiled.flat)
-    seen = compiled.add_sum(rows, Clip(norm=0.3), total)
-    assert seen is not None and not seen.finite
-    assert not seen.norms[1, 4].isfinite() and seen.left[1, 4] == 0
+    observed = compiled.add_sum(rows, Clip(norm=0.3), total)
+    assert observed is not None and not observed.finite
+    assert not observed.norms[1, 4].isfinite() and observed.left[1, 4] == 0
     rows.mask[1, 4] = False
     compiled.add_sum(rows, Clip(norm=0.3), without)
     torch.testing.assert_close(total, without, rtol=1e-5, atol=1e-6)
@@ -238,8 +238,8 @@ def test_empty_batches_add_nothing() -> None:
     rows = rows_for((2, 15, 15), 8)
     rows.mask[:] = False
     total = torch.zeros_like(compiled.flat)
-    seen = compiled.add_sum(rows, Clip(norm=0.3), total)
-    assert seen is not None and float(total.abs().max()) == 0.0 and float(seen.norms.abs().max()) == 0.0
+    observed = compiled.add_sum(rows, Clip(norm=0.3), total)
+    assert observed is not None and float(total.abs().max()) == 0.0 and float(observed.norms.abs().max()) == 0.0
 
 
 def test_a_model_does_not_see_its_neighbours_nor_earlier_calls() -> None:
@@ -263,10 +263,10 @@ def test_a_model_does_not_see_its_neighbours_nor_earlier_calls() -> None:
 @pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=12)], ids=["dpsgd", "plain"])
 def test_training_agrees_with_torch_and_not_with_the_chunk(mechanism: Repeated) -> None:
     job = cases.job(mechanism, models=5, model={"kind": "cnn", "channels": [4, 6]}, data=cases.dataset(SHAPE))
-    plain, whole = train_both_ways(job)
-    assert 0 <= whole.executed.recomputed.max() < 1e-5
+    plain, full = train_both_ways(job)
+    assert 0 <= full.executed.recomputed.max() < 1e-5
     if noisy_steps(mechanism) is not None:
-        np.testing.assert_allclose(whole.executed.noise_multiplier, plain.executed.noise_multiplier, rtol=1e-5)
+        np.testing.assert_allclose(full.executed.noise_multiplier, plain.executed.noise_multiplier, rtol=1e-5)
 
 
 @pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=12)], ids=["dpsgd", "plain"])
@@ -289,12 +289,12 @@ def test_wrong_sums_end_the_training_at_the_third_step(mechanism: Repeated, monk
 def test_adaptive_clipping_and_gradient_canaries_go_through_compiled_sums() -> None:
     job = cases.job(NOISY, model={"kind": "cnn"}, data=cases.dataset(SHAPE))
     adaptive = Technique(clipping="adaptive", quantile=Quantile(count_noise=1.0))
-    one, other = (train(job, cases.silent, settings, adaptive) for settings in (ScheduleSettings(), ON))
-    np.testing.assert_allclose(one.extra["clip_norm"], other.extra["clip_norm"], rtol=1e-4)
+    item, peer = (train(job, cases.silent, settings, adaptive) for settings in (ScheduleSettings(), ON))
+    np.testing.assert_allclose(item.extra["clip_norm"], peer.extra["clip_norm"], rtol=1e-4)
     canaries = Canaries(kind="dirac", description="", coordinates=np.arange(4), orthogonal=True)
     planted = cases.job(NOISY, canaries=canaries, model={"kind": "cnn"}, data=cases.dataset(SHAPE))
-    one, other = (train(planted, cases.silent, settings) for settings in (ScheduleSettings(), ON))
-    np.testing.assert_allclose(one.products, other.products, atol=1e-4)
+    item, peer = (train(planted, cases.silent, settings) for settings in (ScheduleSettings(), ON))
+    np.testing.assert_allclose(item.products, peer.products, atol=1e-4)
 
 
 def test_local_steps_of_clients_equal_those_in_double_precision() -> None:
@@ -318,7 +318,7 @@ def test_local_steps_of_clients_equal_those_in_double_precision() -> None:
 
 @pytest.mark.parametrize("way", ["size", "shape", "numbers", "flatten", "pooled first"])
 def test_networks_are_found_however_they_are_written(way: str) -> None:
-    network = network_of(Lenet(way), (1, 28, 28))
+    network = find_network(Lenet(way), (1, 28, 28))
     assert network is not None and [stage.size for stage in network.stages] == [(14, 14), (13, 13), (5, 5), (4, 4)]
     assert network.tail.sizes == (512, 32, 3)
 
@@ -367,7 +367,7 @@ def test_auto_looks_at_one_model() -> None:
         for steps in (10**2, 10**6)
         for models in (1, 100)
     ]
-    decided = [arrange(one, ScheduleSettings(compile="auto")).architecture is not None for one in jobs]
+    decided = [arrange(item, ScheduleSettings(compile="auto")).architecture is not None for item in jobs]
     assert decided == [False, False, True, True]
 
 

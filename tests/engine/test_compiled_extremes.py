@@ -1,4 +1,4 @@
-"""Compiled sums where numbers are nearly equal, very large or no numbers, and models that have no shape."""
+"""Compiled sums if numbers are nearly equal, very large or no numbers, and models that have no shape."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_group_norm_of_nearly_equal_numbers_is_as_exact_as_of_any(offset: float)
 
 
 def test_group_norm_of_a_deviation_below_the_rounding_of_the_mean() -> None:
-    """Numbers 1/128 apart near 100,000, where a float is 1/128 from the next: their mean is none of them."""
+    """Numbers 1/128 apart near 100,000, if a float is 1/128 from the next: their mean is none of them."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.GroupNorm(1, 2), nn.Conv2d(2, 4, 3), nn.Tanh(), nn.Flatten(), nn.Linear(64, 3))
     inputs, labels = 100_000.0 + torch.randint(0, 3, (8, 2, 6, 6)) / 128.0, torch.arange(8) % 3
@@ -90,8 +90,8 @@ def test_weights_that_are_no_numbers_add_nothing_under_a_clip_and_show_without(n
 
 @pytest.mark.parametrize("module", [nn.LazyConv2d(4, 3), nn.LazyLinear(3), nn.LazyBatchNorm2d(affine=False)])
 def test_a_lazy_layer_that_was_never_called_is_named(module: nn.Module) -> None:
-    whole = nn.Sequential(nn.Conv2d(2, 2, 1), module)
+    full = nn.Sequential(nn.Conv2d(2, 2, 1), module)
     with pytest.raises(ConfigError, match=r"layer '1' \(Lazy.*has no shape yet"):
-        compilable(whole, (2, 6, 6))
+        compilable(full, (2, 6, 6))
     with pytest.raises(ConfigError, match="has no shape yet; run one batch through the model"):
-        client_steps(whole, (torch.zeros(3, 2, 6, 6), torch.zeros(3, dtype=torch.int64)), "on", 1.0)
+        client_steps(full, (torch.zeros(3, 2, 6, 6), torch.zeros(3, dtype=torch.int64)), "on", 1.0)

@@ -96,8 +96,8 @@ def test_moments_and_independence_of_models_and_steps() -> None:
     count = drawn.numel()
     for power, moment, variance in ((1, 0.0, 1.0), (2, 1.0, 2.0), (3, 0.0, 15.0), (4, 3.0, 96.0)):
         assert abs(float(drawn.pow(power).mean()) - moment) < 5 * (variance / count) ** 0.5
-    for left, right in ((drawn[:, 0], drawn[:, 1]), (drawn[:-1], drawn[1:]), (drawn[..., :-1], drawn[..., 1:])):
-        assert abs(float((left * right).mean())) < 5 / left.numel() ** 0.5
+    for first, right in ((drawn[:, 0], drawn[:, 1]), (drawn[:-1], drawn[1:]), (drawn[..., :-1], drawn[..., 1:])):
+        assert abs(float((first * right).mean())) < 5 / first.numel() ** 0.5
 
 
 @pytest.mark.parametrize(("width", "zeros"), [(17, ()), (16, [(8, 17)]), (16, [(-1, 3)]), (32, [(9, 8)])])

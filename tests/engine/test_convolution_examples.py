@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from audit.engine.gradients.clipping import Clip, Rows
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.layers import convolution_direct, convolution_examples
-from audit.engine.layers.convolution_patches import geometry_of
+from audit.engine.layers.convolution_patches import read_geometry
 from audit.engine.losses import loss_of
 
 CONVOLUTIONS = {
@@ -35,7 +35,7 @@ def operands(name: str, rows: int, copies: int = 1) -> tuple[nn.Conv2d, Tensor, 
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_example_gradients_are_those_of_autograd(name: str, copies: int) -> None:
     layer, inputs, signal = operands(name, 18, copies)
-    own = convolution_examples.example_gradients(geometry_of(layer), inputs, signal, 18)
+    own = convolution_examples.example_gradients(read_geometry(layer), inputs, signal, 18)
     for row in (0, 15, 17):
         piece = slice(row * copies, (row + 1) * copies)
         product = (layer.double()(inputs[piece].double()) * signal[piece].double()).sum()
@@ -47,15 +47,15 @@ def test_example_gradients_are_those_of_autograd(name: str, copies: int) -> None
 @pytest.mark.parametrize("name", ["dilated", "few positions"])
 def test_gram_matrices_of_pixels_are_those_of_patches(name: str) -> None:
     layer, inputs, _ = operands(name, 2)
-    geometry, inputs = geometry_of(layer), inputs.double()
+    geometry, inputs = read_geometry(layer), inputs.double()
     patches = F.unfold(inputs, geometry.kernel, geometry.dilation, geometry.padding, geometry.stride)
     torch.testing.assert_close(convolution_examples.gram(geometry, inputs), patches.transpose(1, 2) @ patches)
 
 
 def test_bits_of_an_example_do_not_depend_on_their_number() -> None:
     layer, inputs, signal = operands("large images", 32)
-    together = convolution_examples.example_gradients(geometry_of(layer), inputs, signal, 32)
-    alone = convolution_examples.example_gradients(geometry_of(layer), inputs[16:], signal[16:], 16)
+    together = convolution_examples.example_gradients(read_geometry(layer), inputs, signal, 32)
+    alone = convolution_examples.example_gradients(read_geometry(layer), inputs[16:], signal[16:], 16)
     assert torch.equal(together[16:], alone)
 
 

@@ -118,11 +118,11 @@ def test_a_model_draws_the_same_beside_any_neighbours_and_in_pieces(
 ) -> None:
     law = Law(population=61, rate=rate)
     monkeypatch.setattr(Law, "block_steps", 6)
-    whole = sampler(law, 4).block()
+    full = sampler(law, 4).block()
     monkeypatch.setattr(counter_batches, "_DRAW_COINS", coins)
     alone = sampler(law, 4, models=slice(2, 3)).block()
     for step in range(law.block_steps):
-        assert members(alone, step, 0) == members(whole, step, 2)
+        assert members(alone, step, 0) == members(full, step, 2)
 
 
 @pytest.mark.parametrize("rate", [0.4, 0.05])

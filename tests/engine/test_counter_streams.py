@@ -65,17 +65,17 @@ def test_words_are_those_of_whole_numbers_without_a_width() -> None:
             key = [seed.integer() & 0xFFFFFFFF, seed.integer() >> 32]
             state = [2**31 - 2 + place, 7, 2**31 + 1, 0]
             for _ in range(10):
-                left, right = 0xD2511F53 * state[0], 0xCD9E8D57 * state[2]
-                even = (right >> 32) ^ state[1] ^ key[0], (left >> 32) ^ state[3] ^ key[1]
-                state = [even[0], right & 0xFFFFFFFF, even[1], left & 0xFFFFFFFF]
+                first, right = 0xD2511F53 * state[0], 0xCD9E8D57 * state[2]
+                even = (right >> 32) ^ state[1] ^ key[0], (first >> 32) ^ state[3] ^ key[1]
+                state = [even[0], right & 0xFFFFFFFF, even[1], first & 0xFFFFFFFF]
                 key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
             assert words[:, 1, model, place].tolist() == state
 
 
 def test_a_number_is_the_same_in_any_arrangement() -> None:
-    whole = streams().normals(steps(6), 0, 40)
+    full = streams().normals(steps(6), 0, 40)
     alone = streams(SEEDS[3:4])
-    assert torch.equal(alone.normals(steps(2, 4), 8, 31), whole[4:, 3:4, 8:39])
+    assert torch.equal(alone.normals(steps(2, 4), 8, 31), full[4:, 3:4, 8:39])
     assert torch.equal(streams().uniforms(steps(6), 3, 36), streams().uniforms(steps(6), 0, 44)[..., 3:39])
     assert torch.equal(alone.heads(steps(1, 5), 0, 33, 0.4)[0, 0], streams().heads(steps(6), 0, 40, 0.4)[5, 3, :33])
     assert not torch.equal(streams().uniforms(steps(1), 0, 8, draw=1), streams().uniforms(steps(1), 0, 8))
@@ -95,22 +95,22 @@ def test_normal_numbers_follow_the_normal_law_and_depend_on_nothing() -> None:
         "models": (models[0], models[1]), "steps": (drawn[:-1], drawn[1:]), "places": (drawn[..., :-1], drawn[..., 1:]),
         "both of a pair": (drawn[..., 0::2], drawn[..., 1::2]), "counters": (drawn[..., :-4], drawn[..., 4:]),
     }  # fmt: skip
-    for name, (left, right) in pairs.items():
+    for name, (first, right) in pairs.items():
         for transform in (lambda values: values, torch.abs, torch.square):
-            correlation = np.corrcoef(transform(left).flatten().numpy(), transform(right).flatten().numpy())[0, 1]
-            assert abs(correlation) < 4 / left.numel() ** 0.5, name
+            correlation = np.corrcoef(transform(first).flatten().numpy(), transform(right).flatten().numpy())[0, 1]
+            assert abs(correlation) < 4 / first.numel() ** 0.5, name
 
 
 def test_extreme_words_give_finite_numbers_up_to_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     words = torch.tensor([0, 1, 2**31, 2**32 - 2, 2**32 - 1])
     grid = torch.cartesian_prod(words, words).T.repeat(2, 1).view(4, 1, 1, -1)
     monkeypatch.setattr(CounterStreams, "words", lambda *_: grid)
-    made = streams().normals(steps(1), 0, 100).flatten().numpy()
+    built = streams().normals(steps(1), 0, 100).flatten().numpy()
     radii = np.sqrt(-2 * np.log((grid[0].flatten().numpy() + 1.0) / 2**32))
     angles = 2 * np.pi * grid[1].flatten().numpy() / 2**32
-    np.testing.assert_allclose(made[0::4], radii * np.cos(angles), atol=1e-13)
-    np.testing.assert_allclose(made[3::4], radii * np.sin(angles), atol=1e-13)
-    assert 6.66 < np.abs(made).max() < 6.67
+    np.testing.assert_allclose(built[0::4], radii * np.cos(angles), atol=1e-13)
+    np.testing.assert_allclose(built[3::4], radii * np.sin(angles), atol=1e-13)
+    assert 6.66 < np.abs(built).max() < 6.67
     uniforms = streams().uniforms(steps(1), 0, 100)
     assert float(uniforms.min()) == 0.0 and float(uniforms.max()) == 1 - 2.0**-24
 
@@ -124,7 +124,7 @@ def test_the_chance_of_a_head_is_the_rate(rate: float) -> None:
 
 @pytest.mark.parametrize("rate", [1e-9, 0.001, 0.0625])
 def test_distances_are_geometric(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The numbers at which a distance becomes longer lie where the law has them, by whole numbers without a width."""
+    """The numbers at which a distance becomes longer are if the law has them, by whole numbers without a width."""
     for tried in (1, 2, 3, 10, round(1 / rate)):
         share = -math.expm1(tried * math.log1p(-rate)) if tried > 1 else rate
         edge = Fraction(share) * 2**63
@@ -175,9 +175,9 @@ def test_augmentation_from_counters_is_the_same_beside_any_neighbours_and_new_in
         passes = [augmentation.views(images[models].flatten(0, 1)).unflatten(0, (len(seeds), -1)) for _ in range(2)]
         return torch.stack(passes, dim=1)
 
-    whole = views(slice(0, 3), 5)
-    assert torch.equal(whole[1:2], views(slice(1, 2), 5))
-    assert not torch.equal(whole, views(slice(0, 3), 6)) and not torch.equal(whole[:, 0], whole[:, 1])
+    full = views(slice(0, 3), 5)
+    assert torch.equal(full[1:2], views(slice(1, 2), 5))
+    assert not torch.equal(full, views(slice(0, 3), 6)) and not torch.equal(full[:, 0], full[:, 1])
 
 
 PLAIN = ({"kind": "mlp", "hidden": [8]}, (5,))
@@ -197,13 +197,13 @@ def test_a_training_from_counters_is_the_same_in_any_chunk_and_executed_as_accou
     options: dict[str, Any] = {} if canaries is None else {"canaries": canaries}
     job = cases.job(NOISY, model=model, data=cases.dataset(shape), models=3, **options)
     counted = ScheduleSettings(counters=True)
-    whole = train(job, cases.silent, counted, technique)
+    full = train(job, cases.silent, counted, technique)
     for chunk in (1, 2):
         parts = train(job, cases.silent, replace(counted, model_chunk=chunk), technique)
-        for parameter, value in whole.weights.items():
+        for parameter, value in full.weights.items():
             np.testing.assert_array_equal(parts.weights[parameter], value, err_msg=parameter)
-        np.testing.assert_array_equal(parts.executed.batch_sizes, whole.executed.batch_sizes)
-    executed, generators = whole.executed, train(job, cases.silent, None, technique).executed
+        np.testing.assert_array_equal(parts.executed.batch_sizes, full.executed.batch_sizes)
+    executed, generators = full.executed, train(job, cases.silent, None, technique).executed
     np.testing.assert_array_equal(executed.population, generators.population)
     assert np.array_equal(executed.batch_sizes, generators.batch_sizes) == bool(technique.encoder)
     assert executed.noise_draws == generators.noise_draws

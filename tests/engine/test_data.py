@@ -38,21 +38,21 @@ def test_pool_index_points_at_the_pool_rows_of_the_source():
 
 def test_the_split_depends_on_the_seed_and_on_nothing_else():
     spec = {"kind": "digits", "train": 100, "pool": 50, "test": 10}
-    one, same, other = load(spec, SEED), load(spec, SEED), load(spec, Seed(12))
-    assert np.array_equal(one.pool_index, same.pool_index)
-    assert not np.array_equal(one.pool_index, other.pool_index)
-    assert one.sha256 == other.sha256
+    item, same, peer = load(spec, SEED), load(spec, SEED), load(spec, Seed(12))
+    assert np.array_equal(item.pool_index, same.pool_index)
+    assert not np.array_equal(item.pool_index, peer.pool_index)
+    assert item.sha256 == peer.sha256
 
 
 def test_breast_cancer_is_scaled_by_constants_whatever_the_split():
     few = load({"kind": "breast_cancer", "train": 10, "pool": 300}, SEED)
     many = load({"kind": "breast_cancer", "train": 250, "pool": 300}, SEED)
-    whole = {
+    full = {
         size: np.sort(np.concatenate([d.train.inputs, d.pool.inputs, d.test.inputs]), axis=0)
         for size, d in ((1, few), (2, many))
     }
-    assert np.array_equal(whole[1], whole[2])
-    assert np.abs(whole[1]).max() <= 1
+    assert np.array_equal(full[1], full[2])
+    assert np.abs(full[1]).max() <= 1
     assert STANDARDISATION not in few.source
 
 
@@ -196,9 +196,9 @@ def test_a_table_in_the_shape_of_uci_adult(tmp_path):
     data = load(table(tmp_path), SEED)
     assert data.train.inputs.shape == (4, 1 + 3 + 2)  # age, three jobs with '?', two sexes
     assert (len(data.pool), len(data.test), data.classes) == (2, 4, 2)
-    whole = [line.split(", ") for line in LINES]
-    assert list(data.groups) == [whole[i][2] for i in data.pool_index]
-    assert list(data.pool.labels) == [int(whole[i][3] == ">50K") for i in data.pool_index]
+    full = [line.split(", ") for line in LINES]
+    assert list(data.groups) == [full[i][2] for i in data.pool_index]
+    assert list(data.pool.labels) == [int(full[i][3] == ">50K") for i in data.pool_index]
     assert STANDARDISATION in data.source
     assert np.allclose(data.train.inputs[:, 0].mean(), 0, atol=1e-6)
     assert np.allclose(data.train.inputs[:, 0].std(), 1, atol=1e-6)

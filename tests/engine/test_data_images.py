@@ -54,16 +54,16 @@ def test_fashion_mnist_is_the_same_format_under_its_own_name(tmp_path):
 
 
 def test_damaged_idx_files():
-    whole = idx(np.arange(12, dtype=np.uint8).reshape(3, 4))
-    assert np.array_equal(parse_idx(whole, 2, "f"), np.arange(12).reshape(3, 4))
+    full = idx(np.arange(12, dtype=np.uint8).reshape(3, 4))
+    assert np.array_equal(parse_idx(full, 2, "f"), np.arange(12).reshape(3, 4))
     with pytest.raises(DataError, match="f holds 11 values; its header announces"):
-        parse_idx(whole[:-1], 2, "f")
+        parse_idx(full[:-1], 2, "f")
     with pytest.raises(DataError, match="more than 12"):
-        parse_idx(whole + b"x", 2, "f")
+        parse_idx(full + b"x", 2, "f")
     with pytest.raises(DataError, match="starts with 00000802"):
-        parse_idx(whole, 3, "f")
+        parse_idx(full, 3, "f")
     with pytest.raises(DataError, match="not a whole gzip file"):
-        parse_idx(gzip.compress(whole)[:-12], 2, "f")
+        parse_idx(gzip.compress(full)[:-12], 2, "f")
     with pytest.raises(DataError, match="announces shape"):
         parse_idx(bytes((0, 0, 8, 2)) + struct.pack(">2I", 2**31, 2**31), 2, "f")
 

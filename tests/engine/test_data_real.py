@@ -1,4 +1,4 @@
-"""The published files themselves, where they are at hand."""
+"""The published files themselves, if they are at hand."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_cifar10_through_its_converter(data_root, tmp_path):
     assert data.train.inputs.shape == (4000, 3, 32, 32)
     assert data.classes == 10
     # published channel means of CIFAR-10 in [0, 1]
-    found = (data.train.inputs.mean(axis=(0, 2, 3)) + 1) / 2
-    assert np.allclose(found, (0.4914, 0.4822, 0.4465), atol=0.02)
+    result = (data.train.inputs.mean(axis=(0, 2, 3)) + 1) / 2
+    assert np.allclose(result, (0.4914, 0.4822, 0.4465), atol=0.02)
 
 
 def test_adult(data_root):

@@ -38,7 +38,7 @@ COVERED = [*slow(sorted(set(cases.MODELS) - set(UNTIED) - {"gru"}), SLOW), pytes
 absent = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
-def job_of(name: str, mechanism: Any, **changes: Any) -> TrainingJob:
+def make_job(name: str, mechanism: Any, **changes: Any) -> TrainingJob:
     spec, shape = cases.MODELS[name]
     return replace(cases.job(mechanism, model=spec, data=cases.dataset(shape), models=3), device="cuda", **changes)
 
@@ -46,7 +46,7 @@ def job_of(name: str, mechanism: Any, **changes: Any) -> TrainingJob:
 @pytest.mark.parametrize("mechanism", [NOISY, PLAIN], ids=["dpsgd", "plain"])
 @pytest.mark.parametrize("name", COVERED)
 def test_nothing_is_left_on_the_cpu(name: str, mechanism: Any) -> None:
-    job = job_of(name, mechanism, access=Access.FINAL_WEIGHTS)
+    job = make_job(name, mechanism, access=Access.FINAL_WEIGHTS)
     if name in RECURRENT:
         job = small(job)
     with pretended():
@@ -75,18 +75,18 @@ def small(job: TrainingJob) -> TrainingJob:
 )
 def test_techniques_stay_on_the_device(technique: Technique) -> None:
     with pretended():
-        train(job_of("mlp", NOISY), cases.silent, ScheduleSettings(model_chunk=2), technique)
+        train(make_job("mlp", NOISY), cases.silent, ScheduleSettings(model_chunk=2), technique)
 
 
 def test_augmented_images_stay_on_the_device() -> None:
     with pretended():
-        train(job_of("cnn", NOISY), cases.silent, None, Technique(flip=True, shift=2, copies=2))
+        train(make_job("cnn", NOISY), cases.silent, None, Technique(flip=True, shift=2, copies=2))
 
 
 @pytest.mark.parametrize("kind", ["adam", "adamw"])
 def test_optimisers_keep_their_state_on_the_device(kind: str) -> None:
     with pretended():
-        train(job_of("mlp", NOISY, optimizer={"kind": kind, "learning_rate": 0.1}), cases.silent)
+        train(make_job("mlp", NOISY, optimizer={"kind": kind, "learning_rate": 0.1}), cases.silent)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_planted_gradients_are_seen_at_every_step(planted: dict[str, Any]) -> No
 
 @pytest.mark.parametrize("name", slow(["mlp", "cnn", "sequences", "gru"], ["gru"]))
 def test_observing_stays_on_the_device(name: str) -> None:
-    job = job_of(name, PLAIN)
+    job = make_job(name, PLAIN)
     data = job.dataset
     with pretended():
         done = train(job, cases.silent)
@@ -117,14 +117,14 @@ def test_observing_stays_on_the_device(name: str) -> None:
 def test_the_pretended_device_sees_what_is_left_behind() -> None:
     with pretended():
         away = torch.ones(3, 3, device=PRETENDED)
-        for left in (
+        for first in (
             lambda: away @ torch.ones(3, 3),
             lambda: away.index_select(0, torch.tensor([1])),
             lambda: away + torch.ones(3),
             lambda: torch.where(away > 0, away, torch.zeros(())),
         ):
             with pytest.raises(MixedDevicesError, match="cpu"):
-                left()
+                first()
         assert torch.where(away > 0, away + torch.ones(()), 0.0).device == PRETENDED
         assert (away.cpu() == 0).all() and float(away.sum()) == 1.0
 
@@ -135,8 +135,8 @@ def test_the_pretended_device_sees_what_is_left_behind() -> None:
 @pytest.mark.parametrize("name", sorted(cases.MODELS))
 def test_a_gpu_computes_what_the_cpu_does(name: str, mechanism: Any) -> None:
     double = ScheduleSettings(dtype=torch.float64, counters=True)  # batches, noise and dropout are the same on both
-    there = train(job_of(name, mechanism), cases.silent, double)
-    here = train(replace(job_of(name, mechanism), device="cpu"), cases.silent, double)
+    there = train(make_job(name, mechanism), cases.silent, double)
+    here = train(replace(make_job(name, mechanism), device="cpu"), cases.silent, double)
     for parameter, value in here.weights.items():
         np.testing.assert_allclose(there.weights[parameter], value, rtol=1e-6, atol=1e-8, err_msg=parameter)
 
@@ -144,7 +144,7 @@ def test_a_gpu_computes_what_the_cpu_does(name: str, mechanism: Any) -> None:
 @pytest.mark.gpu
 @absent
 def test_noise_on_a_gpu_has_the_stated_size_and_repeats() -> None:
-    job = job_of("mlp", replace(NOISY, count=200))
+    job = make_job("mlp", replace(NOISY, count=200))
     first, again = (train(job, cases.silent) for _ in range(2))
     np.testing.assert_allclose(first.executed.noise_multiplier, 1.5, rtol=0.05)
     for parameter, value in first.weights.items():
@@ -154,13 +154,13 @@ def test_noise_on_a_gpu_has_the_stated_size_and_repeats() -> None:
 @pytest.mark.gpu
 @absent
 def test_observing_on_a_gpu_gives_what_the_cpu_gives() -> None:
-    job = job_of("cnn", PLAIN)
+    job = make_job("cnn", PLAIN)
     done, data = train(job, cases.silent), job.dataset
-    seen = [
+    observed = [
         EnsembleReader(job.model, done.weights, data.train.inputs[:2], data.classes, device=device).outputs(data.pool.inputs)
         for device in ("cuda", "cpu")
     ]
-    np.testing.assert_allclose(seen[0], seen[1], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(observed[0], observed[1], rtol=1e-3, atol=1e-4)
 
 
 # what moves no numbers on a device
@@ -182,10 +182,10 @@ class Launches(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name = func.overloadpacket.__name__
         result = func(*args, **(kwargs or {}))
-        tensors = [one for one in tree_flatten((args, kwargs, result))[0] if isinstance(one, torch.Tensor)]
-        if any(one.device == PRETENDED for one in tensors):
+        tensors = [item for item in tree_flatten((args, kwargs, result))[0] if isinstance(item, torch.Tensor)]
+        if any(item.device == PRETENDED for item in tensors):
             self.waits += name == "_local_scalar_dense"
-            self.transfers += any(one.device != PRETENDED and one.dim() for one in tensors)
+            self.transfers += any(item.device != PRETENDED and item.dim() for item in tensors)
             self.work[name] += name not in _VIEWS and name != "_local_scalar_dense"
         return result
 
@@ -222,7 +222,7 @@ def test_a_step_launches_as_much_for_six_models_as_for_two_and_never_waits(
 ) -> None:
     monkeypatch.setattr(Recomputation, "due", lambda *_: False)
     steps = {}
-    launches(spec, shape, 2, 1)  # tables of where patches lie are made once
+    launches(spec, shape, 2, 1)  # tables of where patches are are made once
     for models in (2, 6):  # one alone spares the copies that put the models of several side by side
         short, long = (launches(spec, shape, models, count, technique) for count in (1, 2))
         assert (long.waits, long.transfers) == (short.waits, short.transfers)
@@ -251,7 +251,7 @@ def test_a_block_of_steps_is_drawn_by_as_many_launches_for_six_models_as_for_two
 
 
 def test_one_call_for_all_models_convolves_as_one_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    job = replace(job_of("many_channels", QUIET), device="cpu")
+    job = replace(make_job("many_channels", QUIET), device="cpu")
     each = train(job, cases.silent, ScheduleSettings(dtype=torch.float64))
     monkeypatch.setattr("audit.engine.layers.convolution_direct.in_one_call", lambda _: True)
     monkeypatch.setattr("audit.engine.layers.convolution_examples.numbers_in_cache", lambda *_: 1 << 28)

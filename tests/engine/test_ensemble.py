@@ -91,12 +91,12 @@ def test_any_chunk_size_gives_the_same_bits_on_one_thread(name: str) -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        whole = train(job, cases.silent)
+        full = train(job, cases.silent)
         for chunk in (1, 2, 3):
-            assert_same(whole, train(job, cases.silent, ScheduleSettings(model_chunk=chunk)), exact=True)
+            assert_same(full, train(job, cases.silent, ScheduleSettings(model_chunk=chunk)), exact=True)
         reordered = replace(job, seeds=job.seeds[::-1], included=job.included[::-1])
         backwards = train(reordered, cases.silent)
-        for parameter, value in whole.weights.items():
+        for parameter, value in full.weights.items():
             np.testing.assert_array_equal(value, backwards.weights[parameter][::-1])
     finally:
         torch.set_num_threads(threads)
@@ -106,9 +106,9 @@ def test_any_chunk_size_gives_the_same_bits_on_one_thread(name: str) -> None:
 def test_adam_gives_the_same_bits_in_any_chunk(kind: str) -> None:
     options = {"kind": kind, "learning_rate": 0.01, "weight_decay": 0.1, "schedule": "cosine", "warmup": 3}
     job = cases.job(NOISY, models=5, optimizer=options)
-    whole = train(job, cases.silent)
+    full = train(job, cases.silent)
     for chunk in (1, 2):
-        assert_same(whole, train(job, cases.silent, ScheduleSettings(model_chunk=chunk)), exact=True)
+        assert_same(full, train(job, cases.silent, ScheduleSettings(model_chunk=chunk)), exact=True)
 
 
 def test_any_chunk_size_gives_nearly_the_same_on_two_threads() -> None:
@@ -124,8 +124,8 @@ def test_any_chunk_size_gives_nearly_the_same_on_two_threads() -> None:
 def test_same_seed_same_weights_and_another_seed_others() -> None:
     first, second = (train(cases.job(NOISY), cases.silent) for _ in range(2))
     assert_same(first, second, exact=True)
-    other = train(cases.job(NOISY, seed=1), cases.silent)
-    assert all((first.weights[name] != other.weights[name]).any() for name in first.weights)
+    peer = train(cases.job(NOISY, seed=1), cases.silent)
+    assert all((first.weights[name] != peer.weights[name]).any() for name in first.weights)
     assert len({first.weights["0.weight"][model].tobytes() for model in range(3)}) == 3
 
 
@@ -351,9 +351,9 @@ def test_an_absent_device_is_a_config_error() -> None:
 
 
 def test_progress_counts_model_steps() -> None:
-    seen: list[int] = []
-    train(cases.job(NOISY, models=5), seen.append, ScheduleSettings(model_chunk=2))
-    assert sum(seen) == 5 * NOISY.count
+    observed: list[int] = []
+    train(cases.job(NOISY, models=5), observed.append, ScheduleSettings(model_chunk=2))
+    assert sum(observed) == 5 * NOISY.count
 
 
 def test_no_steps_is_a_model_as_initialised() -> None:
@@ -370,23 +370,23 @@ def test_dropout_draws_from_each_models_own_stream(mechanism: Repeated, raw: boo
     model = {"factory": "tests.engine.cases:dropping", "arguments": {"raw": raw}}
     job = cases.job(mechanism, model=model)
     before = torch.random.get_rng_state()
-    whole = train(job, cases.silent)
+    full = train(job, cases.silent)
     assert torch.equal(before, torch.random.get_rng_state())
     for chunk in (1, 2):
-        assert_same(whole, train(job, cases.silent, ScheduleSettings(model_chunk=chunk)), exact=True)
+        assert_same(full, train(job, cases.silent, ScheduleSettings(model_chunk=chunk)), exact=True)
     steady = train(replace(job, model={"factory": "tests.engine.cases:steady"}), cases.silent)
-    assert (whole.weights["body.0.weight"] != steady.weights["body.0.weight"]).mean() > 0.9
+    assert (full.weights["body.0.weight"] != steady.weights["body.0.weight"]).mean() > 0.9
 
 
 def test_attention_that_drops_draws_from_each_models_own_stream() -> None:
     model = {"factory": "tests.engine.cases:attending", "arguments": {"dropout": 0.5}}
     job = cases.job(replace(NOISY, count=3), model=model)
     before = torch.random.get_rng_state()
-    whole = train(job, cases.silent)
+    full = train(job, cases.silent)
     assert torch.equal(before, torch.random.get_rng_state())
-    assert_same(whole, train(job, cases.silent, ScheduleSettings(model_chunk=1)), exact=True)
+    assert_same(full, train(job, cases.silent, ScheduleSettings(model_chunk=1)), exact=True)
     steady = train(replace(job, model=cases.factory("attending")), cases.silent)
-    assert (whole.weights["last.weight"] != steady.weights["last.weight"]).mean() > 0.9
+    assert (full.weights["last.weight"] != steady.weights["last.weight"]).mean() > 0.9
 
 
 @pytest.mark.parametrize("counters", [False, True])
@@ -396,14 +396,14 @@ def test_dropout_keeps_its_share_and_scale(counters: bool) -> None:
         CounterDraws(CounterStreams(seeds, cpu), Place(step=3, first=0, rows=400)) if counters else GeneratorDraws(seeds, cpu)
     )
     layer = DropoutLayer(0.25, 2, Tape(models=2, draws=draws))
-    made = layer(torch.ones(2 * 400, 5, 3, 3))
-    assert torch.equal(made, made[:, :, :1, :1].expand_as(made))
-    kept = made[:, :, 0, 0]
-    assert kept.unique().tolist() == pytest.approx([0.0, 4 / 3])
-    assert stats.binomtest(int((kept > 0).sum()), kept.numel(), 0.75).pvalue > 1e-4
-    assert not torch.equal(kept[:400], kept[400:])
-    assert not torch.equal(layer(torch.ones(2 * 400, 5, 3, 3)), made)  # a second call draws anew
-    assert torch.equal(layer.eval()(made), made)
+    built = layer(torch.ones(2 * 400, 5, 3, 3))
+    assert torch.equal(built, built[:, :, :1, :1].expand_as(built))
+    retained = built[:, :, 0, 0]
+    assert retained.unique().tolist() == pytest.approx([0.0, 4 / 3])
+    assert stats.binomtest(int((retained > 0).sum()), retained.numel(), 0.75).pvalue > 1e-4
+    assert not torch.equal(retained[:400], retained[400:])
+    assert not torch.equal(layer(torch.ones(2 * 400, 5, 3, 3)), built)  # a second call draws anew
+    assert torch.equal(layer.eval()(built), built)
 
 
 def test_a_game_without_shared_records_trains() -> None:

@@ -42,7 +42,7 @@ NEVER = [
 NEVER += ["hook_after", "draws_python", "draws_numpy"]
 
 
-def job_of(name: str, mechanism: Repeated, **changes: object) -> TrainingJob:
+def make_job(name: str, mechanism: Repeated, **changes: object) -> TrainingJob:
     shape = tuple(int(size) for size in users.first_kind(name))
     job = cases.job(mechanism, model=users.spec(name), data=cases.dataset(shape), models=3)
     return replace(job, **changes)  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ def job_of(name: str, mechanism: Repeated, **changes: object) -> TrainingJob:
 @pytest.mark.parametrize("clip_norm", [0.05, 1e9, None], ids=["clipped", "unclipped", "plain"])
 @pytest.mark.parametrize("name", sorted(users.EXACT))
 def test_models_of_users_train_like_the_slow_loop(name: str, clip_norm: float | None) -> None:
-    job = job_of(name, PLAIN if clip_norm is None else cases.varied(QUIET, clip_norm=clip_norm))
+    job = make_job(name, PLAIN if clip_norm is None else cases.varied(QUIET, clip_norm=clip_norm))
     done = train(job, cases.silent, DOUBLE)
     assert done.executed.recomputed.max() < 1e-9
     for model in range(3):
@@ -62,13 +62,13 @@ def test_models_of_users_train_like_the_slow_loop(name: str, clip_norm: float | 
 @pytest.mark.parametrize("name", sorted(users.REFUSED))
 def test_what_cannot_be_private_is_refused_by_a_sentence(name: str) -> None:
     with pytest.raises(AuditError, match=users.REFUSED[name][1]) as caught:
-        train(job_of(name, replace(QUIET, count=20)), cases.silent)
+        train(make_job(name, replace(QUIET, count=20)), cases.silent)
     assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize("name", ["capacity", "mixes_in_training", "keeps", "spectral"])
 def test_without_privacy_a_batch_is_trained_as_it_is(name: str) -> None:
-    job = job_of(name, sgd(sample_rate=0.7, steps=PLAIN.count))
+    job = make_job(name, sgd(sample_rate=0.7, steps=PLAIN.count))
     done = train(job, cases.silent, DOUBLE)
     assert done.executed.recomputed.max() < 1e-9
     for model in range(3):
@@ -79,47 +79,47 @@ def test_without_privacy_a_batch_is_trained_as_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", NEVER)
 def test_what_cannot_be_trained_at_all_is_refused_without_privacy_too(name: str) -> None:
     with pytest.raises(AuditError) as caught:
-        train(job_of(name, PLAIN), cases.silent)
+        train(make_job(name, PLAIN), cases.silent)
     assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize("mechanism", [cases.varied(QUIET, noise_multiplier=1.0), PLAIN], ids=["dpsgd", "plain"])
 def test_dropout_as_a_function_repeats_and_ignores_the_neighbours(mechanism: Repeated) -> None:
-    job = job_of("functional_dropout", mechanism)
+    job = make_job("functional_dropout", mechanism)
     before = torch.random.get_rng_state()
-    whole, again, alone = (train(job, cases.silent, ScheduleSettings(model_chunk=chunk)) for chunk in (3, 3, 1))
+    full, again, alone = (train(job, cases.silent, ScheduleSettings(model_chunk=chunk)) for chunk in (3, 3, 1))
     assert torch.equal(before, torch.random.get_rng_state())
-    for name, value in whole.weights.items():
+    for name, value in full.weights.items():
         np.testing.assert_array_equal(value, again.weights[name])
         np.testing.assert_array_equal(value, alone.weights[name])
 
 
 def test_adapters_and_frozen_layers_take_the_fast_path(caplog: pytest.LogCaptureFixture) -> None:
     for name in ("lora", "frozen_convolutions", "frozen_backbone", "no_gradient", "positions_leading"):
-        train(job_of(name, replace(QUIET, count=1)), cases.silent)
+        train(make_job(name, replace(QUIET, count=1)), cases.silent)
     assert "one after another" not in caplog.text
 
 
 def test_draws_in_evaluation_are_repeated_and_ignore_the_neighbours() -> None:
-    job = job_of("noisy_in_evaluation", QUIET)
+    job = make_job("noisy_in_evaluation", QUIET)
     models, records = train(job, cases.silent), job.dataset.train.inputs
-    whole, again = (Ensemble(job, models).outputs(records) for _ in range(2))
-    np.testing.assert_array_equal(whole, again)
-    np.testing.assert_array_equal(whole[1:2], Ensemble(job, models).alone(1).outputs(records))
+    full, again = (Ensemble(job, models).outputs(records) for _ in range(2))
+    np.testing.assert_array_equal(full, again)
+    np.testing.assert_array_equal(full[1:2], Ensemble(job, models).alone(1).outputs(records))
     torch.manual_seed(1)
     state = torch.get_rng_state()
-    assert np.abs(whole[:, :8] - whole[:, :1]).max() > 0 and torch.equal(state, torch.get_rng_state())
+    assert np.abs(full[:, :8] - full[:, :1]).max() > 0 and torch.equal(state, torch.get_rng_state())
 
 
 def test_a_model_that_fails_when_it_is_read_is_named() -> None:
-    job = job_of("fails", QUIET)
+    job = make_job("fails", QUIET)
     weights = {name: value.detach().numpy()[None] for name, value in users.make("fails").state_dict().items()}
     with pytest.raises(AuditError, match=r"layer 'body\.2' \(Linear\) fails"):
         EnsembleReader(job.model, weights, job.dataset.test.inputs[:2], 3)
 
 
 def test_a_frozen_backbone_keeps_its_statistics() -> None:
-    done = train(job_of("frozen_backbone", QUIET), cases.silent)
+    done = train(make_job("frozen_backbone", QUIET), cases.silent)
     np.testing.assert_allclose(done.weights["backbone.1.running_mean"], [np.linspace(-1, 1, 4)] * 3, rtol=1e-6)
     assert (done.weights["last.weight"] != done.weights["last.weight"][:1]).any()
 
@@ -149,14 +149,14 @@ def test_ghost_norms_that_cancel_are_made_exactly(kind: str, offset: float) -> N
         rows.mask[:] = False
         rows.mask[0, row] = True
         total = torch.zeros_like(models.flat)
-        seen = models.add_sum(rows, Clip(norm=clip), total)
-        assert seen is not None and seen.left[0, row] <= clip * (1 + 1e-6)
+        observed = models.add_sum(rows, Clip(norm=clip), total)
+        assert observed is not None and observed.left[0, row] <= clip * (1 + 1e-6)
         assert float(total.double().norm()) <= clip * (1 + 1e-4)
         assert float(total.double().norm()) >= clip * (1 - 1e-2)
 
 
 class Opposing(nn.Module):
-    """One layer at many positions, whose signals nearly cancel where its inputs are large and alike."""
+    """One layer at many positions, whose signals nearly cancel if its inputs are large and alike."""
 
     def __init__(self, layer: nn.Module, sign: torch.Tensor) -> None:
         super().__init__()

@@ -49,9 +49,9 @@ def job(
     model = changes.pop("model", MLP)
     data = changes.pop("data", cases.dataset((5,)))
     parameters = parameter_count(model, data.train.inputs.shape[1:], data.classes)
-    made = SignedCosine().make(data, max(canaries, 1), parameters, Seed(5))
-    whole = cases.job(event, canaries=made, model=model, data=data, models=2, access=Access.EACH_UPDATE, **changes)
-    return whole if canaries else replace(whole, included=np.zeros((2, 1), dtype=bool))
+    built = SignedCosine().make(data, max(canaries, 1), parameters, Seed(5))
+    full = cases.job(event, canaries=built, model=model, data=data, models=2, access=Access.EACH_UPDATE, **changes)
+    return full if canaries else replace(full, included=np.zeros((2, 1), dtype=bool))
 
 
 def trainer(**changes: Any) -> FederatedTrainer:
@@ -64,17 +64,17 @@ def owned(data: Dataset) -> Dataset:
     return replace(data, owners=np.array([f"client {max(0, row - 33)}" for row in range(len(data.train))]))
 
 
-def loop(given: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np.ndarray]:
+def loop(provided: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np.ndarray]:
     """One federation without noise or canaries, a client after the other, by plain autograd."""
-    seed, data = given.seeds[model], given.dataset
-    module = starting(given.model, data.train.inputs.shape[1:], data.classes, seed.child("init"), None)
+    seed, data = provided.seeds[model], provided.dataset
+    module = starting(provided.model, data.train.inputs.shape[1:], data.classes, seed.child("init"), None)
     held = split(data, plan.clients, plan.split, plan.concentration, Seed(plan.split_seed))
     sizes = np.array([len(rows) for rows in held])
     assert plan.split != "column" or sizes.tolist() == [34, 1, 1, 1, 1, 1, 1, 0, 0]
     local = LocalTraining(steps=plan.local_steps, batch=plan.local_batch, learning_rate=plan.local_learning_rate)
-    rounds = given.steps * plan.cohorts
-    coins = seed.child("batches").numpy().random((rounds, plan.clients + len(given.canaries))) < given.sample_rate
-    clip_norm = None if given.noisy is None else given.noisy.clip_norm
+    rounds = provided.steps * plan.cohorts
+    coins = seed.child("batches").numpy().random((rounds, plan.clients + len(provided.canaries))) < provided.sample_rate
+    clip_norm = None if provided.noisy is None else provided.noisy.clip_norm
     for number in range(rounds):
         taking_part = np.flatnonzero(coins[number, : plan.clients])
         taking_part = taking_part[taking_part % plan.cohorts == number % plan.cohorts]
@@ -84,7 +84,7 @@ def loop(given: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np
         for place, client in enumerate(taking_part):
             if sizes[client] == 0:
                 continue
-            own = starting(given.model, data.train.inputs.shape[1:], data.classes, seed.child("init"), None)
+            own = starting(provided.model, data.train.inputs.shape[1:], data.classes, seed.child("init"), None)
             own.load_state_dict(module.state_dict())
             optimizer = torch.optim.SGD(own.parameters(), lr=plan.local_learning_rate)
             for step in range(plan.local_steps):
@@ -97,10 +97,12 @@ def loop(given: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np
             norm = float(torch.cat([part.flatten() for part in update]).norm())
             weight = 1.0 if plan.example_cap is None else min(1.0, sizes[client] / plan.example_cap)
             factor = weight * (1.0 if clip_norm is None else min(1.0, clip_norm / norm))
-            total = [whole + factor * part for whole, part in zip(total, update, strict=True)]
+            total = [full + factor * part for full, part in zip(total, update, strict=True)]
         with torch.no_grad():
-            for parameter, whole in zip(module.parameters(), total, strict=True):
-                parameter.sub_(given.optimizer["learning_rate"] * whole * plan.cohorts / (given.sample_rate * plan.clients))
+            for parameter, full in zip(module.parameters(), total, strict=True):
+                parameter.sub_(
+                    provided.optimizer["learning_rate"] * full * plan.cohorts / (provided.sample_rate * plan.clients)
+                )
     return {name: value.detach().numpy() for name, value in module.named_parameters()}
 
 
@@ -118,19 +120,19 @@ def loop(given: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np
     ],
 )
 def test_clients_in_slots_are_a_plain_loop_over_clients(noise: float | None, rate: float, options: dict[str, Any]) -> None:
-    given, plan = job(noise=noise, rate=rate, data=owned(cases.dataset((5,)))), trainer(**options)
-    done = plan.fit(given, cases.silent).models
+    provided, plan = job(noise=noise, rate=rate, data=owned(cases.dataset((5,)))), trainer(**options)
+    done = plan.fit(provided, cases.silent).models
     for model in range(2):
-        for name, value in loop(given, plan, model).items():
+        for name, value in loop(provided, plan, model).items():
             np.testing.assert_allclose(done.weights[name][model], value, rtol=0, atol=1e-6, err_msg=name)
 
 
 def test_one_client_with_one_full_step_is_central_training() -> None:
-    given = job(noise=None, rounds=6, optimizer={"kind": "sgd", "learning_rate": 0.5, "momentum": 0.9})
+    provided = job(noise=None, rounds=6, optimizer={"kind": "sgd", "learning_rate": 0.5, "momentum": 0.9})
     options = {"clients": 1, "local_steps": 1, "local_batch": None, "local_learning_rate": 1.0, "split": "uniform"}
     plan = trainer(noise="none", **options)
-    done, data = plan.fit(given, cases.silent).models, given.dataset
-    module = starting(given.model, (5,), data.classes, given.seeds[0].child("init"), None)
+    done, data = plan.fit(provided, cases.silent).models, provided.dataset
+    module = starting(provided.model, (5,), data.classes, provided.seeds[0].child("init"), None)
     optimizer = torch.optim.SGD(module.parameters(), lr=0.5, momentum=0.9)
     for _ in range(6):
         optimizer.zero_grad()
@@ -143,14 +145,15 @@ def test_one_client_with_one_full_step_is_central_training() -> None:
 
 @pytest.mark.parametrize("compile_setting", ["off", "on"])
 def test_a_federation_does_not_depend_on_its_neighbours_or_slots(compile_setting: str) -> None:
-    given = job(noise=1.0, rate=0.5, canaries=6)
-    alone = replace(given, seeds=given.seeds[1:], included=given.included[1:])
-    both, one = (
-        trainer(slots=slots, compile=compile_setting).fit(part, cases.silent).models for slots, part in ((2, given), (5, alone))
+    provided = job(noise=1.0, rate=0.5, canaries=6)
+    alone = replace(provided, seeds=provided.seeds[1:], included=provided.included[1:])
+    both, item = (
+        trainer(slots=slots, compile=compile_setting).fit(part, cases.silent).models
+        for slots, part in ((2, provided), (5, alone))
     )
-    for name, value in one.weights.items():
+    for name, value in item.weights.items():
         np.testing.assert_allclose(both.weights[name][1], value[0], rtol=0, atol=1e-6)
-    for name, value in one.extra.items():
+    for name, value in item.extra.items():
         np.testing.assert_allclose(both.extra[name][1], value[0], rtol=0, atol=1e-5)
 
 
@@ -198,12 +201,12 @@ SCALED = {"factory": "tests.engine.test_federated:scaled"}
 
 def test_scalars_and_statistics_are_clipped_with_the_rest_and_get_noise() -> None:
     plain = {"kind": "sgd", "learning_rate": 1.0}
-    given = job(model=SCALED, rounds=1, clip_norm=0.3, optimizer=plain)
+    provided = job(model=SCALED, rounds=1, clip_norm=0.3, optimizer=plain)
     plan = trainer(local_batch=None, local_learning_rate=0.05)
     done, free = (
-        plan.fit(given, cases.silent).models,
+        plan.fit(provided, cases.silent).models,
         replace(plan, noise="none")
-        .fit(replace(given, mechanism=sgd(sample_rate=1.0, steps=1, unit="client")), cases.silent)
+        .fit(replace(provided, mechanism=sgd(sample_rate=1.0, steps=1, unit="client")), cases.silent)
         .models,
     )
     for model in range(2):
@@ -212,7 +215,7 @@ def test_scalars_and_statistics_are_clipped_with_the_rest_and_get_noise() -> Non
         assert 0.25 < np.linalg.norm(list(near.values())) <= 0.3 + 1e-6
         assert near["scale"] > 0
     noisy = plan.fit(
-        replace(given, mechanism=cases.varied(given.mechanism, noise_multiplier=5.0, unit="client")), cases.silent
+        replace(provided, mechanism=cases.varied(provided.mechanism, noise_multiplier=5.0, unit="client")), cases.silent
     ).models
     assert all(moved(noisy, 0)[name] > 3 * moved(done, 0)[name] for name in ("scale", "normal.running_mean"))
     np.testing.assert_array_equal(noisy.weights["normal.num_batches_tracked"], 0)
@@ -224,26 +227,26 @@ def test_an_update_that_is_not_finite_leaves_the_others_alone() -> None:
     rows = split(data, CLIENTS, "dirichlet", 0.3, Seed(0))[2]
     inputs[rows] = np.nan
     broken = replace(data, train=replace(data.train, inputs=inputs))
-    given, options = job(data=broken, rounds=1), {"local_batch": None}
-    done = trainer(**options).fit(given, cases.silent).models
+    provided, options = job(data=broken, rounds=1), {"local_batch": None}
+    done = trainer(**options).fit(provided, cases.silent).models
     assert all(np.isfinite(value).all() for value in done.weights.values())
     np.testing.assert_array_equal(done.executed.skipped, 1)
 
 
 def test_the_denominator_does_not_count_replies() -> None:
     """At rate 0.5 the sum is divided by half of the clients, however many come."""
-    given, plan = job(rate=0.5, rounds=1, clip_norm=1e-3), trainer()
-    done = plan.fit(given, cases.silent).models
+    provided, plan = job(rate=0.5, rounds=1, clip_norm=1e-3), trainer()
+    done = plan.fit(provided, cases.silent).models
     replies = np.array(
-        [(seed.child("batches").numpy().random((1, CLIENTS + 1)) < 0.5)[0, :CLIENTS].sum() for seed in given.seeds]
+        [(seed.child("batches").numpy().random((1, CLIENTS + 1)) < 0.5)[0, :CLIENTS].sum() for seed in provided.seeds]
     )
     assert len(set(replies.tolist())) > 1, "another seed: both federations got as many replies"
     for model, count in enumerate(replies):
-        start = starting(MLP, (5,), 3, given.seeds[model].child("init"), None)
+        start = starting(MLP, (5,), 3, provided.seeds[model].child("init"), None)
         distance = np.sqrt(
             sum(np.square(done.weights[name][model] - value.detach().numpy()).sum() for name, value in start.named_parameters())
         )
-        assert distance <= given.optimizer["learning_rate"] * 1e-3 * count / (0.5 * CLIENTS) + 1e-6
+        assert distance <= provided.optimizer["learning_rate"] * 1e-3 * count / (0.5 * CLIENTS) + 1e-6
 
 
 @pytest.mark.parametrize(
@@ -257,10 +260,10 @@ def test_the_denominator_does_not_count_replies() -> None:
 )
 def test_each_party_sees_the_noise_that_its_claim_counts_on(noise: str, seen: dict[str, float]) -> None:
     """Inner products are the coin plus noise of that size, for each of 40 canaries in 6 rounds of 2 federations."""
-    given = job(noise=None if noise == "none" else 2.0, rounds=6, canaries=40)
-    done = trainer(noise=noise, dropped=2 if noise == "distributed" else 0).fit(given, cases.silent).models
+    provided = job(noise=None if noise == "none" else 2.0, rounds=6, canaries=40)
+    done = trainer(noise=noise, dropped=2 if noise == "distributed" else 0).fit(provided, cases.silent).models
     for source, deviation in seen.items():
-        residuals = (done.extra[f"{source}/products"] - given.included[:, :, None]).ravel()
+        residuals = (done.extra[f"{source}/products"] - provided.included[:, :, None]).ravel()
         if deviation == 0:
             np.testing.assert_allclose(residuals, 0, atol=1e-5)
             continue
@@ -273,11 +276,11 @@ def test_each_party_sees_the_noise_that_its_claim_counts_on(noise: str, seen: di
 
 
 def test_sampled_canaries_are_seen_in_the_rounds_that_they_take_part_in() -> None:
-    given = job(noise=0.0, rate=0.4, rounds=5, canaries=30)
-    done = trainer(noise="local").fit(given, cases.silent).models
-    for model, seed in enumerate(given.seeds):
+    provided = job(noise=0.0, rate=0.4, rounds=5, canaries=30)
+    done = trainer(noise="local").fit(provided, cases.silent).models
+    for model, seed in enumerate(provided.seeds):
         coins = seed.child("batches").numpy().random((5, CLIENTS + 30)) < 0.4
-        expected = coins[:, CLIENTS:].T & given.included[model][:, None]
+        expected = coins[:, CLIENTS:].T & provided.included[model][:, None]
         for source in ("updates", "sums", "models"):
             np.testing.assert_allclose(done.extra[f"{source}/products"][model], expected, atol=1e-5)
         np.testing.assert_array_equal(done.executed.batch_sizes[model], coins.sum(1))
@@ -285,15 +288,15 @@ def test_sampled_canaries_are_seen_in_the_rounds_that_they_take_part_in() -> Non
 
 def test_canaries_of_a_cohort_are_seen_in_its_rounds() -> None:
     """Two cohorts: every canary is in each step of the accounting once, and the noise is that of its round."""
-    given = job(noise=0.0, rounds=4, canaries=30)
-    done = trainer(cohorts=2).fit(given, cases.silent).models
+    provided = job(noise=0.0, rounds=4, canaries=30)
+    done = trainer(cohorts=2).fit(provided, cases.silent).models
     for source in ("updates", "sums", "models"):
-        np.testing.assert_allclose(done.extra[f"{source}/products"], np.repeat(given.included[:, :, None], 4, 2), atol=1e-5)
+        np.testing.assert_allclose(done.extra[f"{source}/products"], np.repeat(provided.included[:, :, None], 4, 2), atol=1e-5)
     assert done.executed.steps == 4
     np.testing.assert_array_equal(done.executed.batch_sizes, CLIENTS + 30)
     noisy = job(noise=2.0, rounds=4, canaries=40)
-    seen = trainer(cohorts=2).fit(noisy, cases.silent).models.extra["models/products"] - noisy.included[:, :, None]
-    assert 1e-4 < stats.chi2.sf(float((seen**2).sum()) / 4, seen.size) < 1 - 1e-4
+    observed = trainer(cohorts=2).fit(noisy, cases.silent).models.extra["models/products"] - noisy.included[:, :, None]
+    assert 1e-4 < stats.chi2.sf(float((observed**2).sum()) / 4, observed.size) < 1 - 1e-4
 
 
 def test_owners_that_do_not_fit_are_refused() -> None:
@@ -357,10 +360,10 @@ def test_noise_that_canaries_of_one_run_meet_is_independent() -> None:
     event = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=0.5, steps=2, unit="client")
     data = cases.dataset((5,))
     canaries = SignedCosine().make(data, 12, parameter_count(MLP, (5,), 3), Seed(5))
-    given = cases.job(event, canaries=canaries, model=MLP, data=data, models=96, access=Access.EACH_UPDATE)
-    done = trainer(clients=3, local_steps=1).fit(given, cases.silent).models
-    coins = np.stack([seed.child("batches").numpy().random((2, 15)) < 0.5 for seed in given.seeds])
-    sent = coins[:, :, 3:].transpose(0, 2, 1) & given.included[:, :, None]
+    provided = cases.job(event, canaries=canaries, model=MLP, data=data, models=96, access=Access.EACH_UPDATE)
+    done = trainer(clients=3, local_steps=1).fit(provided, cases.silent).models
+    coins = np.stack([seed.child("batches").numpy().random((2, 15)) < 0.5 for seed in provided.seeds])
+    sent = coins[:, :, 3:].transpose(0, 2, 1) & provided.included[:, :, None]
     residuals = (done.extra["models/products"] - sent).transpose(0, 2, 1).reshape(-1, 12)
     assert 1e-4 < stats.chi2.sf((residuals**2).sum() / 4.0, residuals.size) < 1 - 1e-4
     correlation = np.corrcoef(residuals.T)[np.triu_indices(12, 1)]
@@ -374,9 +377,9 @@ def test_bounds_from_canary_clients_are_above_the_truth_as_rarely_as_they_say() 
     event = dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=1.0, steps=rounds, unit="client")
     data = cases.dataset((5,))
     canaries = SignedCosine().make(data, 30, parameter_count(MLP, (5,), 3), Seed(5))
-    given = cases.job(event, canaries=canaries, model=MLP, data=data, models=60, access=Access.RELEASED_MODELS)
+    provided = cases.job(event, canaries=canaries, model=MLP, data=data, models=60, access=Access.RELEASED_MODELS)
     half = np.random.default_rng(0).permuted(np.tile(np.arange(30) < 15, (60, 1)), axis=1)
-    done = trainer(clients=3, local_steps=1).fit(replace(given, included=half), cases.silent).models
+    done = trainer(clients=3, local_steps=1).fit(replace(provided, included=half), cases.silent).models
     values = done.extra["models/products"].sum(2)
     game = Game(
         adjacency=Adjacency.ZERO_OUT,
@@ -385,7 +388,7 @@ def test_bounds_from_canary_clients_are_above_the_truth_as_rarely_as_they_say() 
         canaries=30,
         independent_noise=True,
     )
-    truth = tradeoff.epsilon_of_gdp(np.sqrt(rounds) / noise, delta)
+    truth = tradeoff.gdp_epsilon(np.sqrt(rounds) / noise, delta)
     estimator = Gaussian()
     wrong = sum(
         estimator.refutes(
@@ -403,18 +406,18 @@ def test_bounds_from_canary_clients_are_above_the_truth_as_rarely_as_they_say() 
 )
 def test_server_optimisers_move_by_the_mean_update(optimizer: dict[str, Any]) -> None:
     """Against torch's own optimiser on the mean update, which the models of plain averaging show."""
-    given, plan = job(rounds=1, optimizer={"kind": "sgd", "learning_rate": 1.0}), trainer()
-    plain = plan.fit(given, cases.silent).models
-    other = plan.fit(replace(given, optimizer=optimizer), cases.silent).models
+    provided, plan = job(rounds=1, optimizer={"kind": "sgd", "learning_rate": 1.0}), trainer()
+    plain = plan.fit(provided, cases.silent).models
+    peer = plan.fit(replace(provided, optimizer=optimizer), cases.silent).models
     kind = torch.optim.Adam if optimizer["kind"] == "adam" else torch.optim.SGD
     options = {"lr": optimizer["learning_rate"]} | ({"momentum": 0.9} if "momentum" in optimizer else {})
-    start = starting(MLP, (5,), 3, given.seeds[0].child("init"), None)
+    start = starting(MLP, (5,), 3, provided.seeds[0].child("init"), None)
     theirs = kind(start.parameters(), **options)
     for name, parameter in start.named_parameters():
         parameter.grad = parameter.detach() - torch.from_numpy(plain.weights[name][0])
     theirs.step()
     for name, parameter in start.named_parameters():
-        np.testing.assert_allclose(other.weights[name][0], parameter.detach().numpy(), atol=2e-6)
+        np.testing.assert_allclose(peer.weights[name][0], parameter.detach().numpy(), atol=2e-6)
 
 
 def test_compiled_steps_are_taken_where_they_can_be_and_what_prevents_them_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -431,8 +434,8 @@ def test_compiled_steps_are_taken_where_they_can_be_and_what_prevents_them_is_lo
 
 
 def test_updates_that_overflow_in_compiled_steps_count_as_zero() -> None:
-    given = job(noise=0.0, rounds=2, data=cases.dataset((5,)))
-    huge = replace(given.dataset.train, inputs=given.dataset.train.inputs * np.float32(1e30))
-    given = replace(given, dataset=replace(given.dataset, train=huge))
-    done = trainer(compile="on", local_learning_rate=1e30).fit(given, cases.silent).models
+    provided = job(noise=0.0, rounds=2, data=cases.dataset((5,)))
+    huge = replace(provided.dataset.train, inputs=provided.dataset.train.inputs * np.float32(1e30))
+    provided = replace(provided, dataset=replace(provided.dataset, train=huge))
+    done = trainer(compile="on", local_learning_rate=1e30).fit(provided, cases.silent).models
     assert done.executed.skipped.min() > 0 and all(np.isfinite(value).all() for value in done.weights.values())

@@ -1,4 +1,4 @@
-"""Canary examples inside clients, held against a plain loop over clients and examples by autograd."""
+"""Canary examples inside clients, compared with a plain loop over clients and examples by autograd."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def job(noise: float | None = 0.0, **changes: Any) -> TrainingJob:
     event = sgd(sample_rate=1.0, steps=ROUNDS, unit="client")
     if noise is not None:
         event = dp_sgd(noise_multiplier=noise, clip_norm=CLIP, sample_rate=1.0, steps=ROUNDS, unit="client")
-    whole = cases.job(event, canaries=canaries, model=MLP, data=data, models=2, access=Access.EACH_UPDATE, **changes)
+    full = cases.job(event, canaries=canaries, model=MLP, data=data, models=2, access=Access.EACH_UPDATE, **changes)
     coins = np.random.default_rng(3).random((2, 12)) < 0.5
-    return replace(whole, included=coins, optimizer={"kind": "sgd", "learning_rate": SHARE})
+    return replace(full, included=coins, optimizer={"kind": "sgd", "learning_rate": SHARE})
 
 
 def trainer(**changes: Any) -> FederatedTrainer:
@@ -51,17 +51,17 @@ def loss_of(module: torch.nn.Module, inputs: np.ndarray, labels: np.ndarray) -> 
     return F.cross_entropy(module(torch.from_numpy(inputs.copy())), torch.from_numpy(labels.copy()))
 
 
-def loop(given: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np.ndarray]:
+def loop(provided: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np.ndarray]:
     """What parties see of one federation without noise, and its last weights: a client, then an example, after the other."""
-    seed, data, records = given.seeds[model], given.dataset, given.canaries.records
+    seed, data, records = provided.seeds[model], provided.dataset, provided.canaries.records
     assert records is not None
     held = split(data, CLIENTS, plan.split, plan.concentration, Seed(plan.split_seed))
     module = starting(MLP, (5,), data.classes, seed.child("init"), None)
-    seen = {name: np.zeros((12, ROUNDS)) for name in ("updates", "sums", "models", "updates drop", "models drop")}
+    observed = {name: np.zeros((12, ROUNDS)) for name in ("updates", "sums", "models", "updates drop", "models drop")}
     for number in range(ROUNDS):
         updates = []
         for client in range(CLIENTS):
-            own = [row for row in range(12) if row % plan.hosts == client and given.included[model][row]]
+            own = [row for row in range(12) if row % plan.hosts == client and provided.included[model][row]]
             inputs = np.concatenate([data.train.inputs[held[client]], records.inputs[own]])
             labels = np.concatenate([data.train.labels[held[client]], records.labels[own]])
             worker = starting(MLP, (5,), data.classes, seed.child("init"), None)
@@ -77,9 +77,9 @@ def loop(given: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np
         step = flat(module.parameters()) - SHARE * torch.stack(updates).sum(0) / CLIENTS
         torch.nn.utils.vector_to_parameters(step, after.parameters())
         for row in range(12):
-            one = slice(row, row + 1)
+            item = slice(row, row + 1)
             module.zero_grad()
-            before = loss_of(module, records.inputs[one], records.labels[one])
+            before = loss_of(module, records.inputs[item], records.labels[item])
             before.backward()
             gradient = flat(parameter.grad for parameter in module.parameters() if parameter.grad is not None)
             mine = updates[row % plan.hosts]
@@ -87,18 +87,20 @@ def loop(given: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str, np
             torch.nn.utils.vector_to_parameters(flat(module.parameters()) - mine, moved.parameters())
             hosts = torch.stack(updates[: plan.hosts]).sum(0)
             for name, vector in (("updates", mine), ("sums", hosts), ("models", hosts)):
-                seen[name][row, number] = float(F.cosine_similarity(gradient, vector, dim=0))
+                observed[name][row, number] = float(F.cosine_similarity(gradient, vector, dim=0))
             for name, later in (("updates drop", moved), ("models drop", after)):
-                seen[name][row, number] = float((before - loss_of(later, records.inputs[one], records.labels[one])).detach())
+                observed[name][row, number] = float(
+                    (before - loss_of(later, records.inputs[item], records.labels[item])).detach()
+                )
         module = after
-    return {**seen, **{name: value.detach().numpy() for name, value in module.named_parameters()}}
+    return {**observed, **{name: value.detach().numpy() for name, value in module.named_parameters()}}
 
 
 def test_what_parties_see_of_examples_is_a_plain_loop() -> None:
-    given, plan = job(), trainer()
-    done = plan.fit(given, cases.silent).models
+    provided, plan = job(), trainer()
+    done = plan.fit(provided, cases.silent).models
     for model in range(2):
-        expected = loop(given, plan, model)
+        expected = loop(provided, plan, model)
         for source in ("updates", "sums", "models"):
             np.testing.assert_allclose(done.extra[f"{source}/products"][model], expected[source], atol=2e-5)
         for source in ("updates", "models"):
@@ -108,9 +110,9 @@ def test_what_parties_see_of_examples_is_a_plain_loop() -> None:
 
 
 def test_coins_decide_what_hosts_train_on_and_nothing_else() -> None:
-    given = job()
-    changed = replace(given, included=np.stack([given.included[0], ~given.included[1]]))
-    first, second = (trainer().fit(which, cases.silent).models for which in (given, changed))
+    provided = job()
+    changed = replace(provided, included=np.stack([provided.included[0], ~provided.included[1]]))
+    first, second = (trainer().fit(which, cases.silent).models for which in (provided, changed))
     for name, value in first.weights.items():
         np.testing.assert_allclose(value[0], second.weights[name][0], atol=1e-7)
     assert any(np.abs(value[1] - second.weights[name][1]).max() > 1e-4 for name, value in first.weights.items())
@@ -118,8 +120,8 @@ def test_coins_decide_what_hosts_train_on_and_nothing_else() -> None:
 
 def test_local_noise_hides_examples_in_the_update_of_their_client() -> None:
     """Far more noise than signal: cosines with an update are those with a random direction, of variance 1 / d."""
-    given = job(noise=1e4)
-    done = trainer(noise="local").fit(given, cases.silent).models
+    provided = job(noise=1e4)
+    done = trainer(noise="local").fit(provided, cases.silent).models
     size = sum(value[0].size for value in done.weights.values())
     cosines = done.extra["updates/products"]
     spread = float((cosines**2).mean() * size)
@@ -132,9 +134,9 @@ def test_local_noise_hides_examples_in_the_update_of_their_client() -> None:
 
 def test_hosts_that_do_not_take_part_show_nothing() -> None:
     event = dp_sgd(noise_multiplier=0.0, clip_norm=CLIP, sample_rate=0.4, steps=ROUNDS, unit="client")
-    given = replace(job(), mechanism=event)
-    done = trainer().fit(given, cases.silent).models
-    for model, seed in enumerate(given.seeds):
+    provided = replace(job(), mechanism=event)
+    done = trainer().fit(provided, cases.silent).models
+    for model, seed in enumerate(provided.seeds):
         present = seed.child("batches").numpy().random((ROUNDS, CLIENTS)) < 0.4
         shown = done.extra["updates/products"][model] != 0
         np.testing.assert_array_equal(shown, present[:, np.arange(12) % 2].T)
@@ -148,15 +150,15 @@ def inside(**changes: Any) -> FederatedTrainer:
 
 def test_clients_that_clip_records_are_a_plain_loop_over_records() -> None:
     """One client, one round, no noise: every record's gradient is clipped before they are added up."""
-    given = replace(job(noise=None), mechanism=sgd(sample_rate=1.0, steps=1, unit="client"))
+    provided = replace(job(noise=None), mechanism=sgd(sample_rate=1.0, steps=1, unit="client"))
     plan = inside(clients=1, local_learning_rate=0.5)
-    done = plan.fit(given, cases.silent).models
-    records = given.canaries.records
+    done = plan.fit(provided, cases.silent).models
+    records = provided.canaries.records
     assert records is not None
-    data = given.dataset
-    inputs = np.concatenate([data.train.inputs, records.inputs[given.included[0]]])
-    labels = np.concatenate([data.train.labels, records.labels[given.included[0]]])
-    module = starting(MLP, (5,), data.classes, given.seeds[0].child("init"), None)
+    data = provided.dataset
+    inputs = np.concatenate([data.train.inputs, records.inputs[provided.included[0]]])
+    labels = np.concatenate([data.train.labels, records.labels[provided.included[0]]])
+    module = starting(MLP, (5,), data.classes, provided.seeds[0].child("init"), None)
     first = flat(module.parameters())
     for _ in range(4):
         total = torch.zeros_like(first)
@@ -174,14 +176,14 @@ def test_clients_that_clip_records_are_a_plain_loop_over_records() -> None:
 
 def test_noise_of_clients_that_noise_their_steps_has_its_law() -> None:
     """A learning rate of 1 and far more noise than gradients: an update's variance is that of the noise of all its steps."""
-    given = replace(job(noise=None), mechanism=sgd(sample_rate=1.0, steps=1, unit="client"))
+    provided = replace(job(noise=None), mechanism=sgd(sample_rate=1.0, steps=1, unit="client"))
     plan = inside(record_noise=1e4, local_learning_rate=1.0)
-    done = plan.fit(given, cases.silent).models
-    batch = len(given.dataset.train) / CLIENTS
+    done = plan.fit(provided, cases.silent).models
+    batch = len(provided.dataset.train) / CLIENTS
     deviation = 1e4 * 0.05 / batch * np.sqrt(4)  # of one update
     moved = []
-    for model, seed in enumerate(given.seeds):
-        module = starting(MLP, (5,), given.dataset.classes, seed.child("init"), None)
+    for model, seed in enumerate(provided.seeds):
+        module = starting(MLP, (5,), provided.dataset.classes, seed.child("init"), None)
         moved += [(done.weights[name][model] - value.detach().numpy()).ravel() for name, value in module.named_parameters()]
     values = np.concatenate(moved) / (SHARE * deviation / np.sqrt(CLIENTS))
     assert 1e-4 < stats.chi2.sf(float((values**2).sum()), values.size) < 1 - 1e-4
@@ -203,10 +205,10 @@ def test_batches_of_records_are_poisson() -> None:
 @pytest.mark.parametrize("noise", [0.0, None])
 def test_held_examples_are_told_from_others_by_what_their_client_sends(noise: float | None) -> None:
     """Means over 8 federations: members' losses fall further by their own client's update."""
-    given = job(noise=noise)
+    provided = job(noise=noise)
     coins = np.random.default_rng(5).random((8, 12)) < 0.5
     seeds = tuple(Seed(9).child("federation", number) for number in range(8))
-    many = replace(given, included=coins, seeds=seeds)
+    many = replace(provided, included=coins, seeds=seeds)
     plan = trainer(clients=8, local_steps=6, local_learning_rate=0.5, noise="none" if noise is None else "central")
     drops = plan.fit(many, cases.silent).models.extra["updates/loss_drops"].sum(2)
     assert stats.mannwhitneyu(drops[coins], drops[~coins], alternative="greater").pvalue < 1e-3

@@ -114,7 +114,7 @@ def test_line_ends_of_other_systems_make_the_same_speeches(tmp_path: Path) -> No
     for number, end in enumerate(("\n", "\r\n", "\r")):
         (tmp_path / f"{number}.txt").write_bytes(PLAY.replace("\n", end).encode())
         inputs.append(Speeches(root=str(tmp_path), path=f"{number}.txt").read().main.inputs)
-    assert len(inputs[0]) and all(np.array_equal(inputs[0], other) for other in inputs[1:])
+    assert len(inputs[0]) and all(np.array_equal(inputs[0], peer) for peer in inputs[1:])
 
 
 def test_a_speaker_s_name_has_a_length_that_every_record_can_keep(tmp_path: Path) -> None:

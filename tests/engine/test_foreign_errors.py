@@ -1,4 +1,4 @@
-"""Errors of somebody else's code end in one sentence with its name and line, whenever they happen."""
+"""Errors of third-party code end in one sentence with its name and line, whenever they happen."""
 
 from __future__ import annotations
 
@@ -113,19 +113,19 @@ def test_errors_in_the_trial_that_no_library_raises_are_told() -> None:
 
 
 def test_errors_of_a_loss_in_the_midst_of_a_training_are_told() -> None:
-    one = replace(cases.job(NOISY), loss=f"{__name__}:late_loss")
+    item = replace(cases.job(NOISY), loss=f"{__name__}:late_loss")
     CALLS["most"] = 10**9
-    train(one, cases.silent)
+    train(item, cases.silent)
     CALLS["most"] = CALLS.pop("loss") - 2
     with pytest.raises(ConfigError, match=r"^step 5 of a training: OwnError: a rare label \("):
-        train(one, cases.silent)
+        train(item, cases.silent)
 
 
 def test_errors_of_trained_models_are_told() -> None:
-    one = job(calls=10**9, error="own", in_evaluation=True)
-    weights = train(one, cases.silent).weights
-    spec = {**one.model, "arguments": {"calls": 3, "error": "own", "in_evaluation": True}}
-    inputs = np.repeat(one.dataset.pool.inputs, 3, axis=0)
+    item = job(calls=10**9, error="own", in_evaluation=True)
+    weights = train(item, cases.silent).weights
+    spec = {**item.model, "arguments": {"calls": 3, "error": "own", "in_evaluation": True}}
+    inputs = np.repeat(item.dataset.pool.inputs, 3, axis=0)
     CALLS.clear()
     with pytest.raises(ConfigError, match=r"^an answer of trained models: OwnError: a rare record"):
         logits(spec, weights, inputs, 3, batch=8)

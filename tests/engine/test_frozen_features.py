@@ -86,12 +86,12 @@ class Headed(nn.Module):
 
 def layers() -> nn.Module:
     """A frozen backbone of a library's layers alone, whose trial all jobs share."""
-    whole = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
+    full = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
     with torch.no_grad():
-        for parameter in whole[0].parameters():
+        for parameter in full[0].parameters():
             parameter.fill_(0.1)
-    whole[0].requires_grad_(False)
-    return whole
+    full[0].requires_grad_(False)
+    return full
 
 
 def job(kind: str, mechanism: Any = NOISELESS, **changes: Any) -> Any:
@@ -102,14 +102,14 @@ def job(kind: str, mechanism: Any = NOISELESS, **changes: Any) -> Any:
 @pytest.mark.parametrize("mechanism", [NOISELESS, sgd(sample_rate=0.4, steps=4)], ids=["private", "plain"])
 @pytest.mark.parametrize("kind", ["head", "zero head", *WHOLE])
 def test_models_are_those_of_a_slow_loop(kind: str, mechanism: Any) -> None:
-    one = job(kind, mechanism, models=2)
-    split = arrange(one, DOUBLE).split
+    item = job(kind, mechanism, models=2)
+    split = arrange(item, DOUBLE).split
     # bare numbers behind trained ones leave no path for all models at once, whatever is split off
     assert (split is not None) == (kind in ("head", "zero head"))
-    done = train(one, cases.silent, DOUBLE)
+    done = train(item, cases.silent, DOUBLE)
     assert (done.executed.recomputed >= 0).all() and (done.executed.recomputed < 1e-7).all()
     for model in range(2):
-        expected = slow_training(one, model)
+        expected = slow_training(item, model)
         assert list(expected) == list(done.weights)
         for name, value in expected.items():
             np.testing.assert_allclose(done.weights[name][model], value, rtol=1e-6, atol=1e-9, err_msg=name)
@@ -123,13 +123,13 @@ def test_features_are_computed_once_for_all_models_and_steps(monkeypatch: pytest
         calls.append(len(inputs))
         return honest(self, inputs)
 
-    one = job("head", models=5)
+    item = job("head", models=5)
     monkeypatch.setattr(nn.Conv2d, "forward", counted)
-    arrange(one, ScheduleSettings())
+    arrange(item, ScheduleSettings())
     trial = sum(calls)
     calls.clear()
-    train(one, cases.silent)
-    records = len(one.dataset.train) + len(one.dataset.pool)
+    train(item, cases.silent)
+    records = len(item.dataset.train) + len(item.dataset.pool)
     assert sum(calls) - trial - records in (5, 10)  # recomputed: of each model one record, at the third step and a random one
 
 
@@ -143,10 +143,10 @@ def test_dropout_behind_the_features_is_recomputed_and_dropout_before_them_leave
 
 
 def test_bits_depend_neither_on_neighbours_nor_on_the_form_of_records() -> None:
-    one = job("head", cases.varied(NOISELESS, noise_multiplier=1.0), models=4)
-    together, alone = (train(one, cases.silent, ScheduleSettings(model_chunk=chunk)).weights for chunk in (4, 1))
-    raw = RawArray(one.dataset.train.inputs, np.arange(len(one.dataset.train)), (np.zeros(1), np.ones(1)))
-    lazy = replace(one, dataset=replace(one.dataset, train=replace(one.dataset.train, inputs=raw)))
+    item = job("head", cases.varied(NOISELESS, noise_multiplier=1.0), models=4)
+    together, alone = (train(item, cases.silent, ScheduleSettings(model_chunk=chunk)).weights for chunk in (4, 1))
+    raw = RawArray(item.dataset.train.inputs, np.arange(len(item.dataset.train)), (np.zeros(1), np.ones(1)))
+    lazy = replace(item, dataset=replace(item.dataset, train=replace(item.dataset.train, inputs=raw)))
     in_parts = train(lazy, cases.silent).weights
     for name, value in together.items():
         np.testing.assert_array_equal(value, alone[name])
@@ -154,20 +154,20 @@ def test_bits_depend_neither_on_neighbours_nor_on_the_form_of_records() -> None:
 
 
 def test_augmented_and_short_trainings_take_the_records() -> None:
-    one = job("head")
-    assert arrange(one, ScheduleSettings(), Technique(flip=True)).split is None
-    assert arrange(one, ScheduleSettings(precision="bfloat16")).split is None
-    assert arrange(replace(one, mechanism=cases.varied(NOISELESS, steps=2)), ScheduleSettings()).split is None
-    assert arrange(one, ScheduleSettings(sequential=True)).split is None
+    item = job("head")
+    assert arrange(item, ScheduleSettings(), Technique(flip=True)).split is None
+    assert arrange(item, ScheduleSettings(precision="bfloat16")).split is None
+    assert arrange(replace(item, mechanism=cases.varied(NOISELESS, steps=2)), ScheduleSettings()).split is None
+    assert arrange(item, ScheduleSettings(sequential=True)).split is None
 
 
 def test_models_whose_frozen_values_differ_after_all_are_trained_on_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frozen_features, "_same_frozen_values", lambda *_: True)
-    one = job("other seeds", models=2)
-    assert arrange(one, DOUBLE).split is not None
-    done = train(one, cases.silent, DOUBLE)
+    item = job("other seeds", models=2)
+    assert arrange(item, DOUBLE).split is not None
+    done = train(item, cases.silent, DOUBLE)
     for model in range(2):
-        for name, value in slow_training(one, model).items():
+        for name, value in slow_training(item, model).items():
             np.testing.assert_allclose(done.weights[name][model], value, rtol=1e-6, atol=1e-9, err_msg=name)
 
 
@@ -199,10 +199,10 @@ def test_a_trial_of_few_records_does_not_decide_for_many(monkeypatch: pytest.Mon
 
 
 def test_the_check_of_what_was_run_says_that_features_were_computed_once() -> None:
-    whole = train(job("head"), cases.silent).executed
-    assert whole.features.all() and len(whole.features)
-    (row,) = (row for row in check_executed(job("head").mechanism, whole) if row.code == "frozen-part")
-    assert row.value == f"computed once for each record, for all {len(whole.features)} models"
+    full = train(job("head"), cases.silent).executed
+    assert full.features.all() and len(full.features)
+    (row,) = (row for row in check_executed(job("head").mechanism, full) if row.code == "frozen-part")
+    assert row.value == f"computed once for each record, for all {len(full.features)} models"
     records = train(job("head"), cases.silent, ScheduleSettings(sequential=True)).executed
     assert not records.features.any()
     assert "frozen-part" not in {row.code for row in check_executed(job("head").mechanism, records)}

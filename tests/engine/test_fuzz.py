@@ -1,4 +1,4 @@
-"""Random modules train like the slow loop, to rounding of double precision, or are refused where they mix records."""
+"""Random modules train like the slow loop, to rounding of double precision, or are refused if they mix records."""
 
 from __future__ import annotations
 

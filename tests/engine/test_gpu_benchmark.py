@@ -31,7 +31,7 @@ def small_benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
     return module
 
 
-def rows_of(module: Any, monkeypatch: pytest.MonkeyPatch, out: Path, *options: str) -> tuple[int, dict[str, Any]]:
+def read_rows(module: Any, monkeypatch: pytest.MonkeyPatch, out: Path, *options: str) -> tuple[int, dict[str, Any]]:
     monkeypatch.setattr(sys, "argv", ["gpu.py", "--device", "cpu", "--out", str(out), *options])
     return module.main(), json.loads(out.read_text())
 
@@ -40,7 +40,7 @@ def rows_of(module: Any, monkeypatch: pytest.MonkeyPatch, out: Path, *options: s
 def test_the_gpu_benchmark_runs_on_a_cpu(
     small_benchmark: Any, small: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, result = rows_of(small_benchmark, monkeypatch, tmp_path / "gpu.json", *(["--small"] if small else []))
+    code, result = read_rows(small_benchmark, monkeypatch, tmp_path / "gpu.json", *(["--small"] if small else []))
     (row,) = result["rows"]
     assert code == 0 and result["measurement"] == (not small) and row["errors"] == {} and row["not_run"] == []
     assert row["problem"] == "small" and row["disagreement"] < 1e-6 and row["graph_disagreement"] == 0.0
@@ -56,18 +56,18 @@ def test_what_fails_or_no_longer_fits_into_the_time_is_named_and_the_rest_goes_o
         raise RuntimeError("no kernel image")
 
     monkeypatch.setattr(small_benchmark, "PARTS", (failing, *small_benchmark.PARTS[1:]))
-    code, result = rows_of(small_benchmark, monkeypatch, tmp_path / "gpu.json")
+    code, result = read_rows(small_benchmark, monkeypatch, tmp_path / "gpu.json")
     (row,) = result["rows"]
     assert code == 1 and row["errors"] == {"failing": "RuntimeError: no kernel image"} and row["disagreement"] < 1e-6
     assert "failing: RuntimeError: no kernel image" in capsys.readouterr().out
-    code, result = rows_of(small_benchmark, monkeypatch, tmp_path / "gpu.json", "--minutes", "0")
+    code, result = read_rows(small_benchmark, monkeypatch, tmp_path / "gpu.json", "--minutes", "0")
     assert code == 1 and result["rows"][0]["not_run"] == ["private", "agreement", "graphs"]
     assert "graphs: not run, the time is over" in capsys.readouterr().out
 
 
 def test_time_that_is_over_ends_a_training(small_benchmark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = small_benchmark.Clock("cpu", 3600.0, small=True)
-    job = small_benchmark.job_of(small_benchmark.PROBLEMS[0], small_benchmark._PRIVATE, "cpu")
+    job = small_benchmark.make_job(small_benchmark.PROBLEMS[0], small_benchmark._PRIVATE, "cpu")
     clock.train(job)
     calls = iter(range(100))
     monkeypatch.setattr(small_benchmark.time, "monotonic", lambda: 1e9 if next(calls) else 0.0)
@@ -77,5 +77,5 @@ def test_time_that_is_over_ends_a_training(small_benchmark: Any, monkeypatch: py
 
 @pytest.mark.slow
 def test_every_row_runs_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, result = rows_of(benchmark(), monkeypatch, tmp_path / "gpu.json", "--small")
+    code, result = read_rows(benchmark(), monkeypatch, tmp_path / "gpu.json", "--small")
     assert code == 0 and len(result["rows"]) == 5

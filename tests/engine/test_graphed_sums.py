@@ -44,17 +44,17 @@ class Recorder(TorchDispatchMode):
     def replay(self) -> None:
         with torch.no_grad():
             for func, args, kwargs, result in self.calls:
-                places = {one.untyped_storage().data_ptr() for one in _tensors((args, kwargs))}
+                places = {item.untyped_storage().data_ptr() for item in _tensors((args, kwargs))}
                 outputs = _tensors(result)
                 if func._schema.is_mutable:
                     func(*args, **kwargs)
-                elif not any(one.untyped_storage().data_ptr() in places for one in outputs):  # a view moves nothing
+                elif not any(item.untyped_storage().data_ptr() in places for item in outputs):  # a view moves nothing
                     for old, new in zip(outputs, _tensors(func(*args, **kwargs)), strict=True):
                         old.copy_(new)
 
 
 def _tensors(values: Any) -> list[torch.Tensor]:
-    return [one for one in tree_flatten(values)[0] if isinstance(one, torch.Tensor) and one.numel()]
+    return [item for item in tree_flatten(values)[0] if isinstance(item, torch.Tensor) and item.numel()]
 
 
 def record(launch: Callable[[], None]) -> Callable[[], None]:
@@ -91,7 +91,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(chunk.Chunk, "_add_rows", noted)
     monkeypatch.setattr(graphed_sums, "_cuda_graph", capture)
-    monkeypatch.setattr(clipping, "all_finite", lambda _: False)  # on a GPU nobody looks
+    monkeypatch.setattr(clipping, "all_finite", lambda _: False)  # on a GPU no one looks
     return repeated
 
 
@@ -107,13 +107,13 @@ def test_repeated_passes_train_what_passes_of_their_own_train(name: str, mechani
     model, shape = MODELS[name]
     optimizer = {"kind": "adam", "learning_rate": 0.01}
     job = cases.job(mechanism, model=model, data=cases.dataset(shape, train=60), models=3, optimizer=optimizer)
-    whole = train(job, cases.silent, replace(GRAPHS, graphs=False))
+    full = train(job, cases.silent, replace(GRAPHS, graphs=False))
     graphed = train(job, cases.silent, GRAPHS)
     assert len(recorded) >= 10  # all steps but two, and narrow passes
-    for parameter, value in whole.weights.items():
+    for parameter, value in full.weights.items():
         np.testing.assert_allclose(graphed.weights[parameter], value, rtol=1e-6, atol=1e-8, err_msg=parameter)
-    np.testing.assert_allclose(graphed.executed.largest_norm, whole.executed.largest_norm, rtol=1e-6)
-    np.testing.assert_array_equal(graphed.executed.skipped, whole.executed.skipped)
+    np.testing.assert_allclose(graphed.executed.largest_norm, full.executed.largest_norm, rtol=1e-6)
+    np.testing.assert_array_equal(graphed.executed.skipped, full.executed.skipped)
 
 
 def test_each_shape_is_captured_once_and_reads_its_own_place() -> None:
@@ -124,10 +124,10 @@ def test_each_shape_is_captured_once_and_reads_its_own_place() -> None:
         launch()
         return launch
 
-    seen: list[int] = []
+    observed: list[int] = []
 
     def work(rows_at: torch.Tensor, mask: torch.Tensor) -> None:
-        seen.append(int(rows_at.sum()))
+        observed.append(int(rows_at.sum()))
 
     graphs = GraphedSums(torch.zeros(1, 3), capture=capture)
     for number in range(7):
@@ -135,7 +135,7 @@ def test_each_shape_is_captured_once_and_reads_its_own_place() -> None:
             graphs.run(work, torch.full((rows,), number), torch.ones(1, rows, dtype=torch.bool))
     assert len(captures) == 2
     # two passes of each shape run as they are, then the batch is copied
-    assert seen[:4] == [0, 0, 4, 2] and seen[-2:] == [24, 12]
+    assert observed[:4] == [0, 0, 4, 2] and observed[-2:] == [24, 12]
 
 
 def graphed(work: graphed_sums.Work, total: torch.Tensor) -> GraphedSums:
@@ -153,10 +153,10 @@ def graphed(work: graphed_sums.Work, total: torch.Tensor) -> GraphedSums:
 @pytest.mark.parametrize(("first_change", "refused_at"), [(2, 2), (3, 3), (5, 5), (6, 9), (10, 17)])
 def test_a_number_that_the_host_moves_after_the_capture_ends_the_training(first_change: int, refused_at: int) -> None:
     """The capture is of pass 2 (from 0 on); repetitions 1, 2, 4, 8, 16 are passes 2, 3, 5, 9, 17."""
-    total, kept = torch.zeros(2, 3), {"scale": 1.0}
+    total, retained = torch.zeros(2, 3), {"scale": 1.0}
 
     def work(rows_at: torch.Tensor, mask: torch.Tensor) -> None:
-        total.add_(rows_at.view(2, -1).sum(1, keepdim=True) * kept["scale"])
+        total.add_(rows_at.view(2, -1).sum(1, keepdim=True) * retained["scale"])
 
     graphs = graphed(work, total)
     mask = torch.ones(2, 4, dtype=torch.bool)
@@ -164,7 +164,7 @@ def test_a_number_that_the_host_moves_after_the_capture_ends_the_training(first_
 
         def moving(rows_at: torch.Tensor, mask: torch.Tensor) -> None:
             work(rows_at, mask)
-            kept["scale"] *= 1.5
+            retained["scale"] *= 1.5
 
         graphs, chosen = graphed(moving, total), moving
     else:
@@ -172,20 +172,20 @@ def test_a_number_that_the_host_moves_after_the_capture_ends_the_training(first_
     for number in range(refused_at):
         total.zero_()
         if number == first_change:
-            kept["scale"] = 2.0
+            retained["scale"] = 2.0
         graphs.run(chosen, torch.arange(8) + number, mask)
     total.zero_()
     if first_change == refused_at:
-        kept["scale"] = 2.0
+        retained["scale"] = 2.0
     with pytest.raises(ExecutionMismatch, match=r"sums that differ .* train without graphs"):
         graphs.run(chosen, torch.arange(8), mask)
 
 
 def test_a_model_that_diverged_is_not_blamed_and_hides_no_neighbour() -> None:
-    total, kept = torch.zeros(2, 3), {"scale": 1.0}
+    total, retained = torch.zeros(2, 3), {"scale": 1.0}
 
     def work(rows_at: torch.Tensor, mask: torch.Tensor) -> None:
-        total.add_(torch.tensor([[float("inf")], [kept["scale"]]]) * rows_at.view(2, -1).sum(1, keepdim=True))
+        total.add_(torch.tensor([[float("inf")], [retained["scale"]]]) * rows_at.view(2, -1).sum(1, keepdim=True))
 
     graphs = graphed(work, total)
     for _ in range(4):
@@ -193,7 +193,7 @@ def test_a_model_that_diverged_is_not_blamed_and_hides_no_neighbour() -> None:
     graphs = graphed(work, total.zero_())
     for _ in range(3):
         graphs.run(work, torch.arange(8), torch.ones(2, 4, dtype=torch.bool))
-    kept["scale"] = 1.1
+    retained["scale"] = 1.1
     with pytest.raises(ExecutionMismatch, match="sums that differ"):
         graphs.run(work, torch.arange(8), torch.ones(2, 4, dtype=torch.bool))
 
@@ -203,15 +203,15 @@ def test_a_model_that_diverged_is_not_blamed_and_hides_no_neighbour() -> None:
 ])  # fmt: skip
 def test_a_repeated_pass_is_held_to_the_rounding_of_its_products(scale: float, short: bool, refused: bool) -> None:
     """The capture has another scale than the passes as they are."""
-    total, kept = torch.zeros(2, 3), {"scale": 1.0}
+    total, retained = torch.zeros(2, 3), {"scale": 1.0}
 
     def work(rows_at: torch.Tensor, mask: torch.Tensor) -> None:
-        total.add_(rows_at.view(2, -1).sum(1, keepdim=True) * kept["scale"])
+        total.add_(rows_at.view(2, -1).sum(1, keepdim=True) * retained["scale"])
 
     def capture(launch: Callable[[], None]) -> Callable[[], None]:
-        kept["scale"] = scale
+        retained["scale"] = scale
         replay = record(launch)
-        kept["scale"] = 1.0
+        retained["scale"] = 1.0
         total.zero_()
         return replay
 
@@ -226,7 +226,7 @@ def test_a_repeated_pass_is_held_to_the_rounding_of_its_products(scale: float, s
 
 def test_a_capture_that_fails_says_so_and_memory_that_ran_out_stays_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     class Scope:
-        """Ends as a capture ends after an error in it: with an error of its own."""
+        """Ends as a capture ends after an error in it: with its own error."""
 
         def __init__(self, graph: object) -> None: ...
 

@@ -165,10 +165,10 @@ def test_the_trainer_executes_what_is_accounted_for(mechanism: Repeated, adapter
 @pytest.mark.parametrize("mechanism", [PRIVATE, PLAIN], ids=["dp", "plain"])
 def test_micro_batches_change_a_model_by_rounding_alone(mechanism: Repeated) -> None:
     optimizer = {"kind": "sgd", "learning_rate": 0.05}  # Adam would blow rounding of tiny gradients up
-    whole, again, parts = (
+    full, again, parts = (
         LanguageModelTrainer(micro_batch=size).fit(text_job(mechanism, optimizer=optimizer), silent) for size in (64, 64, 3)
     )
-    for name, value in whole.weights.items():
+    for name, value in full.weights.items():
         np.testing.assert_array_equal(value, again.weights[name])
         np.testing.assert_allclose(value, parts.weights[name], rtol=1e-3, atol=1e-5)
 

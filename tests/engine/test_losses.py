@@ -21,7 +21,7 @@ from audit.core.events import dp_sgd, sgd
 from audit.core.training import TrainingJob
 from audit.engine.ensemble import train
 from audit.engine.gradients.clipping import Clip, Rows, stacked_state
-from audit.engine.gradients.dispatch import gradients_of
+from audit.engine.gradients.dispatch import model_gradients
 from audit.engine.losses import UsualLoss, loss_of
 from audit.engine.read.subject import Ensemble
 from audit.engine.schedule import ScheduleSettings
@@ -95,7 +95,7 @@ def far(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 def of_chances(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Fails where outputs are no chances."""
+    """Fails if outputs are no chances."""
     return F.binary_cross_entropy(outputs, labels.to(outputs.dtype), reduction="none").sum(1)
 
 
@@ -173,7 +173,7 @@ def test_sums_are_those_of_a_slow_loop(kind: str, loss: str, clip_norm: float | 
     inputs, labels = torch.from_numpy(np.array(data.train.inputs)), torch.from_numpy(np.array(data.train.labels))
     inputs = inputs.double() if inputs.is_floating_point() else inputs
     state = stacked_state(modules, torch.float64, torch.device("cpu"))
-    models = gradients_of(modules[0], state, inputs, force_loop=sequential)
+    models = model_gradients(modules[0], state, inputs, force_loop=sequential)
     own = loss_of(f"tests.engine.test_losses:{loss}" if loss else "")
     mask = torch.ones(2, 10, dtype=torch.bool)
     mask[1, 7:] = False

@@ -66,12 +66,12 @@ def test_each_record_has_one_place_in_every_cycle_whoever_else_is_there() -> Non
     seeds = (Seed(1), Seed(2))
     block = CyclicSampler(law, seeds, included, cycle=CYCLE, as_gradients=False).block()
     for model, seed in enumerate(seeds):
-        seen = [set(block.index[step, model, : block.counts[step, model]].tolist()) for step in range(2 * CYCLE)]
-        assert seen[:CYCLE] == seen[CYCLE:]
+        observed = [set(block.index[step, model, : block.counts[step, model]].tolist()) for step in range(2 * CYCLE)]
+        assert observed[:CYCLE] == observed[CYCLE:]
         members = set(range(40)) | {40 + int(canary) for canary in np.flatnonzero(included[model])}
-        assert sorted(record for batch in seen[:CYCLE] for record in batch) == sorted(members)
+        assert sorted(record for batch in observed[:CYCLE] for record in batch) == sorted(members)
         own = places(seed, 50, CYCLE)
-        assert all(own[record] == step for step in range(CYCLE) for record in seen[step])
+        assert all(own[record] == step for step in range(CYCLE) for record in observed[step])
     gradients = CyclicSampler(law, seeds, included, cycle=CYCLE, as_gradients=True).block()
     assert gradients.extra is not None and (gradients.extra[:CYCLE].sum(0) == included).all()
     np.testing.assert_array_equal(places(Seed(1), 50, CYCLE), places(Seed(1), 51, CYCLE)[:50])
@@ -168,16 +168,16 @@ def test_members_have_to_come_back_and_not_only_sizes(canaries: Canaries | None,
 
 def test_a_model_does_not_depend_on_its_neighbours() -> None:
     job = cases.job(EVENT, models=5)
-    whole, parts = (MatrixFactorizationTrainer(model_chunk=chunk).fit(job, cases.silent).models for chunk in (5, 2))
-    for name, value in whole.weights.items():
+    full, parts = (MatrixFactorizationTrainer(model_chunk=chunk).fit(job, cases.silent).models for chunk in (5, 2))
+    for name, value in full.weights.items():
         np.testing.assert_array_equal(value, parts.weights[name])
 
 
 def test_other_mechanisms_and_more_participations_are_refused() -> None:
     trainer = MatrixFactorizationTrainer()
-    for other in (dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.2, steps=3), sgd(sample_rate=0.2, steps=3)):
+    for peer in (dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.2, steps=3), sgd(sample_rate=0.2, steps=3)):
         with pytest.raises(UnsupportedMechanism, match="executes a matrix factorisation but the job demands"):
-            trainer.fit(cases.job(other), cases.silent)
+            trainer.fit(cases.job(peer), cases.silent)
     with pytest.raises(UnsupportedMechanism, match=r"take a record 3 times, and .* accounts for 2"):
         trainer.fit(cases.job(replace(EVENT, participations=2)), cases.silent)
     with pytest.raises(UnsupportedMechanism, match="clips to one norm in all steps"):

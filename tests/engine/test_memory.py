@@ -64,9 +64,9 @@ def test_halves_of_a_chunk_give_the_same_bits(
 
 def test_one_model_that_does_not_fit_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     scarce(monkeypatch, 0, RuntimeError)
-    with pytest.raises(RuntimeError, match="DefaultCPUAllocator") as found:
+    with pytest.raises(RuntimeError, match="DefaultCPUAllocator") as result:
         train(job(2), cases.silent)
-    assert "one model alone does not fit into memory, not even with 16 rows" in found.value.__notes__[0]
+    assert "one model alone does not fit into memory, not even with 16 rows" in result.value.__notes__[0]
 
 
 def test_one_model_goes_on_with_fewer_rows(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
@@ -104,13 +104,13 @@ def test_a_pass_that_was_made_smaller_is_followed_by_as_wide_ones() -> None:
         passes = Passes(rows, planned, torch.device("cpu"))
         passes.load(block)
         for step in range(5):
-            found = list(passes.of_step(step))
-            widths = [mask.shape[1] for _, mask in found]
+            result = list(passes.of_step(step))
+            widths = [mask.shape[1] for _, mask in result]
             wide = [min(rows, planned - start) for start in range(0, planned, rows)]  # the last no wider than what is planned
             assert widths[: len(wide)] == wide[: len(widths)] and set(widths[len(wide) :]) <= {16}
             for model in range(2):
-                seen = [int(n) for chosen, mask in found for n in chosen.view(mask.shape)[model][mask[model]]]
-                assert seen == block.index[step, model, : block.counts[step, model]].tolist()
+                observed = [int(n) for chosen, mask in result for n in chosen.view(mask.shape)[model][mask[model]]]
+                assert observed == block.index[step, model, : block.counts[step, model]].tolist()
 
 
 def test_other_errors_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

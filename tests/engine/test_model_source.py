@@ -28,7 +28,7 @@ PRIVATE = dp_sgd(noise_multiplier=0.0, clip_norm=0.3, sample_rate=0.3, steps=3)
 DOUBLE = ScheduleSettings(dtype=torch.float64)
 
 
-def job_of(kind: str, mechanism: Any = PLAIN, models: int = 3) -> TrainingJob:
+def make_job(kind: str, mechanism: Any = PLAIN, models: int = 3) -> TrainingJob:
     spec = {"factory": "tests.engine.drawn_modules:make", "arguments": {"kind": kind}}
     return cases.job(mechanism, model=spec, data=cases.dataset((5,)), models=models)
 
@@ -41,7 +41,7 @@ def job_of(kind: str, mechanism: Any = PLAIN, models: int = 3) -> TrainingJob:
     ],
 )
 def test_each_model_is_trained_and_read_by_its_own_module(kind: str, mechanism: Any) -> None:
-    job = job_of(kind, mechanism)
+    job = make_job(kind, mechanism)
     source = ModelSource.of(job)
     assert source.apart is not None
     done = train(job, cases.silent, DOUBLE)
@@ -60,35 +60,35 @@ def test_each_model_is_trained_and_read_by_its_own_module(kind: str, mechanism: 
 @pytest.mark.parametrize("kind", sorted(REFUSED))
 def test_what_no_model_can_keep_is_refused_by_its_name(kind: str) -> None:
     with pytest.raises(ConfigError, match=REFUSED[kind][1]):
-        train(job_of(kind, models=6), cases.silent)
+        train(make_job(kind, models=6), cases.silent)
 
 
 @pytest.mark.parametrize("kind", sorted(ALIKE))
 def test_models_that_weights_make_one_another_share_a_module(kind: str) -> None:
-    assert ModelSource.of(job_of(kind)).apart is None
+    assert ModelSource.of(make_job(kind)).apart is None
 
 
 def test_attribute_and_buffer_train_the_same_models() -> None:
-    attribute, buffer = (train(job_of(kind), cases.silent, DOUBLE).weights for kind in ("attribute", "buffer"))
+    attribute, buffer = (train(make_job(kind), cases.silent, DOUBLE).weights for kind in ("attribute", "buffer"))
     for name, value in attribute.items():
         np.testing.assert_allclose(value, buffer[name], rtol=1e-9, atol=1e-12)
 
 
 def test_a_model_does_not_depend_on_its_neighbours() -> None:
-    job = job_of("attribute")
-    whole, alone = (train(job, cases.silent, ScheduleSettings(model_chunk=chunk)) for chunk in (3, 1))
-    for name, value in whole.weights.items():
+    job = make_job("attribute")
+    full, alone = (train(job, cases.silent, ScheduleSettings(model_chunk=chunk)) for chunk in (3, 1))
+    for name, value in full.weights.items():
         np.testing.assert_array_equal(value, alone.weights[name])
-    subject = Ensemble(job, whole)
+    subject = Ensemble(job, full)
     records = job.dataset.test.inputs
     for model in range(3):
         np.testing.assert_allclose(subject.alone(model).outputs(records)[0], subject.outputs(records)[model], rtol=1e-6)
 
 
 def test_all_readings_of_such_models_are_their_own() -> None:
-    job = job_of("attribute", models=4)
+    job = make_job("attribute", models=4)
     drawn = Ensemble(job, train(job, cases.silent))
-    job = job_of("buffer", models=4)
+    job = make_job("buffer", models=4)
     held = Ensemble(job, train(job, cases.silent))
     records = job.dataset.test
     np.testing.assert_allclose(drawn.gradient_norms(records), held.gradient_norms(records), rtol=1e-4)
@@ -102,34 +102,34 @@ def test_all_readings_of_such_models_are_their_own() -> None:
 def test_weights_without_their_seeds_are_not_read_as_another_model() -> None:
     from audit.engine.read.observe import logits
 
-    job = job_of("attribute")
+    job = make_job("attribute")
     with pytest.raises(ConfigError, match="weights alone do not make"):
         logits(job.model, train(job, cases.silent).weights, job.dataset.test.inputs, 3)
 
 
 def test_models_of_a_federation_must_be_one_another() -> None:
     with pytest.raises(UnsupportedMechanism, match="'kept' differs between models"):
-        Federations(job_of("attribute"), RoundPlan(clients=2))
+        Federations(make_job("attribute"), RoundPlan(clients=2))
 
 
 def test_reader_and_report_take_what_the_trainer_found() -> None:
-    job = job_of("attribute")
+    job = make_job("attribute")
     done = train(job, cases.silent, ScheduleSettings(model_chunk=2))
     assert ModelSource.of(job).as_trained(done.executed).__dict__["apart"] == ModelSource.of(job).apart
     (row,) = own_modules(done.executed)
     assert row.value.startswith("all 3 models were trained and attacked each by its own module")
     assert "'kept' differs between models" in row.value
-    assert own_modules(train(job_of("buffer"), cases.silent).executed) == ()
+    assert own_modules(train(make_job("buffer"), cases.silent).executed) == ()
 
 
 def test_streams_of_python_and_numpy_are_where_they_were() -> None:
     import random
 
     before = random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
-    ModelSource.of(job_of("python")).make(0)
+    ModelSource.of(make_job("python")).make(0)
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before  # type: ignore[index]  # noqa: NPY002
 
 
 def test_own_architectures_are_not_tried() -> None:
-    job = replace(job_of("buffer"), model={"kind": "mlp", "hidden": [4]})
+    job = replace(make_job("buffer"), model={"kind": "mlp", "hidden": [4]})
     assert ModelSource.of(job).apart is None

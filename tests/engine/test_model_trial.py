@@ -32,7 +32,7 @@ PLAIN = sgd(sample_rate=0.3, steps=6)
 
 
 class Switched(nn.Module):
-    """A model that mixes records where its switch says so."""
+    """A model that mixes records if its switch says so."""
 
     mixed = False
 
@@ -49,7 +49,7 @@ SWITCH = {"on": False}
 
 
 class Reading(nn.Module):
-    """A model that mixes records where a global or its class says so, neither of which an instance holds."""
+    """A model that mixes records if a global or its class says so, neither of which an instance holds."""
 
     mixes = False
 
@@ -82,16 +82,16 @@ def own_loss(outputs: Tensor, labels: Tensor) -> Tensor:
 @pytest.fixture
 def trials(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each trial so far was private."""
-    seen: list[bool] = []
+    observed: list[bool] = []
     honest = model_trial.examine
 
     def counted(*parts: Any, private: bool) -> Any:
-        seen.append(private)
+        observed.append(private)
         return honest(*parts, private=private)
 
     monkeypatch.setattr(model_trial, "examine", counted)
     monkeypatch.setattr(schedule, "_TRIALS", model_trial.KeptTrials())
-    return seen
+    return observed
 
 
 def at_seed(job: TrainingJob, root: int) -> TrainingJob:
@@ -109,7 +109,7 @@ def test_only_the_first_job_of_a_run_pays(trials: list[bool]) -> None:
     arrangements = [arrange(at_seed(job, root), ScheduleSettings()) for root in range(4)]
     assert trials == [True]
     assert len(set(arrangements)) == 1
-    arrange(replace(job, mechanism=PLAIN), ScheduleSettings())  # without privacy less is refused, so it is tried by itself
+    arrange(replace(job, mechanism=PLAIN), ScheduleSettings())  # without privacy less is refused, so it is tried alone
     arrange(replace(job, model={"kind": "mlp", "hidden": [9]}), ScheduleSettings())
     assert trials == [True, False, True]
 
@@ -201,10 +201,10 @@ def square() -> nn.Sequential:
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_whatever_training_does_not_move_is_in_the_key(change: Callable[[Any], object]) -> None:
-    plain, other = square(), square()
-    assert architecture_key(plain) == architecture_key(other) != None  # noqa: E711
-    change(other)
-    assert architecture_key(plain) != architecture_key(other)
+    plain, peer = square(), square()
+    assert architecture_key(plain) == architecture_key(peer) != None  # noqa: E711
+    change(peer)
+    assert architecture_key(plain) != architecture_key(peer)
 
 
 def test_values_that_no_training_moves_are_compared_by_what_they_hold() -> None:

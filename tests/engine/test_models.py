@@ -115,11 +115,11 @@ def test_every_kind_trains_privately_and_learns(name: str) -> None:
 def test_initialisation_depends_on_the_seed_alone() -> None:
     spec = {"kind": "mlp", "hidden": [4]}
     before = torch.random.get_rng_state()
-    first, again, other = (initialise_model(spec, (5,), 3, Seed(number)).state_dict() for number in (1, 1, 2))
+    first, again, peer = (initialise_model(spec, (5,), 3, Seed(number)).state_dict() for number in (1, 1, 2))
     assert torch.equal(before, torch.random.get_rng_state())
     for name, value in first.items():
         assert torch.equal(value, again[name])
-        assert not torch.equal(value, other[name])
+        assert not torch.equal(value, peer[name])
 
 
 @pytest.mark.parametrize(

@@ -25,12 +25,12 @@ def test_logits_are_those_of_each_model_alone(name: str) -> None:
     tables = [dict(module.named_parameters()) | dict(module.named_buffers()) for module in modules]
     weights = {key: np.stack([table[key].detach().numpy() for table in tables]) for key in tables[0]}
     inputs = cases.records(shape, 11, 4).inputs
-    found = logits(spec, weights, inputs, 3, batch=4)
-    assert found.shape == (3, 11, 3) and found.dtype == np.float32
+    result = logits(spec, weights, inputs, 3, batch=4)
+    assert result.shape == (3, 11, 3) and result.dtype == np.float32
     with torch.no_grad():
         expected = torch.stack([module(torch.from_numpy(np.array(inputs))) for module in modules])
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(found, logits(spec, weights, inputs, 3), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(result, logits(spec, weights, inputs, 3), rtol=1e-4, atol=1e-6)
 
 
 def test_regression_has_one_output() -> None:
@@ -56,13 +56,13 @@ class Asked:
 def test_outputs_that_are_remembered_are_those_of_the_records_asked_for() -> None:
     job = cases.job(sgd(sample_rate=0.5, steps=2))
     subject = Ensemble(job, train(job, cases.silent))
-    asked = Asked(job.dataset.test)
-    subject.read([asked], job.canaries)  # type: ignore[list-item]
+    requested = Asked(job.dataset.test)
+    subject.read([requested], job.canaries)  # type: ignore[list-item]
     assert job.canaries.records is not None
-    expected = [subject.outputs(records.inputs) for records in (job.canaries.records, asked.others, job.canaries.records)]
-    for shown, outputs in zip(asked.shown, expected, strict=True):
+    expected = [subject.outputs(records.inputs) for records in (job.canaries.records, requested.others, job.canaries.records)]
+    for shown, outputs in zip(requested.shown, expected, strict=True):
         np.testing.assert_array_equal(shown, outputs)
-    assert asked.shown[0] is asked.shown[2]
+    assert requested.shown[0] is requested.shown[2]
 
 
 def test_a_diverged_model_is_named() -> None:

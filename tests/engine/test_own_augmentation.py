@@ -14,7 +14,7 @@ from audit.core.events import dp_sgd, sgd
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.schedule import ScheduleSettings
-from audit.engine.trial.own_augmentation import OwnAugmentation, augmentation_of, examine_augmentation
+from audit.engine.trial.own_augmentation import OwnAugmentation, examine_augmentation, load_augmentation
 from audit.execution.code import foreign_modules
 from audit.trainers.dpsgd import DpSgdTrainer
 from audit.trainers.sgd import SgdTrainer
@@ -25,7 +25,7 @@ KEPT: list[Tensor] = []
 
 
 def erased(inputs: Tensor, generator: torch.Generator) -> Tensor:
-    """Each record without a number of its own."""
+    """Each record without its own number."""
     places = torch.randint(inputs.shape[1], (len(inputs), 1), generator=generator).to(inputs.device)
     return inputs.scatter(1, places, 0.0)
 
@@ -77,7 +77,7 @@ def one_by_one(inputs: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def pairs(inputs: Tensor, generator: torch.Generator) -> Tensor:
-    """Two draws a record along one axis: nobody can tell whose they are."""
+    """Two draws a record along one axis: no one can tell whose they are."""
     draws = torch.rand(2 * len(inputs), generator=generator, dtype=inputs.dtype).reshape(len(inputs), 2)
     return inputs + draws.sum(1).reshape(-1, *[1] * (inputs.dim() - 1))
 
@@ -113,7 +113,7 @@ def by_parity(inputs: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def by_parity_and(name: str) -> Any:
-    """Every second record mirrored where a draw says so."""
+    """Every second record mirrored if a draw says so."""
 
     def views(inputs: Tensor, generator: torch.Generator) -> Tensor:
         size, place = (len(inputs),), torch.empty(len(inputs))
@@ -193,7 +193,7 @@ def test_augmentation_that_mixes_records_is_refused(name: str) -> None:
 def test_draws_of_each_record_are_no_matter_of_its_place(name: str, shape: tuple[int, ...]) -> None:
     records = torch.randn(40, *shape, generator=torch.Generator().manual_seed(0))
     if name != "erased" or len(shape) == 1:
-        examine_augmentation(augmentation_of(named(name)), records)
+        examine_augmentation(load_augmentation(named(name)), records)
 
 
 @pytest.mark.parametrize("draw", ["uniform", "normal", "exponential", "random", "multinomial", "bernoulli"])

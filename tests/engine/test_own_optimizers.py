@@ -122,8 +122,8 @@ def negative(parameters: Parameters, steps: int) -> torch.optim.Optimizer:
 
 
 def scheduled_elsewhere(parameters: Parameters, steps: int) -> tuple[Any, Any]:
-    other = torch.optim.SGD(parameters.values(), lr=0.1)
-    return torch.optim.SGD(parameters.values(), lr=0.1), torch.optim.lr_scheduler.StepLR(other, 1)
+    peer = torch.optim.SGD(parameters.values(), lr=0.1)
+    return torch.optim.SGD(parameters.values(), lr=0.1), torch.optim.lr_scheduler.StepLR(peer, 1)
 
 
 def nothing(parameters: Parameters, steps: int) -> None:
@@ -220,8 +220,8 @@ class Late(Lengths):
         parameter.sub_(0.01 * sum(earlier.sum() for earlier in self.HISTORY[-8:]))
 
     def follows(self, parameter: nn.Parameter) -> None:
-        others = [other.param_groups[0]["params"][0] for other in self.OTHERS]
-        parameter.lerp_(torch.stack([other.mean() for other in others]).mean().expand_as(parameter), 0.1)
+        peers = [peer.param_groups[0]["params"][0] for peer in self.OTHERS]
+        parameter.lerp_(torch.stack([peer.mean() for peer in peers]).mean().expand_as(parameter), 0.1)
 
     def writes(self, parameter: nn.Parameter) -> None:
         self.OTHERS[-2].param_groups[0]["params"][0].zero_()

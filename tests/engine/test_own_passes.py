@@ -1,4 +1,4 @@
-"""Models whose batch fills the cache train by themselves, in passes as long as their own batch."""
+"""Models whose batch fills the cache train alone, in passes as long as their own batch."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_passes_hold_each_record_once_and_no_more_than_seven_rows_beside(rows: i
         widths = [mask.shape[1] for _, mask in of_step]
         assert sum(widths) < count + 8 and set(widths[:-1]) <= {rows}
         assert all(len(index) == mask.shape[1] for index, mask in of_step)
-        seen = [int(n) for index, mask in of_step for n in index[mask[0]]]
-        assert seen == block.index[step, 0, :count].tolist()
+        observed = [int(n) for index, mask in of_step for n in index[mask[0]]]
+        assert observed == block.index[step, 0, :count].tolist()
 
 
 @pytest.mark.usefixtures("alone")

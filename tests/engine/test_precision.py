@@ -45,8 +45,8 @@ def ensemble(name: str) -> tuple[TapeGradients, TapeGradients, Rows]:
 
 def summed(models: Gradients, rows: Rows, clip: Clip | None) -> tuple[torch.Tensor, torch.Tensor | None]:
     total = torch.zeros_like(models.flat)
-    seen = models.add_sum(rows, clip, total)
-    return total, None if seen is None else seen.norms
+    observed = models.add_sum(rows, clip, total)
+    return total, None if observed is None else observed.norms
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -68,8 +68,8 @@ def test_one_example_moves_the_sum_by_at_most_the_clip_norm_whatever_was_rounded
 def test_gradients_are_off_by_the_rounding_of_eight_bits(name: str) -> None:
     short, exact, rows = ensemble(name)
     for clip in (None, Clip(norm=0.1)):
-        made, wanted = summed(short, rows, clip)[0], summed(exact, rows, clip)[0]
-        error = (made - wanted).norm() / wanted.norm()
+        built, wanted = summed(short, rows, clip)[0], summed(exact, rows, clip)[0]
+        error = (built - wanted).norm() / wanted.norm()
         assert 1e-3 < error < (0.1 if name == "wide_resnet" else 0.035), float(error)  # ten layers, one after another
     with full_precision(short):
         assert torch.equal(summed(short, rows, None)[0], summed(exact, rows, None)[0])
@@ -94,10 +94,10 @@ def test_plain_autograd_agrees_to_the_same_digits() -> None:
 def test_bits_do_not_depend_on_the_chunk(name: str) -> None:
     spec, shape = cases.MODELS[name]
     job = cases.job(replace(NOISY, count=4), model=spec, data=cases.dataset(shape), models=4)
-    whole = train(job, cases.silent, SHORT)
+    full = train(job, cases.silent, SHORT)
     for chunk in (1, 3):
         parts = train(job, cases.silent, replace(SHORT, model_chunk=chunk))
-        for parameter, value in whole.weights.items():
+        for parameter, value in full.weights.items():
             np.testing.assert_array_equal(value, parts.weights[parameter])
 
 
@@ -130,6 +130,6 @@ def test_what_has_no_effect_is_said_and_what_does_not_exist_refused(caplog: pyte
     with pytest.raises(ConfigError, match="precision is 'half'; expected one of float32, bfloat16"):
         DpSgdTrainer(precision="half")
     with caplog.at_level(logging.WARNING):
-        made = DpSgdTrainer(precision="bfloat16", compile="on").fit(cases.job(NOISY), cases.silent).models
+        built = DpSgdTrainer(precision="bfloat16", compile="on").fit(cases.job(NOISY), cases.silent).models
     assert "not float32" in caplog.text
-    np.testing.assert_array_equal(made.weights["0.weight"], train(cases.job(NOISY), cases.silent, SHORT).weights["0.weight"])
+    np.testing.assert_array_equal(built.weights["0.weight"], train(cases.job(NOISY), cases.silent, SHORT).weights["0.weight"])

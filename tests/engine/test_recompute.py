@@ -23,8 +23,8 @@ NOISY = dp_sgd(noise_multiplier=1.0, clip_norm=0.2, sample_rate=0.3, steps=5)
 
 
 def check(job_mechanism: Repeated, executed: object) -> str:
-    found = {check.code: check.status for check in check_executed(job_mechanism, executed)}  # type: ignore[arg-type]
-    return str(found["clipping-recomputed"])
+    result = {check.code: check.status for check in check_executed(job_mechanism, executed)}  # type: ignore[arg-type]
+    return str(result["clipping-recomputed"])
 
 
 @pytest.mark.parametrize("technique", ["flat", "per_layer", "adaptive"])
@@ -63,10 +63,10 @@ def test_augmented_copies_are_recomputed_together() -> None:
 
 def test_which_examples_does_not_depend_on_the_chunk_and_training_is_left_alone() -> None:
     job = cases.job(NOISY, models=40)
-    whole, parts = (train(job, cases.silent, ScheduleSettings(model_chunk=chunk)) for chunk in (40, 7))
-    np.testing.assert_array_equal(whole.executed.recomputed, parts.executed.recomputed)
-    assert 1 <= (whole.executed.recomputed >= 0).sum() <= 25
-    for name, value in whole.weights.items():
+    full, parts = (train(job, cases.silent, ScheduleSettings(model_chunk=chunk)) for chunk in (40, 7))
+    np.testing.assert_array_equal(full.executed.recomputed, parts.executed.recomputed)
+    assert 1 <= (full.executed.recomputed >= 0).sum() <= 25
+    for name, value in full.weights.items():
         np.testing.assert_array_equal(value, parts.weights[name])
 
 

@@ -1,4 +1,4 @@
-"""Records that stay as they lie: the same bits as float32 ones in every training, no copy of the whole, one mapping for all."""
+"""Records that stay as they are: the same bits as float32 ones in every training, no copy of the whole, one mapping for all."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def same(first: TrainedModels, second: TrainedModels) -> bool:
 def test_bytes_become_the_numbers_that_float64_makes_of_them() -> None:
     raw = np.arange(256, dtype=np.uint8)[:, None]
     for scale in (SCALE, (np.array(16.3), np.array(0.7)), (np.zeros(()), np.ones(())), (np.array([1e-3]), np.array([255.0]))):
-        made = RawArray(raw, np.arange(256), scale)[:]
-        assert made.dtype == np.float32 and np.array_equal(made, scale_numbers(raw, scale))
+        built = RawArray(raw, np.arange(256), scale)[:]
+        assert built.dtype == np.float32 and np.array_equal(built, scale_numbers(raw, scale))
     wide = np.random.default_rng(0).normal(size=(9, 3))
     assert np.array_equal(RawArray(wide, np.arange(9), (np.zeros(()), np.ones(())))[:], wide.astype(np.float32))
     assert RawArray(raw, np.arange(256), None)[:].dtype == np.int64
@@ -93,11 +93,11 @@ KEYS = [
 @pytest.mark.parametrize("key", [*KEYS, (..., 2), None], ids=str)
 def test_what_is_asked_for_by_place_is_what_an_array_has_there(key: Any) -> None:
     raw = RawArray(raw_images(30), np.arange(29, 9, -1), SCALE)
-    whole = np.asarray(raw)
-    joint = concatenate([raw, whole[:4]])
-    assert np.array_equal(raw[key], whole[key]) and raw[key].shape == whole[key].shape
+    full = np.asarray(raw)
+    joint = concatenate([raw, full[:4]])
+    assert np.array_equal(raw[key], full[key]) and raw[key].shape == full[key].shape
     assert isinstance(joint, Concatenation) and len(joint) == 24
-    assert np.array_equal(joint.take_rows(np.arange(20))[key], whole[key])
+    assert np.array_equal(joint.take_rows(np.arange(20))[key], full[key])
 
 
 @pytest.mark.parametrize("kind", ["int64", "uint64", "longdouble"])
@@ -119,22 +119,22 @@ def test_records_are_read_only_and_never_handed_out_without_a_copy() -> None:
 
 def test_code_that_knows_arrays_alone_takes_them() -> None:
     raw = RawArray(raw_images(30), np.arange(30), SCALE)
-    whole = np.asarray(raw)
-    assert np.array_equal(1 - raw * 2, 1 - whole * 2) and np.array_equal(np.abs(raw), np.abs(whole))
-    assert raw.min() == whole.min() and np.array_equal(raw.max(axis=0), whole.max(axis=0))
-    assert np.array_equal(raw.reshape(30, -1).mean(axis=0), whole.reshape(30, -1).mean(axis=0)) and raw.nbytes == whole.nbytes
-    assert all(np.array_equal(one, other) for one, other in zip(raw, whole, strict=True))
+    full = np.asarray(raw)
+    assert np.array_equal(1 - raw * 2, 1 - full * 2) and np.array_equal(np.abs(raw), np.abs(full))
+    assert raw.min() == full.min() and np.array_equal(raw.max(axis=0), full.max(axis=0))
+    assert np.array_equal(raw.reshape(30, -1).mean(axis=0), full.reshape(30, -1).mean(axis=0)) and raw.nbytes == full.nbytes
+    assert all(np.array_equal(item, peer) for item, peer in zip(raw, full, strict=True))
     assert not hasattr(raw, "no_such_thing")
     with pytest.raises(DataError, match="cannot stand side by side"):
-        concatenate([raw, whole[:, :, 1:]])
+        concatenate([raw, full[:, :, 1:]])
 
 
 @pytest.mark.parametrize("name", [name for name in test_canaries.MAKERS if name not in test_canaries.TEXTS])
 def test_canaries_are_the_same_in_either_form(name: str) -> None:
     lazy, dense = two_forms(test_canaries.small_dataset())
-    one, other = test_canaries.make(name, dataset=lazy), test_canaries.make(name, dataset=dense)
-    assert test_canaries.content(one) == test_canaries.content(other)
-    assert dataset_digest(with_companions(lazy, one)) == dataset_digest(with_companions(dense, other))
+    item, peer = test_canaries.make(name, dataset=lazy), test_canaries.make(name, dataset=dense)
+    assert test_canaries.content(item) == test_canaries.content(peer)
+    assert dataset_digest(with_companions(lazy, item)) == dataset_digest(with_companions(dense, peer))
 
 
 ARRANGEMENTS = {
@@ -220,15 +220,15 @@ def test_a_mapped_file_holds_what_an_npz_file_holds(kind: str, tmp_path: Path) -
         "big_endian": np.random.default_rng(0).normal(size=(50, 7)).astype(">f4"),
     }[kind]
     spec = write(tmp_path, images, **more)
-    mapped, whole = (
+    mapped, full = (
         load(spec, SEED),
         load({"kind": "npz", "path": "a.npz", "root": str(tmp_path), "train": 20, "pool": 10} | more, SEED),
     )
     for part in ("train", "pool", "test"):
-        one, other = getattr(mapped, part), getattr(whole, part)
-        assert isinstance(one.inputs, RecordArray) and np.array_equal(np.asarray(one.inputs), other.inputs)
-        assert one.inputs.dtype == other.inputs.dtype and np.array_equal(one.labels, other.labels)
-    assert dataset_digest(mapped) == dataset_digest(whole), "a run goes on from either form"
+        item, peer = getattr(mapped, part), getattr(full, part)
+        assert isinstance(item.inputs, RecordArray) and np.array_equal(np.asarray(item.inputs), peer.inputs)
+        assert item.inputs.dtype == peer.inputs.dtype and np.array_equal(item.labels, peer.labels)
+    assert dataset_digest(mapped) == dataset_digest(full), "a run goes on from either form"
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -283,10 +283,10 @@ def test_bytes_of_an_npz_file_that_would_be_large_stay_bytes(tmp_path: Path, mon
     spec = {"kind": "npz", "path": "a.npz", "root": str(tmp_path), "train": 30, "pool": 20}
     dense = load(spec, SEED)
     monkeypatch.setattr(source, "_COPY_BYTES", 0)
-    kept = load(spec, SEED)
-    assert isinstance(dense.train.inputs, np.ndarray) and isinstance(kept.train.inputs, RawArray)
-    assert dataset_digest(kept) == dataset_digest(dense)
-    assert len(pickle.dumps(kept)) < 1.2 * 60 * 3 * 16 * 16, "the bytes, once"
+    retained = load(spec, SEED)
+    assert isinstance(dense.train.inputs, np.ndarray) and isinstance(retained.train.inputs, RawArray)
+    assert dataset_digest(retained) == dataset_digest(dense)
+    assert len(pickle.dumps(retained)) < 1.2 * 60 * 3 * 16 * 16, "the bytes, once"
 
 
 def test_no_copy_of_the_whole_is_made_from_the_file_to_the_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,15 +376,15 @@ def test_federations_read_records_where_they_lie(canaries: str, compile_setting:
         )
         for data in two_forms(cases.dataset((1, 8, 8)))
     ]
-    whole = trainer.fit(jobs[1], cases.silent).models
-    assert same(trainer.fit(jobs[0], cases.silent).models, whole), "few records become numbers at once"
+    full = trainer.fit(jobs[1], cases.silent).models
+    assert same(trainer.fit(jobs[0], cases.silent).models, full), "few records become numbers at once"
     monkeypatch.setattr("audit.engine.record_rows._COPY_BYTES", 0)
     monkeypatch.setattr(RecordArray, "__array__", refuse_copy)
     many = trainer.fit(jobs[0], cases.silent).models
     if compile_setting == "off":
-        assert same(many, whole)
+        assert same(many, full)
     for name, weights in many.weights.items():
-        np.testing.assert_allclose(weights, whole.weights[name], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(weights, full.weights[name], rtol=1e-4, atol=1e-5)
 
 
 def refuse_copy(self: RecordArray, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -465,7 +465,7 @@ def test_rows_of_a_large_file_are_read_and_a_file_that_is_cut_gives_a_sentence(
     monkeypatch.setattr(file_rows, "_COPY_BYTES", 0)
     large = load(spec, SEED)
     assert dataset_digest(small) == dataset_digest(large)
-    rows = file_rows.rows_of(tmp_path / "x.npy", (300, 3, 16, 16))
+    rows = file_rows.read_rows(tmp_path / "x.npy", (300, 3, 16, 16))
     assert isinstance(rows, FileRows)
     for index in (slice(None), slice(10, 3), slice(5, 200, 7), np.array([4, 5, 6, 299, 0, 0, 1]), np.array([], dtype=int)):
         assert np.array_equal(rows[index], images[index])
@@ -483,7 +483,7 @@ def test_rows_of_a_large_file_are_read_and_a_file_that_is_cut_gives_a_sentence(
 @pytest.mark.parametrize("size", [200, 10**9], ids=["cut", "written"])
 @pytest.mark.parametrize("execution", ["kind: serial", "kind: processes, workers: 2"])
 def test_a_run_whose_file_is_changed_ends_with_a_sentence(size: int, execution: str, tmp_path: Path) -> None:
-    """In a process of its own: cut short, the file ends a worker that maps it; the run itself reads it by other means."""
+    """In its own process: cut short, the file ends a worker that maps it; the run itself reads it by other means."""
     write(tmp_path, np.random.default_rng(0).integers(0, 256, (4000, 32, 32), dtype=np.uint8))
     game = "{name: g, canaries: held_out, count: 20, runs: 4, references: 2, scorers: [loss], estimators: [one_run]}"
     config = f"""

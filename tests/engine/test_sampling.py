@@ -29,9 +29,9 @@ def test_batch_sizes_are_binomial_and_records_equally_likely(population: int, ra
     edges = np.unique(stats.binom.ppf(np.linspace(0, 1, 13)[1:-1], population, rate))
     probabilities = np.diff(np.concatenate([[0.0], stats.binom.cdf(edges, population, rate), [1.0]]))
     observed = np.bincount(np.searchsorted(edges, sizes), minlength=len(probabilities))
-    kept = probabilities * steps > 4
-    statistic = ((observed - steps * probabilities)[kept] ** 2 / (steps * probabilities)[kept]).sum()
-    assert stats.chi2.sf(statistic, kept.sum() - 1) > 1e-4
+    retained = probabilities * steps > 4
+    statistic = ((observed - steps * probabilities)[retained] ** 2 / (steps * probabilities)[retained]).sum()
+    assert stats.chi2.sf(statistic, retained.sum() - 1) > 1e-4
     spread = ((hits - steps * rate) ** 2 / (steps * rate * (1 - rate))).sum()
     assert 1e-4 < stats.chi2.sf(spread, population) < 1 - 1e-4
 
@@ -69,10 +69,10 @@ def test_a_model_does_not_see_its_neighbours_or_its_coins() -> None:
     for step in range(law.block_steps):
         mine = together.index[step, 2, : together.counts[step, 2]]
         np.testing.assert_array_equal(mine, alone.index[step, 0, : alone.counts[step, 0]])
-        other = flipped.index[step, 0, : flipped.counts[step, 0]]
-        np.testing.assert_array_equal(mine[mine < 100], other[other < 100])
+        peer = flipped.index[step, 0, : flipped.counts[step, 0]]
+        np.testing.assert_array_equal(mine[mine < 100], peer[peer < 100])
         assert coins[2][mine[mine >= 100] - 100].all()
-        assert not coins[2][other[other >= 100] - 100].any()
+        assert not coins[2][peer[peer >= 100] - 100].any()
 
 
 def test_gradient_canaries_are_drawn_like_records_but_reported_apart() -> None:

@@ -16,7 +16,7 @@ from audit.core.seeds import Seed
 from audit.engine.dp_options import Augmentation, AveragedWeights, Technique
 from audit.engine.ensemble import train
 from audit.engine.gradients.clipping import Clip, Rows, stacked_state
-from audit.engine.gradients.dispatch import gradients_of
+from audit.engine.gradients.dispatch import model_gradients
 from audit.engine.schedule import ScheduleSettings
 from audit.models.build import initialise_model
 from audit.optimizers._schedule import rate_factor
@@ -32,7 +32,7 @@ DOUBLE = ScheduleSettings(dtype=torch.float64)
 def test_per_layer_clipping_equals_a_slow_loop(name: str, force_loop: bool) -> None:
     spec, shape = cases.MODELS[name]
     modules = [initialise_model(spec, shape, 3, Seed(index)).double() for index in range(2)]
-    models = gradients_of(modules[0], stacked_state(modules, torch.float64, torch.device("cpu")), force_loop=force_loop)
+    models = model_gradients(modules[0], stacked_state(modules, torch.float64, torch.device("cpu")), force_loop=force_loop)
     generator = torch.Generator().manual_seed(0)
     rows = Rows(
         inputs=torch.randn(32, *shape, dtype=torch.float64, generator=generator),
@@ -90,11 +90,11 @@ def test_augmented_views_are_flips_and_shifts_of_the_record() -> None:
     images = torch.arange(1.0, 65.0).view(4, 1, 4, 4)
     augmentation.start_step(3)
     views = augmentation.views(images).view(4, 40, 4, 4)
-    for image, made in zip(images[:, 0], views, strict=True):
+    for image, built in zip(images[:, 0], views, strict=True):
         padded = torch.nn.functional.pad(torch.stack([image, image.flip(-1)]), (1, 1, 1, 1))
         allowed = [padded[way, down : down + 4, right : right + 4] for way in (0, 1) for down in range(3) for right in range(3)]
-        seen = {next(number for number, one in enumerate(allowed) if torch.equal(one, view)) for view in made}
-        assert len(seen) >= 12  # of 18 views, 40 draws: fewer than 12 has probability below 1e-6
+        observed = {next(number for number, item in enumerate(allowed) if torch.equal(item, view)) for view in built}
+        assert len(observed) >= 12  # of 18 views, 40 draws: fewer than 12 has probability below 1e-6
     alone = Augmentation(technique, seeds[1:], (1, 4, 4))
     alone.start_step(3)
     assert torch.equal(alone.views(images[2:]).view(2, 40, 4, 4), views[2:])
@@ -110,13 +110,13 @@ def test_augmented_training_does_not_depend_on_the_chunk() -> None:
         models=4,
     )
     technique = Technique(copies=2, flip=True, shift=1)
-    whole = train(job, cases.silent, ScheduleSettings(), technique)
+    full = train(job, cases.silent, ScheduleSettings(), technique)
     parts = train(job, cases.silent, ScheduleSettings(model_chunk=1), technique)
-    for name, value in whole.weights.items():
+    for name, value in full.weights.items():
         np.testing.assert_array_equal(value, parts.weights[name])
-    assert (whole.executed.largest_norm <= 1 + 1e-6).all()
+    assert (full.executed.largest_norm <= 1 + 1e-6).all()
     plain = train(job, cases.silent)
-    assert any((value != plain.weights[name]).any() for name, value in whole.weights.items())
+    assert any((value != plain.weights[name]).any() for name, value in full.weights.items())
 
 
 def test_averaged_weights_follow_their_definition() -> None:
@@ -164,10 +164,10 @@ def test_schedules_equal_those_of_torch(schedule: str, kind: str) -> None:
 
 def test_large_batches_in_several_passes_equal_one_pass() -> None:
     job = cases.job(cases.varied(QUIET, noise_multiplier=1.0, sample_rate=0.9), models=2)
-    one, several = (train(job, cases.silent, ScheduleSettings(dtype=torch.float64, rows=rows)) for rows in (64, 16))
-    for name, value in one.weights.items():
+    item, several = (train(job, cases.silent, ScheduleSettings(dtype=torch.float64, rows=rows)) for rows in (64, 16))
+    for name, value in item.weights.items():
         np.testing.assert_allclose(value, several.weights[name], rtol=1e-9, atol=1e-12)
-    np.testing.assert_array_equal(one.executed.batch_sizes, several.executed.batch_sizes)
+    np.testing.assert_array_equal(item.executed.batch_sizes, several.executed.batch_sizes)
 
 
 @pytest.mark.parametrize(

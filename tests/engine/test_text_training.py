@@ -1,4 +1,4 @@
-"""What a step of language models measures of each model, gathered where the models are."""
+"""What a step of language models measures of each model, gathered if the models are."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def learners(device: torch.device, passes: list[list[float]]) -> Any:
 
     def add(tokens: Tensor, labels: Tensor, owner: Tensor, clip: Clip, total: Tensor) -> Clipping:
         norms = torch.tensor([next(remaining)], device="cpu").to(device)
-        left = (norms.clamp(max=float(clip.norm))).nan_to_num(nan=0.0) * norms.isfinite()
-        return Clipping(norms=norms, left=left, finite=False)
+        first = (norms.clamp(max=float(clip.norm))).nan_to_num(nan=0.0) * norms.isfinite()
+        return Clipping(norms=norms, left=first, finite=False)
 
     return SimpleNamespace(layout=layout, flat=torch.zeros(3, layout.width, device=device), add=add)
 
 
-def step_of(device: torch.device, passes: list[tuple[list[int], list[float]]]) -> _Step:
+def repeated_step(device: torch.device, passes: list[tuple[list[int], list[float]]]) -> _Step:
     job = cases.job(EVENT, models=3)
     step = _Step(learners(device, [norms for _, norms in passes]), job, job.seeds)
     for owners, _ in passes:
@@ -49,7 +49,7 @@ def step_of(device: torch.device, passes: list[tuple[list[int], list[float]]]) -
 
 def test_norms_and_what_is_not_finite_are_those_of_each_model() -> None:
     passes = [([0, 0, 2], [0.1, 0.3, float("nan")]), ([0, 2, 2], [0.2, 9.0, float("inf")])]
-    done = step_of(torch.device("cpu"), passes).executed(np.zeros((3, 1)), np.zeros(3), 0.0)
+    done = repeated_step(torch.device("cpu"), passes).executed(np.zeros((3, 1)), np.zeros(3), 0.0)
     np.testing.assert_allclose(done.largest_norm, [0.6, 0.0, 1.0])
     assert done.skipped.tolist() == [0, 0, 2]
     np.testing.assert_allclose(done.noise_multiplier, 1.5, rtol=0.06)  # of 6,020 numbers
@@ -58,9 +58,9 @@ def test_norms_and_what_is_not_finite_are_those_of_each_model() -> None:
 def test_a_pass_of_language_models_waits_for_no_device(monkeypatch: pytest.MonkeyPatch) -> None:
     passes = [([0, 0, 2], [0.1, 0.3, 0.2])] * 3
     with pretended(), Launches() as counted:
-        step = step_of(PRETENDED, passes)
+        step = repeated_step(PRETENDED, passes)
         waits, transfers = counted.waits, counted.transfers
-        step_of(PRETENDED, passes * 2)
+        repeated_step(PRETENDED, passes * 2)
     assert waits == 0 and counted.waits == 0
     assert counted.transfers - transfers == transfers + 6  # owners and norms of this test, of three passes more
     assert step is not None

@@ -23,20 +23,20 @@ def test_rounding_is_forgiven_by_the_size_of_each_part() -> None:
     apart = values.clone()
     apart[2] += 100.0
     assert agree(apart, values, _SHARE)
-    apart[0, 0, 0] += 1.0  # less than a thousandth of the third part, more than that of its own
+    apart[0, 0, 0] += 1.0  # less than a thousandth of the third part, more than its own that
     assert not agree(apart, values, _SHARE)
     assert agree(apart, values, _SHARE, torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_numbers_that_are_not_finite_agree_with_themselves_alone(value: float) -> None:
-    values, other = _values(), _values()
+    values, peer = _values(), _values()
     values[1, 2, 3] = value
     assert agree(values, values.clone(), _SHARE)
-    assert not agree(values, other, _SHARE)
-    assert not agree(other, values, _SHARE)
-    other[1, 2, 3] = -value if math.isinf(value) else math.inf
-    assert not agree(other, values, _SHARE)
+    assert not agree(values, peer, _SHARE)
+    assert not agree(peer, values, _SHARE)
+    peer[1, 2, 3] = -value if math.isinf(value) else math.inf
+    assert not agree(peer, values, _SHARE)
 
 
 def test_other_shapes_do_not_agree() -> None:

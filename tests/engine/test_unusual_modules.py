@@ -20,7 +20,7 @@ PLAIN = sgd(sample_rate=0.3, steps=3)
 PRIVATE = dp_sgd(noise_multiplier=0.0, clip_norm=0.3, sample_rate=0.3, steps=3)
 
 
-def job_of(kind: str, mechanism: Any) -> TrainingJob:
+def make_job(kind: str, mechanism: Any) -> TrainingJob:
     spec = {"factory": "tests.engine.unusual_modules:make", "arguments": {"kind": kind}}
     return cases.job(mechanism, model=spec, data=cases.dataset((5,)), models=2)
 
@@ -28,7 +28,7 @@ def job_of(kind: str, mechanism: Any) -> TrainingJob:
 @pytest.mark.parametrize("mechanism", [PLAIN, PRIVATE], ids=["plain", "private"])
 @pytest.mark.parametrize("kind", sorted(TRAINED))
 def test_unusual_modules_train_like_the_slow_loop(kind: str, mechanism: Any) -> None:
-    job = job_of(kind, mechanism)
+    job = make_job(kind, mechanism)
     done = train(job, cases.silent)
     assert done.executed.recomputed.max() < 1e-5
     for model in range(2):
@@ -41,4 +41,4 @@ def test_unusual_modules_train_like_the_slow_loop(kind: str, mechanism: Any) -> 
 @pytest.mark.parametrize("kind", sorted(REFUSED))
 def test_what_cannot_be_trained_is_refused_by_the_reason(kind: str, mechanism: Any) -> None:
     with pytest.raises(ConfigError, match=REFUSED[kind][1]):
-        train(job_of(kind, mechanism), cases.silent)
+        train(make_job(kind, mechanism), cases.silent)

@@ -24,7 +24,7 @@ SHAPE = (4, 6)
 
 
 class Square(torch.autograd.Function):
-    """A function with a backward pass of its own."""
+    """A function with its own backward pass."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ class Centre(torch.autograd.Function):
         return slope - slope.mean(0, keepdim=True)
 
 
-def layer_of(kind: str) -> nn.Module:  # noqa: PLR0911
+def find_layer(kind: str) -> nn.Module:  # noqa: PLR0911
     match kind:
         case "weight norm":
             return nn.utils.parametrizations.weight_norm(nn.Linear(6, 6))
@@ -72,7 +72,7 @@ class Written(nn.Module):
 
     def __init__(self, kind: str) -> None:
         super().__init__()
-        self.kind, self.layer, self.out = kind, layer_of(kind), nn.Linear(6, 3)
+        self.kind, self.layer, self.out = kind, find_layer(kind), nn.Linear(6, 3)
         self.experts = nn.ModuleList(nn.Linear(6, 6) for _ in range(2)) if kind in ("routed", "rows apart") else None
         self.root = nn.ParameterList(torch.linspace(-1, 1, 3) * scale for scale in (0.3, 0.2)) if kind == "waves" else None
         self.centres = nn.Parameter(torch.linspace(-1, 1, 18).view(3, 6)) if kind == "prototypes" else None
@@ -143,11 +143,11 @@ KINDS = (
 
 @pytest.mark.parametrize("kind", slow(KINDS, KINDS))
 def test_written_modules_train_like_the_slow_loop(kind: str) -> None:
-    one = job(kind)
-    done = train(one, cases.silent, DOUBLE)
+    item = job(kind)
+    done = train(item, cases.silent, DOUBLE)
     assert (done.executed.recomputed >= 0).all() and (done.executed.recomputed < 1e-9).all()
     for model in range(2):
-        for name, value in slow_training(one, model).items():
+        for name, value in slow_training(item, model).items():
             np.testing.assert_allclose(done.weights[name][model], value, rtol=1e-8, atol=1e-10, err_msg=name)
 
 

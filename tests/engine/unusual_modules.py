@@ -39,7 +39,7 @@ class HalfBackbone(nn.Module):
 
 
 class Writing(nn.Module):
-    """Scales its input where it lies."""
+    """Scales its input if it is."""
 
     def __init__(self) -> None:
         super().__init__()

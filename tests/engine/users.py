@@ -242,10 +242,10 @@ class Pair(nn.Module):
 
 
 def patched() -> nn.Module:
-    made = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
-    before = made[0].forward
-    made[0].forward = lambda inputs: 2.0 * before(inputs)  # type: ignore[method-assign]
-    return made
+    built = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
+    before = built[0].forward
+    built[0].forward = lambda inputs: 2.0 * before(inputs)  # type: ignore[method-assign]
+    return built
 
 
 def spectral() -> nn.Module:
@@ -361,25 +361,25 @@ class NoisyInEvaluation(Small):
 
 
 def one_memory(kind: str) -> nn.Module:
-    made = Small()
+    built = Small()
     if kind == "transposed":  # the usual way to tie an autoencoder's weights wrongly
-        made.other = nn.Linear(6, 6)
-        made.other.weight.data = made.first.weight.data.transpose(0, 1)
+        built.other = nn.Linear(6, 6)
+        built.other.weight.data = built.first.weight.data.transpose(0, 1)
     elif kind == "slices":
-        whole = torch.randn(9, 6)
-        made.upper, made.lower = nn.Parameter(whole[:6]), nn.Parameter(whole[5:])
+        full = torch.randn(9, 6)
+        built.upper, built.lower = nn.Parameter(full[:6]), nn.Parameter(full[5:])
     else:
-        made.register_buffer("copy", made.first.weight.detach())
-    return made
+        built.register_buffer("copy", built.first.weight.detach())
+    return built
 
 
 def hooked(kind: str) -> nn.Module:
-    made = Small()
+    built = Small()
     if kind == "before":
-        made.first.weight.register_hook(lambda gradient: 3 * gradient)
+        built.first.weight.register_hook(lambda gradient: 3 * gradient)
     else:
-        made.first.weight.register_post_accumulate_grad_hook(lambda parameter: None)
-    return made
+        built.first.weight.register_post_accumulate_grad_hook(lambda parameter: None)
+    return built
 
 
 VECTOR, IMAGE = (6,), (2, 6, 6)

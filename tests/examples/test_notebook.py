@@ -36,9 +36,9 @@ def outputs(notebook: Any, kind: str) -> list[Any]:
 
 
 def test_it_is_kept_without_outputs() -> None:
-    kept = nbformat.read(NOTEBOOK, as_version=4)
-    nbformat.validate(kept)
-    assert not any(cell.outputs or cell.execution_count for cell in kept.cells if cell.cell_type == "code")
+    retained = nbformat.read(NOTEBOOK, as_version=4)
+    nbformat.validate(retained)
+    assert not any(cell.outputs or cell.execution_count for cell in retained.cells if cell.cell_type == "code")
 
 
 def test_it_shows_bounds_and_a_curve(executed: Any) -> None:

@@ -1,4 +1,4 @@
-"""Eight kinds of model are audited by a loss of their own, and each AUC is that of an own computation."""
+"""Eight kinds of model are audited by their own loss, and each AUC is that of an own computation."""
 
 from __future__ import annotations
 

@@ -162,16 +162,16 @@ def test_metadata_of_a_training_elsewhere_becomes_the_claim(tmp_path: Path) -> N
 
     stream = np.random.default_rng(0)
     np.savez(tmp_path / "attack_input.npz", loss_train=stream.random(100), loss_test=stream.random(100) + 1)
-    told = {
+    reported = {
         "framework": "TensorFlow", "version": "2.14", "unit": "record", "observer": "final model", "adjacency": "add_remove",
         "randomisation": {"seed": 20260101, "commitment": "sha256:12"}, "claimed_epsilon": 2.0,
         "mechanism": {"clip": 1.0, "noise_multiplier": 1.1, "sample_rate": 0.01, "steps": 10, "delta": 1e-5},
     }  # fmt: skip
-    (tmp_path / "metadata.json").write_text(json.dumps(told))
+    (tmp_path / "metadata.json").write_text(json.dumps(reported))
     done = run("export_predictions.py", tmp_path, "attack_input.npz", "predictions.npz", "metadata.json")
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "predictions.npz") as written:
-        assert json.loads(written["metadata"].item()) == {"schema": 1, **told}
+        assert json.loads(written["metadata"].item()) == {"schema": 1, **reported}
     target = ["model", "--target", str(tmp_path / "predictions.npz")]
     assert answer([*target, "--output", str(tmp_path / "report")]) != 2
     report = json.loads((tmp_path / "report" / "report.json").read_text())

@@ -20,12 +20,12 @@ PROGRAM = (
 
 
 def sources(place: Path, *names: str, root: Path = ROOT) -> dict[str, str]:
-    """Digests in a process of their own, with `place` on the import path."""
+    """Digests in their own process, with `place` on the import path."""
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(place)])}
     line = [sys.executable, "-c", PROGRAM, *names]
     done = subprocess.run(line, capture_output=True, text=True, env=paths, check=True, cwd=place)
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    result: dict[str, str] = json.loads(done.stdout)
+    return result
 
 
 def test_every_source_of_the_project_counts(tmp_path: Path) -> None:
@@ -121,14 +121,14 @@ def test_a_resume_with_edited_training_code_is_refused(tmp_path: Path, edited: b
         return subprocess.run([*line, *more], capture_output=True, text=True, env=paths, check=False, timeout=120)
 
     assert run().returncode == -9
-    kept = {path.name for path in (tmp_path / "run.partial" / "models").iterdir()}
-    assert len(kept) == 1
+    retained = {path.name for path in (tmp_path / "run.partial" / "models").iterdir()}
+    assert len(retained) == 1
     if edited:
         (tmp_path / "loop.py").write_text(LOOP.replace("RATE = 0.1", "RATE = 0.2"))
     done = run("--resume")
     if edited:
         assert done.returncode == 2
         assert "the source of loop has changed" in done.stderr
-        assert {path.name for path in (tmp_path / "run.partial" / "models").iterdir()} == kept
+        assert {path.name for path in (tmp_path / "run.partial" / "models").iterdir()} == retained
     else:
         assert done.returncode == 0, done.stderr

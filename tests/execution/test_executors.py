@@ -101,8 +101,8 @@ def test_a_failure_is_not_swallowed(kind: str) -> None:
 
 
 def test_a_killed_process_costs_only_its_unfinished_jobs(tmp_path: Path) -> None:
-    found = dict(made("processes", workers=1).map(dies_once, (tmp_path,), [0, 1, 2, 3], lambda steps: None))
-    assert found == {0: 0, 1: 1, 2: 2, 3: 3}
+    result = dict(made("processes", workers=1).map(dies_once, (tmp_path,), [0, 1, 2, 3], lambda steps: None))
+    assert result == {0: 0, 1: 1, 2: 2, 3: 3}
     started = (tmp_path / "started").read_text().split()
     assert started == ["0", "1", "2", "2", "3"]
 
@@ -156,8 +156,8 @@ def test_a_process_that_dies_while_it_is_started_does_not_hang_the_driver(monkey
 
     monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", start)
     data = np.ones(10**6)
-    found = dict(made("processes", workers=1).map(first_of, (data,), [1, 2], lambda steps: None))
-    assert killed and found == {0: 1.0, 1: 2.0}
+    result = dict(made("processes", workers=1).map(first_of, (data,), [1, 2], lambda steps: None))
+    assert killed and result == {0: 1.0, 1: 2.0}
 
 
 def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:

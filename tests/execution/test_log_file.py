@@ -1,4 +1,4 @@
-"""The log of a run: written where its folder says and nowhere else, and a sentence where that cannot be."""
+"""The log of a run: written if its folder says and nowhere else, and a sentence if that cannot be."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def command(folder: Path, kind: str, seed: int, *options: str) -> list[str]:
 
 
 def start(words: list[str]) -> subprocess.Popen[bytes]:
-    """A run in a process group of its own, so that no worker outlives the test."""
+    """A run in its own process group, so that no worker outlives the test."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": "1800000000"}
     return subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
 
@@ -51,7 +51,7 @@ def flipped(path: Path, draw: random.Random, others: list[Path]) -> None:
 
 
 def swapped(path: Path, draw: random.Random, others: list[Path]) -> None:
-    """Two files of one run, or of two runs, in the place of each other."""
+    """Two files of one run, or of two runs, instead of each other."""
     path.write_bytes(draw.choice(others).read_bytes())
 
 

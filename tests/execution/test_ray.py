@@ -39,13 +39,13 @@ def cluster() -> Iterator[Any]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("PYTHONPATH", str(ROOT))
-        found = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+        result = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
         for _ in range(2):
-            found.add_node(num_cpus=1)
-        found.wait_for_nodes()
-        yield found
+            result.add_node(num_cpus=1)
+        result.wait_for_nodes()
+        yield result
         ray.shutdown()
-        found.shutdown()
+        result.shutdown()
 
 
 def command(config: Path, folder: Path, *more: str) -> list[str]:
@@ -60,8 +60,8 @@ def environment(address: str = "") -> dict[str, str]:
 
 def same_findings(first: Path, second: Path) -> None:
     assert (first / "scores.parquet").read_bytes() == (second / "scores.parquet").read_bytes()
-    one, two = (json.loads((folder / "report.json").read_text()) for folder in (first, second))
-    assert one["mechanisms"] == two["mechanisms"]
+    item, two = (json.loads((folder / "report.json").read_text()) for folder in (first, second))
+    assert item["mechanisms"] == two["mechanisms"]
     names = [sorted(path.name for path in (folder / "models").iterdir()) for folder in (first, second)]
     assert names[0] == names[1]
     for name in names[0]:
@@ -110,8 +110,8 @@ def test_results_progress_and_failures(cluster: Any) -> None:
 
 
 def test_a_killed_worker_costs_only_its_job(cluster: Any, tmp_path: Path) -> None:
-    found = dict(made(address=cluster.address).map(dies_once, (tmp_path,), [0, 1, 2, 3], lambda steps: None))
-    assert found == {0: 0, 1: 1, 2: 2, 3: 3}
+    result = dict(made(address=cluster.address).map(dies_once, (tmp_path,), [0, 1, 2, 3], lambda steps: None))
+    assert result == {0: 0, 1: 1, 2: 2, 3: 3}
     assert sorted((tmp_path / "started").read_text().split()) == ["0", "1", "2", "2", "3"]
     with pytest.raises(WorkerLost, match="--resume"):
         list(made(address=cluster.address, retries=1).map(always_dies, (), [0], lambda steps: None))
@@ -148,15 +148,15 @@ def _slow(shared: tuple[Path], job: int, progress: Any, device: str | None = Non
 def test_jobs_of_a_lost_node_run_elsewhere(cluster: Any, tmp_path: Path) -> None:
     victim = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()
-    found, lost = {}, set[int]()
+    actual, lost = {}, set[int]()
     for index, result in made(address=cluster.address).map(_slow, (tmp_path,), list(range(12)), lambda steps: None):
-        found[index] = result
+        actual[index] = result
         started = [line.split() for line in (tmp_path / "started").read_text().splitlines()]
-        there = {int(job) for job, node in started if node == victim.node_id} - set(found)
+        there = {int(job) for job, node in started if node == victim.node_id} - set(actual)
         if there and not lost:
             lost = there
             cluster.remove_node(victim, allow_graceful=False)
-    assert found == {job: job for job in range(12)}
+    assert actual == {job: job for job in range(12)}
     jobs = [int(line.split()[0]) for line in (tmp_path / "started").read_text().splitlines()]
     assert lost, "the node had no job, so nothing was tested"
     assert {job for job in jobs if jobs.count(job) > 1} == lost
@@ -177,12 +177,12 @@ def test_a_killed_driver_goes_on_under_another_executor(cluster: Any, config: Pa
     process.send_signal(signal.SIGKILL)
     process.communicate()
     models = tmp_path / "run.partial" / "models"
-    kept = {path.name: path.stat().st_mtime_ns for path in models.glob("*.safetensors")}
-    assert len(kept) >= 2
+    retained = {path.name: path.stat().st_mtime_ns for path in models.glob("*.safetensors")}
+    assert len(retained) >= 2
     line = command(config, tmp_path / "run", "--resume", "--set", "execution={kind: processes, models_per_job: 2}")
     done = subprocess.run(line, env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode in (0, 3), done.stderr
-    for name, written in kept.items():
+    for name, written in retained.items():
         assert (tmp_path / "run" / "models" / name).stat().st_mtime_ns == written, "a finished model was trained again"
     same_findings(undisturbed, tmp_path / "run")
 

@@ -110,10 +110,10 @@ def test_a_value_has_the_same_bytes_whenever_it_is_stored(tmp_path: Path) -> Non
 
 def test_values_that_changed_places_are_computed_again(tmp_path: Path) -> None:
     """Each is whole by its checksums, but it is not the value that its name says."""
-    store, other = Store.start(tmp_path / "run", "c"), Store.start(tmp_path / "other", "d")
+    store, peer = Store.start(tmp_path / "run", "c"), Store.start(tmp_path / "other", "d")
     store.put("first", {"a": np.ones(3)})
-    other.put("second", {"a": np.full(3, 2.0)})
-    (store.folder / "models" / "first.safetensors").write_bytes((other.folder / "models" / "second.safetensors").read_bytes())
+    peer.put("second", {"a": np.full(3, 2.0)})
+    (store.folder / "models" / "first.safetensors").write_bytes((peer.folder / "models" / "second.safetensors").read_bytes())
     with pytest.raises(OutputError, match="holds another value than its name says"):
         store.get("first")
     with pytest.raises(OutputError, match="holds another value than its name says"):

@@ -1,4 +1,4 @@
-"""Broken DP-SGD is caught: by what it measured of itself, or, where that lies, by the bounds."""
+"""Broken DP-SGD is caught: by what it measured of itself, or, if that is, by the bounds."""
 
 from __future__ import annotations
 
@@ -47,29 +47,29 @@ def failed(result: MechanismResult) -> set[str]:
 
 @pytest.mark.slow
 def test_the_right_trainer_is_not_accused(tmp_path: Path) -> None:
-    found = audited(tmp_path)
-    assert found.outcome is Outcome.CONSISTENT
-    assert failed(found) == set()
+    result = audited(tmp_path)
+    assert result.outcome is Outcome.CONSISTENT
+    assert failed(result) == set()
 
 
 @pytest.mark.slow
 def test_half_the_noise_is_refuted_even_where_the_log_lies(tmp_path: Path) -> None:
-    found = audited(tmp_path, "mechanisms.dp.trainer={kind: 'tests.broken:HalfNoise', admits: false}")
-    assert failed(found) == set()
-    assert found.outcome is Outcome.VIOLATED
-    assert found.verdicts[0].bound is not None and found.verdicts[0].bound.estimator == "fdp_rank"
+    result = audited(tmp_path, "mechanisms.dp.trainer={kind: 'tests.broken:HalfNoise', admits: false}")
+    assert failed(result) == set()
+    assert result.outcome is Outcome.VIOLATED
+    assert result.verdicts[0].bound is not None and result.verdicts[0].bound.estimator == "fdp_rank"
 
 
 @pytest.mark.slow
 def test_half_the_noise_shows_in_an_honest_log(tmp_path: Path) -> None:
-    found = audited(tmp_path, "mechanisms.dp.trainer.kind=tests.broken:HalfNoise")
-    assert failed(found) == {"noise"}
-    assert found.outcome is Outcome.VIOLATED
+    result = audited(tmp_path, "mechanisms.dp.trainer.kind=tests.broken:HalfNoise")
+    assert failed(result) == {"noise"}
+    assert result.outcome is Outcome.VIOLATED
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("trainer", "check"), [("TwiceTheRate", "sampling"), ("FixedBatches", "sampling-law")])
 def test_wrong_batches_are_never_consistent(tmp_path: Path, trainer: str, check: str) -> None:
-    found = audited(tmp_path, f"mechanisms.dp.trainer.kind=tests.broken:{trainer}", "training.steps=100")
-    assert check in failed(found)
-    assert found.outcome in (Outcome.INVALID, Outcome.VIOLATED)
+    result = audited(tmp_path, f"mechanisms.dp.trainer.kind=tests.broken:{trainer}", "training.steps=100")
+    assert check in failed(result)
+    assert result.outcome in (Outcome.INVALID, Outcome.VIOLATED)

@@ -42,14 +42,14 @@ def test_what_is_asked_for_is_what_an_array_gives(width: int) -> None:
     keys += [(slice(None), -1), (slice(None), slice(None, None, -1)), (4, 0), ([1, 2], [0, 0]), (slice(1, 4), slice(3, 2))]
     few = np.array([9, 2, 2])
     for a, b in ((array, held), (array[2:8], held.models(slice(2, 8))), (array[few], held.models(few))):
-        kept = pickle.loads(pickle.dumps(b))
+        retained = pickle.loads(pickle.dumps(b))
         for key in keys:
             wanted = None if isinstance(key, np.ndarray) and key.dtype == bool and len(key) != len(a) else key
             try:
                 expected = a[wanted]
             except IndexError:
                 continue
-            for form in (b, kept):
+            for form in (b, retained):
                 value = form[wanted]
                 assert value.dtype == bool and np.array_equal(value, expected), key
         assert all((value in b) == (value in a) for value in (True, False, 2))
@@ -76,8 +76,8 @@ def test_they_cannot_be_written_to_and_only_own_rows_are_sent() -> None:
 @pytest.mark.parametrize("copies", [1, 3])
 def test_a_job_is_told_the_coins_of_each_copy(copies: int) -> None:
     array, held = both(6, 5)
-    rest: dict[str, Any] = dict.fromkeys(("dataset", "canaries", "seeds", "mechanism", "model", "optimizer", "access"))
-    job = _training_job(included=held.models(slice(1, 4)), copies=copies, **rest)
+    remainder: dict[str, Any] = dict.fromkeys(("dataset", "canaries", "seeds", "mechanism", "model", "optimizer", "access"))
+    job = _training_job(included=held.models(slice(1, 4)), copies=copies, **remainder)
     assert isinstance(job.included, np.ndarray) and np.array_equal(job.included, np.repeat(array[1:4], copies, axis=1))
 
 
@@ -133,8 +133,8 @@ def test_lira_makes_no_array_of_all_coins() -> None:
     scores = attack.score(target, reference, Seed(0))
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    whole = attack.score(target, replace(reference, included=np.asarray(reference.included)), Seed(0))
-    assert scores.tobytes() == whole.tobytes()
+    full = attack.score(target, replace(reference, included=np.asarray(reference.included)), Seed(0))
+    assert scores.tobytes() == full.tobytes()
     assert most < models * width, "a byte a pair would be as much by itself"
 
 

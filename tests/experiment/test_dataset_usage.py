@@ -1,4 +1,4 @@
-"""Which share of a data set was used: right on average, limits that hold, and no limit where nothing is told."""
+"""Which share of a data set was used: right on average, limits that hold, and no limit if nothing is told."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def estimate(share: float, strength: float, seed: int, references: int = 12) -> 
     included[0] = np.arange(RECORDS) < share * RECORDS
     logits = trained(included, strength, random)
     x, y = np.arange(RECORDS, dtype=np.float32)[:, None], np.zeros(RECORDS, np.int64)
-    given = audit.References(included=included[1:], logits=logits[1:])
-    answer = audit.dataset_usage(lambda batch: logits[0][batch[:, 0].astype(int)], x, y, given, attack="loss")
+    provided = audit.References(included=included[1:], logits=logits[1:])
+    answer = audit.dataset_usage(lambda batch: logits[0][batch[:, 0].astype(int)], x, y, provided, attack="loss")
     return answer, float(included[0].mean())
 
 
@@ -53,27 +53,27 @@ def test_nothing_is_told_by_models_that_learned_nothing() -> None:
 
 def test_counting_records_as_independent_would_leave_the_truth_out() -> None:
     """Models differ in how sure they are, so that an interval of binomial counts is several times too short."""
-    random, kept, naive = np.random.default_rng(5), 0, 0
+    random, retained, naive = np.random.default_rng(5), 0, 0
     for _ in range(200):
         rates = np.clip(random.normal([[0.2], [0.7]], 0.05, (2, 12)), 0, 1)
         own = np.clip(random.normal([0.2, 0.7], 0.05), 0, 1)
         called = own.mean()
         _, low, high = usage.usage_share(called, rates[0], rates[1], 0.95, 10_000)
-        kept += low <= 0.5 <= high
+        retained += low <= 0.5 <= high
         half = 1.96 * np.sqrt(called * (1 - called) / 10_000) / (rates[1].mean() - rates[0].mean())
         point = (called - rates[0].mean()) / (rates[1].mean() - rates[0].mean())
         naive += abs(point - 0.5) <= half
-    assert kept >= 180 and naive <= 120, (kept, naive)
+    assert retained >= 180 and naive <= 120, (retained, naive)
 
 
 def test_references_of_few_records_that_agree_by_luck_do_not_make_limits_of_no_width() -> None:
-    random, kept = np.random.default_rng(6), 0
+    random, retained = np.random.default_rng(6), 0
     for _ in range(300):
         low, high = random.binomial(10, 0.02, 4) / 10, random.binomial(10, 0.98, 4) / 10
         _, start, stop = usage.usage_share((low[3] + high[3]) / 2, low[:3], high[:3], 0.95, 20)
         assert stop - start > 0.05
-        kept += start <= 0.5 <= stop
-    assert kept >= 276, kept  # 285 with 95 %
+        retained += start <= 0.5 <= stop
+    assert retained >= 276, retained  # 285 with 95 %
 
 
 def test_a_target_beyond_what_references_show_tells_nothing() -> None:
@@ -86,7 +86,7 @@ def test_a_target_beyond_what_references_show_tells_nothing() -> None:
     [(RECORDS - 1, 12, "a column for each record"), (RECORDS, 2, "at least 3 references")],
 )
 def test_references_that_do_not_fit_are_named(columns: int, count: int, message: str) -> None:
-    given = audit.References(included=np.eye(count, columns) > 0, losses=np.ones((count, columns)))
+    provided = audit.References(included=np.eye(count, columns) > 0, losses=np.ones((count, columns)))
     x, y = np.zeros((RECORDS, 1), np.float32), np.zeros(RECORDS, np.int64)
     with pytest.raises(DataError, match=message):
-        audit.dataset_usage(lambda batch: np.zeros((len(batch), 2)), x, y, given)
+        audit.dataset_usage(lambda batch: np.zeros((len(batch), 2)), x, y, provided)

@@ -1,4 +1,4 @@
-"""Runs that show every access level, describe their models, plant copies and start where the adversary wants."""
+"""Runs that show every access level, describe their models, plant copies and start if the adversary wants."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class ReadsHidden:
 
 
 class ReadsLosses:
-    """An attack of somebody's own that takes what it needs for granted."""
+    """An attack of a user's own that takes what it needs for granted."""
 
     @property
     def needs(self) -> Needs:
@@ -130,15 +130,15 @@ class ReadsLosses:
 def test_hidden_representations_are_kept_where_an_attack_asks_for_them(tmp_path: Path) -> None:
     plain = [{"name": "plain", "kind": "non_private"}]
     own = game(access="final_weights", scorers=["gradient_norm", {"kind": "tests.experiment.test_described:ReadsHidden"}])
-    others = game(access="final_weights", scorers=["white_box_classifier"])
+    peers = game(access="final_weights", scorers=["white_box_classifier"])
     changes = {"mechanisms": plain, "model": {"kind": "mlp", "hidden": [32]}}
     (result,) = found(tmp_path / "own", games=[own], **changes)
     assert [attack.scorer for attack in result.games[0].attacks] == ["gradient_norm", "ReadsHidden"]
-    found(tmp_path / "others", games=[others], **changes)
-    kept = [bool(list((tmp_path / name).rglob("*-hidden.npy"))) for name in ("own", "others")]
-    assert kept == [True, False]
-    seen = [np.load(file, mmap_mode="r") for file in (tmp_path / "own").rglob("*.npy")]
-    assert len(seen) == 7 and sum(one[0].size for one in seen) <= 60 * (256 + 3 + 3)  # three numbers of ten outputs
+    found(tmp_path / "others", games=[peers], **changes)
+    retained = [bool(list((tmp_path / name).rglob("*-hidden.npy"))) for name in ("own", "others")]
+    assert retained == [True, False]
+    observed = [np.load(file, mmap_mode="r") for file in (tmp_path / "own").rglob("*.npy")]
+    assert len(observed) == 7 and sum(item[0].size for item in observed) <= 60 * (256 + 3 + 3)  # three numbers of ten outputs
 
 
 def test_views_of_images_are_observed_where_an_attack_asks_for_them(tmp_path: Path) -> None:
@@ -152,9 +152,9 @@ def test_views_of_images_are_observed_where_an_attack_asks_for_them(tmp_path: Pa
     changes = {"mechanisms": plain, "data": data, "model": {"kind": "cnn", "channels": [4]}}
     (result,) = found(tmp_path / "run", games=[game(scorers=scorers)], **changes)
     assert [attack.access for attack in result.games[0].attacks] == [Access.FINAL_MODEL, Access.LABEL_ONLY, Access.FINAL_MODEL]
-    (seen,) = (tmp_path / "run").rglob("*-augmented_logits_4.npy")
+    (observed,) = (tmp_path / "run").rglob("*-augmented_logits_4.npy")
     (plain_logits,) = (tmp_path / "run").rglob("*-logits.npy")
-    views, logits = np.load(seen), np.load(plain_logits)
+    views, logits = np.load(observed), np.load(plain_logits)
     assert views.shape == (6, 4, 60, 3)
     np.testing.assert_allclose(views[:, 0], logits, rtol=1e-5, atol=1e-6)
     assert not np.allclose(views[:, 1], logits)
@@ -196,8 +196,8 @@ def test_an_empty_train_split_is_refused(tmp_path: Path) -> None:
 def test_a_run_describes_its_models(tmp_path: Path) -> None:
     training = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 50, "steps": 150}
     only = [{"name": "plain", "kind": "non_private"}]
-    one = game(canaries="mislabelled", scorers=["loss", "lira", "auto"], runs=2, prior=0.2)
-    (plain,) = found(tmp_path, games=[one], training=training, mechanisms=only, model={"kind": "mlp", "hidden": [32]})
+    item = game(canaries="mislabelled", scorers=["loss", "lira", "auto"], runs=2, prior=0.2)
+    (plain,) = found(tmp_path, games=[item], training=training, mechanisms=only, model={"kind": "mlp", "hidden": [32]})
     evaluation = plain.games[0].evaluation
     assert evaluation is not None
     assert evaluation.targets == 7
@@ -210,13 +210,13 @@ def test_a_run_describes_its_models(tmp_path: Path) -> None:
     assert means[evaluation.leading] > 0.6
     assert evaluation.at_fpr >= 1 / 60 and evaluation.thresholds[0].prior == 0.2
     assert evaluation.fidelity is not None and evaluation.fidelity.matches
-    assert {one.column for one in evaluation.groups} == {"class"}
+    assert {item.column for item in evaluation.groups} == {"class"}
     shown = {record.record for record in plain.games[0].records}
     assert shown & {record.record for record in evaluation.records}  # the same keyed names in both tables
 
 
-def table_of(count: int, columns: dict[str, Array]) -> RecordTable:
-    names = tuple(str(one) for one in range(count))
+def make_record_table(count: int, columns: dict[str, Array]) -> RecordTable:
+    names = tuple(str(item) for item in range(count))
     return RecordTable(names=names, labels=names, columns=columns)
 
 
@@ -229,15 +229,15 @@ def toy(scale: float) -> leave_one_out_summary.LeaveOneOutModels:
     logits[0] *= scale
     column = {"group": np.where(np.arange(400) < 200, "a", "b")}
     views = View.of(included=included, logits=logits.astype(np.float32))
-    return leave_one_out_summary.LeaveOneOutModels(views=views, labels=labels, runs=1, table=table_of(400, column))
+    return leave_one_out_summary.LeaveOneOutModels(views=views, labels=labels, runs=1, table=make_record_table(400, column))
 
 
 @pytest.mark.parametrize(
     ("models", "canaries", "expected"), [(17, 1000, 17), (257, 1000, 257), (257, 5000, 77), (100, 10**6, 64)]
 )
 def test_every_model_is_a_target_where_that_is_affordable(models: int, canaries: int, expected: int) -> None:
-    found = leave_one_out_summary._targets(models, canaries)
-    assert len(found) == expected and found[0] == 0 and found[-1] == models - 1
+    result = leave_one_out_summary._targets(models, canaries)
+    assert len(result) == expected and result[0] == 0 and result[-1] == models - 1
 
 
 def test_a_column_with_many_values_is_a_unit() -> None:
@@ -250,11 +250,13 @@ def test_a_column_with_many_values_is_a_unit() -> None:
         "customer": np.arange(400) % 40,
         "region": np.arange(400) % 4,
     }
-    models = leave_one_out_summary.LeaveOneOutModels(views=views, labels=np.zeros(400), runs=1, table=table_of(400, columns))
-    found = leave_one_out_summary.describe([("loss", Loss())], models, prior=0.5, seed=SEED)
-    assert found is not None and found.spared == 0 and found.targets == 6
-    assert [(one.column, one.units, one.records) for one in found.units] == [("customer", 40, 10.0)]
-    assert found.units[0].figures[0].mean > found.scorers[0].figures[0].mean + 0.1
+    models = leave_one_out_summary.LeaveOneOutModels(
+        views=views, labels=np.zeros(400), runs=1, table=make_record_table(400, columns)
+    )
+    result = leave_one_out_summary.describe([("loss", Loss())], models, prior=0.5, seed=SEED)
+    assert result is not None and result.spared == 0 and result.targets == 6
+    assert [(item.column, item.units, item.records) for item in result.units] == [("customer", 40, 10.0)]
+    assert result.units[0].figures[0].mean > result.scorers[0].figures[0].mean + 0.1
 
 
 def test_references_of_another_kind_are_reported_as_a_weak_attack() -> None:
@@ -262,10 +264,10 @@ def test_references_of_another_kind_are_reported_as_a_weak_attack() -> None:
         evaluation = leave_one_out_summary.describe([("lira", Lira())], toy(scale), prior=0.5, seed=SEED)
         assert evaluation is not None and evaluation.fidelity is not None
         assert evaluation.fidelity.matches is alike
-        assert {one.group: one.canaries for one in evaluation.groups} == {"a": 200, "b": 200}
+        assert {item.group: item.canaries for item in evaluation.groups} == {"a": 200, "b": 200}
     few = toy(1.0)
     one_canary = leave_one_out_summary.LeaveOneOutModels(
-        views=View.of(included=few.views.included[:, :1]), labels=few.labels[:1], runs=1, table=table_of(1, {})
+        views=View.of(included=few.views.included[:, :1]), labels=few.labels[:1], runs=1, table=make_record_table(1, {})
     )
     assert leave_one_out_summary.describe([("lira", Lira())], one_canary, prior=0.5, seed=SEED) is None
 
@@ -302,14 +304,14 @@ def test_inside_gdp_copies_divide_mu_and_dp_sgd_is_refused() -> None:
     plain = Gaussian().lower_bound(separated(1), delta=1e-5, confidence=0.95, seed=SEED)
     shared = group_privacy.bound(Gaussian(), separated(2), delta=1e-5, confidence=0.95, seed=SEED)
     assert shared.parameter == pytest.approx((plain.parameter or 0) / 2)
-    assert shared.epsilon == pytest.approx(tradeoff.epsilon_of_gdp((plain.parameter or 0) / 2, 1e-5))
+    assert shared.epsilon == pytest.approx(tradeoff.gdp_epsilon((plain.parameter or 0) / 2, 1e-5))
 
     class InTheFamily:
         assumes: frozenset[Assumption] = frozenset()
 
         def lower_bound(self, scores: Scores, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
-            found = OneRun().lower_bound(scores, delta=delta, confidence=confidence, seed=seed)
-            return replace(found, family="dp_sgd")
+            result = OneRun().lower_bound(scores, delta=delta, confidence=confidence, seed=seed)
+            return replace(result, family="dp_sgd")
 
     with pytest.raises(UnsupportedMechanism, match="copies"):
         group_privacy.bound(InTheFamily(), separated(2), delta=1e-5, confidence=0.95, seed=SEED)
@@ -318,11 +320,11 @@ def test_inside_gdp_copies_divide_mu_and_dp_sgd_is_refused() -> None:
 @pytest.mark.slow
 def test_a_run_with_copies_trains_on_them(tmp_path: Path) -> None:
     canaries = {"kind": "duplicated", "copies": 5, "mislabelled": True}
-    one = game(canaries=canaries, scorers=["loss"], references=0, count=30, runs=2)
+    item = game(canaries=canaries, scorers=["loss"], references=0, count=30, runs=2)
     single = game(name="single", canaries="mislabelled", scorers=["loss"], references=0, count=30, runs=2)
     training = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 50, "steps": 60}
     only = [{"name": "plain", "kind": "non_private"}]
-    (plain,) = found(tmp_path, games=[one, single], training=training, mechanisms=only)
+    (plain,) = found(tmp_path, games=[item, single], training=training, mechanisms=only)
     copied, once = plain.games
     assert copied.game.copies == 5 and "5 copies of each" in copied.game.describe()
     assert copied.attacks[0].auc > once.attacks[0].auc + 0.1
@@ -344,7 +346,7 @@ def test_worst_case_initialisation_starts_every_run_from_fitted_weights(tmp_path
     path.write_text(yaml.safe_dump(config))
     experiment = assemble(load(str(path)).config)
     _, played = run(experiment, Store.start(tmp_path / "run", "0"))
-    fitted, drawn = (float(one.observed.test_figures["accuracy"][0]) for one in played)
+    fitted, drawn = (float(item.observed.test_figures["accuracy"][0]) for item in played)
     assert fitted > drawn + 0.3  # after a single tiny step
 
 
@@ -372,16 +374,16 @@ def trained_inside(steps: int) -> object:
         weights = SgdTrainer(model_chunk=1).fit(job, lambda done: None).weights
     finally:
         torch.set_num_threads(before)
-    made = build({"kind": "logistic"}, (4,), 2)
-    made.load_state_dict({name: torch.from_numpy(np.array(value[0])) for name, value in weights.items()})
-    return made
+    built = build({"kind": "logistic"}, (4,), 2)
+    built.load_state_dict({name: torch.from_numpy(np.array(value[0])) for name, value in weights.items()})
+    return built
 
 
 def test_a_factory_may_train_its_model() -> None:
     spec = {"factory": "tests.experiment.test_described:trained_inside", "arguments": {"steps": 3}}
     first, second = initialise_model(spec, (4,), 2, SEED), initialise_model(spec, (4,), 2, SEED.child("other"))
-    for one, other in zip(first.parameters(), second.parameters(), strict=True):
-        assert bool((one == other).all())
+    for item, peer in zip(first.parameters(), second.parameters(), strict=True):
+        assert bool((item == peer).all())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,8 +430,8 @@ def test_targets_and_references_may_come_from_the_users_own_function(tmp_path: P
         "arguments": {"rounds": 150},
     }
     own = [{"name": "own", "kind": "non_private", "claim": {"epsilon": 0.01}, "trainer": trainer}]
-    one = game(canaries="mislabelled", scorers=["lira", "gradient_norm"], access="final_weights", references=8)
-    (result,) = found(tmp_path, games=[one], mechanisms=own, model={"kind": "mlp", "hidden": [32]})
+    item = game(canaries="mislabelled", scorers=["lira", "gradient_norm"], access="final_weights", references=8)
+    (result,) = found(tmp_path, games=[item], mechanisms=own, model={"kind": "mlp", "hidden": [32]})
     assert result.games[0].attacks[0].auc > 0.7
     assert [check.status for check in result.checks if check.code == "execution"] == ["gap"]
     evaluation = result.games[0].evaluation
@@ -440,13 +442,13 @@ def test_what_a_users_function_may_not_do_is_said(tmp_path: Path) -> None:
     def mechanisms(function: str) -> list[dict[str, object]]:
         return [{"name": "own", "kind": "non_private", "trainer": {"kind": "user_function", "function": function}}]
 
-    one = game(scorers=["loss"], references=0)
+    item = game(scorers=["loss"], references=0)
     with pytest.raises(ConfigError, match="returned int"):
-        found(tmp_path, games=[one], mechanisms=mechanisms("tests.experiment.test_described:not_a_model"))
+        found(tmp_path, games=[item], mechanisms=mechanisms("tests.experiment.test_described:not_a_model"))
     with pytest.raises(ConfigError, match="cannot load"):
-        found(tmp_path / "b", games=[one], mechanisms=mechanisms("tests.experiment.test_described:absent"))
+        found(tmp_path / "b", games=[item], mechanisms=mechanisms("tests.experiment.test_described:absent"))
     with pytest.raises(ConfigError, match=r"package\.module:callable"):
-        found(tmp_path / "c", games=[one], mechanisms=mechanisms("nonsense"))
+        found(tmp_path / "c", games=[item], mechanisms=mechanisms("nonsense"))
     gradients = game(access="all_steps", canaries="dirac_gradient", scorers=["gradient_product"], references=0)
     with pytest.raises(UnsupportedMechanism, match="records"):
         found(tmp_path / "d", games=[gradients], mechanisms=mechanisms("tests.experiment.test_described:nearest_means"))

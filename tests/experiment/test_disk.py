@@ -28,5 +28,5 @@ def test_confidences_that_are_made_of_whole_outputs_have_a_place_on_disk() -> No
     """Ten classes of 4 bytes in each job, gathered, and of all models but one; a loss, a coin, and a confidence of 8 bytes."""
     per_pair = (bytes_of(48, ["shadow_classifier"]) - bytes_of(24, ["shadow_classifier"])) / (24 * 9)
     assert per_pair == 3 * 40 + 8 + 1 + 8
-    kept = (bytes_of(48, ["lira"]) - bytes_of(24, ["lira"])) / (24 * 9)
-    assert kept == 3 * 16 + 8 + 1
+    retained = (bytes_of(48, ["lira"]) - bytes_of(24, ["lira"])) / (24 * 9)
+    assert retained == 3 * 16 + 8 + 1

@@ -24,7 +24,7 @@ def run(folder: Path, rows: list[int], formats: str = "json", *more: str) -> int
         f"output.formats=[{formats}]",
         *more,
     ]
-    return answer(["run", str(config), "-o", str(folder), "-q", *[word for one in changes for word in ("--set", one)]])
+    return answer(["run", str(config), "-o", str(folder), "-q", *[word for item in changes for word in ("--set", item)]])
 
 
 def test_lost_models_are_isolated_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,14 +36,12 @@ def test_lost_models_are_isolated_and_reported(tmp_path: Path, capsys: pytest.Ca
     assert row["status"] == "gap"
     assert row["value"].startswith("2 of 6 models diverged (1, 4)")
     assert {metric["models"] for metric in result["utility"]} == {4}
-    whole, lossy = (
-        pd.read_parquet(tmp_path / name / "scores.parquet").query("attack == 'loss'") for name in ("whole", "lossy")
-    )
-    assert (whole.score.to_numpy()[:20] == lossy.score.to_numpy()[:20]).all(), "the healthy run's scores changed"
+    full, lossy = (pd.read_parquet(tmp_path / name / "scores.parquet").query("attack == 'loss'") for name in ("whole", "lossy"))
+    assert (full.score.to_numpy()[:20] == lossy.score.to_numpy()[:20]).all(), "the healthy run's scores changed"
     assert lossy.score.iloc[20:].nunique() == 1, "a lost model's outputs tell records apart"
-    assert whole.score.iloc[20:].nunique() > 1
-    (kept,) = json.loads((tmp_path / "whole" / "report.json").read_text())["mechanisms"]
-    assert [check["status"] for check in kept["checks"] if check["code"] == "finite"] == ["checked"]
+    assert full.score.iloc[20:].nunique() > 1
+    (retained,) = json.loads((tmp_path / "whole" / "report.json").read_text())["mechanisms"]
+    assert [check["status"] for check in retained["checks"] if check["code"] == "finite"] == ["checked"]
 
 
 def test_attacks_that_lost_references_cannot_serve_are_left_out_and_said(

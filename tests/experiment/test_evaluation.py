@@ -34,14 +34,14 @@ def test_every_model_is_the_target_once_and_its_own_coins_stay_hidden() -> None:
     everyone = models()
     result = leave_one_out.leave_one_out(Lira(), everyone, None, SEED)
     assert result.values.shape == everyone.included.shape
-    for one in (0, 4):
-        rest = np.delete(np.arange(9), one)
+    for item in (0, 4):
+        remainder = np.delete(np.arange(9), item)
         by_hand = Lira().score(
-            View.of(losses=everyone["losses"][one]),
-            View.of(included=everyone.included[rest], losses=everyone["losses"][rest]),
+            View.of(losses=everyone["losses"][item]),
+            View.of(included=everyone.included[remainder], losses=everyone["losses"][remainder]),
             SEED,
         )
-        np.testing.assert_array_equal(result.values[one], by_hand)
+        np.testing.assert_array_equal(result.values[item], by_hand)
     other_coins = everyone.included.copy()
     other_coins[4] = ~other_coins[4]
     again = leave_one_out.leave_one_out(
@@ -52,13 +52,13 @@ def test_every_model_is_the_target_once_and_its_own_coins_stay_hidden() -> None:
 
 def test_spreads_find_the_known_auc() -> None:
     result = leave_one_out.leave_one_out(Loss(), models(), None, SEED)
-    found = {one.figure: one for one in leave_one_out.spreads(result, fprs=(0.01, 1e-5))}
+    actual = {item.figure: item for item in leave_one_out.spreads(result, fprs=(0.01, 1e-5))}
     best = NormalDist().cdf(1 / 2**0.5)
-    assert found["auc"].mean == pytest.approx(best, abs=0.01)
-    assert found["auc"].lowest < found["auc"].mean < found["auc"].highest
-    assert 0 < found["auc"].std < 0.03
-    assert found["tpr at fpr 0.01"].mean == pytest.approx(NormalDist().cdf(1 - 2.326), abs=0.03)
-    assert "tpr at fpr 1e-05" not in found  # cannot be resolved by 1000 non-members
+    assert actual["auc"].mean == pytest.approx(best, abs=0.01)
+    assert actual["auc"].lowest < actual["auc"].mean < actual["auc"].highest
+    assert 0 < actual["auc"].std < 0.03
+    assert actual["tpr at fpr 0.01"].mean == pytest.approx(NormalDist().cdf(1 - 2.326), abs=0.03)
+    assert "tpr at fpr 1e-05" not in actual  # cannot be resolved by 1000 non-members
 
 
 def test_tpr_is_the_last_point_at_or_under_the_rate() -> None:
@@ -71,12 +71,12 @@ def test_tpr_is_the_last_point_at_or_under_the_rate() -> None:
 def test_exposure_finds_the_same_records_again() -> None:
     shift = np.where(np.arange(2000) < 100, 6.0, 0.0)
     result = leave_one_out.leave_one_out(Loss(), models(shift=shift), None, SEED)
-    found = leave_one_out.exposure(result, at_fpr=0.01)
-    assert np.nanmean(found.found[:100]) > 0.95
-    assert np.nanmean(found.found[100:]) < 0.03
-    assert np.mean(leave_one_out.worst_records(found, 90) < 100) > 0.95
-    assert found.reproducibility > 0.7
-    assert found.chance < 0.1
+    actual = leave_one_out.exposure(result, at_fpr=0.01)
+    assert np.nanmean(actual.found[:100]) > 0.95
+    assert np.nanmean(actual.found[100:]) < 0.03
+    assert np.mean(leave_one_out.worst_records(actual, 90) < 100) > 0.95
+    assert actual.reproducibility > 0.7
+    assert actual.chance < 0.1
     nothing = leave_one_out.exposure(leave_one_out.leave_one_out(Loss(), models(shift=0.0), None, SEED), at_fpr=0.05)
     assert nothing.reproducibility == pytest.approx(nothing.chance, abs=0.01)
 
@@ -84,9 +84,9 @@ def test_exposure_finds_the_same_records_again() -> None:
 def test_groups() -> None:
     groups = np.repeat(["safe", "exposed"], 1000)
     result = leave_one_out.leave_one_out(Loss(), models(shift=np.where(groups == "safe", 0.0, 3.0)), None, SEED)
-    found = leave_one_out.by_group(result, groups)
-    assert found["safe"].mean == pytest.approx(0.5, abs=0.02)
-    assert found["exposed"].mean == pytest.approx(NormalDist().cdf(3 / 2**0.5), abs=0.01)
+    actual = leave_one_out.by_group(result, groups)
+    assert actual["safe"].mean == pytest.approx(0.5, abs=0.02)
+    assert actual["exposed"].mean == pytest.approx(NormalDist().cdf(3 / 2**0.5), abs=0.01)
 
 
 def test_units_are_judged_by_all_their_records_at_once() -> None:
@@ -94,13 +94,13 @@ def test_units_are_judged_by_all_their_records_at_once() -> None:
     users = np.random.default_rng(5).permutation(np.repeat(np.arange(250), 8)).astype(str)
     result = leave_one_out.leave_one_out(Loss(), models(), None, SEED, targets=[0, 3, 7])
     units, figures = leave_one_out.by_unit(result, users, fprs=(0.1, 0.001))
-    kept = [user for user in np.unique(users) if all(0 < c[users == user].sum() < 8 for c in result.included)]
-    assert 230 < units == len(kept) < 250
-    assert [one.figure for one in figures] == ["auc", "tpr at fpr 0.1"]  # 1 in 1000 is not resolved by 250 units
+    retained = [user for user in np.unique(users) if all(0 < c[users == user].sum() < 8 for c in result.included)]
+    assert 230 < units == len(retained) < 250
+    assert [item.figure for item in figures] == ["auc", "tpr at fpr 0.1"]  # 1 in 1000 is not resolved by 250 units
     by_hand = []
     for values, coins in zip(result.values, result.included, strict=True):
-        inside = [np.mean([values[i] for i in np.flatnonzero((users == user) & coins)]) for user in kept]
-        outside = [np.mean([values[i] for i in np.flatnonzero((users == user) & ~coins)]) for user in kept]
+        inside = [np.mean([values[i] for i in np.flatnonzero((users == user) & coins)]) for user in retained]
+        outside = [np.mean([values[i] for i in np.flatnonzero((users == user) & ~coins)]) for user in retained]
         by_hand.append(np.mean([[(x > y) + 0.5 * (x == y) for y in outside] for x in inside]))
     assert figures[0].mean == pytest.approx(np.mean(by_hand))
     (single, *_) = leave_one_out.spreads(result)
@@ -110,10 +110,10 @@ def test_units_are_judged_by_all_their_records_at_once() -> None:
 
 def test_calibrated_thresholds_realise_their_rate() -> None:
     result = leave_one_out.leave_one_out(Loss(), models(shift=2.0), None, SEED)
-    found = leave_one_out.calibrate(result, 0.05, prior=0.1)
-    assert found.realised_fpr == pytest.approx(0.05, abs=0.01)
-    assert found.tpr == pytest.approx(NormalDist().cdf(2 - 1.645), abs=0.02)
-    assert found.precision == pytest.approx(found.tpr * 0.1 / (found.tpr * 0.1 + found.realised_fpr * 0.9))
+    actual = leave_one_out.calibrate(result, 0.05, prior=0.1)
+    assert actual.realised_fpr == pytest.approx(0.05, abs=0.01)
+    assert actual.tpr == pytest.approx(NormalDist().cdf(2 - 1.645), abs=0.02)
+    assert actual.precision == pytest.approx(actual.tpr * 0.1 / (actual.tpr * 0.1 + actual.realised_fpr * 0.9))
     with pytest.raises(DataError, match="threshold"):
         leave_one_out.calibrate(result, 1e-6, prior=0.1)
     with pytest.raises(ConfigError, match="prior"):
@@ -138,20 +138,20 @@ def test_fidelity_tells_when_references_are_of_another_kind() -> None:
     same = fidelity(*views(1.0))
     assert same.matches
     assert same.target_accuracy[0] == pytest.approx(same.reference_accuracy[0], abs=0.06)
-    other = fidelity(*views(4.0))
-    assert not other.matches
-    assert other.distance > other.typical
-    assert "speaks of the attack, not of the model" in other.sentence
+    peer = fidelity(*views(4.0))
+    assert not peer.matches
+    assert peer.distance > peer.typical
+    assert "speaks of the attack, not of the model" in peer.sentence
     target, coins, references = views(1.0)
     with pytest.raises(DataError, match="fidelity"):
         fidelity(View.of(labels=target.labels), coins, references)
 
 
-def naive_distance(losses: Array, coins: Array, one: int, others: Array) -> float:
+def naive_distance(losses: Array, coins: Array, item: int, others: Array) -> float:
     """The largest gap between two distributions, looked for at every loss of either."""
     gaps = []
     for side in (coins, ~coins):
-        mine, theirs = losses[one][side[one]], losses[others][side[others]]
+        mine, theirs = losses[item][side[item]], losses[others][side[others]]
         gaps += [abs((mine <= x).mean() - (theirs <= x).mean()) for x in np.concatenate([mine, theirs])]
     return float(max(gaps))
 
@@ -161,13 +161,13 @@ def test_fidelity_equals_a_naive_comparison(decimals: int) -> None:
     target, coins, references = views(1.3)
     rounded = replace(references, signals={"logits": np.round(references["logits"], decimals)})
     own = replace(target, signals={"logits": np.round(target["logits"], decimals)})
-    seen = fidelity(own, coins, rounded)
+    observed = fidelity(own, coins, rounded)
     losses = signals.cross_entropy(np.concatenate([own["logits"][None], rounded["logits"]]), target.labels)
     sides = np.concatenate([coins[None], references.included])
     pool = np.arange(1, 7)
-    assert seen.distance == pytest.approx(naive_distance(losses, sides, 0, pool), abs=1e-12)
-    typical = max(naive_distance(losses, sides, int(one), np.delete(pool, one - 1)) for one in pool)
-    assert seen.typical == pytest.approx(typical, abs=1e-12)
+    assert observed.distance == pytest.approx(naive_distance(losses, sides, 0, pool), abs=1e-12)
+    typical = max(naive_distance(losses, sides, int(item), np.delete(pool, item - 1)) for item in pool)
+    assert observed.typical == pytest.approx(typical, abs=1e-12)
 
 
 def test_fidelity_of_many_runs_sorts_the_references_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A federated training, audited once and seen by several parties: each with a claim of its own, all from one training."""
+"""A federated training, audited once and seen by several parties: each with its own claim, all from one training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from audit.core.rounding import up
 from audit.execution.store import Store
 from audit.experiment.line import assemble, run
 from audit.experiment.line.report import attack_classes, coverage
-from audit.experiment.plan.plan import plan_of
+from audit.experiment.plan.plan import make_plan
 from audit.stats.curves import tradeoff
 from tests.marks import slow_rows
 
@@ -83,15 +83,15 @@ def test_noise_at_the_server_protects_from_who_sees_released_models_alone(tmp_pa
     (estimate,) = models.games[0].attacks[0].estimates
     assert estimate.estimator == "two_gaussians" and estimate.epsilon > proven(models)
     assert failed(results) == set()
-    kept = [path for path in tmp_path.rglob("*") if path.is_dir() and path.name == "models"]
-    assert len(kept) == 1 and len(list(kept[0].iterdir())) == 1, "one training serves all parties"
+    retained = [path for path in tmp_path.rglob("*") if path.is_dir() and path.name == "models"]
+    assert len(retained) == 1 and len(list(retained[0].iterdir())) == 1, "one training serves all parties"
     white_box = next(row for row in coverage(list(results.values()), attack_classes()) if "white box" in row.attack_class)
     assert white_box.done.startswith("400 canaries over 1 training run, ")
 
 
 def test_a_federated_audit_can_be_planned() -> None:
     """Each party's ceilings are those of the estimators that can speak before it, not of all that the game names."""
-    rows = plan_of(assemble.assemble(parse(CONFIG, ()).config)).ceilings
+    rows = make_plan(assemble.assemble(parse(CONFIG, ()).config)).ceilings
     estimators = {
         party: {row.estimator for row in rows if row.mechanism == f"fed ({party})"}
         for party in ("secure sum", "released models")
@@ -191,7 +191,7 @@ def test_dp_sgd_inside_clients_is_claimed_for_one_record_before_everybody(tmp_pa
     assert proven(results["each update"]) < (claimed(results["each update"]) or 0)
     assert refuted(results) == set() and failed(results) == set()
     noise = 4 / 36**0.5  # of one release that is worth as much as all steps
-    alike = [up(tradeoff.epsilon_of_gdp(size / noise, 1e-5)) for size in (2, 10)]
+    alike = [up(tradeoff.gdp_epsilon(size / noise, 1e-5)) for size in (2, 10)]
     (remark,) = assemble.assemble(parse(CONFIG, INSIDE).config).design.remarks
     assert f"a client's 2 records an epsilon of {alike[0]}, 10 records {alike[1]} and 100" in remark
     codes = {check.code for check in results["each update"].checks if check.status is Status.CHECKED}

@@ -48,11 +48,11 @@ def sides(x, y, coins):
 
 
 def attack(report, name="loss"):
-    return next(one for one in report.mechanisms[0].games[0].attacks if one.scorer == name)
+    return next(item for item in report.mechanisms[0].games[0].attacks if item.scorer == name)
 
 
 def check(report, code):
-    return next(one for one in report.mechanisms[0].checks if one.code == code)
+    return next(item for item in report.mechanisms[0].checks if item.code == code)
 
 
 # ---- a plain split
@@ -77,15 +77,15 @@ def test_a_leaking_model_is_found_and_no_epsilon_is_stated_for_a_split():
     result = report.mechanisms[0]
     assert report.kind == "model"
     assert result.games[0].game.inclusion is Inclusion.SPLIT
-    assert all(one.bounds == () and one.control is None for one in result.games[0].attacks)
+    assert all(item.bounds == () and item.control is None for item in result.games[0].attacks)
     assert report.outcome is None
     assert any("no epsilon" in note for note in report.notes)
-    found = attack(report)
-    assert found.auc > 0.95
-    assert found.auc_lower > 0.8
-    assert {point.target_fpr for point in found.tpr_at} == {0.1, 0.01, 0.001}
-    assert found.tpr_at[0].tpr > 0.9
-    assert found.tpr_at[2].tpr is None, "FPR 0.1 % is below 1/200 and must not be stated"
+    actual = attack(report)
+    assert actual.auc > 0.95
+    assert actual.auc_lower > 0.8
+    assert {point.target_fpr for point in actual.tpr_at} == {0.1, 0.01, 0.001}
+    assert actual.tpr_at[0].tpr > 0.9
+    assert actual.tpr_at[2].tpr is None, "FPR 0.1 % is below 1/200 and must not be stated"
     assert check(report, "blind").status is Status.CHECKED
     metrics = {metric.name: metric.value for metric in result.utility}
     assert metrics["accuracy on members"] > 0.95
@@ -124,10 +124,10 @@ def test_records_groups_and_histogram():
     members = {"x": mx, "y": my, "group": group[coins]}
     nonmembers = {"x": nx, "y": ny, "group": group[~coins]}
     game = inspect(Memory(mx, my), members, nonmembers, Settings(seed=5, record_key=b"5" * 32)).mechanisms[0].games[0]
-    names = [one.group for one in game.groups]
+    names = [item.group for item in game.groups]
     assert names == [str(i) for i in range(CLASSES)] + ["group a", "group b"]
-    assert sum(one.members for one in game.groups[:CLASSES]) == 200
-    assert all(one.auc > 0.9 for one in game.groups)
+    assert sum(item.members for item in game.groups[:CLASSES]) == 200
+    assert all(item.auc > 0.9 for item in game.groups)
     top = game.records[0]
     assert top.member
     assert top.rank == 1
@@ -137,8 +137,8 @@ def test_records_groups_and_histogram():
 
 
 def attack_histogram(game):
-    found = game.attacks[0].histogram
-    return [*found.members, *found.nonmembers]
+    result = game.attacks[0].histogram
+    return [*result.members, *result.nonmembers]
 
 
 # ---- coins
@@ -224,9 +224,9 @@ def test_a_biased_split_is_called_biased_and_not_leakage():
 def test_labels_alone_can_bias_a_split():
     x, y = records()
     order = np.argsort(y, kind="stable")
-    found = blind.guard(x, y, np.isin(np.arange(400), order[:200]), Seed(0))
-    assert found.has_bias
-    assert found.auc > 0.9
+    result = blind.guard(x, y, np.isin(np.arange(400), order[:200]), Seed(0))
+    assert result.has_bias
+    assert result.auc > 0.9
 
 
 def test_a_class_that_one_side_lacks_is_found():
@@ -234,8 +234,8 @@ def test_a_class_that_one_side_lacks_is_found():
     x, y = generator.normal(size=(1500, 8)), generator.integers(0, 10, 1500)
     x[np.arange(1500), y % 8] += 2
     member = np.arange(1500) < 750
-    kept = member | (y != 1)
-    assert blind.guard(x[kept], y[kept], member[kept], Seed(0)).has_bias
+    retained = member | (y != 1)
+    assert blind.guard(x[retained], y[retained], member[retained], Seed(0)).has_bias
 
 
 def test_differences_that_no_line_separates_are_found_too():
@@ -313,7 +313,7 @@ def test_a_model_that_changes_its_mind_is_remarked():
 def test_equal_rankings_are_shown_once_and_other_attacks_are_run():
     x, y = records()
     members, nonmembers = sides(x, y, np.arange(400) % 2 == 0)
-    names = [one.scorer for one in inspect(Memory(*members), members, nonmembers).mechanisms[0].games[0].attacks]
+    names = [item.scorer for item in inspect(Memory(*members), members, nonmembers).mechanisms[0].games[0].attacks]
     assert names[0] == "loss"
     assert "auto" not in names
     assert len(names) >= 4
@@ -335,9 +335,9 @@ def test_the_report_is_the_same_twice_and_renders():
     x, y = records()
     members, nonmembers = sides(x, y, np.arange(400) % 2 == 0)
     settings = Settings(created="2026-01-01T00:00:00Z")
-    one, two = (inspect(Memory(*members), members, nonmembers, settings) for _ in range(2))
-    assert one == two
-    assert set(reports.render(one, ["json", "pdf"])) >= {"report.json", "report.pdf"}
+    item, two = (inspect(Memory(*members), members, nonmembers, settings) for _ in range(2))
+    assert item == two
+    assert set(reports.render(item, ["json", "pdf"])) >= {"report.json", "report.pdf"}
 
 
 # ---- bad input
@@ -402,8 +402,8 @@ def test_dropping_repeated_records_never_looks_at_their_coins():
     coins = np.arange(80) % 3 == 0
     whole_x, whole_y = np.concatenate([x, extra]), np.concatenate([y, Y[20:]])
     evidence = gather((whole_x[coins], whole_y[coins]), (whole_x[~coins], whole_y[~coins]))
-    kept = without_overlap(evidence, "drop", by_coins=True)
-    assert {row.tobytes() for row in kept.inputs} == {row.tobytes() for row in extra}
+    retained = without_overlap(evidence, "drop", by_coins=True)
+    assert {row.tobytes() for row in retained.inputs} == {row.tobytes() for row in extra}
 
 
 @pytest.mark.parametrize(
@@ -458,24 +458,24 @@ def leaky(count: int, seed: int, shift: float = 6.0):
 @pytest.mark.slow
 def test_all_bounds_that_the_game_grants():
     values, coins = leaky(600, 1)
-    one = inspect_scores(values, coins, Settings(claim_epsilon=1.0))
-    names = {bound.estimator for bound in attack(one, "scores").bounds}
+    item = inspect_scores(values, coins, Settings(claim_epsilon=1.0))
+    names = {bound.estimator for bound in attack(item, "scores").bounds}
     assert "one_run" in names
     assert not names & {"clopper_pearson", "gaussian", "rank_exact"}, "they need independent trials"
-    assert one.outcome is Outcome.VIOLATED
+    assert item.outcome is Outcome.VIOLATED
     more = inspect_scores(values, coins, Settings(claim_epsilon=1.0, certificates=0), game="independent_trials")
     names = {bound.estimator for bound in attack(more, "scores").bounds}
     assert names == {"both_ends"}, "one estimator with the whole error rate"
     chosen = inspect_scores(values, coins, Settings(estimators=("gaussian",), certificates=0), game="independent_trials")
     assert [bound.family for bound in attack(chosen, "scores").bounds] == ["gdp"]
     assert chosen.mechanisms[0].games[0].certificates == ()
-    game = one.mechanisms[0].games[0]
+    game = item.mechanisms[0].games[0]
     assert [certificate.epsilon for certificate in game.certificates] == [0.0, 1.0]
     assert all(certificate.kept and certificate.repetitions >= 20 for certificate in game.certificates)
     (caught,) = game.detectable
     assert (caught.estimator, caught.claim) == ("one_run", 1.0) and 1.0 < caught.epsilon < 8.0
     assert more.comparisons == len(attack(more, "scores").bounds)
-    assert [bound.confidence for bound in attack(more, "scores").bounds] == [one.confidence], "the budget is not split"
+    assert [bound.confidence for bound in attack(more, "scores").bounds] == [item.confidence], "the budget is not split"
 
 
 def test_scores_without_information_prove_nothing():

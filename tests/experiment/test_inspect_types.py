@@ -62,9 +62,9 @@ def test_token_models_that_return_an_object_are_audited(dtype: str) -> None:
 
 def test_whole_numbers_against_fractions_are_a_difference_of_types() -> None:
     generator = np.random.default_rng(2)
-    whole = generator.integers(0, 255, size=(60, 4)).astype(np.uint8)
+    full = generator.integers(0, 255, size=(60, 4)).astype(np.uint8)
     with pytest.raises(DataError, match=r"members have x of type uint8 .* nonmembers of type float32"):
-        inspect(nn.Linear(4, 3), (whole, np.arange(60) % 3), ((whole / 255).astype(np.float32), np.arange(60) % 3), QUIET)
+        inspect(nn.Linear(4, 3), (full, np.arange(60) % 3), ((full / 255).astype(np.float32), np.arange(60) % 3), QUIET)
 
 
 @pytest.mark.parametrize(

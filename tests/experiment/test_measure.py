@@ -97,38 +97,38 @@ def test_the_control_allows_what_chance_brings() -> None:
 
 
 def test_no_rate_below_the_resolution() -> None:
-    found = figures.attack_result(drawn(300, 2.0), confidence=0.95)
-    by_target = {point.target_fpr: point for point in found.tpr_at}
+    result = figures.attack_result(drawn(300, 2.0), confidence=0.95)
+    by_target = {point.target_fpr: point for point in result.tpr_at}
     assert by_target[0.001].tpr is None
     point = by_target[0.1]
     assert point.realised_fpr is not None and point.tpr is not None and point.lower is not None and point.upper is not None
     assert point.realised_fpr <= 0.1
     assert point.lower <= point.tpr <= point.upper
-    assert point.false_positives == round(point.realised_fpr * found.roc.nonmembers)
-    assert found.auc_lower <= found.auc <= found.auc_upper
+    assert point.false_positives == round(point.realised_fpr * result.roc.nonmembers)
+    assert result.auc_lower <= result.auc <= result.auc_upper
 
 
 def test_curves_are_thin_and_keep_their_ends() -> None:
-    found = figures.attack_result(drawn(30_000, 1.0), confidence=0.95).roc
-    assert len(found.fpr) <= figures.CURVE_POINTS + 1
-    assert found.fpr[-1] == found.tpr[-1] == 1.0
-    assert all(a < b for a, b in zip(found.fpr, found.fpr[1:], strict=False))
-    assert all(low <= rate <= high for low, rate, high in zip(found.lower, found.tpr, found.upper, strict=True))
+    result = figures.attack_result(drawn(30_000, 1.0), confidence=0.95).roc
+    assert len(result.fpr) <= figures.CURVE_POINTS + 1
+    assert result.fpr[-1] == result.tpr[-1] == 1.0
+    assert all(a < b for a, b in zip(result.fpr, result.fpr[1:], strict=False))
+    assert all(low <= rate <= high for low, rate, high in zip(result.lower, result.tpr, result.upper, strict=True))
 
 
 def test_ties_are_not_leakage() -> None:
     scores = drawn(400, 0.0)
     tied = Scores(values=np.zeros(400), included=scores.included, game=scores.game)
-    found = figures.attack_result(tied, confidence=0.95)
-    assert found.auc == pytest.approx(0.5)
-    point = next(point for point in found.tpr_at if point.target_fpr == 0.1)
+    result = figures.attack_result(tied, confidence=0.95)
+    assert result.auc == pytest.approx(0.5)
+    point = next(point for point in result.tpr_at if point.target_fpr == 0.1)
     assert point.tpr is not None and 0.02 < point.tpr < 0.25
 
 
 def test_what_a_claim_allows_stands_beside_what_was_found() -> None:
     claim = Claim(epsilon=1.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="test")
-    found = figures.attack_result(drawn(300, 2.0), confidence=0.95, claim_limits=ClaimLimits(claim=claim))
-    assert found.tpr_at[1].allowed == pytest.approx(np.exp(1.0) * 0.01 + 1e-5)
+    result = figures.attack_result(drawn(300, 2.0), confidence=0.95, claim_limits=ClaimLimits(claim=claim))
+    assert result.tpr_at[1].allowed == pytest.approx(np.exp(1.0) * 0.01 + 1e-5)
 
 
 def test_exposed_records_are_the_highest_scores_under_names_that_hide_the_row() -> None:
@@ -138,24 +138,24 @@ def test_exposed_records_are_the_highest_scores_under_names_that_hide_the_row() 
     assert len(set(names)) == 100 and names != new_key().names(range(100))
     assert key.rows([names[7], "nobody"], 100) == {names[7]: 7}
     assert key.text.decode() not in repr(key)
-    found = records.exposures(scores, names, ["a"] * 100, count=5)
-    assert [row.record for row in found] == [names[i] for i in np.argsort(-scores.values)[:5]]
-    assert [row.rank for row in found] == [1, 2, 3, 4, 5]
-    assert found[0].fpr == np.mean(scores.nonmembers >= found[0].score)
+    result = records.exposures(scores, names, ["a"] * 100, count=5)
+    assert [row.record for row in result] == [names[i] for i in np.argsort(-scores.values)[:5]]
+    assert [row.rank for row in result] == [1, 2, 3, 4, 5]
+    assert result[0].fpr == np.mean(scores.nonmembers >= result[0].score)
 
 
 def test_groups_with_one_side_have_no_auc() -> None:
     scores = drawn(60, 5.0)
     groups = ["even" if i % 2 == 0 else "odd" for i in range(59)] + ["alone"]
-    found = {row.group: row for row in records.group_results(scores, groups, 0.9, np.ones(60, bool))}
-    assert found["alone"].auc is None and found["alone"].accuracy == 1.0
-    assert found["even"].auc is not None and found["even"].auc > 0.9
+    result = {row.group: row for row in records.group_results(scores, groups, 0.9, np.ones(60, bool))}
+    assert result["alone"].auc is None and result["alone"].accuracy == 1.0
+    assert result["even"].auc is not None and result["even"].auc > 0.9
 
 
 def test_intervals_of_groups_pay_for_their_number() -> None:
     scores = drawn(400, 1.0)
     (alone,) = records.group_results(scores, ["all"] * 400, 0.95)
-    among = next(one for one in records.group_results(scores, ["all"] * 398 + ["a", "b"], 0.95) if one.group == "all")
+    among = next(item for item in records.group_results(scores, ["all"] * 398 + ["a", "b"], 0.95) if item.group == "all")
     assert alone.auc_lower is not None and alone.auc is not None and among.auc_lower is not None and among.auc is not None
     assert 0.5 < alone.auc_lower < alone.auc
     low, high = roc.auc_interval(

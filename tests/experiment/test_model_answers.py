@@ -49,7 +49,7 @@ class Answer:
 
 
 def regressions(models: int = 6) -> tuple[Array, Array, Array]:
-    """True values, coins `(k, n)` and predictions `(k, n)`, nearer to the truth where a model holds the record."""
+    """True values, coins `(k, n)` and predictions `(k, n)`, nearer to the truth if a model holds the record."""
     random = np.random.default_rng(2)
     truths = 50 + 10 * random.normal(size=N)
     coins = np.stack([COINS, *(draw_coins(N, 30 + number) for number in range(1, models))])
@@ -71,10 +71,10 @@ def test_a_regression_is_the_same_in_every_unit() -> None:
     euros = regression_audit(1.0)
     assert float(roc.auc(euros["lira"][: COINS.sum()], euros["lira"][COINS.sum() :])) > 0.7 and euros["epsilon"] > 0
     for unit, shift in ((1e-3, 0.0), (1.8, 32.0)):
-        other = regression_audit(unit, shift)
-        assert set(other) == set(euros)
+        peer = regression_audit(unit, shift)
+        assert set(peer) == set(euros)
         for name, scores in euros.items():
-            np.testing.assert_allclose(other[name], scores, rtol=1e-5, atol=1e-5, err_msg=f"{name} in units of {unit}")
+            np.testing.assert_allclose(peer[name], scores, rtol=1e-5, atol=1e-5, err_msg=f"{name} in units of {unit}")
 
 
 def test_confidences_of_errors_are_those_of_loops() -> None:

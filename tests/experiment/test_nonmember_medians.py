@@ -63,8 +63,8 @@ def test_a_record_has_no_part_in_its_own_prediction_whatever_side_it_is_on() -> 
     for row in (0, 77):
         changed, flipped = confidences.copy(), coins.copy()
         changed[row], flipped[row] = 1e6, not coins[row]
-        for other in ((coins, changed), (flipped, confidences)):
-            again = cross_fitted_medians(inputs, labels, *other, Seed(5))
+        for peer in ((coins, changed), (flipped, confidences)):
+            again = cross_fitted_medians(inputs, labels, *peer, Seed(5))
             assert medians is not None and again is not None and again[row] == medians[row]
 
 

@@ -61,13 +61,13 @@ class ReadsCompletions:
 
 
 def config(tmp_path: Path, **changes: object) -> str:
-    whole = yaml.safe_load(CONFIG)
+    full = yaml.safe_load(CONFIG)
     here = "tests.experiment.test_open_access"
     game = {"name": "one", "access": f"{here}:ENDPOINT", "canaries": "mislabelled", "count": 40, "runs": 2, "references": 2}
     game |= {"scorers": [f"{here}:ReadsCompletions"], "estimators": ["one_run"], **changes}
-    whole |= {"games": [game], "mechanisms": [{"name": "plain", "kind": "non_private"}], "certificates": 0}
+    full |= {"games": [game], "mechanisms": [{"name": "plain", "kind": "non_private"}], "certificates": 0}
     path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump(whole))
+    path.write_text(yaml.safe_dump(full))
     return str(path)
 
 
@@ -97,7 +97,7 @@ def test_orders_of_access_are_partial() -> None:
     assert not ENDPOINT.shows(Access.LABEL_ONLY) and not Access.ALL_STEPS.shows(ENDPOINT)
     ladder = [Access.LABEL_ONLY, Access.FINAL_MODEL, Access.FINAL_WEIGHTS, Access.ALL_STEPS]
     for rank, access in enumerate(ladder):
-        assert [access.shows(other) for other in ladder] == [place <= rank for place in range(4)]
+        assert [access.shows(peer) for peer in ladder] == [place <= rank for place in range(4)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""An attack of one's own on losses is compared on logits as well; equal scores give chance in every figure."""
+"""An attack of your own on losses is compared on logits as well; equal scores give chance in every figure."""
 
 from __future__ import annotations
 

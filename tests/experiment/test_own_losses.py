@@ -27,7 +27,7 @@ SIDES = slice(N), slice(N, None)
 
 
 def loss_of(rows: Any) -> Any:
-    """The last number of a record, smaller where the first one names a member."""
+    """The last number of a record, smaller if the first one names a member."""
     return np.asarray(rows)[:, 2] * FIT[[int(np.flatnonzero(X[:, 0] == row[0])[0]) for row in np.asarray(rows)]]
 
 

@@ -48,9 +48,9 @@ def check(target: Any, labels: Array, inputs: Array = INPUTS) -> audit.ModelChec
 
 
 def auc(result: audit.ModelCheck) -> float:
-    (found,) = [row.auc for row in result.attacks if row.attack == "loss"]
-    assert found is not None
-    return found
+    (actual,) = [row.auc for row in result.attacks if row.attack == "loss"]
+    assert actual is not None
+    return actual
 
 
 BINARY = [np.int64, np.int32, np.uint8, np.float32, np.float64, np.float16, bool]
@@ -208,8 +208,8 @@ def test_another_unit_or_order_of_numbers_is_invalid() -> None:
     random = np.random.default_rng(14)
     truths = random.normal(size=(N, 3))
     predictions = truths + random.normal(size=(N, 3)) * np.where(MEMBER, 0.1, 0.8)[:, None]
-    for given, reading in ((predictions[:, [1, 2, 0]], "columns of y in another order"), (60 * predictions, "another unit")):
-        result = check(model(given), truths)
+    for provided, reading in ((predictions[:, [1, 2, 0]], "columns of y in another order"), (60 * predictions, "another unit")):
+        result = check(model(provided), truths)
         assert result.report.outcome is Outcome.INVALID and reading in str(result)
 
 
@@ -226,13 +226,15 @@ def read_fields(result: audit.ModelCheck) -> dict[str, Any]:
 def test_labels_of_any_type_give_the_same_report() -> None:
     logits, labels = classifier(2, 1)
     margin = logits[:, 1:] - logits[:, :1]
-    first, *rest = (read_fields(check(model(margin), labels.astype(kind)[:, None])) for kind in (np.int64, np.float32, bool))
-    assert all(fields == first for fields in rest)
+    first, *remainder = (
+        read_fields(check(model(margin), labels.astype(kind)[:, None])) for kind in (np.int64, np.float32, bool)
+    )
+    assert all(fields == first for fields in remainder)
 
 
 @pytest.mark.slow
 def test_no_verdict_rests_on_scores_below_chance() -> None:
-    """Random readings of random models: wherever a claim stands, no score that bounds rest on is inverted beyond chance."""
+    """Random readings of random models: wherever a claim is, no score that bounds rest on is inverted beyond chance."""
     verdicts = inverted = 0
     for seed in range(60):
         random = np.random.default_rng(seed)

@@ -29,7 +29,7 @@ def absences(rows: list[int], labels: list[int], groups: list[str] | None) -> li
     canaries = Canaries(
         kind="held_out", description="", records=data.pool.take(np.array(rows)), identifiers=data.pool_index[np.array(rows)]
     )
-    return records.absences(records.table_of(canaries, data, new_key()))
+    return records.absences(records.make_record_table(canaries, data, new_key()))
 
 
 def test_classes_and_groups_without_a_canary_are_named() -> None:

@@ -37,7 +37,7 @@ def run(folder: Path, *more: str) -> dict[str, Any]:
     config, key = folder.with_suffix(".yaml"), folder.parent / "key"
     config.write_text(CONFIG)
     key.write_text("5e" * 16)
-    sets = [word for one in (GAMES, LOST, "output.formats=[json]", "model.hidden=[8]", *more) for word in ("--set", one)]
+    sets = [word for item in (GAMES, LOST, "output.formats=[json]", "model.hidden=[8]", *more) for word in ("--set", item)]
     assert answer(["run", str(config), "-o", str(folder), "-q", "--record-key", str(key), *sets]) in (0, 3)
     report: dict[str, Any] = json.loads((folder / "report.json").read_text())
     return report
@@ -45,11 +45,11 @@ def run(folder: Path, *more: str) -> dict[str, Any]:
 
 def stored(folder: Path) -> dict[str, tuple[int, ...]]:
     """Bytes a model of each signal, by its name, over all jobs."""
-    found: dict[str, tuple[int, ...]] = {}
+    result: dict[str, tuple[int, ...]] = {}
     for path in (folder / "models").glob("*.safetensors"):
         arrays = load_file(path)
-        found |= {name: array[0].nbytes for name, array in arrays.items() if name.startswith("signal/")}
-    return found
+        result |= {name: array[0].nbytes for name, array in arrays.items() if name.startswith("signal/")}
+    return result
 
 
 def bytes_of_tests(folder: Path) -> dict[str, int]:
@@ -62,15 +62,15 @@ def test_reports_are_the_same_with_models_that_diverged_and_triggers(tmp_path: P
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")
     less = run(tmp_path / "less")
     monkeypatch.setattr(spec, "kept_signals", lambda signals, needs, classes: frozenset(signals))
-    whole = run(tmp_path / "whole")
+    full = run(tmp_path / "whole")
     assert less["mechanisms"][0]["games"][1]["trigger"]["accuracy"] is not None
-    assert less["mechanisms"] == whole["mechanisms"]
+    assert less["mechanisms"] == full["mechanisms"]
     assert (tmp_path / "less" / "scores.parquet").read_bytes() == (tmp_path / "whole" / "scores.parquet").read_bytes()
-    kept, all_of_them = stored(tmp_path / "less"), stored(tmp_path / "whole")
+    retained, all_of_them = stored(tmp_path / "less"), stored(tmp_path / "whole")
     assert [row["name"] for row in less["mechanisms"][0]["utility"]] == ["accuracy", "macro-F1", "AUC"]
     assert bytes_of_tests(tmp_path / "less") == {"test/accuracy": 8, "test/macro-F1": 8, "test/AUC": 8}, "bytes a model"
-    assert "signal/logits" not in kept and set(all_of_them) == {"signal/logits"}
-    assert {"signal/confidences", "signal/predicted_classes", "signal/repeated_outputs"} <= kept.keys()
+    assert "signal/logits" not in retained and set(all_of_them) == {"signal/logits"}
+    assert {"signal/confidences", "signal/predicted_classes", "signal/repeated_outputs"} <= retained.keys()
 
 
 def test_a_store_with_another_signal_under_the_same_key_is_refused(tmp_path: Path) -> None:
@@ -106,9 +106,9 @@ def test_what_attacks_write_to_what_they_are_shown_reaches_no_other_figure() -> 
 def test_all_models_but_one_are_those_in_any_order_of_targets() -> None:
     random = np.random.default_rng(0)
     coins, values = random.random((7, 5)) < 0.5, random.random((7, 5, 2))
-    others = _Rivals(View(signals={"x": values}, included=coins), in_memory)
+    peers = _Rivals(View(signals={"x": values}, included=coins), in_memory)
     for row in (0, 1, 4, 2, 2, 6, 0, 5):
-        view = others.reference(row)
+        view = peers.reference(row)
         assert np.array_equal(view["x"], np.delete(values, row, axis=0))
         assert view.included is not None and np.array_equal(view.included, np.delete(coins, row, axis=0))
-        assert np.array_equal(others.target(row, None)["x"], values[row])
+        assert np.array_equal(peers.target(row, None)["x"], values[row])

@@ -194,8 +194,8 @@ def test_one_command_trains_seventeen_models_and_reports(folder: Path, capsys: p
     np.savez("coins.npz", coins=coins)
     arguments = ["--train", "my_training:fit", "--members", "members.npz", "--nonmembers", "nonmembers.npz"]
     command(*arguments, "--scorer", "lira", "--coins", "coins.npz", "--claim-epsilon", "0.5", "-o", "out", expect=1)
-    told = capsys.readouterr()
-    assert "lira: AUC 1.000" in told.out and "training models: 100% of 17" in told.err
+    reported = capsys.readouterr()
+    assert "lira: AUC 1.000" in reported.out and "training models: 100% of 17" in reported.err
     assert trainings() == 17 and (folder / "out" / "report.json").is_file() and len(list(Path("references").iterdir())) == 17
     with pytest.raises(ConfigError, match="both --references and --train"):
         command(*arguments, "--references", "first", expect=2)

@@ -1,4 +1,4 @@
-"""References that somebody brings: the same attacks, bounds and figures as for models that a run trained."""
+"""References that a user brings: the same attacks, bounds and figures as for models that a run trained."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def drawn(shift: float = 3.0) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]
     """Labels `(n,)`, coins `(1 + k, n)` and logits `(1 + k, n, classes)`: members are fitted better by `shift`."""
     random = np.random.default_rng(5)
     labels = random.integers(0, CLASSES, N)
-    included = np.stack([draw_coins(N, 3), *(draw_coins(N, 10 + one) for one in range(MODELS))])
+    included = np.stack([draw_coins(N, 3), *(draw_coins(N, 10 + item) for item in range(MODELS))])
     level = 2 * random.standard_normal((1, N, 1))
     logits = random.standard_normal((1 + MODELS, N, CLASSES)) + level * np.eye(CLASSES)[labels]
     return labels, included, logits + shift * included[..., None] * np.eye(CLASSES)[labels]
@@ -38,9 +38,9 @@ def the_game(report: AuditReport) -> GameResult:
     return report.mechanisms[0].games[0]
 
 
-def inspected(settings: Settings | None = None, **given: Any) -> AuditReport:
+def inspected(settings: Settings | None = None, **provided: Any) -> AuditReport:
     labels, included, logits = drawn()
-    references = References(included=included[1:], **(given or {"logits": logits[1:]}))
+    references = References(included=included[1:], **(provided or {"logits": logits[1:]}))
     view = View.of(labels=labels, logits=logits[0])
     return inspect_outputs(view, included[0], settings or Settings(certificates=0), references=references)
 
@@ -62,8 +62,8 @@ def test_an_attack_with_references_is_the_formula_on_what_was_given() -> None:
     lira = next(attack for attack in the_game(inspected()).attacks if attack.scorer == "lira")
     ours, theirs = (signals.scaled_confidence(part, labels) for part in (logits[0], logits[1:]))
     by_hand = membership.likelihood_ratio(ours, theirs, included[1:], variance="shrunk", prior_strength=8.0, shrink_shift=False)
-    members, others = by_hand[included[0]], by_hand[~included[0]]
-    pairs = members[:, None] - others[None, :]
+    members, peers = by_hand[included[0]], by_hand[~included[0]]
+    pairs = members[:, None] - peers[None, :]
     assert lira.auc == pytest.approx(float(np.mean((pairs > 0) + 0.5 * (pairs == 0))), abs=1e-12)
 
 
@@ -135,7 +135,7 @@ def test_models_in_memory_and_their_recorded_outputs_say_the_same() -> None:
         stream = Seed(number).numpy()
         for weight in module.parameters():
             weight.data = torch.from_numpy(stream.standard_normal(tuple(weight.shape)).astype(np.float32))
-    included = np.stack([draw_coins(N, 20 + one) for one in range(4)])
+    included = np.stack([draw_coins(N, 20 + item) for item in range(4)])
     sides = (inputs[coins], labels[coins]), (inputs[~coins], labels[~coins])
     with torch.no_grad():
         recorded = np.stack([module(torch.from_numpy(inputs[order])).numpy() for module in modules[1:]])
@@ -275,9 +275,9 @@ def test_an_attack_that_no_brought_model_can_serve_is_not_helped_by_references()
 
 def test_an_attack_that_ranks_as_another_names_that() -> None:
     labels, included, logits = drawn()
-    found = examine_outputs(View.of(labels=labels, logits=logits[0]), included[0], Settings(certificates=0))
-    assert found.repeats and set(found.repeats.values()) <= {attack.scorer for attack in the_game(found.report).attacks}
-    assert not set(found.repeats) & {attack.scorer for attack in the_game(found.report).attacks}
-    name, shown = next(iter(found.repeats.items()))
-    assert found.not_run[name] == f"ranks the records as {shown} does"
-    assert f"{name} ranks these records as {shown} does" in str(ModelCheck(inspection=found))
+    result = examine_outputs(View.of(labels=labels, logits=logits[0]), included[0], Settings(certificates=0))
+    assert result.repeats and set(result.repeats.values()) <= {attack.scorer for attack in the_game(result.report).attacks}
+    assert not set(result.repeats) & {attack.scorer for attack in the_game(result.report).attacks}
+    name, shown = next(iter(result.repeats.items()))
+    assert result.not_run[name] == f"ranks the records as {shown} does"
+    assert f"{name} ranks these records as {shown} does" in str(ModelCheck(inspection=result))

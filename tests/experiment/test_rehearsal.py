@@ -25,7 +25,7 @@ from audit.core.views import View
 from audit.execution.store import Store
 from audit.experiment.games.attack import attempt
 from audit.experiment.games.job_specs import make_job_specs
-from audit.experiment.games.observed import models_of
+from audit.experiment.games.observed import load_models
 from audit.experiment.games.prepared_game import PreparedGame, prepare_games
 from audit.experiment.games.spec import Experiment
 from audit.experiment.line import assemble, rehearsal, run, untrained
@@ -90,7 +90,7 @@ def scored(experiment: Experiment, prepared_game: PreparedGame, store: Store) ->
     resources = Resources(dataset=dataset, execution=experiment.execution, store=store)
     jobs = make_job_specs(prepared_game, dataset, experiment.execution)
     train(jobs, prepared_game.assignment.canaries, resources, lambda done: False)
-    _, left_out = attempt(models_of(prepared_game, jobs, store))
+    _, left_out = attempt(load_models(prepared_game, jobs, store))
     return left_out
 
 
@@ -127,8 +127,8 @@ def test_every_scorer_on_every_canary_with_every_access(canaries: str, access: s
 def test_impossible_pairs_are_refused_before_training(
     canaries: str, access: str, scorers: str, part_of_message: str, tmp_path: Path
 ) -> None:
-    given = {"canaries": canaries, "access": access, "scorers": scorers}
-    changes = [f"games.outside.{key}={value}" for key, value in given.items()]
+    provided = {"canaries": canaries, "access": access, "scorers": scorers}
+    changes = [f"games.outside.{key}={value}" for key, value in provided.items()]
     experiment = assemble.assemble(parse(CONFIG, changes).config)
     with pytest.raises(ConfigError, match=part_of_message):
         run.run(experiment, Store.start(tmp_path / "run", "c"))

@@ -31,7 +31,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the command in a process of its own."""
+    """A run of the command in its own process."""
     folder = tmp_path_factory.mktemp("run") / "done"
     line = [sys.executable, "-m", "audit", *arguments(config, folder)]
     done = subprocess.run(line, capture_output=True, text=True, env=environment(), check=False, timeout=300)
@@ -109,11 +109,11 @@ def test_a_killed_run_goes_on_to_the_same_bits(
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not folder.exists()
-    kept = {path: path.stat().st_mtime_ns for path in models.glob("*.safetensors")}
-    assert len(kept) >= killed_after
+    retained = {path: path.stat().st_mtime_ns for path in models.glob("*.safetensors")}
+    assert len(retained) >= killed_after
     monkeypatch.setenv("SOURCE_DATE_EPOCH", DATE)
     assert answer(arguments(config, folder, "--resume")) in (0, 3)
-    for path, written in kept.items():
+    for path, written in retained.items():
         assert (folder / "models" / path.name).stat().st_mtime_ns == written, "a finished model was trained again"
     for name in SAME:
         assert (folder / name).read_bytes() == (finished / name).read_bytes(), f"{name} differs after the interruption"

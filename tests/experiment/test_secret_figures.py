@@ -65,7 +65,7 @@ def test_units_of_scorers() -> None:
     assert isinstance(Extraction(), SecretScorer) and not isinstance(Loss(), SecretScorer)
     assert figures([1.0, 0.0], [[-1, 4]] * 2, Loss()) is None
     assert Exposure(candidates=64).unit.levels == (3.0, 6.0)
-    losses = np.random.default_rng(0).normal(size=(65, 4000))  # the very law that is fitted, and the mean lies above 1 / ln 2
+    losses = np.random.default_rng(0).normal(size=(65, 4000))  # the very law that is fitted, and the mean is above 1 / ln 2
     assert texts.extrapolated_exposure(losses[0], losses[1:]).mean() > 1.48
     assert Exposure(extrapolated=True).unit.by_chance is None
     assert DiscoverableExtraction(queries=50).unit.quantity == "chance that 50 samples hold a whole secret"

@@ -1,4 +1,4 @@
-"""Audits of models with several labels, with numbers and a loss of one's own, and of whole numbers: from a file to bounds."""
+"""Audits of models with several labels, with numbers and a loss of your own, and of whole numbers: from a file to bounds."""
 
 from __future__ import annotations
 

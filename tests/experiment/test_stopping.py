@@ -1,4 +1,4 @@
-"""Training that may stop at the first proof: where it stops, that only the order of jobs decides it, what is refused."""
+"""Training that may stop at the first proof: if it stops, that only the order of jobs decides it, what is refused."""
 
 from __future__ import annotations
 
@@ -80,33 +80,33 @@ def built(*overrides: str) -> Experiment:
     return assemble.assemble(parse(CONFIG, overrides).config)
 
 
-def on(one: Experiment, executor: Any) -> Experiment:
-    return dataclasses.replace(one, execution=dataclasses.replace(one.execution, executor=executor))
+def on(item: Experiment, executor: Any) -> Experiment:
+    return dataclasses.replace(item, execution=dataclasses.replace(item.execution, executor=executor))
 
 
-def played(one: Experiment, folder: Path, *, resume: bool = False) -> GameResult:
+def played(item: Experiment, folder: Path, *, resume: bool = False) -> GameResult:
     """The only game of the experiment."""
     store = Store.start(folder / "run", "0" * 64, resume=resume)
     try:
-        (game,) = prepared_game.prepare_games(one.design, one.audit_inputs, one.budget.delta)
-        stated = hypothesis.state(game.training, one.budget.delta)
-        dataset = one.audit_inputs.dataset
-        resources = Resources(dataset=dataset, execution=one.execution, store=store)
-        return rounds.play_game(game, stated, one.budget, resources).result
+        (game,) = prepared_game.prepare_games(item.design, item.audit_inputs, item.budget.delta)
+        stated = hypothesis.state(game.training, item.budget.delta)
+        dataset = item.audit_inputs.dataset
+        resources = Resources(dataset=dataset, execution=item.execution, store=store)
+        return rounds.play_game(game, stated, item.budget, resources).result
     finally:
         store._lock.close()
 
 
-def audited(one: Experiment, folder: Path) -> MechanismResult:
+def audited(item: Experiment, folder: Path) -> MechanismResult:
     """The whole result of the only mechanism."""
-    results, _ = run.run(one, Store.start(folder / "run", "0" * 64))
+    results, _ = run.run(item, Store.start(folder / "run", "0" * 64))
     return results[0]
 
 
 def watched(game: GameResult) -> Watched:
-    found = game.watched
-    assert found is not None
-    return found
+    actual = game.watched
+    assert actual is not None
+    return actual
 
 
 @pytest.fixture(scope="module")
@@ -121,35 +121,35 @@ def stopped(result: MechanismResult) -> GameResult:
 
 def test_a_wrong_claim_ends_training_early(result: MechanismResult) -> None:
     game = result.games[0]
-    found = watched(game)
+    actual = watched(game)
     assert result.outcome is Outcome.VIOLATED
-    assert found.planned == 160 and found.looks == 20
-    assert found.proved is not None and found.used == -(-found.proved // MODELS_PER_JOB) * MODELS_PER_JOB <= 80
-    assert game.game.runs == game.models == result.models == found.used
-    assert all(attack.roc.members + attack.roc.nonmembers == found.used for attack in game.attacks)
+    assert actual.planned == 160 and actual.looks == 20
+    assert actual.proved is not None and actual.used == -(-actual.proved // MODELS_PER_JOB) * MODELS_PER_JOB <= 80
+    assert game.game.runs == game.models == result.models == actual.used
+    assert all(attack.roc.members + attack.roc.nonmembers == actual.used for attack in game.attacks)
     refuted = [verdict for verdict in result.verdicts if verdict.outcome is Outcome.VIOLATED]
     assert [verdict.claim.source for verdict in refuted] == ["declared (wishful)"]
-    assert refuted[0].bound == found.bounds[0] == game.bounds[0]
-    assert 0.5 < read_epsilon(found.bounds[0]) <= read_ceiling(found.bounds[0])
-    assert found.bounds[0].confidence == 0.95, "one bound of all attacks together takes the whole error budget"
-    assert found.control is not None and found.control.passed
+    assert refuted[0].bound == actual.bounds[0] == game.bounds[0]
+    assert 0.5 < read_epsilon(actual.bounds[0]) <= read_ceiling(actual.bounds[0])
+    assert actual.bounds[0].confidence == 0.95, "one bound of all attacks together takes the whole error budget"
+    assert actual.control is not None and actual.control.passed
 
 
 def test_an_attack_that_fails_at_a_later_look_has_lost_its_stake(
     tmp_path: Path, stopped: GameResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The game goes on without it, and the others' evidence counts for no more than if it had bet on and lost."""
-    whole = attack.score
+    """The game continues without it, and the others' evidence counts for no more than if it had bet on and lost."""
+    full = attack.score
 
     def failing(models: attack.GameModels, planned: PlannedAttack, steps: int | None = None) -> Scores:
         if planned.name == "weight_difference" and models.first + models.prepared_game.assignment.runs > 2 * MODELS_PER_JOB:
             raise ObservationError("weights of a later model cannot be read")
-        return whole(models, planned, steps)
+        return full(models, planned, steps)
 
     monkeypatch.setattr(attack, "score", failing)
-    one = built()
-    game = played(one, tmp_path)
-    assert [found.scorer for found in game.attacks] == ["gradient_product"]
+    item = built()
+    game = played(item, tmp_path)
+    assert [actual.scorer for actual in game.attacks] == ["gradient_product"]
     for process in watched(game).evidence:
         assert [stake.attack for stake in process.stakes] == ["gradient_product"]
         assert process.log_evidence[0] == pytest.approx(-math.log(2))
@@ -159,20 +159,20 @@ def test_an_attack_that_fails_at_a_later_look_has_lost_its_stake(
 
 
 def test_evidence_reaches_the_threshold_where_it_says(stopped: GameResult) -> None:
-    found = watched(stopped)
-    (wishful, computed) = found.evidence
+    actual = watched(stopped)
+    (wishful, computed) = actual.evidence
     assert wishful.claim.source == "declared (wishful)" and computed.proved is None
     assert wishful.threshold == pytest.approx(math.log(20))
-    assert wishful.models[0] == 0 and wishful.log_evidence[0] == 0 and wishful.models[-1] <= found.used
+    assert wishful.models[0] == 0 and wishful.log_evidence[0] == 0 and wishful.models[-1] <= actual.used
     crossing = [
         models for models, value in zip(wishful.models, wishful.log_evidence, strict=True) if value >= wishful.threshold
     ]
-    assert crossing[0] == wishful.proved == found.proved
-    assert crossing[0] > found.used - MODELS_PER_JOB, "the job before the last one proved nothing"
+    assert crossing[0] == wishful.proved == actual.proved
+    assert crossing[0] > actual.used - MODELS_PER_JOB, "the job before the last one proved nothing"
     assert max(computed.log_evidence) < computed.threshold
     assert [stake.attack for stake in wishful.stakes] == ["gradient_product", "weight_difference"]
     average = np.log(np.mean(np.exp([stake.log_evidence for stake in wishful.stakes]), axis=0))
-    assert np.asarray(wishful.log_evidence) == pytest.approx(average, abs=0.05)  # the least over stronger claims besides
+    assert np.asarray(wishful.log_evidence) == pytest.approx(average, abs=0.05)  # the least over stronger claims as well
 
 
 def test_intervals_pay_for_every_look(stopped: GameResult, tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_intervals_pay_for_every_look(stopped: GameResult, tmp_path: Path) -> No
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Backwards:
-    """Does all jobs but the first few before those, so that results of later ones lie there when the proof comes."""
+    """Does all jobs but the first few before those, so that results of later ones are there when the proof comes."""
 
     ahead: int
 
@@ -201,22 +201,22 @@ class Backwards:
 
 @pytest.mark.parametrize("ahead", [1, 4])
 def test_jobs_that_finish_out_of_turn_change_nothing(stopped: GameResult, tmp_path: Path, ahead: int) -> None:
-    one = on(built(), Backwards(ahead=ahead))
-    assert played(one, tmp_path) == stopped
+    item = on(built(), Backwards(ahead=ahead))
+    assert played(item, tmp_path) == stopped
     assert len(list((tmp_path / "run.partial" / "models").glob("*"))) > watched(stopped).used // MODELS_PER_JOB + 1
 
 
 @pytest.mark.slow
 def test_the_shipped_config_stops_early(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(["run", "quickstart-early-stop", "-q", "-o", str(tmp_path / "run")]) == 1
-    said = capsys.readouterr().out
-    assert "the claim is contradicted" in said and "of 240 trained" in said
+    message = capsys.readouterr().out
+    assert "the claim is contradicted" in message and "of 240 trained" in message
 
 
 @pytest.mark.slow
 def test_processes_stop_where_one_process_does(stopped: GameResult, tmp_path: Path) -> None:
-    found = played(built("execution.kind=processes", "execution.workers=2"), tmp_path)
-    assert watched(found) == watched(stopped)
+    actual = played(built("execution.kind=processes", "execution.workers=2"), tmp_path)
+    assert watched(actual) == watched(stopped)
 
 
 class Killed(Exception):
@@ -242,9 +242,9 @@ class Dies:
 def test_a_resumed_game_stops_at_the_same_model(stopped: GameResult, tmp_path: Path, after: int) -> None:
     with pytest.raises(Killed):
         played(on(built(), Dies(after=after)), tmp_path)
-    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "run.partial" / "models").glob("*")}
+    retained = {path: path.stat().st_mtime_ns for path in (tmp_path / "run.partial" / "models").glob("*")}
     assert played(built(), tmp_path, resume=True) == stopped
-    assert all(path.stat().st_mtime_ns == written for path, written in kept.items())
+    assert all(path.stat().st_mtime_ns == written for path, written in retained.items())
     unneeded = on(built(), Dies(after=0))
     assert played(unneeded, tmp_path, resume=True) == stopped, "a game that had ended trains nothing"
 
@@ -258,9 +258,9 @@ def test_a_run_killed_in_the_middle_goes_on_to_the_same_bytes(tmp_path: Path) ->
     def line(name: str, *more: str) -> list[str]:
         return [sys.executable, "-m", "audit", "run", str(config), "-o", str(tmp_path / name), *more]
 
-    whole = subprocess.run(line("whole"), env=environment, capture_output=True, text=True, check=False, timeout=200)
-    assert whole.returncode == 1, whole.stderr
-    assert "stopped early" in whole.stderr and "of 160 trained" in whole.stdout
+    full = subprocess.run(line("whole"), env=environment, capture_output=True, text=True, check=False, timeout=200)
+    assert full.returncode == 1, full.stderr
+    assert "stopped early" in full.stderr and "of 160 trained" in full.stdout
     process = subprocess.Popen(line("killed", "-q"), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     models, deadline = tmp_path / "killed.partial" / "models", time.monotonic() + 100
     while len(list(models.glob("*.safetensors"))) < 3 and process.poll() is None:
@@ -279,9 +279,9 @@ def test_the_command_says_that_it_stopped(tmp_path: Path, capsys: pytest.Capture
     config = tmp_path / "stops.yaml"
     config.write_text(CONFIG)
     assert answer(["run", str(config), "-o", str(tmp_path / "run"), "--json"]) == 1
-    (told,) = json.loads(capsys.readouterr().out)["mechanisms"][0]["stopping"]
-    assert told["planned_runs"] == 160 and told["proved_after"] <= told["runs"] < 160
-    assert told["evidence"][0]["log_e_value"][-1] >= told["evidence"][0]["log_threshold"]
+    (reported,) = json.loads(capsys.readouterr().out)["mechanisms"][0]["stopping"]
+    assert reported["planned_runs"] == 160 and reported["proved_after"] <= reported["runs"] < 160
+    assert reported["evidence"][0]["log_e_value"][-1] >= reported["evidence"][0]["log_threshold"]
     assert "dp, game one: stopped early" in (tmp_path / "run" / "audit.log").read_text()
 
 
@@ -296,10 +296,10 @@ INSIDE = (
 @pytest.mark.slow
 def test_broken_dp_sgd_is_caught_inside_the_family_that_it_claims(tmp_path: Path) -> None:
     """No noise but half of what was accounted for, in a log that says otherwise: only the models can tell."""
-    found = watched(played(built(*INSIDE, HALF, "training.steps=60"), tmp_path))
-    assert found.proved is not None and found.used < 160
-    assert found.bounds[0].family == found.evidence[0].family == "dp_sgd"
-    assert read_epsilon(found.bounds[0]) > found.evidence[0].claim.epsilon
+    actual = watched(played(built(*INSIDE, HALF, "training.steps=60"), tmp_path))
+    assert actual.proved is not None and actual.used < 160
+    assert actual.bounds[0].family == actual.evidence[0].family == "dp_sgd"
+    assert read_epsilon(actual.bounds[0]) > actual.evidence[0].claim.epsilon
 
 
 @pytest.mark.slow
@@ -310,16 +310,16 @@ def test_right_dp_sgd_is_trained_to_the_end(tmp_path: Path) -> None:
 
 
 def test_without_a_claim_to_refute_all_runs_are_trained(tmp_path: Path) -> None:
-    found = played(built("mechanisms.dp.kind=non_private", "mechanisms.dp.noise_multiplier=null", "mechanisms.dp.claim=null",
+    actual = played(built("mechanisms.dp.kind=non_private", "mechanisms.dp.noise_multiplier=null", "mechanisms.dp.claim=null",
                          "games.one.runs=24", "games.one.access=final_model", "games.one.canaries=mislabelled",
                          "games.one.scorers=[loss, lira]", "games.one.references=8"), tmp_path)  # fmt: skip
-    assert watched(found).evidence == () and watched(found).used == 24
-    assert "Nothing is claimed" in evidence.sentence(watched(found))
+    assert watched(actual).evidence == () and watched(actual).used == 24
+    assert "Nothing is claimed" in evidence.sentence(watched(actual))
 
 
 def test_references_are_trained_first_and_in_jobs_of_their_own(tmp_path: Path) -> None:
-    one = built("games.one.references=12", "games.one.runs=20")
-    game_design = one.design.game_designs[0]
+    item = built("games.one.references=12", "games.one.runs=20")
+    game_design = item.design.game_designs[0]
     assert game_design.portions(8) == [range(20, 28), range(28, 32), range(0, 8), range(8, 16), range(16, 20)]
     assert dataclasses.replace(game_design, stops=False).portions(8)[:3] == [range(0, 8), range(8, 16), range(16, 24)]
     assert game_design.looks(8) == 3 and dataclasses.replace(game_design, stops=False).looks(8) == 1
@@ -334,9 +334,9 @@ def test_a_scorer_with_references_stops_as_well(tmp_path: Path) -> None:
         "model.hidden=[32]",
     )
     game = ("games.one.access=final_model", "games.one.canaries=mislabelled", "games.one.references=16")
-    found = played(built(*claims, *game, "games.one.scorers=[lira]", "training.learning_rate=0.5"), tmp_path)
-    assert watched(found).proved is not None and watched(found).used < 160
-    assert found.models == watched(found).used + 16
+    actual = played(built(*claims, *game, "games.one.scorers=[lira]", "training.learning_rate=0.5"), tmp_path)
+    assert watched(actual).proved is not None and watched(actual).used < 160
+    assert actual.models == watched(actual).used + 16
 
 
 @pytest.mark.parametrize(
@@ -366,9 +366,9 @@ def test_what_cannot_stop_early_is_refused(
 
 
 def test_only_estimators_that_declare_it_are_anytime_valid() -> None:
-    found = {name for name in plugins.names("audit.bounds.estimators")
+    actual = {name for name in plugins.names("audit.bounds.estimators")
              if isinstance(plugins.build("audit.bounds.estimators", {"kind": name}), AnytimeEstimator)}  # fmt: skip
-    assert found == {"sequential"}
+    assert actual == {"sequential"}
 
 
 GAME = Game(adjacency=Adjacency.ADD_REMOVE, access=Access.ALL_STEPS, inclusion=Inclusion.COINS, canaries=1, runs=120)
@@ -398,13 +398,13 @@ def stops(law: ScoreLaw, claimed: float, seed: Seed, *, family: str = "any", run
         attacks=2,
         looks=runs // together,
     )
-    whole = simulated(law, seed, runs, attacks=2)
+    full = simulated(law, seed, runs, attacks=2)
     looks: list[list[Scores]] = []
     for first in range(0, runs, together):
         part = slice(first, first + together)
         game = dataclasses.replace(GAME, runs=together)
         looks.append(
-            [dataclasses.replace(one, values=one.values[part], included=one.included[part], game=game) for one in whole]
+            [dataclasses.replace(item, values=item.values[part], included=item.included[part], game=game) for item in full]
         )
         if watch.proves(stopping.join(looks)):
             return first + together
@@ -455,11 +455,11 @@ def test_one_certificate_covers_stopping_at_the_worst_time() -> None:
     path = simulation.Path(
         attacks=((estimator,), (estimator,)), game=GAME, mechanism=None, delta=1e-5, level=0.95, together=True
     )
-    found = simulation.certify(path, 40)
-    assert [one.epsilon for one in found] == [0.0, 1.0]
-    assert all(one.nominal == pytest.approx(0.05) and one.kept and one.repetitions == 40 for one in found)
+    actual = simulation.certify(path, 40)
+    assert [item.epsilon for item in actual] == [0.0, 1.0]
+    assert all(item.nominal == pytest.approx(0.05) and item.kept and item.repetitions == 40 for item in actual)
     apart = dataclasses.replace(path, together=False)
-    assert all(one.nominal == pytest.approx(0.1) for one in simulation.certify(apart, 20))
+    assert all(item.nominal == pytest.approx(0.1) for item in simulation.certify(apart, 20))
     loose = dataclasses.replace(path, level=0.05)
     assert simulation.certify(loose, 40)[0].wrong > 4, "a level that promises little is often wrong"
 
@@ -470,23 +470,23 @@ def test_the_plan_tells_after_how_many_runs_a_game_stops() -> None:
     claim = Claim(epsilon=1.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, source="stated", family="gdp")
     question = power.Question(delta=1e-5, claim=1.0, draws=11)
     game = dataclasses.replace(GAME, runs=300)
-    asked = power.PowerQuery(estimator=estimator, game=game, question=question)
-    soon, later = (power.runs_to_proof(asked, truth, claim) for truth in (20.0, 4.4))
+    requested = power.PowerQuery(estimator=estimator, game=game, question=question)
+    soon, later = (power.runs_to_proof(requested, truth, claim) for truth in (20.0, 4.4))
     assert 8 < soon < later < 300
-    assert power.runs_to_proof(asked, 1.1, claim) == math.inf
-    fixed = dataclasses.replace(asked, estimator=plugins.build("audit.bounds.estimators", {"kind": "rank_exact"}))
+    assert power.runs_to_proof(requested, 1.1, claim) == math.inf
+    fixed = dataclasses.replace(requested, estimator=plugins.build("audit.bounds.estimators", {"kind": "rank_exact"}))
     assert power.runs_to_proof(fixed, 20.0, claim) == math.inf
 
 
 def report_of(result: MechanismResult) -> AuditReport:
-    one = built()
+    item = built()
     frame = summary.Frame(
         kind="run",
         title="stopped early",
         created="2026-01-01T00:00:00Z",
-        budget=one.budget,
-        data=summary.data_summary(one.audit_inputs.dataset),
-        model=summary.model_name(one.design.training_designs[0].model, one.audit_inputs.parameters),
+        budget=item.budget,
+        data=summary.data_summary(item.audit_inputs.dataset),
+        model=summary.model_name(item.design.training_designs[0].model, item.audit_inputs.parameters),
         config="",
         provenance=sample.run().provenance,
     )
@@ -494,14 +494,14 @@ def report_of(result: MechanismResult) -> AuditReport:
 
 
 def test_the_report_says_and_draws_when_training_stopped(result: MechanismResult) -> None:
-    report, found = report_of(result), watched(result.games[0])
+    report, actual = report_of(result), watched(result.games[0])
     assert report_json.from_json(report_json.to_json(report)) == report
-    assert any(f"refuted after {found.proved} runs; {found.used} of at most 160" in note for note in report.notes)
-    assert f"{found.used} canaries over {found.used} training run" in " ".join(row.done for row in report.coverage)
-    said = evidence.sentence(found)
-    assert f"refuted after {found.proved} runs" in said and f"{160 - found.used} spared" in said
+    assert any(f"refuted after {actual.proved} runs; {actual.used} of at most 160" in note for note in report.notes)
+    assert f"{actual.used} canaries over {actual.used} training run" in " ".join(row.done for row in report.coverage)
+    message = evidence.sentence(actual)
+    assert f"refuted after {actual.proved} runs" in message and f"{160 - actual.used} spared" in message
     drawing = figures.drawings(report)["evidence.dp.one"]
-    assert "logarithmic axis" in drawing.alt and f"refuted after {found.proved} models" in drawing.alt
-    none = dataclasses.replace(found, used=160, evidence=(found.evidence[1],))
+    assert "logarithmic axis" in drawing.alt and f"refuted after {actual.proved} models" in drawing.alt
+    none = dataclasses.replace(actual, used=160, evidence=(actual.evidence[1],))
     assert "No proof within 160 runs" in evidence.sentence(none)
     assert share(0.95, 20) == pytest.approx(0.9975)

@@ -67,8 +67,8 @@ def test_independent_samples_are_called_beyond_chance_no_more_often_than_promise
     alarms, random = 0, np.random.default_rng(11)
     for _ in range(150):
         synthetic, training, control = (people(60, random) for _ in range(3))
-        found = risks(synthetic, training, control, splits=1999)
-        alarms += bool(found.beyond_chance)
+        result = risks(synthetic, training, control, splits=1999)
+        alarms += bool(result.beyond_chance)
     assert alarms <= 15  # 150 with 5 %: more than 15 with probability 0.005
 
 
@@ -94,32 +94,33 @@ def test_limits_of_the_excess_hold() -> None:
 
 
 def test_attacks_agree_with_naive_loops(tables: list[pd.DataFrame]) -> None:
-    given = of_frames(tables[2].assign(job=tables[2]["job"].where(tables[2].index > 3)), tables[0], tables[1])
-    records = given.training[:20]
+    provided = of_frames(tables[2].assign(job=tables[2]["job"].where(tables[2].index > 3)), tables[0], tables[1])
+    records = provided.training[:20]
 
     def distance(first: np.ndarray, second: np.ndarray, places: list[int]) -> float:
         return sum(
-            float(first[p] != second[p]) if given.is_category[p] else abs(first[p] - second[p]) / given.spans[p] for p in places
+            float(first[p] != second[p]) if provided.is_category[p] else abs(first[p] - second[p]) / provided.spans[p]
+            for p in places
         )
 
     def closest(record: np.ndarray, places: list[int]) -> int:
-        return int(np.argmin([round(distance(record, row, places), 12) for row in given.synthetic]))
+        return int(np.argmin([round(distance(record, row, places), 12) for row in provided.synthetic]))
 
-    links = neighbours.link_hits(given, ([0, 1], [2, 3]), records, 1)
+    links = neighbours.link_hits(provided, ([0, 1], [2, 3]), records, 1)
     assert links.tolist() == [closest(record, [0, 1]) == closest(record, [2, 3]) for record in records]
-    guessed = neighbours.inference_hits(given, [3], records)[3]
-    assert guessed.tolist() == [given.synthetic[closest(record, [0, 1, 2]), 3] == record[3] for record in records]
-    for predicate in singling_out.several_columns(given, 2, 20, np.random.default_rng(0)):
-        rows = [all(condition.holds(row[None])[0] for condition in predicate) for row in given.synthetic]
+    guessed = neighbours.inference_hits(provided, [3], records)[3]
+    assert guessed.tolist() == [provided.synthetic[closest(record, [0, 1, 2]), 3] == record[3] for record in records]
+    for predicate in singling_out.several_columns(provided, 2, 20, np.random.default_rng(0)):
+        rows = [all(condition.holds(row[None])[0] for condition in predicate) for row in provided.synthetic]
         assert sum(rows) == 1
 
 
 def test_guessing_is_known_exactly(tables: list[pd.DataFrame]) -> None:
-    given = of_frames(*tables)
+    provided = of_frames(*tables)
     random = np.random.default_rng(0)
-    drawn = random.choice(given.synthetic[:, 2], (4000, 40))
-    right = neighbours.is_right(given, 2, drawn, given.training[None, :40, 2]).mean()
-    assert neighbours.infer_by_chance(given, 2, given.training[:40]) == pytest.approx(right, abs=0.01)
+    drawn = random.choice(provided.synthetic[:, 2], (4000, 40))
+    right = neighbours.is_right(provided, 2, drawn, provided.training[None, :40, 2]).mean()
+    assert neighbours.infer_by_chance(provided, 2, provided.training[:40]) == pytest.approx(right, abs=0.01)
     pairs = [len({*random.choice(30, 2, False)} & {*random.choice(30, 2, False)}) > 0 for _ in range(4000)]
     assert neighbours.link_by_chance(30, 2) == pytest.approx(np.mean(pairs), abs=0.02)
 
@@ -132,11 +133,11 @@ def test_what_does_not_fit_is_named(tables: list[pd.DataFrame]) -> None:
         of_frames(synthetic.assign(age="old"), training, control)
     with pytest.raises(DataError, match="control table has 5 records"):
         risks(synthetic, training, control[:5])
-    given = of_frames(synthetic, training, control)
+    provided = of_frames(synthetic, training, control)
     with pytest.raises(DataError, match="secrets names no column 'name'"):
-        table_audit(given, TableSettings(secrets=("name",)))
+        table_audit(provided, TableSettings(secrets=("name",)))
     with pytest.raises(DataError, match="column 'age' is on both sides"):
-        table_audit(given, TableSettings(first=("age",), second=("age", "job")))
+        table_audit(provided, TableSettings(first=("age",), second=("age", "job")))
     with pytest.raises(ConfigError, match="name both, or neither"):
         TableSettings(first=("age",))
 
@@ -160,9 +161,9 @@ def test_the_report_says_it_and_reads_back(tables: list[pd.DataFrame]) -> None:
     from reports.pages.terms import texts
 
     report = audit.table_risks(tables[0], tables[0], tables[1], settings=audit.TableSettings(attacks=50))
-    said = " ".join(text for section in sections(report) for block in section.blocks for text in texts(block))
+    message = " ".join(text for section in sections(report) for block in section.blocks for text in texts(block))
     for part in ("Does this synthetic table tell", "beyond", "They prove nothing", "No ε follows"):
-        assert part in said, part
+        assert part in message, part
     assert from_json(to_json(report)) == report
     assert reports.render(report, ["pdf"])["report.pdf"].startswith(b"%PDF")
 
@@ -176,9 +177,9 @@ def test_whole_numbers_that_float64_cannot_tell_apart_are_refused() -> None:
 
 
 def test_categories_that_are_numbers_are_the_same_beside_missing_cells() -> None:
-    whole = pd.DataFrame({"postcode": np.arange(30), "age": np.arange(30)})
-    missing = whole.assign(postcode=whole["postcode"].where(whole["age"] > 0))
-    tables = of_frames(whole, missing, whole, ("postcode",))
+    full = pd.DataFrame({"postcode": np.arange(30), "age": np.arange(30)})
+    missing = full.assign(postcode=full["postcode"].where(full["age"] > 0))
+    tables = of_frames(full, missing, full, ("postcode",))
     assert (tables.synthetic[1:, 0] == tables.training[1:, 0]).all()
     assert tables.synthetic[0, 0] != tables.training[0, 0]
 

@@ -40,24 +40,24 @@ class Machine:
 def test_time_is_extrapolated_over_steps_and_jobs(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(step=0.01)
     monkeypatch.setattr(timing, "fit_and_observe", machine.work)
-    found = timing.estimate(experiment.design, experiment.audit_inputs, experiment.execution, clock=lambda: machine.now)
-    assert [(one.mechanism, one.game, one.models) for one in found] == [
+    result = timing.estimate(experiment.design, experiment.audit_inputs, experiment.execution, clock=lambda: machine.now)
+    assert [(item.mechanism, item.game, item.models) for item in result] == [
         ("plain", "outside", 6),
         ("dp", "outside", 6),
         ("dp", "inside", 1),
     ]
-    assert found[0].seconds == pytest.approx(3 * (0.5 + 0.01 * 1000 * 2))
-    assert found[2].seconds == pytest.approx(0.5 + 0.01 * 1000)
+    assert result[0].seconds == pytest.approx(3 * (0.5 + 0.01 * 1000 * 2))
+    assert result[2].seconds == pytest.approx(0.5 + 0.01 * 1000)
     assert max(machine.steps_seen) < 1000
 
 
 def test_a_slow_step_is_not_measured_twice(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(step=60.0)
     monkeypatch.setattr(timing, "fit_and_observe", machine.work)
-    found = timing.estimate(experiment.design, experiment.audit_inputs, experiment.execution, clock=lambda: machine.now)
+    result = timing.estimate(experiment.design, experiment.audit_inputs, experiment.execution, clock=lambda: machine.now)
     assert machine.steps_seen == {1}
-    assert found[0].seconds == pytest.approx(60.5 * 1000 * 6)
-    assert found[0].together == 1
+    assert result[0].seconds == pytest.approx(60.5 * 1000 * 6)
+    assert result[0].together == 1
 
 
 @pytest.mark.slow

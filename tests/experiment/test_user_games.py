@@ -19,8 +19,8 @@ from audit.core.results import AuditReport
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.external.inspection import References, Settings, examine, examine_outputs
-from audit.experiment.external.units import user_scores, users_of
-from audit.stats.curves.tradeoff import epsilon_of_gdp
+from audit.experiment.external.units import read_users, user_scores
+from audit.stats.curves.tradeoff import gdp_epsilon
 
 USERS = 150
 
@@ -31,14 +31,14 @@ def response(epsilon: float, seed: int, *, most: int = 5, users: int = USERS) ->
     sizes = random.integers(1, most + 1, users)
     sizes[0] = most
     units, coins = np.repeat(np.arange(users), sizes), audit.draw_coins(users, seed)
-    told = coins ^ (random.random(users) > 1 / (1 + np.exp(-epsilon)))
-    return np.where(told[units], 0.5, 2.0) + 0.0, coins, units
+    reported = coins ^ (random.random(users) > 1 / (1 + np.exp(-epsilon)))
+    return np.where(reported[units], 0.5, 2.0) + 0.0, coins, units
 
 
 def audited(losses: np.ndarray, coins: np.ndarray, units: np.ndarray, **settings: Any) -> AuditReport:
-    given = Settings(coins=coins, certificates=0, scorers=("loss",), **settings)
+    provided = Settings(coins=coins, certificates=0, scorers=("loss",), **settings)
     names = np.array([f"p{number:03d}" for number in units])
-    return examine_outputs(View.of(losses=losses), coins[units], given, units=names, index=units).report
+    return examine_outputs(View.of(losses=losses), coins[units], provided, units=names, index=units).report
 
 
 def proven(report: AuditReport) -> float:
@@ -75,7 +75,7 @@ def test_records_of_a_user_add_up() -> None:
     by_record = np.mean(losses[members][:, None] < losses[~members][None, :])
     assert by_user.auc > by_record + 0.15, (by_user.auc, by_record)
     values = np.array([1.0, np.inf, -np.inf, 3.0])
-    assert np.isfinite(user_scores(values, users_of(np.array(["a", "a", "b", "b"])) or pytest.fail())).all()
+    assert np.isfinite(user_scores(values, read_users(np.array(["a", "a", "b", "b"])) or pytest.fail())).all()
 
 
 def test_references_are_by_user_and_every_model_is_once_the_target() -> None:
@@ -91,10 +91,10 @@ def test_references_are_by_user_and_every_model_is_once_the_target() -> None:
     references = References(included=coins[1:, units], logits=logits[1:])
     settings = Settings(coins=coins[0], certificates=0)
     view = View.of(labels=labels, logits=logits[0])
-    found = examine_outputs(view, coins[0][units], settings, units=names, index=units, references=references)
-    evaluation = found.report.mechanisms[0].games[0].evaluation
+    result = examine_outputs(view, coins[0][units], settings, units=names, index=units, references=references)
+    evaluation = result.report.mechanisms[0].games[0].evaluation
     assert evaluation is not None and evaluation.targets == 9
-    assert {len(values) for values in found.scores.values()} == {60}
+    assert {len(values) for values in result.scores.values()} == {60}
     auc = {row.scorer: row.figures[0].mean for row in evaluation.scorers}
     assert auc["lira"] > 0.9, auc
     broken = replace(references, included=references.included ^ (np.arange(len(units)) == 7))
@@ -120,14 +120,14 @@ def test_a_trained_reference_takes_whole_users(tmp_path: Path) -> None:
     units = np.repeat(np.arange(40), 3)
     x, y = random.normal(size=(120, 2)).astype(np.float32), np.arange(120) % 2
     sides = [{"x": x[rows], "y": y[rows], "unit": units[rows], "index": units[rows]} for rows in (coins[units], ~coins[units])]
-    seen = []
+    observed = []
 
     def fit(records: Any, seed: int) -> Any:
-        seen.append({row.tobytes() for row in records[0]})
+        observed.append({row.tobytes() for row in records[0]})
         return lambda batch: np.stack([batch[:, 0], batch[:, 1]], axis=1)
 
     audit.check(None, *sides, coins=coins, references=audit.ReferenceTraining(train=fit, runs=3), quiet=True)
-    for records in seen:
+    for records in observed:
         present = np.array([row.tobytes() in records for row in x])
         assert all(present[units == user].all() or not present[units == user].any() for user in range(40))
 
@@ -146,7 +146,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected 'record' or 'user'"):
         Settings(claim_unit="household")
     with pytest.raises(DataError, match="at least 2"):
-        users_of(np.array(["a", "a"]))
+        read_users(np.array(["a", "a"]))
 
 
 @pytest.mark.slow
@@ -178,18 +178,18 @@ def answers(seed: int, *, epsilon: float, most: int = 3) -> tuple[np.ndarray, np
     """Losses of a release in which each record of a user answers for itself: epsilon-DP a record, `most` times that a user."""
     random = np.random.default_rng(seed)
     units, coins = np.repeat(np.arange(USERS), most), audit.draw_coins(USERS, seed)
-    told = coins[units] ^ (random.random(len(units)) > 1 / (1 + np.exp(-epsilon)))
-    return np.where(told, 0.5, 2.0) + 0.0, coins, units
+    reported = coins[units] ^ (random.random(len(units)) > 1 / (1 + np.exp(-epsilon)))
+    return np.where(reported, 0.5, 2.0) + 0.0, coins, units
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("claim_unit", ["user", "record"])
 @pytest.mark.parametrize("mechanism", ["summed", "answers"])
 def test_bounds_of_users_hold_for_a_noisy_sum_and_for_answers_of_each_record(mechanism: str, claim_unit: str) -> None:
-    """Of 100 audits at 95 %, more than 12 are wrong with probability 0.0015 where 5 % are allowed."""
+    """Of 100 audits at 95 %, more than 12 are wrong with probability 0.0015 if 5 % are allowed."""
     if mechanism == "summed":  # at delta 1e-5; 1.05-GDP for a user, 0.21-GDP for a record
         mu = 5 / 4.75 if claim_unit == "user" else 1 / 4.75
-        truth = epsilon_of_gdp(mu, 1e-5)
+        truth = gdp_epsilon(mu, 1e-5)
         reports = [audited(*summed(seed, noise=4.75), claim_unit=claim_unit) for seed in range(100)]
     else:
         truth = 2.1 if claim_unit == "user" else 0.7

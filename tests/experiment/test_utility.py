@@ -10,7 +10,7 @@ from audit.core.data import Dataset, Records
 from audit.core.training import Executed
 from audit.experiment.describe.utility import utility
 from audit.experiment.games.observed import Observations
-from audit.experiment.games.utility_figures import figures_of
+from audit.experiment.games.utility_figures import compute_utility
 
 EXECUTED = Executed(
     steps=0,
@@ -33,7 +33,7 @@ def observed(logits: np.ndarray, data: Dataset, natural: bool = True) -> Observa
     diverged = ~np.isfinite(logits).all(axis=(1, 2))
     return Observations(
         signals={"logits": logits} if natural else {},
-        test_figures=figures_of(data, logits, diverged),
+        test_figures=compute_utility(data, logits, diverged),
         diverged=diverged,
         executed=EXECUTED,
     )
@@ -44,12 +44,12 @@ def test_classification_figures() -> None:
     right = np.array([[2.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 2.0]])
     wrong_once = right.copy()
     wrong_once[0] = [0.0, 0.5]
-    found = {metric.name: metric for metric in utility([observed(np.stack([right, wrong_once]), dataset(labels, 2))])}
-    assert found["accuracy"].value == pytest.approx((1.0 + 0.75) / 2)
-    assert found["accuracy"].spread == pytest.approx(np.std([1.0, 0.75], ddof=1))
-    assert found["accuracy"].models == 2
-    assert found["macro-F1"].value == pytest.approx((1.0 + (2 / 3 + 4 / 5) / 2) / 2)
-    assert found["AUC"].value == pytest.approx(1.0)
+    result = {metric.name: metric for metric in utility([observed(np.stack([right, wrong_once]), dataset(labels, 2))])}
+    assert result["accuracy"].value == pytest.approx((1.0 + 0.75) / 2)
+    assert result["accuracy"].spread == pytest.approx(np.std([1.0, 0.75], ddof=1))
+    assert result["accuracy"].models == 2
+    assert result["macro-F1"].value == pytest.approx((1.0 + (2 / 3 + 4 / 5) / 2) / 2)
+    assert result["AUC"].value == pytest.approx(1.0)
 
 
 def test_figures_of_several_labels_are_those_of_the_library() -> None:
@@ -58,16 +58,16 @@ def test_figures_of_several_labels_are_those_of_the_library() -> None:
     labels = stream.random((60, 4)) < 0.4
     labels[:, 3] = True
     logits = stream.normal(size=(1, 60, 4)).round(1)
-    found = {metric.name: metric.value for metric in utility([observed(logits, dataset(labels, 0))])}
-    assert found["AUC per label"] == pytest.approx(np.mean([roc_auc_score(labels[:, k], logits[0, :, k]) for k in range(3)]))
+    result = {metric.name: metric.value for metric in utility([observed(logits, dataset(labels, 0))])}
+    assert result["AUC per label"] == pytest.approx(np.mean([roc_auc_score(labels[:, k], logits[0, :, k]) for k in range(3)]))
 
 
 def test_regression_figures() -> None:
     labels = np.array([0.0, 1.0, 2.0])
     logits = np.array([[[0.0], [1.0], [3.0]]])
-    found = {metric.name: metric.value for metric in utility([observed(logits, dataset(labels, 0))])}
-    assert found["MSE"] == pytest.approx(1 / 3)
-    assert found["R2"] == pytest.approx(0.5)
+    result = {metric.name: metric.value for metric in utility([observed(logits, dataset(labels, 0))])}
+    assert result["MSE"] == pytest.approx(1 / 3)
+    assert result["R2"] == pytest.approx(0.5)
 
 
 def test_models_with_crafted_gradients_are_left_out_where_others_exist() -> None:
@@ -84,7 +84,7 @@ def test_the_mean_f1_of_classes_is_that_of_the_library_to_the_last_bit() -> None
     for _ in range(50):
         classes, count = int(stream.integers(2, 12)), int(stream.integers(1, 40))
         labels, logits = stream.integers(0, classes, count), stream.normal(size=(1, count, classes)).round(1)
-        figures = figures_of(dataset(labels, classes), logits, np.zeros(1, dtype=bool))
+        figures = compute_utility(dataset(labels, classes), logits, np.zeros(1, dtype=bool))
         assert figures["macro-F1"][0] == f1_score(labels, logits[0].argmax(-1), average="macro", zero_division=0)
 
 

@@ -78,7 +78,7 @@ def test_without_sampling_dp_sgd_and_a_gaussian_are_one_curve() -> None:
     game = Game(adjacency=Adjacency.ADD_REMOVE, access=Access.ALL_STEPS, inclusion=Inclusion.COINS, canaries=1, runs=400)
     values = draw.normal(size=400) + 3 * included
     scores = Scores(values=values, included=included, game=game, mechanism=mechanism)
-    asked = {"delta": 1e-5, "confidence": 0.95, "seed": Seed(0)}
+    requested = {"delta": 1e-5, "confidence": 0.95, "seed": Seed(0)}
     stated = (PldAccountant().claim(mechanism, delta=1e-5, adjacency=Adjacency.ADD_REMOVE), replace(CLAIM, family="gdp"))
     for estimator in (
         Gaussian(),
@@ -87,32 +87,34 @@ def test_without_sampling_dp_sgd_and_a_gaussian_are_one_curve() -> None:
         ProductChannel(family="dp_sgd"),
         OneRunFdp(family="dp_sgd"),
     ):
-        found = estimator.lower_bound(scores, **asked)
-        assert found.family == "gdp" and found.parameter is not None and 1 < found.parameter < 3, estimator
-        assert found.epsilon == pytest.approx(tradeoff.epsilon_of_gdp(found.parameter, 1e-5), rel=0.02), estimator
+        result = estimator.lower_bound(scores, **requested)
+        assert result.family == "gdp" and result.parameter is not None and 1 < result.parameter < 3, estimator
+        assert result.epsilon == pytest.approx(tradeoff.gdp_epsilon(result.parameter, 1e-5), rel=0.02), estimator
         for claim in stated:
-            assert judge.judge(claim, [found], evidence_valid=True).outcome is Outcome.VIOLATED
+            assert judge.judge(claim, [result], evidence_valid=True).outcome is Outcome.VIOLATED
     sampled = dp_sgd(noise_multiplier=4.0, clip_norm=1.0, sample_rate=0.5, steps=4)
-    found = FdpRank().lower_bound(replace(scores, mechanism=sampled), **asked)
-    assert found.family == "dp_sgd" and not replace(CLAIM, family="gdp").can_be_refuted_by(found)
+    result = FdpRank().lower_bound(replace(scores, mechanism=sampled), **requested)
+    assert result.family == "dp_sgd" and not replace(CLAIM, family="gdp").can_be_refuted_by(result)
 
 
 IN_FAMILY = replace(bound(8.6, 99.0, "dp_sgd"), parameter=0.4123, estimator="fdp_rank")
 
 
 def test_a_refuted_curve_is_named_and_its_epsilon_is_never_stated_without_the_family() -> None:
-    found = judge.judge(replace(CLAIM, family="dp_sgd"), [IN_FAMILY, bound(0.4)], evidence_valid=True)
-    assert found.outcome is Outcome.VIOLATED
-    assert "refutes the claimed curve of DP-SGD" in found.reason and "effective noise multiplier at most 0.413" in found.reason
-    assert "inside the family 'dp_sgd', and only there" in found.reason and "proves epsilon" not in found.reason
+    result = judge.judge(replace(CLAIM, family="dp_sgd"), [IN_FAMILY, bound(0.4)], evidence_valid=True)
+    assert result.outcome is Outcome.VIOLATED
+    assert (
+        "refutes the claimed curve of DP-SGD" in result.reason and "effective noise multiplier at most 0.413" in result.reason
+    )
+    assert "inside the family 'dp_sgd', and only there" in result.reason and "proves epsilon" not in result.reason
 
 
 def test_a_run_outside_of_the_family_gets_no_epsilon_from_it() -> None:
-    found = judge.judge(
+    result = judge.judge(
         replace(CLAIM, family="dp_sgd"), [IN_FAMILY, bound(0.4)], evidence_valid=True, execution_valid=False, inside=False
     )
-    assert found.outcome is Outcome.INVALID and found.bound is not None and found.bound.family is None
-    assert "do not fit the claimed curve of DP-SGD" in found.reason and "8.6" not in found.reason
+    assert result.outcome is Outcome.INVALID and result.bound is not None and result.bound.family is None
+    assert "do not fit the claimed curve of DP-SGD" in result.reason and "8.6" not in result.reason
 
 
 def test_a_run_outside_of_the_families_keeps_no_figure_of_theirs() -> None:
@@ -143,8 +145,8 @@ def test_a_run_outside_of_the_families_keeps_no_figure_of_theirs() -> None:
 
 
 def test_a_bound_for_any_mechanism_decides_before_a_larger_one_inside_a_family() -> None:
-    found = judge.judge(replace(CLAIM, family="dp_sgd"), [IN_FAMILY, bound(2.5)], evidence_valid=True)
-    assert found.bound is not None and found.bound.family is None and "proves epsilon of at least 2.50" in found.reason
+    result = judge.judge(replace(CLAIM, family="dp_sgd"), [IN_FAMILY, bound(2.5)], evidence_valid=True)
+    assert result.bound is not None and result.bound.family is None and "proves epsilon of at least 2.50" in result.reason
 
 
 def test_only_noise_of_another_size_leaves_a_run_inside_its_family() -> None:

@@ -83,25 +83,25 @@ def test_no_word_promises_what_an_audit_cannot(text: str) -> None:
 
 
 def test_every_figure_speaks_to_a_screen_reader(kind: str, reader: Any) -> None:
-    found = []
+    result = []
 
     def walk(node: Any) -> None:
         node = node.get_object()
         if isinstance(node, list):
-            for one in node:
-                walk(one)
+            for item in node:
+                walk(item)
             return
         if not hasattr(node, "get"):
             return
         if node.get("/S") == "/Figure":
-            found.append(str(node.get("/Alt", "")))
+            result.append(str(node.get("/Alt", "")))
         if "/K" in node and not isinstance(node["/K"], int):
             walk(node["/K"])
 
     walk(reader.trailer["/Root"]["/StructTreeRoot"])
     drawn = figures.drawings(sample.ALL[kind]())
-    assert sorted(found) == sorted(one.alt for one in drawn.values())
-    assert all(re.search(r"\d", one) for one in found), "an alt text without a number"
+    assert sorted(result) == sorted(item.alt for item in drawn.values())
+    assert all(re.search(r"\d", item) for item in result), "an alt text without a number"
 
 
 def test_the_document_is_tagged_archival_and_titled(document: bytes, reader: Any) -> None:
@@ -120,7 +120,7 @@ def test_the_report_is_attached_and_comes_out_whole(kind: str, document: bytes, 
 
 
 def test_what_is_not_measured_is_printed_as_missing(kind: str, text: str) -> None:
-    parts = [block.what for one in sections(sample.ALL[kind]()) for block in one.blocks if isinstance(block, Missing)]
+    parts = [block.what for item in sections(sample.ALL[kind]()) for block in item.blocks if isinstance(block, Missing)]
     assert text.count("Missing") >= len(parts)
     for what in parts:
         assert what in text
@@ -145,31 +145,31 @@ def test_bytes_do_not_depend_on_the_process() -> None:
         "files = reports.render(sample.scores());"
         "print(hashlib.sha256(b''.join(files[name] for name in sorted(files))).hexdigest())"
     )
-    found = set()
+    result = set()
     for zone, hash_seed in (("UTC", "1"), ("Asia/Tokyo", "2")):
         environment = os.environ | {"TZ": zone, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
         )
-        found.add(done.stdout)
-    assert len(found) == 1
+        result.add(done.stdout)
+    assert len(result) == 1
 
 
 def test_names_of_a_user_are_never_markup() -> None:
     hostile = '#panic("x") *bold* $x$ <label> @ref \\ "quoted" `raw` // comment'
     report = sample.scores()
     odd = replace(report.mechanisms[0], name=hostile)
-    found = pdf.typeset(replace(report, title=hostile, mechanisms=(odd,), notes=(hostile,), config=hostile))
-    page = pypdf.PdfReader(io.BytesIO(found)).pages[0].extract_text()
+    result = pdf.typeset(replace(report, title=hostile, mechanisms=(odd,), notes=(hostile,), config=hostile))
+    page = pypdf.PdfReader(io.BytesIO(result)).pages[0].extract_text()
     assert "#panic" in page and "*bold*" in page
 
 
 @pytest.mark.slow
 def test_names_that_look_alike_get_figures_of_their_own() -> None:
     report = sample.run()
-    twins = tuple(replace(one, name=name) for one, name in zip(report.mechanisms, ("a b", "a_b"), strict=True))
+    twins = tuple(replace(item, name=name) for item, name in zip(report.mechanisms, ("a b", "a_b"), strict=True))
     drawn = figures.drawings(replace(report, mechanisms=twins))
-    assert len({one.alt for one in drawn.values()}) == len(drawn) == len(figures.drawings(report))
+    assert len({item.alt for item in drawn.values()}) == len(drawn) == len(figures.drawings(report))
 
 
 @pytest.mark.slow
@@ -179,9 +179,9 @@ def test_regression_reports_read_well() -> None:
         Metric(name="MSE", value=25321.4, spread=812.0, models=16),
         Metric(name="R2", value=-0.21, spread=0.05, models=16),
     )
-    edited = tuple(replace(one, name=f"{one.name} $x^2$", utility=metrics) for one in report.mechanisms)
-    found = pypdf.PdfReader(io.BytesIO(pdf.typeset(replace(report, mechanisms=edited))))
-    everything = "".join(page.extract_text() for page in found.pages)
+    edited = tuple(replace(item, name=f"{item.name} $x^2$", utility=metrics) for item in report.mechanisms)
+    result = pypdf.PdfReader(io.BytesIO(pdf.typeset(replace(report, mechanisms=edited))))
+    everything = "".join(page.extract_text() for page in result.pages)
     assert "25,321" in everything and "−0.210" in everything and "$x^2$" in everything
 
 
@@ -195,8 +195,8 @@ def test_extreme_numbers_can_be_set() -> None:
     report = sample.run()
     plain, dp = report.mechanisms
     claims = tuple(replace(claim, epsilon=math.inf) for claim in dp.claims)
-    verdicts = tuple(replace(one, claim=claim) for one, claim in zip(dp.verdicts, claims, strict=True))
-    curves = tuple(replace(one, epsilon=tuple(math.inf for _ in one.steps)) for one in dp.trajectories)
+    verdicts = tuple(replace(item, claim=claim) for item, claim in zip(dp.verdicts, claims, strict=True))
+    curves = tuple(replace(item, epsilon=tuple(math.inf for _ in item.steps)) for item in dp.trajectories)
     infinite = replace(dp, claims=claims, verdicts=verdicts, trajectories=curves)
     page = pypdf.PdfReader(io.BytesIO(pdf.typeset(replace(report, mechanisms=(plain, infinite))))).pages[0].extract_text()
     assert "∞" in page
@@ -215,8 +215,8 @@ def test_twenty_attacks_and_many_notes_can_be_set() -> None:
     plain, dp = report.mechanisms
     game = dp.games[0]
     many = replace(game, attacks=tuple(replace(game.attacks[i % 2], scorer=f"attack_{i:02d}") for i in range(20)))
-    found = pypdf.PdfReader(io.BytesIO(pdf.typeset(replace(report, mechanisms=(plain, replace(dp, games=(many,)))))))
-    everything = "".join(page.extract_text() for page in found.pages)
+    result = pypdf.PdfReader(io.BytesIO(pdf.typeset(replace(report, mechanisms=(plain, replace(dp, games=(many,)))))))
+    everything = "".join(page.extract_text() for page in result.pages)
     assert all(f"attack_{i:02d}" in everything for i in range(20))
 
 

@@ -82,7 +82,7 @@ def test_classic_gaussian_in_delta() -> None:
 @pytest.mark.parametrize(("delta", "first"), [(1e-10, 9.85), (1e-6, 8.8), (1e-5, 8.45), (1e-3, 7.5), (1e-2, 6.8), (0.1, 5.75)])
 def test_the_classic_formula_is_first_false_at(delta: float, first: float) -> None:
     def excess(epsilon: float) -> float:
-        return tradeoff.delta_of_gdp(1 / additive.classic_deviation(epsilon, delta), epsilon) - delta
+        return tradeoff.gdp_delta(1 / additive.classic_deviation(epsilon, delta), epsilon) - delta
 
     low, high = 1.0, 20.0
     for _ in range(40):

@@ -22,7 +22,7 @@ from audit.stats.bounds import binomial
 SAMPLES, FEWER = 12_000, 1_500  # outputs of functions with and without `size`
 ANSWERS = {"neighbours": "answers"}
 RARE = {"sparse vector, algorithm 4": 120_000}  # an event of chance 0.05
-NARROW = ["Gaussian, classic at 10"]  # true epsilon 10.39 where 10 is claimed: by the fit, from 10^5 outputs on
+NARROW = ["Gaussian, classic at 10"]  # true epsilon 10.39 if 10 is claimed: by the fit, from 10^5 outputs on
 
 
 def check(entry: KnownMechanism, samples: int | None = None, **options: Any) -> Any:
@@ -64,16 +64,16 @@ def test_pairs_of_records_are_neighbours_once_each_under_their_name(
     pairs = neighbours.record_pairs(size, low, high, adjacency)
     contents = [(tuple(pair.data), tuple(pair.neighbour)) for pair in pairs]
     assert pairs and len(set(contents)) == len(contents) == len({pair.name for pair in pairs})
-    for pair, (data, other) in zip(pairs, contents, strict=True):
+    for pair, (data, peer) in zip(pairs, contents, strict=True):
         if adjacency is Adjacency.ADD_REMOVE:
-            assert len(data) == size + 1 and data[:-1] == other
+            assert len(data) == size + 1 and data[:-1] == peer
             continue
-        assert len(data) == len(other) == size and data[:-1] == other[:-1] and data[-1] != other[-1]
+        assert len(data) == len(peer) == size and data[:-1] == peer[:-1] and data[-1] != peer[-1]
         words = {"low": low, "high": high, "middle": (low + high) / 2}
         if adjacency is Adjacency.ZERO_OUT:
-            assert other[-1] == 0 and pair.name.endswith("turned 0") and data[-1] == words[pair.name.split()[-4]]
+            assert peer[-1] == 0 and pair.name.endswith("turned 0") and data[-1] == words[pair.name.split()[-4]]
         else:
-            assert other[-1] == words[pair.name.split()[-1]]
+            assert peer[-1] == words[pair.name.split()[-1]]
 
 
 @pytest.mark.parametrize(

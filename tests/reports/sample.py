@@ -156,7 +156,7 @@ def _one_run_ceiling(canaries: int) -> float:
 
 def bound(epsilon: float, **fields: object) -> ReportedBound:
     """A bound under the type of its condition; `fields` overrides."""
-    given: dict[str, object] = {
+    provided: dict[str, object] = {
         "epsilon": epsilon,
         "delta": DELTA,
         "confidence": EACH,
@@ -167,7 +167,7 @@ def bound(epsilon: float, **fields: object) -> ReportedBound:
         "selected": "214 guesses, 171 right",
         "seed": 77120,
     }
-    return report_bound(LowerBound(**(given | fields)))  # type: ignore[arg-type]
+    return report_bound(LowerBound(**(provided | fields)))  # type: ignore[arg-type]
 
 
 def _attack(
@@ -467,7 +467,8 @@ def dp_sgd(outcome: Outcome = Outcome.CONSISTENT) -> MechanismResult:
         ),
         games=tuple(game.type_bounds(void=void) for game in games),
         verdicts=tuple(
-            Verdict(claim=one, outcome=outcome, bound=report_bound(best, void=void), reason=reasons[outcome]) for one in claims
+            Verdict(claim=item, outcome=outcome, bound=report_bound(best, void=void), reason=reasons[outcome])
+            for item in claims
         ),
         outcome=outcome,
         utility=_utility(0.881),

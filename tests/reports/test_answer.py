@@ -53,8 +53,8 @@ def _bounded(report: AuditReport, change: Any) -> AuditReport:
 
 
 def _words(report: AuditReport) -> str:
-    found = verdict.verdict(report)
-    return " ".join(terms.texts((found.question, found.word, found.text))).replace("\xa0", " ")
+    result = verdict.verdict(report)
+    return " ".join(terms.texts((result.question, result.word, result.text))).replace("\xa0", " ")
 
 
 def _bracketed(report: AuditReport, lower: float, upper: float) -> AuditReport:
@@ -95,8 +95,8 @@ def test_the_word_follows_from_proof_rate_and_interval_together(
     epsilon: float, limits: tuple[float, float], strength: Strength
 ) -> None:
     report = _bounded(sample.run(), lambda b: replace_figures(b, epsilon if b.family is None else 9.0, read_ceiling(b)))
-    found = answer.answers(_bracketed(report, *limits))
-    assert {one.strength for one in found} == {strength}
+    result = answer.answers(_bracketed(report, *limits))
+    assert {item.strength for item in result} == {strength}
     assert choose_strength(epsilon, bracket_rate(*limits, 0.1)) is strength
 
 
@@ -113,11 +113,11 @@ def test_no_word_promises_more_than_its_evidence(epsilon: float, first: float, s
 
 def test_the_strongest_answer_leads_and_all_are_given() -> None:
     report = sample.run()
-    found = answer.answers(report)
-    assert [one.access.name for one in found] == ["all_steps", "final_model"]
-    said = _words(report)
-    assert said.startswith("Do the noisy steps of this training tell which records the model was trained on? Yes")
-    assert "Do the outputs of this model tell which records it was trained on? At least a little." in said
+    result = answer.answers(report)
+    assert [item.access.name for item in result] == ["all_steps", "final_model"]
+    message = _words(report)
+    assert message.startswith("Do the noisy steps of this training tell which records the model was trained on? Yes")
+    assert "Do the outputs of this model tell which records it was trained on? At least a little." in message
 
 
 def test_answer_numbers_quote_and_figure_name_one_attack() -> None:
@@ -146,13 +146,13 @@ def test_the_sentence_says_who_the_members_are(kind: str, members: str) -> None:
 def test_a_federated_cover_leads_with_the_worst_view() -> None:
     report = sample.run()
     views = [replace(result, training="central", name=f"central ({result.name})") for result in report.mechanisms]
-    whole = replace(report, mechanisms=tuple(views))
-    lead = answer.answers(whole)[0]
+    full = replace(report, mechanisms=tuple(views))
+    lead = answer.answers(full)[0]
     worst = max(bound.epsilon for result in views for bound in result.bounds)
     assert lead.epsilon == worst and lead.mechanism.claims == ()
-    facts = dict(verdict.facts(whole, headline(whole), cover.claim(whole, headline(whole))).items)
+    facts = dict(verdict.facts(full, headline(full), cover.claim(full, headline(full))).items)
     assert "nothing is claimed" in str(facts["Claim"]) and "central (non_private)" in str(facts["Claim"])
-    assert lead.attack.scorer in cover.quote(whole) and "ε ≤ 8.00" in cover.quote(whole).replace("\xa0", " ")
+    assert lead.attack.scorer in cover.quote(full) and "ε ≤ 8.00" in cover.quote(full).replace("\xa0", " ")
 
 
 def test_only_what_was_checked_is_called_checked() -> None:
@@ -178,20 +178,20 @@ def test_power_risk_and_next_action_stand_on_the_cover() -> None:
 
 def test_chance_stands_beside_every_rate_of_the_answer() -> None:
     for build in REPORTS.values():
-        said = _words(build())
-        assert said.count("false positives the attack") == said.count(", guessing ")
+        message = _words(build())
+        assert message.count("false positives the attack") == message.count(", guessing ")
     assert "At 1 % false positives" in _words(sample.run()) and "guessing 1.00 %" in _words(sample.run())
 
 
 def test_a_void_audit_answers_nothing() -> None:
-    said = _words(sample.run(Outcome.INVALID))
-    assert "No answer" in said and "finds" not in said and "ε ≥" not in said
+    message = _words(sample.run(Outcome.INVALID))
+    assert "No answer" in message and "finds" not in message and "ε ≥" not in message
 
 
 def test_a_split_is_answered_from_the_band_and_proves_nothing() -> None:
     report = sample.model()
-    (found,) = answer.answers(report)
-    assert found.proven is None and found.strength is Strength.AT_LEAST and found.rate is not None
+    (result,) = answer.answers(report)
+    assert result.proven is None and result.strength is Strength.AT_LEAST and result.rate is not None
     assert "No ε follows" in _words(report)
     attacks = tuple(
         replace(
@@ -203,8 +203,8 @@ def test_a_split_is_answered_from_the_band_and_proves_nothing() -> None:
         for a in report.mechanisms[0].games[0].attacks
     )
     game = replace(report.mechanisms[0].games[0], attacks=attacks)
-    (found,) = answer.answers(replace(report, mechanisms=(replace(report.mechanisms[0], games=(game,)),)))
-    assert found.strength in (Strength.NOT_SHOWN, Strength.TOO_FEW)
+    (result,) = answer.answers(replace(report, mechanisms=(replace(report.mechanisms[0], games=(game,)),)))
+    assert result.strength in (Strength.NOT_SHOWN, Strength.TOO_FEW)
 
 
 def test_whether_the_split_can_be_trusted() -> None:
@@ -229,10 +229,10 @@ def test_the_needed_coins_are_the_least_that_prove_the_claim(epsilon: float, con
 
 def test_what_is_stronger_is_a_number() -> None:
     report = _bounded(sample.run(), lambda b: replace_figures(b, read_epsilon(b), 5.0) if b.family is None else b)
-    found = answer.stronger(report)
-    assert found is not None and found.needed > found.coins > 0
-    said = verdict.stronger_audit(report)
-    assert f"{found.needed:,} coins" in said and f"{4 * found.records:,} members" in said and "64 to 256" in said
+    result = answer.stronger(report)
+    assert result is not None and result.needed > result.coins > 0
+    message = verdict.stronger_audit(report)
+    assert f"{result.needed:,} coins" in message and f"{4 * result.records:,} members" in message and "64 to 256" in message
     assert answer.stronger(replace(report, mechanisms=())) is None
 
 
@@ -240,11 +240,11 @@ def test_the_quote_and_its_ceiling_are_of_one_bound() -> None:
     report = sample.run()
     head = headline(report)
     assert head is not None and head.proven is not None
-    said = quotable(report, head)
-    assert head.proven.attack in said and f"{read_ceiling(head.proven.bound):.2f}" in said
+    message = quotable(report, head)
+    assert head.proven.attack in message and f"{read_ceiling(head.proven.bound):.2f}" in message
 
 
-# a bound inside a family never stands anywhere without it
+# a bound inside a family never is anywhere without it
 
 values = st.integers(101, 399).map(lambda n: n / 100)
 
@@ -267,10 +267,10 @@ def _objects(plain: Any) -> list[dict[str, Any]]:
 def test_no_output_holds_a_family_bound_without_its_family(family: str, epsilon: float, kind: str) -> None:
     epsilon, ceiling = epsilon + 0.00321, epsilon + 40.00654
     report = _renamed(REPORTS[kind](), family, epsilon, ceiling)
-    for found in _objects(json.loads(report_json.to_json(report))):
-        assert epsilon not in [value for key, value in found.items() if key == "epsilon"]
-        if epsilon in [value for key, value in found.items() if key.endswith(("inside", "epsilon"))]:
-            assert found["family"] == family
+    for actual in _objects(json.loads(report_json.to_json(report))):
+        assert epsilon not in [value for key, value in actual.items() if key == "epsilon"]
+        if epsilon in [value for key, value in actual.items() if key.endswith(("inside", "epsilon"))]:
+            assert actual["family"] == family
     printed = (f"{math.floor(epsilon * 100) / 100:.2f}", f"{math.floor(ceiling * 100) / 100:.2f}")
     for element in ElementTree.fromstring(JUnit().render(report)["junit.xml"]).iter():
         _named([element.text or "", *element.attrib.values()], printed, family)
@@ -288,7 +288,7 @@ def _named(texts: list[str], numbers: tuple[str, ...], family: str) -> None:
 
 
 def test_a_split_game_has_no_coins_to_speak_of() -> None:
-    games = [game for one in sample.model().mechanisms for game in one.games]
+    games = [game for item in sample.model().mechanisms for game in item.games]
     assert all(game.game.inclusion is Inclusion.SPLIT for game in games)
     assert not answer.trust(sample.model()).by_coins
 

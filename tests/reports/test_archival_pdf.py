@@ -1,4 +1,4 @@
-"""The PDF held against the rules of veraPDF for PDF/A-3, by a validator that is not the generator's.
+"""The PDF compared with the rules of veraPDF for PDF/A-3, by a validator that is not the generator's.
 
 The validator of pikepdf approves only what it knows, at level b; what it says of things that it does not check is listed
 here with the reason why it is no fault. Level a (tags) and PDF/UA are in `test_accessible_pdf.py`.
@@ -48,8 +48,8 @@ def document(language: str) -> bytes:
 def faults(content: bytes) -> list[str]:
     """What the validator finds, without what it does not check and what is no fault."""
     allowed = [*NOT_CHECKED, *(pattern for pattern, _ in NO_FAULTS)]
-    found = [str(finding) for finding in pdfa.validate_written(io.BytesIO(content), "3b").findings]
-    return [text for text in found if not any(re.search(pattern, text) for pattern in allowed)]
+    result = [str(finding) for finding in pdfa.validate_written(io.BytesIO(content), "3b").findings]
+    return [text for text in result if not any(re.search(pattern, text) for pattern in allowed)]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

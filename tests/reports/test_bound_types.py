@@ -142,17 +142,17 @@ CONDITION = re.compile(r"inside|in family|the family|within|机制族|族内|dp_
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_no_output_prints_a_family_bound_as_proven_for_any_mechanism(name: str, outcome: Outcome) -> None:
     text = OUTPUTS[name](_raised(sample.run(outcome)))
-    found = [line for line in text.splitlines() if re.search(r"(?<![\d.])6\.58", line)]
-    assert found or name in ("third party", "sarif", "label", "label zh"), "the figure is to be found with its condition"
-    for line in found:
+    result = [line for line in text.splitlines() if re.search(r"(?<![\d.])6\.58", line)]
+    assert result or name in ("third party", "sarif", "label", "label zh"), "the figure is to be found with its condition"
+    for line in result:
         assert CONDITION.search(line), line
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_no_output_of_a_void_audit_prints_a_bound_as_proven(name: str) -> None:
-    whole = _raised(sample.run(Outcome.INVALID))
-    void = next(result for result in whole.mechanisms if result.is_void)
-    report = replace(whole, mechanisms=(void,))
+    full = _raised(sample.run(Outcome.INVALID))
+    void = next(result for result in full.mechanisms if result.is_void)
+    report = replace(full, mechanisms=(void,))
     assert not void.bounds and not void.bounds_inside and all(isinstance(bound, VoidBound) for bound in void.all_bounds)
     text = OUTPUTS[name](report)
     figures = "|".join(re.escape(down(read_epsilon(bound))) for bound in void.all_bounds if read_epsilon(bound) > 0.5)
@@ -161,13 +161,13 @@ def test_no_output_of_a_void_audit_prints_a_bound_as_proven(name: str) -> None:
 
 
 def _passages(content: bytes, kind: str) -> list[str]:
-    """What a reader sees around each figure of 6.58 in a file: the titles of a table stand up to 600 characters before."""
+    """What a reader sees around each figure of 6.58 in a file: the titles of a table are up to 600 characters before."""
     if kind == "pdf":
         text = "\n".join(page.extract_text() for page in pypdf.PdfReader(io.BytesIO(content)).pages)
     else:
         text = re.sub(r"<[^>]+>", " ", re.sub(r"<(style|script).*?</\1>", "", content.decode(), flags=re.DOTALL))
     text = re.sub(r"\s+", " ", text)
-    return [text[max(0, found.start() - 600) : found.end() + 80] for found in re.finditer(r"(?<![\d.])6\.58", text)]
+    return [text[max(0, result.start() - 600) : result.end() + 80] for result in re.finditer(r"(?<![\d.])6\.58", text)]
 
 
 def _build_tied_report() -> AuditReport:
@@ -186,15 +186,15 @@ def _build_tied_report() -> AuditReport:
 
 @pytest.mark.parametrize("kind", ["pdf", "html"])
 def test_files_print_a_bound_inside_a_family_or_void_with_its_condition(kind: str) -> None:
-    whole = _raised(sample.run(Outcome.INVALID))
-    void = next(result for result in whole.mechanisms if result.is_void)
+    full = _raised(sample.run(Outcome.INVALID))
+    void = next(result for result in full.mechanisms if result.is_void)
     for report, condition in (
         (_raised(sample.run()), CONDITION),
-        (replace(whole, mechanisms=(void,)), re.compile("void", re.IGNORECASE)),
+        (replace(full, mechanisms=(void,)), re.compile("void", re.IGNORECASE)),
     ):
-        found = _passages(reports.render(report, (kind,))[f"report.{kind}"], kind)
-        assert len(found) > 5
-        assert not [passage for passage in found if not condition.search(passage)]
+        actual = _passages(reports.render(report, (kind,))[f"report.{kind}"], kind)
+        assert len(actual) > 5
+        assert not [passage for passage in actual if not condition.search(passage)]
 
 
 @pytest.mark.parametrize("name", OUTPUTS)

@@ -35,16 +35,16 @@ def test_a_graver_outcome_is_worse_and_back_is_not(outcome: Outcome) -> None:
     void = outcome is Outcome.INVALID
     games = tuple(game.type_bounds(void=void) for game in _dp().games)
     good, bad = sample.run(), _with(sample.run(), outcome=outcome, games=games, verdicts=() if void else _dp().verdicts)
-    assert [one.weight for one in changes(good, bad)] == [Weight.WORSE]
-    assert [one.weight for one in changes(bad, good)] == [Weight.OTHER]
+    assert [item.weight for item in changes(good, bad)] == [Weight.WORSE]
+    assert [item.weight for item in changes(bad, good)] == [Weight.OTHER]
 
 
 @pytest.mark.parametrize("factor", [0.99, 1.01])
 def test_one_accountant_on_one_mechanism_may_not_move(factor: float) -> None:
     moved = tuple(replace(claim, epsilon=claim.epsilon * factor) for claim in _dp().claims[:1])
-    found = changes(sample.run(), _with(sample.run(), claims=(*moved, *_dp().claims[1:])))
-    assert [one.weight for one in found] == [Weight.WORSE]
-    assert "dp-accounting PLD claimed 8.00" in found[0].text
+    result = changes(sample.run(), _with(sample.run(), claims=(*moved, *_dp().claims[1:])))
+    assert [item.weight for item in result] == [Weight.WORSE]
+    assert "dp-accounting PLD claimed 8.00" in result[0].text
 
 
 def test_a_new_version_of_an_accountant_is_the_same_accountant() -> None:
@@ -64,26 +64,26 @@ def test_what_is_gone_is_a_regression() -> None:
         _with(base, utility=_dp().utility[:1]),
         replace(base, policy=base.policy[:1]),
     ):
-        found = changes(base, edited)
-        assert Weight.GONE in {one.weight for one in found} and Weight.WORSE not in {one.weight for one in found}, found
-        assert is_worse(found)
+        result = changes(base, edited)
+        assert Weight.GONE in {item.weight for item in result} and Weight.WORSE not in {item.weight for item in result}, result
+        assert is_worse(result)
 
 
 def test_rates_that_rose_by_more_than_chance_are_worse() -> None:
     base = sample.run()
     game = _dp().games[0]
     leaky = sample.black_box(21, 2.5, 8.0, 0.412)
-    found = changes(base, _with(base, games=(leaky, _dp().games[1])))
-    assert {one.subject for one in found} == {f"dp_sgd.{game.name}.loss", f"dp_sgd.{game.name}.lira"}
-    assert is_worse(found) and any("AUC" in one.text for one in found) and any("TPR" in one.text for one in found)
-    assert all(one.p_value is not None and one.p_value <= LEVEL and "comparisons" in one.text for one in found)
+    result = changes(base, _with(base, games=(leaky, _dp().games[1])))
+    assert {item.subject for item in result} == {f"dp_sgd.{game.name}.loss", f"dp_sgd.{game.name}.lira"}
+    assert is_worse(result) and any("AUC" in item.text for item in result) and any("TPR" in item.text for item in result)
+    assert all(item.p_value is not None and item.p_value <= LEVEL and "comparisons" in item.text for item in result)
 
 
 def test_rates_that_fell_are_named_and_no_regression() -> None:
     base = sample.run()
     leaky = _with(base, games=(sample.black_box(21, 2.5, 8.0, 0.412), _dp().games[1]))
-    found = changes(leaky, base)
-    assert found and {one.weight for one in found} == {Weight.OTHER}
+    result = changes(leaky, base)
+    assert result and {item.weight for item in result} == {Weight.OTHER}
 
 
 def test_differences_within_their_uncertainty_are_not_named() -> None:
@@ -99,16 +99,16 @@ def test_a_bound_stands_with_its_ceiling_and_is_no_regression_by_itself() -> Non
     game = _dp().games[1]
     raised = tuple(replace_figures(bound, read_epsilon(bound) * 1.1, read_ceiling(bound)) for bound in game.attacks[0].bounds)
     edited = replace(game, attacks=(replace(game.attacks[0], bounds=raised), *game.attacks[1:]))
-    found = changes(sample.run(), _with(sample.run(), games=(_dp().games[0], edited)))
-    assert [one.weight for one in found] == [Weight.OTHER] and "ceiling" in found[0].text and not is_worse(found)
+    result = changes(sample.run(), _with(sample.run(), games=(_dp().games[0], edited)))
+    assert [item.weight for item in result] == [Weight.OTHER] and "ceiling" in result[0].text and not is_worse(result)
 
 
 def test_utility_that_moved_by_more_than_the_spread_over_models_is_named() -> None:
     metric = _dp().utility[0]
     for step, named in ((metric.spread / 10, False), (6 * metric.spread, True)):
         moved = (replace(metric, value=metric.value - step), *_dp().utility[1:])
-        found = changes(sample.run(), _with(sample.run(), utility=moved))
-        assert bool(found) is named and all(one.weight is Weight.OTHER for one in found)
+        result = changes(sample.run(), _with(sample.run(), utility=moved))
+        assert bool(result) is named and all(item.weight is Weight.OTHER for item in result)
 
 
 def test_another_delta_cannot_be_compared() -> None:

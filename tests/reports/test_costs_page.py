@@ -20,7 +20,7 @@ from audit.core.events import Event, Gaussian, dp_sgd
 from audit.core.results import AuditReport
 from reports.editions.external import external
 from reports.figures import _costs
-from reports.figures._plots import figure_of, write_screen
+from reports.figures._plots import draw_figure, write_screen
 from reports.formats.json import from_json, to_json
 from reports.pages import costs as pages
 from reports.pages.blocks import Table
@@ -35,12 +35,12 @@ CHEAP = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=1.0, steps=4)
 
 
 def audited(*events: Event) -> AuditReport:
-    """The sample report with a claimed training of each event in the place of its own."""
+    """The sample report with a claimed training of each event its own instead."""
     report = sample.run()
     claimed = next(result for result in report.mechanisms if result.claims)
-    others = tuple(result for result in report.mechanisms if not result.claims)
+    peers = tuple(result for result in report.mechanisms if not result.claims)
     trainings = (replace(claimed, name=f"training {place}", mechanism=event) for place, event in enumerate(events))
-    return replace(report, mechanisms=(*others, *trainings))
+    return replace(report, mechanisms=(*peers, *trainings))
 
 
 @cache
@@ -113,7 +113,7 @@ def test_every_format_shows_them(language: str) -> None:
 def test_the_curve_names_its_lines_at_their_ends_and_its_ticks_in_powers_of_ten() -> None:
     """Ticks are set as plain text: markup of matplotlib's own would be printed as it is."""
     plan = _costs.plan(priced().costs[0])
-    svg = write_screen(figure_of(plan.height_mm, plan.paint)).decode()
+    svg = write_screen(draw_figure(plan.height_mm, plan.paint)).decode()
     assert "mathdefault" not in svg and ">10⁻⁴<" in svg.replace("</text>", "<").replace(" ", "")
     for name in (*priced().costs[0].accountants, "true ε"):
         assert svg.count(f">{name}<") == 1

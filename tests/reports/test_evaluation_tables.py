@@ -58,30 +58,30 @@ def evaluation(matches: bool = True, records: int = 3) -> Evaluation:
 
 
 def report(found: Evaluation) -> AuditReport:
-    whole = sample.run()
+    full = sample.run()
 
     def with_evaluation(mechanism: MechanismResult) -> MechanismResult:
         games: list[GameResult] = [replace(game, evaluation=found) for game in mechanism.games]
         return replace(mechanism, games=tuple(games))
 
-    return replace(whole, mechanisms=tuple(with_evaluation(one) for one in whole.mechanisms))
+    return replace(full, mechanisms=tuple(with_evaluation(item) for item in full.mechanisms))
 
 
 def words(found: Evaluation) -> str:
     def cell(text: object) -> str:
         return " ".join(map(cell, text)) if isinstance(text, tuple) else str(getattr(text, "text", text))
 
-    said = []
+    message = []
     for block in leave_one_out.blocks(replace(sample.black_box(1, 1.0, 2.5, 1.5), groups=(), evaluation=found)):
         if isinstance(block, Table):
-            said += [block.caption, *(cell(row) for row in block.rows)]
+            message += [block.caption, *(cell(row) for row in block.rows)]
         elif isinstance(block, Paragraph):
-            said.append(cell(block.text))
-    return " ".join(said)
+            message.append(cell(block.text))
+    return " ".join(message)
 
 
 def test_the_page_says_that_it_proves_nothing_and_what_was_found() -> None:
-    said = words(evaluation())
+    message = words(evaluation())
     for part in (
         "prove no ε",
         "0.710 ± 0.020 [0.680, 0.740]",
@@ -92,23 +92,23 @@ def test_the_page_says_that_it_proves_nothing_and_what_was_found() -> None:
         "hash0",
         "resemble the target",
     ):
-        assert part in said, part
-    assert "Weak attack" not in said
+        assert part in message, part
+    assert "Weak attack" not in message
     assert "Weak attack" in words(evaluation(matches=False))
     assert "No record was found" in words(replace(evaluation(), reproducibility=None, chance=None))
 
 
 def test_units_and_spared_models_are_on_the_page() -> None:
-    found = evaluation()
-    assert "Each of 17 trained models once the target" in words(found)
-    unit = UnitSpread(column="customer", units=120, records=4.5, figures=found.scorers[0].figures)
-    said = words(replace(found, units=(unit,), spared=240))
+    result = evaluation()
+    assert "Each of 17 trained models once the target" in words(result)
+    unit = UnitSpread(column="customer", units=120, records=4.5, figures=result.scorers[0].figures)
+    message = words(replace(result, units=(unit,), spared=240))
     for part in (
         "customer 120 4.5 0.710",
         "nothing of a guarantee for units",
         "Each of 17 of 257 trained models, evenly spread,",
     ):
-        assert part in said, part
+        assert part in message, part
 
 
 def test_references_of_another_kind_are_a_note_on_the_cover() -> None:
@@ -118,15 +118,15 @@ def test_references_of_another_kind_are_a_note_on_the_cover() -> None:
 
 
 def test_it_survives_json_and_does_not_leave_the_house() -> None:
-    whole = report(evaluation())
-    assert from_json(to_json(whole)) == whole
-    for mechanism in external(whole).mechanisms:
+    full = report(evaluation())
+    assert from_json(to_json(full)) == full
+    for mechanism in external(full).mechanisms:
         for game in mechanism.games:
             assert game.evaluation is None and game.records == game.groups == ()
 
 
 def test_each_adversary_has_a_bar() -> None:
-    mechanism = next(one for one in sample.run().mechanisms if one.claims)
+    mechanism = next(item for item in sample.run().mechanisms if item.claims)
     assert list(headline.levels(mechanism)) == [Access.FINAL_MODEL, Access.ALL_STEPS]
     plan = bounds.access(mechanism)
     assert "model outputs: proven epsilon" in plan.alt and "every noisy step: proven epsilon" in plan.alt
@@ -139,17 +139,17 @@ def test_each_adversary_has_a_bar() -> None:
 
 
 def test_no_share_of_nonmembers_is_printed_as_zero() -> None:
-    found = evaluation()
-    never = replace(found.records[0], fpr=0.0)
-    cells = [row[2] for row in leave_one_out.records(found, (never, found.records[1]), "").rows]
+    result = evaluation()
+    never = replace(result.records[0], fpr=0.0)
+    cells = [row[2] for row in leave_one_out.records(result, (never, result.records[1]), "").rows]
     assert cells == ["below 1.0\N{NO-BREAK SPACE}%", "0.1\N{NO-BREAK SPACE}%"]
 
 
 def test_the_share_that_was_used_stands_beside_the_truth() -> None:
     target = Usage(share=0.48, lower=0.412, upper=0.561, confidence=0.95, references=16)
     spread = UsageSpread(scorer="lira", target=target, truth=0.5, error=0.031, covered=0.94, targets=17)
-    said = words(replace(evaluation(), usage=spread))
+    message = words(replace(evaluation(), usage=spread))
     for part in ("48.0", "41.2", "56.1", "in truth on 50.0", "off by 3.1", "one observation"):
-        assert part in said, part
+        assert part in message, part
     untold = replace(spread, target=replace(target, share=None, lower=0.0, upper=1.0), error=None)
     assert "does not tell" in words(replace(evaluation(), usage=untold))

@@ -41,10 +41,10 @@ def poisoned(report: AuditReport) -> AuditReport:
     records = game.records or ()
     games = tuple(
         replace(
-            one,
-            note=f"{CANARY} of {one.note}",
+            item,
+            note=f"{CANARY} of {item.note}",
             records=tuple(replace(row, record=f"{CANARY}row", label=CANARY) for row in records),
-            groups=tuple(replace(row, group=f"class {CANARY}") for row in one.groups),
+            groups=tuple(replace(row, group=f"class {CANARY}") for row in item.groups),
             attacks=tuple(
                 replace(
                     attack,
@@ -53,10 +53,10 @@ def poisoned(report: AuditReport) -> AuditReport:
                     ),
                     estimates=tuple(replace(row, warning=CANARY) for row in attack.estimates),
                 )
-                for attack in one.attacks
+                for attack in item.attacks
             ),
         )
-        for one in first.games
+        for item in first.games
     )
     check = Check(code="own", item=f"{CANARY} item", value=f"read from /srv/{CANARY}", status=Status.DECLARED)
     verdicts = tuple(replace(row, reason=f"{CANARY} 7 of 9") for row in first.verdicts)
@@ -193,7 +193,7 @@ def test_outcomes_stay() -> None:
 
 def test_the_name_of_an_edition_follows_from_itself_alone() -> None:
     report, _ = scored_report()
-    other = replace(report, id="PA-12345678", provenance=replace(report.provenance, seed=1, config_sha256="0" * 64))
-    assert external(other).id == external(report).id != report.id
+    peer = replace(report, id="PA-12345678", provenance=replace(report.provenance, seed=1, config_sha256="0" * 64))
+    assert external(peer).id == external(report).id != report.id
     assert external(report, "Model 7").title == "Model 7 (external edition)"
     assert json.loads(to_json(external(report)))["provenance"]["seed"] is None

@@ -11,7 +11,7 @@ import pytest
 
 from audit.core.results import AuditReport
 from audit.core.rounding import width
-from reports.figures._plots import figure_of
+from reports.figures._plots import draw_figure
 from reports.formats import figures, html, pdf
 from reports.pages.blocks import Table
 from reports.pages.document import sections
@@ -30,7 +30,7 @@ def made(name: str) -> AuditReport:
 
 
 def filled(report: AuditReport) -> list[float]:
-    """How far down each page something stands, as a share of its height; header and footer left out."""
+    """How far down each page something is, as a share of its height; header and footer left out."""
     ends = []
     for image in pdf.page_images(report, 20):
         grey = matplotlib.image.imread(io.BytesIO(image))[..., :3].mean(axis=2)
@@ -77,7 +77,7 @@ def test_a_claim_without_a_limit_is_not_called_no_claim() -> None:
 def outside(report: AuditReport, name: str) -> float:
     """How many mm a drawing reaches beyond its figure, on whichever side is worst."""
     plan = figures.planned(report)[name]
-    figure = figure_of(plan.height_mm, plan.paint)
+    figure = draw_figure(plan.height_mm, plan.paint)
     box = figure.get_tightbbox(figure.canvas.get_renderer())
     return 25.4 * max(-box.x0, -box.y0, box.x1 - figure.get_figwidth(), box.y1 - figure.get_figheight())
 

@@ -34,15 +34,15 @@ def test_every_game_and_claim_has_its_figures(report: AuditReport) -> None:
 def test_svg_uses_the_colours_and_no_other_hue(report: AuditReport) -> None:
     grey = {"#ffffff", "#000000", _plots.INK, _plots.SOFT, _plots.FAINT}
     allowed = {*_plots.COLOURS.values(), *grey}
-    for one in figures.drawings(report).values():
-        used = set(re.findall(r"#[0-9a-f]{6}", one.svg.decode()))
-        assert used <= allowed, (one.name, used - allowed)
+    for item in figures.drawings(report).values():
+        used = set(re.findall(r"#[0-9a-f]{6}", item.svg.decode()))
+        assert used <= allowed, (item.name, used - allowed)
 
 
 def test_svg_holds_no_date_and_no_machine(report: AuditReport) -> None:
-    for one in figures.drawings(report).values():
-        assert not re.search(rb"20[0-9]{2}-[0-9]{2}|<dc:date>|/home/|/tmp/", one.svg), one.name
-        assert len(one.svg) < 400_000, one.name
+    for item in figures.drawings(report).values():
+        assert not re.search(rb"20[0-9]{2}-[0-9]{2}|<dc:date>|/home/|/tmp/", item.svg), item.name
+        assert len(item.svg) < 400_000, item.name
 
 
 def test_a_long_curve_is_thinned_and_keeps_its_ends() -> None:
@@ -69,8 +69,8 @@ def test_labels_cover_no_curve_and_no_label(slope: float) -> None:
     curves = [
         Curve(x=x, y=np.clip(level + slope * x, 0, 1), name=f"curve {level}", tone=Tone.CLAIM) for level in (0.05, 0.1, 0.6)
     ]
-    for one in curves:
-        axes.plot(one.x, one.y)
+    for item in curves:
+        axes.plot(item.x, item.y)
     _labels.label(axes, curves)
     renderer = axes.figure.canvas.get_renderer()
     boxes = [text.get_window_extent(renderer) for text in axes.texts]
@@ -78,9 +78,9 @@ def test_labels_cover_no_curve_and_no_label(slope: float) -> None:
     frame = axes.get_window_extent(renderer)
     for i, box in enumerate(boxes):
         assert frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
-        assert not any(box.overlaps(other) for other in boxes[i + 1 :])
-        for one in curves:
-            points = axes.transData.transform(np.column_stack([one.x, one.y]))
+        assert not any(box.overlaps(peer) for peer in boxes[i + 1 :])
+        for item in curves:
+            points = axes.transData.transform(np.column_stack([item.x, item.y]))
             inside = (points[:, 0] > box.x0) & (points[:, 0] < box.x1) & (points[:, 1] > box.y0) & (points[:, 1] < box.y1)
             assert not inside.any()
 

@@ -29,18 +29,18 @@ def _sarif(report: AuditReport) -> list[dict[str, object]]:
 @pytest.mark.parametrize("kind", sample.ALL)
 def test_every_judgement_is_in_both_formats(kind: str) -> None:
     report = sample.ALL[kind]()
-    found = findings(report)
-    assert found
+    result = findings(report)
+    assert result
     root = _junit(report)
     names = [(case.get("classname"), case.get("name")) for case in root.iter("testcase")]
-    assert sorted(names, key=str) == sorted(((f.subject or "report", f"{f.rule} {f.title}") for f in found), key=str)
+    assert sorted(names, key=str) == sorted(((f.subject or "report", f"{f.rule} {f.title}") for f in result), key=str)
     failing = [
-        one
-        for one in found
-        if one.state is JudgementState.FAILS or (one.state is JudgementState.OPEN and one.rule in ("AU001", "AU002"))
+        item
+        for item in result
+        if item.state is JudgementState.FAILS or (item.state is JudgementState.OPEN and item.rule in ("AU001", "AU002"))
     ]
-    assert [one["ruleId"] for one in _sarif(report)] == [one.rule for one in failing]
-    assert all(rule_family(one.rule) in RULES for one in found)
+    assert [item["ruleId"] for item in _sarif(report)] == [item.rule for item in failing]
+    assert all(rule_family(item.rule) in RULES for item in result)
 
 
 @pytest.mark.parametrize("kind", sample.ALL)
@@ -63,9 +63,9 @@ def test_counts_add_up(kind: str) -> None:
 )
 def test_each_outcome_has_its_state_and_level(outcome: Outcome, state: JudgementState, level: str | None) -> None:
     report = sample.run(outcome)
-    judged = [one for one in findings(report) if one.rule == "AU001"]
-    assert len(judged) == 3 and {one.state for one in judged} == {state}
-    assert {one["level"] for one in _sarif(report) if one["ruleId"] == "AU001"} == ({level} - {None})
+    judged = [item for item in findings(report) if item.rule == "AU001"]
+    assert len(judged) == 3 and {item.state for item in judged} == {state}
+    assert {item["level"] for item in _sarif(report) if item["ruleId"] == "AU001"} == ({level} - {None})
 
 
 def test_an_epsilon_inside_a_family_is_never_called_proven_without_it() -> None:
@@ -75,17 +75,19 @@ def test_an_epsilon_inside_a_family_is_never_called_proven_without_it() -> None:
     verdict = replace(judged.verdicts[0], bound=inside, claim=replace(judged.verdicts[0].claim, family=inside.family))
     changed = replace(report, mechanisms=(replace(judged, verdicts=(verdict,)),))
     free = max(read_epsilon(bound) for game in judged.games for bound in game.bounds if bound.family is None)
-    (found,) = (one for one in findings(changed) if one.rule == "AU001")
-    assert f"inside the family {inside.family} only" in found.message
-    figures = dict(found.figures)
+    (result,) = (item for item in findings(changed) if item.rule == "AU001")
+    assert f"inside the family {inside.family} only" in result.message
+    figures = dict(result.figures)
     assert figures["proven_epsilon"] == free and figures[f"epsilon_inside_{inside.family}"] == read_epsilon(inside)
     assert f"inside the family {inside.family} only" in render(changed, ("junit",))["junit.xml"].decode()
     assert f"inside the family {inside.family} only" in render(changed, ("sarif",))["results.sarif"].decode()
 
 
 def test_a_failed_control_fails() -> None:
-    failed = [one for one in findings(sample.run(Outcome.INVALID)) if one.rule == "AU003" and one.state is JudgementState.FAILS]
-    assert [one.subject for one in failed] == ["dp_sgd.black_box.lira"]
+    failed = [
+        item for item in findings(sample.run(Outcome.INVALID)) if item.rule == "AU003" and item.state is JudgementState.FAILS
+    ]
+    assert [item.subject for item in failed] == ["dp_sgd.black_box.lira"]
     assert "41 false alarms" in failed[0].message
 
 

@@ -36,14 +36,14 @@ def test_what_no_font_has_is_replaced_and_said(title: str, point: str) -> None:
 
 
 def test_a_format_that_fails_leaves_the_others_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = reports.render(report(), ("json", "junit", "sarif"))
+    full = reports.render(report(), ("json", "junit", "sarif"))
 
     def refuse(self: object, found: AuditReport) -> dict[str, bytes]:
         raise ValueError("a library broke")
 
     monkeypatch.setattr(pdf.Pdf, "render", refuse)
     files, failures = reports.attempt(report(), ("pdf", "junit", "json", "sarif"))
-    assert files == whole
+    assert files == full
     assert failures == ["pdf: a library broke"]
     assert json.from_json(files["report.json"]) == report()
     with pytest.raises(ValueError, match="a library broke"):

@@ -1,4 +1,4 @@
-"""Titles and names from files of others: no format obeys a character of theirs, and each stays what its readers expect."""
+"""Titles and names from third-party files: no format obeys a character of theirs, and each stays what its readers expect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every language says everything, in the same numbers, without the words that no report may say by themselves."""
+"""Every language says everything, in the same numbers, without the words that no report may say alone."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def names(report: AuditReport) -> list[str]:
     games = [game for result in report.mechanisms for game in result.games]
     attacks = [attack for game in games for attack in game.attacks]
     claims = [claim.source for result in report.mechanisms for claim in result.claims]
-    given = [report.title, report.model, report.provenance.platform, report.provenance.device]
+    provided = [report.title, report.model, report.provenance.platform, report.provenance.device]
     return [
-        *given,
+        *provided,
         *claims,
         *(result.name for result in report.mechanisms),
         *(game.name for game in games),
@@ -96,7 +96,7 @@ def test_every_language_has_the_same_keys_with_the_same_names_in_braces(name: st
 
 
 def test_every_sentence_is_said_somewhere() -> None:
-    """A key that no code names is a sentence that nobody reads."""
+    """A key that no code names is a sentence that no one reads."""
     code = "".join(
         path.read_text(encoding="utf-8")
         for path in Path(reports.__file__).parent.rglob("*.py")
@@ -125,8 +125,8 @@ def test_no_sentence_of_a_language_promises_too_much(name: str) -> None:
 @pytest.mark.parametrize("name", LANGUAGES)
 @pytest.mark.parametrize("kind", sample.ALL)
 def test_no_page_says_a_word_that_promises_too_much(kind: str, name: str) -> None:
-    whole = "\n".join(texts(kind, name))
-    assert [pattern for pattern in find(name).forbidden if re.search(pattern, whole, re.IGNORECASE)] == []
+    full = "\n".join(texts(kind, name))
+    assert [pattern for pattern in find(name).forbidden if re.search(pattern, full, re.IGNORECASE)] == []
 
 
 @pytest.mark.parametrize("kind", sample.ALL)

@@ -36,7 +36,7 @@ def test_what_holds_for_all_is_said_once_and_nothing_is_lost() -> None:
     report = many(MOST_APART + 1)
     pages = sections(report)
     blocks = [block for page in pages for block in page.blocks]
-    whole = list(texts(tuple(blocks)))
+    full = list(texts(tuple(blocks)))
     assert sum(isinstance(block, Formula) for block in blocks) == 1
     common = shared_checks(report)
     assert common == report.mechanisms[1].checks[1:]
@@ -45,7 +45,7 @@ def test_what_holds_for_all_is_said_once_and_nothing_is_lost() -> None:
         assert sum(row[:2] == (check.item, check.value) for row in rows) == 1 + sum(
             check in result.checks for result in report.mechanisms if not result.claims
         )
-    assert all(f"{number} of their own" in whole for number in range(MOST_APART + 1))
+    assert all(f"{number} of their own" in full for number in range(MOST_APART + 1))
     assert not any(isinstance(block, Figure) and block.name.startswith("budget.") for block in blocks)
     budgets = next(block for block in blocks if isinstance(block, Table) and block.caption.startswith("Budgets"))
     assert len(budgets.rows) == sum(len(result.trajectories) for result in report.mechanisms)

@@ -38,23 +38,23 @@ def test_scores_that_show_nothing_name_nobody_too_often() -> None:
     generator = np.random.default_rng(7)
     named = 0
     for _ in range(100):
-        found = outliers.of_target(_game(generator.normal(size=60), generator.normal(size=2000)))
-        assert found is not None
-        named += bool(found.records)
+        result = outliers.target_outliers(_game(generator.normal(size=60), generator.normal(size=2000)))
+        assert result is not None
+        named += bool(result.records)
     assert named <= stats.binom.ppf(0.999, 100, outliers.SIGNIFICANCE)
 
 
 def test_members_that_stand_out_are_named_and_no_nonmember_is() -> None:
     generator = np.random.default_rng(8)
     members = np.r_[np.full(10, 9.0), generator.normal(size=50)]
-    found = outliers.of_target(_game(members, generator.normal(size=2000)))
-    assert found is not None and {one.score for one, _ in found.records} == {9.0}
-    assert all(one.member and above == 0 for one, above in found.records) and len(found.records) == 10
+    result = outliers.target_outliers(_game(members, generator.normal(size=2000)))
+    assert result is not None and {item.score for item, _ in result.records} == {9.0}
+    assert all(item.member and above == 0 for item, above in result.records) and len(result.records) == 10
 
 
 def test_games_of_several_targets_have_no_one_rank() -> None:
     game = _game(np.ones(5), np.zeros(5))
-    assert outliers.of_target(replace(game, game=replace(game.game, runs=2))) is None
+    assert outliers.target_outliers(replace(game, game=replace(game.game, runs=2))) is None
 
 
 def test_the_tail_is_that_of_the_binomial() -> None:

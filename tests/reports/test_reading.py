@@ -40,8 +40,8 @@ def test_a_bound_inside_another_family_does_not_count() -> None:
     dp = report.mechanisms[1]
     bare = tuple(replace(claim, family=None) for claim in dp.claims)
     able = headline.admissible(bare[0], replace(dp, claims=bare))
-    assert {one.bound.family for one in able} == {None}
-    assert {one.bound.family for one in headline.admissible(dp.claims[0], dp)} == {None, "dp_sgd"}
+    assert {item.bound.family for item in able} == {None}
+    assert {item.bound.family for item in headline.admissible(dp.claims[0], dp)} == {None, "dp_sgd"}
 
 
 def test_a_bound_at_another_delta_does_not_count() -> None:
@@ -54,15 +54,15 @@ def test_the_quoted_sentence_names_all_a_reader_needs(outcome: Outcome) -> None:
     report = sample.run(outcome)
     head = headline.headline(report)
     assert head is not None
-    said = quotable(report, head).replace("\xa0", " ")
-    assert "ε ≤" in said and "δ = 10⁻⁵" in said and "per example" in said and "dp_sgd" in said
+    message = quotable(report, head).replace("\xa0", " ")
+    assert "ε ≤" in message and "δ = 10⁻⁵" in message and "per example" in message and "dp_sgd" in message
     if outcome is Outcome.INVALID:
-        assert "void" in said and "ε ≥" not in said
+        assert "void" in message and "ε ≥" not in message
     else:
-        assert "the attack gradient_product proves" in said
-        assert "ε ≥ 4.90 inside the family DP-SGD" in said and "95 % confidence" in said
+        assert "the attack gradient_product proves" in message
+        assert "ε ≥ 4.90 inside the family DP-SGD" in message and "95 % confidence" in message
     if outcome in (Outcome.CONSISTENT, Outcome.OUT_OF_REACH):
-        assert "up to ε = 9.40" in said
+        assert "up to ε = 9.40" in message
 
 
 def _pieces(report: AuditReport) -> list[Any]:
@@ -93,8 +93,8 @@ def test_claim_and_policy_are_two_verdicts() -> None:
 
 def test_a_headline_rate_needs_ten_expected_false_positives() -> None:
     attack = sample.run().mechanisms[0].games[0].attacks[0]
-    found = answer.answers(sample.run())[0].rate
-    assert found is not None and found.fpr == 0.01 and attack.roc.nonmembers == 2000  # 0.1 % would be two
+    result = answer.answers(sample.run())[0].rate
+    assert result is not None and result.fpr == 0.01 and attack.roc.nonmembers == 2000  # 0.1 % would be two
 
 
 @given(
@@ -121,5 +121,7 @@ def test_allowed_tpr_without_a_guarantee_is_everything() -> None:
 
 def test_the_box_counts_the_assumptions_that_no_test_carries() -> None:
     report = sample.run()
-    said = str(claim(report, headline.headline(report)))
-    assert "What the claim rests on: 6 checked by this audit, 2 declared by the owner and 1 open." in said.replace("\\xa0", " ")
+    message = str(claim(report, headline.headline(report)))
+    assert "What the claim rests on: 6 checked by this audit, 2 declared by the owner and 1 open." in message.replace(
+        "\\xa0", " "
+    )

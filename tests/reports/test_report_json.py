@@ -40,10 +40,10 @@ def test_bytes_are_canonical(report: AuditReport) -> None:
 
 
 def _with_claim(epsilon: float) -> AuditReport:
-    found = sample.scores()
-    only = found.mechanisms[0]
+    result = sample.scores()
+    only = result.mechanisms[0]
     claim: Claim = replace(only.claims[0], epsilon=epsilon)
-    return replace(found, mechanisms=(replace(only, claims=(claim,)),))
+    return replace(result, mechanisms=(replace(only, claims=(claim,)),))
 
 
 def test_infinity_is_a_word_and_comes_back() -> None:
@@ -119,7 +119,7 @@ def test_fields_with_a_default_may_be_absent() -> None:
             mechanism.pop("limit", None)
 
     expected = sample.run()
-    without = tuple(replace(one, limit=None) for one in expected.mechanisms)
+    without = tuple(replace(item, limit=None) for item in expected.mechanisms)
     assert report_json.from_json(_edited(edit)) == replace(expected, mechanisms=without)
 
 
@@ -134,7 +134,7 @@ def _conforms(value: Any, rule: dict[str, Any], root: dict[str, Any]) -> bool:  
     if "$ref" in rule:
         return _conforms(value, root["$defs"][rule["$ref"].removeprefix("#/$defs/")], root)
     if "anyOf" in rule:
-        return any(_conforms(value, one, root) for one in rule["anyOf"])
+        return any(_conforms(value, item, root) for item in rule["anyOf"])
     if "const" in rule:
         return bool(value == rule["const"])
     if "enum" in rule:
@@ -144,7 +144,7 @@ def _conforms(value: Any, rule: dict[str, Any], root: dict[str, Any]) -> bool:  
         return (
             isinstance(value, dict)
             and set(rule["required"]) <= set(value) <= set(known)
-            and all(_conforms(one, known[name], root) for name, one in value.items())
+            and all(_conforms(item, known[name], root) for name, item in value.items())
         )
     if rule["type"] == "array":
         if not isinstance(value, list):

@@ -47,7 +47,7 @@ def test_the_words_of_a_drawing_are_text_and_its_rims_come_back(name: str) -> No
     report = sample.scores()
     plan = next((plan for key, plan in figures.planned(report).items() if key.startswith(name)), None)
     assert plan is not None
-    figure = _plots.figure_of(plan.height_mm, plan.paint)
+    figure = _plots.draw_figure(plan.height_mm, plan.paint)
     before = _plots.write_svg(figure)
     root = Tree.fromstring(_screen_figure.compact(_plots.write_screen(figure), "p-"))
     assert _plots.write_svg(figure) == before

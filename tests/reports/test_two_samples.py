@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from reports.two_samples import LEVEL, Measured, _student_tail, holm, p_value, p_value_of_means
+from reports.two_samples import LEVEL, Measured, _student_tail, holm, means_p_value, p_value
 
 Z = 1.959964
 
@@ -46,7 +46,7 @@ def test_of_unchanged_means_no_more_are_named_than_promised(models: int) -> None
     samples = stream.normal(0.9, 0.01, (2000, 2, models))
     means, spreads = samples.mean(axis=2), samples.std(axis=2, ddof=1)
     named = [
-        p_value_of_means((a, b), (s, t), (models, models)) <= LEVEL
+        means_p_value((a, b), (s, t), (models, models)) <= LEVEL
         for (a, b), (s, t) in zip(means.tolist(), spreads.tolist(), strict=True)
     ]
     assert np.mean(named) <= LEVEL + 4 * math.sqrt(LEVEL * (1 - LEVEL) / 2000)
@@ -60,7 +60,7 @@ def test_a_side_with_much_steadier_models_names_no_more_than_promised(figures: i
     samples = 0.9 + 0.01 * deviations[:, None] * stream.normal(size=(repetitions, figures, 2, 4))
     means, spreads = samples.mean(axis=3), samples.std(axis=3, ddof=1)
     named = [
-        min(holm([p_value_of_means(tuple(a), tuple(b), (4, 4)) for a, b in zip(mean, spread, strict=True)])) <= LEVEL
+        min(holm([means_p_value(tuple(a), tuple(b), (4, 4)) for a, b in zip(mean, spread, strict=True)])) <= LEVEL
         for mean, spread in zip(means.tolist(), spreads.tolist(), strict=True)
     ]
     assert np.mean(named) <= LEVEL + 4 * math.sqrt(LEVEL * (1 - LEVEL) / repetitions)
@@ -77,5 +77,5 @@ def test_figures_without_any_spread_and_equal_figures() -> None:
     point = Measured(value=0.5, lower=0.5, upper=0.5, confidence=0.95)
     assert p_value(point, point) == 0.5
     assert p_value(point, Measured(value=0.6, lower=0.6, upper=0.6, confidence=0.95)) == 0.0
-    assert p_value_of_means((0.5, 0.6), (0.0, 0.0), (8, 8)) == 0.0 and p_value_of_means((0.5, 0.5), (0.1, 0.1), (8, 8)) == 1.0
+    assert means_p_value((0.5, 0.6), (0.0, 0.0), (8, 8)) == 0.0 and means_p_value((0.5, 0.5), (0.1, 0.1), (8, 8)) == 1.0
     assert holm([]) == []

@@ -97,27 +97,27 @@ def test_the_label_is_one_page_with_nothing_attached(kind: str) -> None:
     assert len(document.pages) == 1 and not document.attachments
     card = files["label.md"].decode()
     assert card.startswith("## ") and "stronger attack may exist" in card and not FORBIDDEN.search(card)
-    names = {record.record for one in report.mechanisms for game in one.games for record in game.records}
+    names = {record.record for item in report.mechanisms for game in item.games for record in game.records}
     assert not any(name in card for name in names)
 
 
 def test_the_annex_speaks_of_every_requirement_from_the_reports_own_data() -> None:
-    assert [one.number for one in REQUIREMENTS] == [f"R{number}" for number in range(1, 27)]
+    assert [item.number for item in REQUIREMENTS] == [f"R{number}" for number in range(1, 27)]
 
     def judged(report: AuditReport) -> dict[str, Presence]:
-        return {one.number: one.judge(report) for one in REQUIREMENTS}
+        return {item.number: item.judge(report) for item in REQUIREMENTS}
 
     report = sample.run()
-    found = judged(report)
-    assert found["R4"] is Presence.SHOWN and found["R13"] is Presence.PARTLY and found["R23"] is Presence.ELSEWHERE
-    assert found["R24"] is Presence.NOT_SHOWN and found["R15"] is Presence.PARTLY
-    given = Engagement(release_context="open weights", auditor="A. Auditor", valid_until="2027", next_audit="2026-07")
-    declared = judged(replace(report, engagement=given))
+    result = judged(report)
+    assert result["R4"] is Presence.SHOWN and result["R13"] is Presence.PARTLY and result["R23"] is Presence.ELSEWHERE
+    assert result["R24"] is Presence.NOT_SHOWN and result["R15"] is Presence.PARTLY
+    provided = Engagement(release_context="open weights", auditor="A. Auditor", valid_until="2027", next_audit="2026-07")
+    declared = judged(replace(report, engagement=provided))
     assert declared["R24"] is declared["R15"] is declared["R16"] is Presence.SHOWN
     empty = judged(replace(report, mechanisms=(), coverage=(), policy=()))
     assert {empty[number] for number in ("R1", "R2", "R4", "R12", "R13", "R18")} == {Presence.NOT_SHOWN}
-    said = " ".join(texts(annex(report).blocks))
-    assert "no legal advice" in said and not FORBIDDEN.search(said)
+    message = " ".join(texts(annex(report).blocks))
+    assert "no legal advice" in message and not FORBIDDEN.search(message)
 
 
 def test_the_annex_is_a_document_with_nothing_attached() -> None:
@@ -191,10 +191,10 @@ def test_the_record_is_valid_by_the_schema_of_the_registry() -> None:
 
 
 def test_the_external_edition_keeps_no_setting_and_no_person() -> None:
-    given = Engagement(owner="A hospital", auditor="A. Auditor", reviewer="B. Reviewer")
-    report = replace(sample.run(), settings=(("seed", "20260101"),), config_lines=(("seed", 3),), engagement=given)
-    found = external(report)
-    assert found.settings == () and found.config_lines == () and found.engagement == Engagement(owner="A hospital")
-    assert "20260101" not in html.document(found) and "Auditor" not in "".join(texts(annex(found).blocks)).replace(
+    provided = Engagement(owner="A hospital", auditor="A. Auditor", reviewer="B. Reviewer")
+    report = replace(sample.run(), settings=(("seed", "20260101"),), config_lines=(("seed", 3),), engagement=provided)
+    result = external(report)
+    assert result.settings == () and result.config_lines == () and result.engagement == Engagement(owner="A hospital")
+    assert "20260101" not in html.document(result) and "Auditor" not in "".join(texts(annex(result).blocks)).replace(
         "Auditors", ""
     )

@@ -50,10 +50,10 @@ def test_simulated_counts_have_the_law_of_whole_samples(epsilon: float, delta: f
         places = np.where(uniform < delta, -1.0, np.interp(uniform, curve.tpr(grid), grid))
         values = -np.concatenate([places, generator.random(15)])
         slow.append(both_ends.right_guesses(ranks.by_rank(values, np.arange(24) < 9)))
-    whole = np.array(slow)
-    error = 5 * whole.std(axis=0) / math.sqrt(rows) + 1e-9
-    assert (np.abs(fast.mean(axis=0) - whole.mean(axis=0)) < 1.5 * error).all()
-    assert fast.std(axis=0) == pytest.approx(whole.std(axis=0), rel=0.07)
+    full = np.array(slow)
+    error = 5 * full.std(axis=0) / math.sqrt(rows) + 1e-9
+    assert (np.abs(fast.mean(axis=0) - full.mean(axis=0)) < 1.5 * error).all()
+    assert fast.std(axis=0) == pytest.approx(full.std(axis=0), rel=0.07)
 
 
 def test_the_exact_law_of_six_scores_of_nothing() -> None:
@@ -61,9 +61,9 @@ def test_the_exact_law_of_six_scores_of_nothing() -> None:
     shape = design(3, 3)
     orders = [np.isin(np.arange(6), chosen) for chosen in itertools.combinations(range(6), 3)]
     exact = np.sort([both_ends.excess(both_ends.right_guesses(order), 0.0, shape).max() for order in orders])
-    found = both_ends.excess(blocks(shape, 0.0, 0.0, 10), 0.0, shape).max(axis=1)
+    result = both_ends.excess(blocks(shape, 0.0, 0.0, 10), 0.0, shape).max(axis=1)
     for value in exact:
-        assert np.mean(found >= value - 1e-9) == pytest.approx(np.mean(exact >= value - 1e-9), abs=0.015)
+        assert np.mean(result >= value - 1e-9) == pytest.approx(np.mean(exact >= value - 1e-9), abs=0.015)
 
 
 @pytest.mark.parametrize("sides", [(50, 50), (5, 500), (500, 5)])
@@ -71,8 +71,8 @@ def test_the_excess_grows_with_right_guesses_and_falls_with_epsilon(sides: tuple
     shape = design(*sides)
     each = both_ends.counts(shape.scores)
     right = np.minimum(np.arange(2 * each[-1] + 1)[:, None], 2 * each)
-    found = np.array([both_ends.excess(right, epsilon, shape) for epsilon in (0.0, 0.1, 1.0, 5.0, 20.0)])
-    assert (np.diff(found, axis=1) >= -1e-9).all() and (np.diff(found, axis=0) <= 1e-9).all()
+    result = np.array([both_ends.excess(right, epsilon, shape) for epsilon in (0.0, 0.1, 1.0, 5.0, 20.0)])
+    assert (np.diff(result, axis=1) >= -1e-9).all() and (np.diff(result, axis=0) <= 1e-9).all()
 
 
 def test_a_member_that_moves_up_raises_no_count_of_wrong_guesses() -> None:
@@ -106,10 +106,10 @@ def test_no_bound_of_finished_scores_is_a_coin_toss_of_the_caller() -> None:
 
 def test_bounds_fall_with_confidence_and_the_test_agrees_with_them() -> None:
     ranked, pairs = drawn(ScoreLaw(kind="gaussian", parameter=2.0), 60, 60, 5), GroupPairs(delta=1e-5)
-    found = [both_ends.bound(ranked, pairs, significance)[0] for significance in (0.2, 0.05, 0.004)]
-    assert found == sorted(found, reverse=True) and found[-1] > 0.5
-    for epsilon in (0.0, 0.9 * found[1], 1.02 * found[1], 1.3 * found[1]):
-        assert both_ends.refutes(ranked, epsilon, 1e-5, 0.05) == (epsilon < found[1])
+    result = [both_ends.bound(ranked, pairs, significance)[0] for significance in (0.2, 0.05, 0.004)]
+    assert result == sorted(result, reverse=True) and result[-1] > 0.5
+    for epsilon in (0.0, 0.9 * result[1], 1.02 * result[1], 1.3 * result[1]):
+        assert both_ends.refutes(ranked, epsilon, 1e-5, 0.05) == (epsilon < result[1])
 
 
 @pytest.mark.parametrize("shape", [design(12, 20), design(40, 9)])
@@ -128,14 +128,14 @@ def test_more_epsilon_or_delta_lowers_no_draw(shape: both_ends.Design) -> None:
     st.lists(st.booleans(), min_size=12, max_size=60), st.lists(st.floats(0.0, 1.0), min_size=2, max_size=4), st.integers(0, 99)
 )
 def test_a_bound_never_rises_with_delta(memberships: list[bool], deltas: list[float], place: int) -> None:
-    """Not even in its last digit, at tiny deltas and large ones, nor where a member moves down."""
+    """Not even in its last digit, at tiny deltas and large ones, nor if a member moves down."""
     ranked = np.array([True, False, *memberships])
-    found = [both_ends.bound(ranked, GroupPairs(delta=delta), 0.2)[0] for delta in sorted([0.0, 1e-9, 1e-5, *deltas])]
-    assert found == sorted(found, reverse=True)
+    result = [both_ends.bound(ranked, GroupPairs(delta=delta), 0.2)[0] for delta in sorted([0.0, 1e-9, 1e-5, *deltas])]
+    assert result == sorted(result, reverse=True)
     falls = np.flatnonzero(ranked[:-1] & ~ranked[1:])
     at = int(falls[place % len(falls)])
     ranked[[at, at + 1]] = ranked[[at + 1, at]]
-    assert both_ends.bound(ranked, GroupPairs(delta=1e-5), 0.2)[0] <= found[2]
+    assert both_ends.bound(ranked, GroupPairs(delta=1e-5), 0.2)[0] <= result[2]
 
 
 def test_ranks_that_are_left_out_add_guesses_and_take_none_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ def test_the_median_sample_refutes_all_that_one_run_proves_from_its_own(law: str
 
 @pytest.mark.parametrize(("level", "streams"), [(0.05, 8), pytest.param(0.02, 8, marks=pytest.mark.slow)])
 def test_the_luck_of_no_stream_of_draws_lifts_the_level(level: float, streams: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All 3,432 orders of 7 members and 7 nonmembers are alike where nothing leaks, so the chance of each stream is known."""
+    """All 3,432 orders of 7 members and 7 nonmembers are alike if nothing leaks, so the chance of each stream is known."""
     shape = design(7, 7)
     orders = [np.isin(np.arange(14), chosen) for chosen in itertools.combinations(range(14), 7)]
     right, weights = np.unique([both_ends.right_guesses(order) for order in orders], axis=0, return_counts=True)

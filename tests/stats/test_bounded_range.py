@@ -33,7 +33,7 @@ def worst_delta(budget: float, epsilon: float, count: int, grid: int = 60) -> fl
 
 
 def bracket(epsilon: float, count: int, delta: float, *, work: float = 1e8) -> tuple[float, float]:
-    reach = min(count * epsilon, renyi.epsilon_of_zcdp(count * epsilon**2 / 8, delta))
+    reach = min(count * epsilon, renyi.zcdp_epsilon(count * epsilon**2 / 8, delta))
     return bounded_range.epsilon_bracket(epsilon, count, delta, reach=reach, work=work)
 
 
@@ -71,14 +71,14 @@ def test_between_one_fixed_pair_and_what_contains_it(epsilon: float, count: int,
     delta = math.exp(log_delta)
     low, high = bracket(epsilon, count, delta, work=1e6)
     assert bounded_range.fixed_epsilon(epsilon, count, delta) <= low <= high
-    assert high <= count * epsilon * (1 + 1e-12) and high <= renyi.epsilon_of_zcdp(count * epsilon**2 / 8, delta) * (1 + 1e-12)
+    assert high <= count * epsilon * (1 + 1e-12) and high <= renyi.zcdp_epsilon(count * epsilon**2 / 8, delta) * (1 + 1e-12)
     assert high <= bracket(epsilon, count + 1, delta, work=1e6)[1] * (1 + 1e-2)
 
 
 def test_brackets_are_narrow_where_the_divergence_is_seven_per_cent_off() -> None:
     low, high = bracket(1.0, 100, 1e-6, work=1e7)
     assert 0 < high - low < 2e-3 * high
-    assert renyi.epsilon_of_zcdp(100 / 8, 1e-6) > 1.07 * high
+    assert renyi.zcdp_epsilon(100 / 8, 1e-6) > 1.07 * high
 
 
 def test_a_fixed_pair_by_simulation() -> None:
@@ -93,4 +93,4 @@ def test_a_fixed_pair_by_simulation() -> None:
 
 def test_many_mechanisms_have_a_lower_end_too() -> None:
     floor = bounded_range.fixed_epsilon(0.01, 100_000, 1e-6)
-    assert 0.9 * renyi.epsilon_of_zcdp(100_000 * 1e-4 / 8, 1e-6) < floor
+    assert 0.9 * renyi.zcdp_epsilon(100_000 * 1e-4 / 8, 1e-6) < floor

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from audit.stats.curves import renyi
 from audit.stats.curves.concentrated import _rarest, largest_rho, zcdp_epsilon_floor
-from audit.stats.curves.tradeoff import epsilon_of_gdp
+from audit.stats.curves.tradeoff import gdp_epsilon
 from tests.marks import slow_rows
 
 
@@ -38,8 +38,8 @@ RHOS = [(1e-4, 1e-5), (0.01, 1e-6), (0.5, 1e-5), (5.0, 1e-9), (50.0, 1e-6)]
 
 @pytest.mark.parametrize(("rho", "delta"), slow_rows(RHOS, RHOS[1:4]))
 def test_the_floor_lies_just_below_the_conversion(rho: float, delta: float) -> None:
-    floor, ceiling = zcdp_epsilon_floor(rho, delta), renyi.epsilon_of_zcdp(rho, delta)
-    assert epsilon_of_gdp(math.sqrt(2 * rho), delta) < floor < ceiling and ceiling - floor < 3e-3 * ceiling
+    floor, ceiling = zcdp_epsilon_floor(rho, delta), renyi.zcdp_epsilon(rho, delta)
+    assert gdp_epsilon(math.sqrt(2 * rho), delta) < floor < ceiling and ceiling - floor < 3e-3 * ceiling
 
 
 @pytest.mark.slow

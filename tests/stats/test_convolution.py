@@ -15,9 +15,9 @@ from audit.stats.bounds.convolution import DIRECT, convolve
 @pytest.mark.parametrize(("left", "right"), [(500, 500), (20_000, 11), (1, 300_000), (77_777, 4_321)])
 def test_the_transform_gives_the_bits_of_scipy(left: int, right: int) -> None:
     random = np.random.default_rng(left)
-    one, other = random.dirichlet(np.ones(left)), random.dirichlet(np.ones(right))
+    item, peer = random.dirichlet(np.ones(left)), random.dirichlet(np.ones(right))
     assert left * right > DIRECT
-    np.testing.assert_array_equal(convolve(one, other), np.maximum(signal.fftconvolve(one, other), 0.0))
+    np.testing.assert_array_equal(convolve(item, peer), np.maximum(signal.fftconvolve(item, peer), 0.0))
 
 
 def test_short_sequences_are_summed_directly() -> None:

@@ -15,7 +15,7 @@ def test_many_scores_of_a_gaussian_mechanism_give_its_epsilon() -> None:
     random = np.random.default_rng(1)
     for noise in (1.0, 3.0):
         scores = noise * random.standard_normal((2, 400_000)) + np.array([[1.0], [0.0]])
-        truth = tradeoff.epsilon_of_gdp(1 / noise, 1e-5)
+        truth = tradeoff.gdp_epsilon(1 / noise, 1e-5)
         assert gaussian_fit.epsilon(scores[0], scores[1], 1e-5) == pytest.approx(truth, rel=0.05)
 
 
@@ -24,7 +24,7 @@ def test_few_scores_read_too_much() -> None:
     random = np.random.default_rng(2)
     scores = 4.22 * random.standard_normal((40, 2, 50)) + np.array([[1.0], [0.0]])
     figures = [gaussian_fit.epsilon(members, nonmembers, 1e-6) or 0.0 for members, nonmembers in scores]
-    assert np.mean(figures) > 2 * tradeoff.epsilon_of_gdp(1 / 4.22, 1e-6)
+    assert np.mean(figures) > 2 * tradeoff.gdp_epsilon(1 / 4.22, 1e-6)
 
 
 @pytest.mark.parametrize("deviations", [(1.0, 1.0), (1.0, 1.6), (0.7, 0.4)])

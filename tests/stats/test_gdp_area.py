@@ -17,8 +17,8 @@ SHARES = (1, 2, 3, 4, 5, 10, 20)
 @pytest.mark.parametrize("sides", [(1, 1), (1, 7), (3, 3), (2, 30), (21, 20), (33, 47), (60, 35)])
 def test_tails_are_those_of_the_recursion(sides: tuple[int, int]) -> None:
     exact = np.cumsum(chances_of_wins(*sides)[::-1])[::-1]
-    found = np.array([rank_sums.tail(*sides, wins) for wins in range(len(exact))])
-    assert (found >= exact - 1e-14).all() and np.abs(found - exact).max() < 2e-11
+    result = np.array([rank_sums.tail(*sides, wins) for wins in range(len(exact))])
+    assert (result >= exact - 1e-14).all() and np.abs(result - exact).max() < 2e-11
 
 
 def test_terms_that_are_left_out_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,9 +75,9 @@ def test_bounds_grow_with_wins_and_significance_and_agree_with_the_test(members:
     pairs = members * nonmembers
     wins = [pairs // 2, int(0.7 * pairs), int(0.7 * pairs) + 1, int(0.8 * pairs), pairs - 1, pairs]
     for level in (0.05, 0.01):
-        found = [gdp_area.bound(members, nonmembers, one, level) for one in wins]
-        assert found == sorted(found) and found[0] == 0 < found[-1]
-        assert all(gdp_area.bound(members, nonmembers, one, 0.1) >= bound for one, bound in zip(wins, found, strict=True))
+        result = [gdp_area.bound(members, nonmembers, item, level) for item in wins]
+        assert result == sorted(result) and result[0] == 0 < result[-1]
+        assert all(gdp_area.bound(members, nonmembers, item, 0.1) >= bound for item, bound in zip(wins, result, strict=True))
     least = gdp_area.critical_wins(members, nonmembers, 0.6, 0.05)
     assert gdp_area.bound(members, nonmembers, least - 1, 0.05) <= 0.6 + 1e-3
     assert gdp_area.bound(members, nonmembers, least, 0.05) >= 0.6 - 1e-3

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from audit.stats.curves.group_pairs import approximate_group, subsampled_gaussian_group
 from audit.stats.curves.loss_pairs import Direction, LossPair, subsampled_gaussian
 from audit.stats.curves.pld import epsilon_bracket
-from audit.stats.curves.tradeoff import epsilon_of_gdp
+from audit.stats.curves.tradeoff import gdp_epsilon
 
 
 def group(noise: float, rate: float, size: int, direction: Direction, log_tail: float) -> LossPair:
@@ -35,7 +35,7 @@ def test_a_group_of_one_is_one_record(noise: float, rate: float, steps: int) -> 
 @pytest.mark.parametrize("size", [2, 5])
 def test_a_group_that_is_always_there_moves_the_sum_as_far(size: int) -> None:
     low, high = epsilon_bracket([(partial(group, 3.0, 1.0, size), 4)], 1e-6)
-    true = epsilon_of_gdp(size * 2 / 3.0, 1e-6)
+    true = gdp_epsilon(size * 2 / 3.0, 1e-6)
     assert low <= true * (1 + 1e-9) and true <= high * (1 + 1e-9) and high - low < 2e-3 * high
 
 
@@ -54,11 +54,11 @@ def test_a_sampled_group_by_simulation(size: int) -> None:
 
 
 def test_a_group_costs_more_than_one_and_at_most_what_the_lemma_says() -> None:
-    one = epsilon_bracket([(partial(group, 1.0, 0.01, 1), 500)], 1e-5)
+    item = epsilon_bracket([(partial(group, 1.0, 0.01, 1), 500)], 1e-5)
     three = epsilon_bracket([(partial(group, 1.0, 0.01, 3), 500)], 1e-5)
-    smaller = 1e-5 / (3 * math.exp(2 * one[1]))  # a group's delta: a sum of three, the last of them grown
+    smaller = 1e-5 / (3 * math.exp(2 * item[1]))  # a group's delta: a sum of three, the last of them grown
     lemma = 3 * epsilon_bracket([(partial(group, 1.0, 0.01, 1), 500)], smaller)[1]
-    assert one[1] < three[0] and three[1] < lemma
+    assert item[1] < three[0] and three[1] < lemma
 
 
 def power(size: float, epsilon: float, delta: float) -> float:
@@ -74,9 +74,9 @@ def test_approximate_groups_are_the_curve_applied_again_and_again(
     sizes = np.linspace(0, 1, 4001)
     powers = sizes.copy()
     for _ in range(size):
-        powers = np.array([power(one, epsilon, delta) for one in powers])
+        powers = np.array([power(item, epsilon, delta) for item in powers])
     by_curve = float(np.max(powers - math.exp(budget) * sizes))
-    losses, masses = (np.array(one) for one in zip(*approximate_group(epsilon, delta, size).atoms, strict=True))
+    losses, masses = (np.array(item) for item in zip(*approximate_group(epsilon, delta, size).atoms, strict=True))
     by_pair = float(masses @ np.where(np.isinf(losses), 1.0, np.maximum(0.0, -np.expm1(budget - losses))))
     assert by_pair >= by_curve - 1e-9  # the curve was looked at on a grid only
     assert by_pair <= by_curve + math.exp(budget) / 4000 + 1e-9

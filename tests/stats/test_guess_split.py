@@ -1,4 +1,4 @@
-"""The split of guesses between both ends: chosen from scores alone, valid at worst, and without loss where it cannot gain."""
+"""The split of guesses between both ends: chosen from scores alone, valid at worst, and without loss if it cannot gain."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ def test_perfect_scores_prove_the_ceiling_at_every_balance_of_the_coins(coins: i
         spread = np.linspace(0, 0.5, coins) if usual else np.zeros(coins)
         for values in (included.astype(float), included + spread, 7 - np.where(included, 0.0, 3.0)):
             scores = Scores(values=values, included=included, game=Game.of_scores("one_run", coins))
-            found = OneRun().lower_bound(scores, delta=1e-5, confidence=1 - LEVEL, seed=Seed(0))
-            assert found.epsilon == found.ceiling, (members, found)
-            assert found.epsilon > 0.98 * alone - 0.01
+            result = OneRun().lower_bound(scores, delta=1e-5, confidence=1 - LEVEL, seed=Seed(0))
+            assert result.epsilon == result.ceiling, (members, result)
+            assert result.epsilon > 0.98 * alone - 0.01
 
 
 LAWS = {
@@ -147,14 +147,14 @@ def errors_under_response(coins: int, confidence: float) -> list[tuple[float, fl
                 scores = Scores(values=values, included=included, game=Game.of_scores("one_run", coins))
                 bounds.append(OneRun().lower_bound(scores, delta=0.0, confidence=confidence, seed=Seed(0)).epsilon)
                 laws.append((members, high, high_others))
-    found, (members_of, high_of, others_of) = np.array(bounds), np.array(laws).T
+    result, (union_members, high_of, others_of) = np.array(bounds), np.array(laws).T
     errors = []
-    for value in np.unique(found[found > 0]):
+    for value in np.unique(result[result > 0]):
         truth = value - JUST_BELOW
         rate = 1 / (1 + math.exp(-truth))
-        chances = stats.binom.pmf(members_of, coins, 0.5) * stats.binom.pmf(high_of, members_of, rate)
-        chances *= stats.binom.pmf(others_of, coins - members_of, 1 - rate)
-        errors.append((float(chances[found > truth].sum()), float(truth)))
+        chances = stats.binom.pmf(union_members, coins, 0.5) * stats.binom.pmf(high_of, union_members, rate)
+        chances *= stats.binom.pmf(others_of, coins - union_members, 1 - rate)
+        errors.append((float(chances[result > truth].sum()), float(truth)))
     return errors
 
 
@@ -179,7 +179,7 @@ def worst_chance(refuted: np.ndarray, coins: int, epsilon: float, delta: float) 
     rows, columns, entries, row = [], [], [], 0
     for axis, length in enumerate(shape):
         size = length - 1
-        ways = np.arange(length).reshape([-1 if one == axis else 1 for one in range(len(shape))]) * np.ones(shape)
+        ways = np.arange(length).reshape([-1 if item == axis else 1 for item in range(len(shape))]) * np.ones(shape)
         low, high = (np.take(place, np.arange(first, first + size), axis=axis).ravel() for first in (0, 1))
         right, wrong = np.take(ways, np.arange(1, length), axis=axis).ravel(), np.take(ways, np.arange(size), axis=axis).ravel()
         for first, per_first, second, per_second in ((high, right, low, size - wrong), (low, size - wrong, high, right)):
@@ -190,12 +190,12 @@ def worst_chance(refuted: np.ndarray, coins: int, epsilon: float, delta: float) 
             row += len(first)
     excess = sparse.coo_matrix((np.concatenate(entries), (np.concatenate(rows), np.concatenate(columns))))
     spent = sparse.coo_matrix(np.concatenate([np.zeros(refuted.size), np.ones(row)])[None])
-    whole = sparse.coo_matrix(np.concatenate([np.ones(refuted.size), np.zeros(row)])[None])
+    full = sparse.coo_matrix(np.concatenate([np.ones(refuted.size), np.zeros(row)])[None])
     solved = optimize.linprog(
         -np.concatenate([refuted.ravel().astype(float), np.zeros(row)]),
         A_ub=sparse.vstack([excess, spent]).tocsr(),
         b_ub=np.concatenate([np.zeros(row), [coins * delta]]),
-        A_eq=whole.tocsr(),
+        A_eq=full.tocsr(),
         b_eq=[1.0],
         method="highs",
     )

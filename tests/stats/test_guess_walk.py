@@ -61,8 +61,8 @@ def test_what_delta_adds_is_never_below_the_largest_binomial_probabilities() -> 
         modes = [1.0] + [stats.binom.pmf(np.arange(t + 1), t, rate).max() for t in range(1, 300)]
         for guesses in ([1], [2, 7], [30, 120, 300]):
             exact = (1 - rate) * sum(np.mean(modes[:count]) for count in guesses)
-            found = guess_walk.escape(np.array(guesses), rate, coins=50, delta=1e-3) / 0.05
-            assert exact - 1e-12 <= found <= 1.35 * exact + 1e-12
+            result = guess_walk.escape(np.array(guesses), rate, coins=50, delta=1e-3) / 0.05
+            assert exact - 1e-12 <= result <= 1.35 * exact + 1e-12
     falling = [
         guess_walk.escape(np.array([10, 400]), rate_of(epsilon), coins=1000, delta=1e-5) for epsilon in np.linspace(0, 8, 200)
     ]
@@ -158,9 +158,9 @@ def test_counts_on_their_own_stand_in_where_delta_leaves_no_room() -> None:
     guesses, correct = gaussian_counts(1_000_000, 1.0, 0)
     walk = Walk(guesses=guesses, correct=correct, coins=1_000_000, delta=1e-5)
     assert walk.escape(0.0) > 0.05  # more than the whole error rate
-    found, at = guess_walk.bound(walk, 0.05)
-    assert found > 1.5 and at in (0, 2, 4, 6, 8)
-    assert guess_walk.refutes(walk, found - 0.01, 0.05) and not guess_walk.refutes(walk, found + 0.01, 0.05)
+    result, at = guess_walk.bound(walk, 0.05)
+    assert result > 1.5 and at in (0, 2, 4, 6, 8)
+    assert guess_walk.refutes(walk, result - 0.01, 0.05) and not guess_walk.refutes(walk, result + 0.01, 0.05)
     nothing = Walk(guesses=guesses, correct=guesses // 2, coins=1_000_000, delta=1e-5)
     assert guess_walk.bound(nothing, 0.05) == (0.0, -1) and not guess_walk.refutes(nothing, 0.0, 0.05)
 
@@ -169,11 +169,15 @@ def test_the_bound_falls_with_confidence_and_delta() -> None:
     for seed in range(4):
         guesses, correct = gaussian_counts(3000, 1.0, seed)
         levels = [0.5, 0.2, 0.05, 0.01, 1e-3, 1e-5]
-        by_level = [guess_walk.bound(Walk(guesses=guesses, correct=correct, coins=3000, delta=1e-5), one)[0] for one in levels]
+        by_level = [
+            guess_walk.bound(Walk(guesses=guesses, correct=correct, coins=3000, delta=1e-5), item)[0] for item in levels
+        ]
         deltas = [0.0, 1e-7, 1e-5, 1e-4, 1e-3, 1e-2, 0.1]
-        by_delta = [guess_walk.bound(Walk(guesses=guesses, correct=correct, coins=3000, delta=one), 0.05)[0] for one in deltas]
-        for found in (by_level, by_delta):
-            assert (np.diff(found) <= 2 * guess_walk.PRECISION).all() and found[0] > found[-1]
+        by_delta = [
+            guess_walk.bound(Walk(guesses=guesses, correct=correct, coins=3000, delta=item), 0.05)[0] for item in deltas
+        ]
+        for result in (by_level, by_delta):
+            assert (np.diff(result) <= 2 * guess_walk.PRECISION).all() and result[0] > result[-1]
 
 
 def revealed(coins: int, epsilon: float, delta: float, seed: int) -> np.ndarray:

@@ -27,7 +27,7 @@ def test_chances_of_cells_are_those_of_simulated_releases() -> None:
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_it_tells_no_more_than_the_shifted_release_alone(count: int) -> None:
-    """One release is told apart almost as its Gaussian pair; among several, less."""
+    """One release is distinguished almost as its Gaussian pair; among several, less."""
     pair = shifts_told_apart(count, 2.0, 1.0)
     low, high = pld.epsilon_bracket([(lambda way, tail: pair, 12)], 1e-5)
     known = pld.epsilon_bracket([(lambda way, tail: subsampled_gaussian(1.0, 1.0, way, log_tail=tail), 12)], 1e-5)

@@ -27,10 +27,10 @@ def test_simulated_sums_equal_counting() -> None:
     assert least_favourable.simulated_sums(members, nonmembers, scores).tolist() == expected
     won = [sum(a > b for a in members[i] for b in nonmembers[i]) for i in range(7)]
     by_auc = least_favourable.simulated_sums(members, nonmembers, least_favourable.auc_scores(14))
-    assert (by_auc - by_auc[0]).tolist() == [one - won[0] for one in won]
+    assert (by_auc - by_auc[0]).tolist() == [item - won[0] for item in won]
     ranked = np.array([True, True, False, True, False])
     assert least_favourable.wins(ranked) == round(roc.auc(np.array([5.0, 4, 2]), np.array([3.0, 1])) * 6)
-    assert least_favourable.sum_of_scores(ranked, np.array([0, 1, 10, 100, 1000])) == 1101
+    assert least_favourable.rank_score_sum(ranked, np.array([0, 1, 10, 100, 1000])) == 1101
 
 
 @pytest.mark.slow
@@ -40,7 +40,7 @@ def test_a_pruned_search_ends_where_the_plain_one_does() -> None:
     for seed in range(6):
         ranked = ranked_normals(25, 0.2 * seed, seed)
         draws = least_favourable.simulate(25, 25, 0.05, seed)
-        observed = least_favourable.sum_of_scores(ranked, scores)
+        observed = least_favourable.rank_score_sum(ranked, scores)
 
         def rejects(parameter: float, draws=draws, observed=observed) -> bool:
             sums = least_favourable.simulated_sums(shift(parameter, draws.members), draws.nonmembers, scores)
@@ -48,8 +48,8 @@ def test_a_pruned_search_ends_where_the_plain_one_does() -> None:
 
         expected = roots.last_rejected(rejects, resolution=1e-4)
         for guess in (0.0, 0.3, 5.0):
-            found = least_favourable.rank_bound(ranked, shift, scores, significance=0.05, stream=seed, guess=guess)
-            assert found == pytest.approx(expected, abs=2e-4)
+            result = least_favourable.rank_bound(ranked, shift, scores, significance=0.05, stream=seed, guess=guess)
+            assert result == pytest.approx(expected, abs=2e-4)
 
 
 def test_likelihood_scores_are_monotone_and_normal_for_the_gaussian() -> None:
@@ -67,7 +67,7 @@ def test_likelihood_scores_are_monotone_and_normal_for_the_gaussian() -> None:
 @pytest.mark.slow
 def test_likelihood_scores_see_more_of_one_sampled_step_than_the_auc() -> None:
     """One step that takes the record one time in ten: the evidence is in the upper tail."""
-    rate, noise, count, found = 0.1, 0.6, 250, {"likelihood": [], "auc": []}
+    rate, noise, count, result = 0.1, 0.6, 250, {"likelihood": [], "auc": []}
     scores = {
         "likelihood": least_favourable.likelihood_scores(
             dp_sgd_curve.sgd(noise, rate, 1), tradeoff_curves.epsilon_delta(0.0, 0.0), count, count
@@ -77,21 +77,21 @@ def test_likelihood_scores_see_more_of_one_sampled_step_than_the_auc() -> None:
     shift = least_favourable.curve_shift(lambda signal: dp_sgd_curve.sgd(1 / signal if signal > 0 else math.inf, rate, 1))
     for seed in range(5):
         draw = np.random.default_rng(seed)
-        taken = (np.arange(2 * count) < count) & (draw.random(2 * count) < rate)
-        ranked = (np.arange(2 * count) < count)[np.argsort(-(draw.normal(size=2 * count) * noise + taken))]
-        for name, one in scores.items():
-            found[name].append(
-                least_favourable.rank_bound(ranked, shift, one, significance=0.05, stream=seed, largest=5.0, resolution=1e-2)
+        chosen = (np.arange(2 * count) < count) & (draw.random(2 * count) < rate)
+        ranked = (np.arange(2 * count) < count)[np.argsort(-(draw.normal(size=2 * count) * noise + chosen))]
+        for name, item in scores.items():
+            result[name].append(
+                least_favourable.rank_bound(ranked, shift, item, significance=0.05, stream=seed, largest=5.0, resolution=1e-2)
             )
-    assert np.median(found["likelihood"]) > np.median(found["auc"]) + 0.1
-    assert np.median(found["likelihood"]) < 1 / noise
+    assert np.median(result["likelihood"]) > np.median(result["auc"]) + 0.1
+    assert np.median(result["likelihood"]) < 1 / noise
 
 
 def test_bound_is_the_order_statistic_of_critical_shifts() -> None:
     """For each simulated pair the shift at which its AUC reaches the observed one is an order statistic of differences."""
     ranked, significance = ranked_normals(12, 1.5, 1), 0.05
     auc = least_favourable.auc_scores(24)
-    found = least_favourable.rank_bound(ranked, least_favourable.gdp_shift, auc, significance=significance, stream=2)
+    result = least_favourable.rank_bound(ranked, least_favourable.gdp_shift, auc, significance=significance, stream=2)
     draws = least_favourable.simulate(12, 12, significance, 2)
     needed = least_favourable.wins(ranked)
     critical = [
@@ -99,8 +99,8 @@ def test_bound_is_the_order_statistic_of_critical_shifts() -> None:
         for member, nonmember in zip(draws.members, draws.nonmembers, strict=True)
     ]
     expected = min(np.sort(critical[:rows])[rank - 1] for rows, rank in draws.ranks)
-    assert found == pytest.approx(max(expected, 0), abs=2e-4)
-    assert found > 0.3
+    assert result == pytest.approx(max(expected, 0), abs=2e-4)
+    assert result > 0.3
 
 
 def test_p_values_are_uniform_at_the_truth() -> None:
@@ -109,10 +109,10 @@ def test_p_values_are_uniform_at_the_truth() -> None:
     scores = least_favourable.auc_scores(35)
     reached = np.sort(least_favourable.simulated_sums(draws.members + 1.0, draws.nonmembers, scores))
     for _ in range(trials):
-        seen = least_favourable.simulated_sums(
+        observed = least_favourable.simulated_sums(
             np.sort(draw.normal(1.0, 1, (1, 15)), axis=1), np.sort(draw.normal(size=(1, 20)), axis=1), scores
         )[0]
-        rejected += 1 + len(reached) - np.searchsorted(reached, seen) <= 0.1 * (len(reached) + 1)
+        rejected += 1 + len(reached) - np.searchsorted(reached, observed) <= 0.1 * (len(reached) + 1)
     assert rejected / trials == pytest.approx(0.1, abs=0.035)
 
 
@@ -151,7 +151,7 @@ def test_quick_null_check_never_skips_a_rejection() -> None:
 
 def test_pairs_are_binomial() -> None:
     draw, trials, over = np.random.default_rng(6), 600, 0
-    truth = tradeoff.auc_of_gdp(1.0)
+    truth = tradeoff.gdp_auc(1.0)
     for _ in range(trials):
         members, nonmembers = draw.normal(1, 1, 30), draw.normal(0, 1, 35)
         over += least_favourable.paired_auc_lower(members, nonmembers, significance=0.1) > truth
@@ -170,10 +170,10 @@ def test_ceiling_is_where_perfect_separation_has_the_error_rate(count: int) -> N
 @pytest.mark.slow
 def test_no_bound_beats_the_limit_on_average() -> None:
     for mu, count in ((1.0, 100), (2.0, 50)):
-        found = [
+        result = [
             gdp_area.bound(count, count, least_favourable.wins(ranked_normals(count, mu, seed)), 0.05) for seed in range(12)
         ]
-        assert tradeoff.epsilon_of_gdp(float(np.median(found)), 1e-5) < 1.15 * reachable_bounds.of_gdp(mu, 1e-5, count, count)
+        assert tradeoff.gdp_epsilon(float(np.median(result)), 1e-5) < 1.15 * reachable_bounds.gdp_limit(mu, 1e-5, count, count)
 
 
 def test_laws_have_the_epsilon_they_state() -> None:
@@ -191,16 +191,16 @@ def test_laws_have_the_epsilon_they_state() -> None:
 
 @pytest.mark.slow
 def test_less_significance_never_refutes_more() -> None:
-    """Across decades too, where the number of simulations changes."""
+    """Across decades too, if the number of simulations changes."""
     scores = least_favourable.auc_scores(40)
     for seed in range(3):
         ranked = ranked_normals(20, 1.5, seed)
         levels = [0.3, 0.11, 0.1, 0.099, 0.05, 0.0101, 0.01, 0.0099, 0.004]
-        found = [
+        result = [
             least_favourable.rank_bound(ranked, least_favourable.gdp_shift, scores, significance=level, stream=seed)
             for level in levels
         ]
-        assert found == sorted(found, reverse=True) and found[0] > found[-1]
+        assert result == sorted(result, reverse=True) and result[0] > result[-1]
 
 
 def test_the_draws_of_a_coarser_test_are_the_first_of_a_finer_one() -> None:
@@ -221,7 +221,7 @@ def test_the_critical_rank_is_the_largest_whose_luck_is_paid_for(count: int, lev
 
 
 def chances_of_wins(members: int, nonmembers: int) -> np.ndarray:
-    """The exact law of the number of pairs that members win where all orders are equally likely (Mann and Whitney 1947)."""
+    """The exact law of the number of pairs that members win if all orders are equally likely (Mann and Whitney 1947)."""
     tables = [np.array([1.0])] * (nonmembers + 1)  # of the first members with so many nonmembers, from none on
     for first in range(1, members + 1):
         after = [np.array([1.0])]
@@ -240,7 +240,7 @@ LEVELS = (0.05, 0.05 / 2, 0.05 / 3, 0.01, 0.05 / 20)
 
 @pytest.mark.parametrize("sizes", [(20, 20), (21, 20), (33, 47), pytest.param((100, 100), marks=pytest.mark.slow)])
 def test_at_each_size_the_area_under_the_roc_refutes_nothing_as_seldom_as_stated(sizes: tuple[int, int]) -> None:
-    """The exact level where nothing leaks, given the draws: their luck may not lift it, and costs a quarter at most."""
+    """The exact level if nothing leaks, given the draws: their luck may not lift it, and costs a quarter at most."""
     members, nonmembers = sizes
     tail = np.append(np.cumsum(chances_of_wins(members, nonmembers)[::-1])[::-1], 0.0)
     scores = least_favourable.auc_scores(members + nonmembers)

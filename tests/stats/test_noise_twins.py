@@ -29,7 +29,7 @@ def test_independent_noise_in_bfloat16_is_no_twin() -> None:
 
 
 def test_noise_that_a_large_parameter_swallows_is_no_twin() -> None:
-    """Noise read off parameters lies on their grid of floats, half a deviation wide: many columns are equal by chance."""
+    """Noise read off parameters is on their grid of floats, half a deviation wide: many columns are equal by chance."""
     noise = np.round(2 * np.random.default_rng(0).normal(size=(7, COLUMNS))) / 2
     assert noise_tests.twins_tail(noise) == 0 < noise_tests.twins_tail(noise, 0.25)
 

@@ -14,11 +14,11 @@ from audit.stats.curves.tradeoff import GroupPairs
 def naive_p_value(epsilon: float, guesses: int, correct: int, coins: int, delta: float) -> float:
     """The tail, and the largest value of Stein's solution by its recursion up to the number of right guesses."""
     rate = math.exp(epsilon) / (1 + math.exp(epsilon))
-    whole = stats.binom.sf(correct - 1, guesses, rate)
+    full = stats.binom.sf(correct - 1, guesses, rate)
     value = 0.0
     for j in range(correct):
-        value = (j * value + whole) * (1 - rate) / (rate * (guesses - j))
-    return min(1.0, whole + coins * delta * value)
+        value = (j * value + full) * (1 - rate) / (rate * (guesses - j))
+    return min(1.0, full + coins * delta * value)
 
 
 def published_p_value(epsilon: float, guesses: int, correct: int, coins: int, delta: float) -> float:
@@ -33,19 +33,19 @@ def published_p_value(epsilon: float, guesses: int, correct: int, coins: int, de
 @pytest.mark.parametrize(("guesses", "correct", "coins"), [(10, 9, 40), (100, 80, 1000), (200, 200, 200), (300, 190, 1000)])
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 1e-3])
 def test_p_value_equals_the_formula(epsilon: float, guesses: int, correct: int, coins: int, delta: float) -> None:
-    found = one_run_guesses.p_value(epsilon, guesses=guesses, correct=correct, coins=coins, delta=delta)
-    assert found == pytest.approx(naive_p_value(epsilon, guesses, correct, coins, delta), rel=1e-8, abs=1e-13)
+    result = one_run_guesses.p_value(epsilon, guesses=guesses, correct=correct, coins=coins, delta=delta)
+    assert result == pytest.approx(naive_p_value(epsilon, guesses, correct, coins, delta), rel=1e-8, abs=1e-13)
     published = published_p_value(epsilon, guesses, correct, coins, delta)
-    assert found <= published * (1 + 1e-9) or published > 0.9
+    assert result <= published * (1 + 1e-9) or published > 0.9
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-4, 1e-2])
 @pytest.mark.parametrize(("guesses", "correct"), [(20, 19), (100, 85), (400, 330)])
 def test_p_value_is_monotone(delta: float, guesses: int, correct: int) -> None:
-    found = np.array(
+    result = np.array(
         [one_run_guesses.p_value(e, guesses=guesses, correct=correct, coins=1000, delta=delta) for e in np.linspace(0, 6, 400)]
     )
-    assert (np.diff(found) >= -1e-12).all()
+    assert (np.diff(result) >= -1e-12).all()
 
 
 @pytest.mark.parametrize(("coins", "expected"), [(100, 3.493), (1000, 5.809), (10_000, 8.113)])
@@ -90,11 +90,11 @@ def naive_recursion(mu: float, guesses: int, correct: int, coins: int, level: fl
 @pytest.mark.parametrize(("guesses", "correct", "coins"), [(100, 85, 1000), (50, 50, 100), (300, 240, 1000)])
 def test_recursion_equals_the_plain_one(guesses: int, correct: int, coins: int) -> None:
     grid = np.linspace(0.05, 3, 60)
-    found = one_run_fdp.refutes_parameters(
+    result = one_run_fdp.refutes_parameters(
         grid, one_run_fdp.gdp_inverse, guesses=guesses, correct=correct, coins=coins, significance=0.05
     )
     expected = [naive_recursion(mu, guesses, correct, coins, 0.05) for mu in grid]
-    assert found.tolist() == expected
+    assert result.tolist() == expected
     assert any(expected) and not all(expected)
 
 
@@ -102,7 +102,7 @@ def test_golden_one_run_fdp() -> None:
     """The published example m=100000, c'=1500, c=1429 at delta 1e-5, as their printed code evaluates it."""
     mu, at = one_run_fdp.bound(one_run_fdp.gdp_inverse, np.array([1500]), np.array([1429]), coins=100_000, significance=0.05)
     assert at == 0
-    assert tradeoff.epsilon_of_gdp(mu, 1e-5) == pytest.approx(3.298, abs=3e-3)
+    assert tradeoff.gdp_epsilon(mu, 1e-5) == pytest.approx(3.298, abs=3e-3)
 
 
 # ---------------------------------------------------------------------------------------- product channel
@@ -116,7 +116,7 @@ def test_golden_product_channel(coins: int, guesses: int, wrong: int, expected: 
     mu, _ = product_channel.bound(
         tradeoff_curves.gdp, np.array([guesses]), np.array([guesses - wrong]), coins=coins, significance=0.05
     )
-    assert tradeoff.epsilon_of_gdp(mu, 1e-5) == pytest.approx(expected, abs=2e-4)
+    assert tradeoff.gdp_epsilon(mu, 1e-5) == pytest.approx(expected, abs=2e-4)
 
 
 def test_product_channel_law_against_simulation() -> None:

@@ -27,7 +27,7 @@ def test_attacks_give_the_same_bits_in_blocks_of_any_size(models: int, variance:
     values, target = random.normal(size=(models, 101)), random.normal(size=101)
     included = random.random((models, 101)) < 0.5
     included[:, 3], included[:, 4] = True, False  # records with one side alone
-    found = set()
+    result = set()
     for width in WIDTHS:
         monkeypatch.setattr("audit.stats.spread.LARGEST", models * width)
         figures = [
@@ -37,5 +37,5 @@ def test_attacks_give_the_same_bits_in_blocks_of_any_size(models: int, variance:
             membership.log_ratio(-(target**2), -(values**2), included, online=True, offline_weight=0.3),
             *(side.squares for side in reference_fit.sides(values.astype(np.float32), included)),
         ]
-        found.add(b"".join(figure.tobytes() for figure in figures))
-    assert len(found) == 1
+        result.add(b"".join(figure.tobytes() for figure in figures))
+    assert len(result) == 1

@@ -20,7 +20,7 @@ from audit.stats.curves.pld import (
     subsampled_gaussian_epsilon,
     subsampled_gaussian_losses,
 )
-from audit.stats.curves.tradeoff import delta_of_gdp, epsilon_of_gdp
+from audit.stats.curves.tradeoff import gdp_delta, gdp_epsilon
 
 
 def gaussian(noise: float, rate: float, direction: Direction, log_tail: float) -> LossPair:
@@ -34,16 +34,16 @@ def laplace(scale: float, rate: float, direction: Direction, log_tail: float) ->
 def one_step_delta(noise: float, rate: float, epsilon: float, direction: Direction) -> float:
     """Closed form of one subsampled release, by pulling the shared part out of both hypotheses."""
     if direction == "remove":
-        return rate * delta_of_gdp(1 / noise, math.log1p(math.expm1(epsilon) / rate))
-    kept = 1 - math.exp(epsilon) * (1 - rate)
-    return kept * delta_of_gdp(1 / noise, max(0.0, epsilon + math.log(rate / kept))) if kept > 0 else 0.0
+        return rate * gdp_delta(1 / noise, math.log1p(math.expm1(epsilon) / rate))
+    retained = 1 - math.exp(epsilon) * (1 - rate)
+    return retained * gdp_delta(1 / noise, max(0.0, epsilon + math.log(rate / retained))) if retained > 0 else 0.0
 
 
 @pytest.mark.parametrize("noise", [0.3, 1.0, 5.0, 50.0])
 @pytest.mark.parametrize("steps", [1, 7, 1000])
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12, 1e-15])
 def test_the_unsampled_gaussian_is_bracketed_narrowly(noise: float, steps: int, delta: float) -> None:
-    true = epsilon_of_gdp(math.sqrt(steps) / noise, delta)
+    true = gdp_epsilon(math.sqrt(steps) / noise, delta)
     low, high = epsilon_bracket([(partial(gaussian, noise, 1.0), steps)], delta, directions=("remove",))
     assert low <= true * (1 + 1e-12) and true <= high * (1 + 1e-12)
     assert high - low <= 2e-4 * high
@@ -51,7 +51,7 @@ def test_the_unsampled_gaussian_is_bracketed_narrowly(noise: float, steps: int, 
 
 def test_replacing_a_record_is_half_the_noise() -> None:
     low, high = epsilon_bracket([(partial(gaussian, 2.0, 1.0), 10)], 1e-6, directions=REPLACE)
-    assert low <= epsilon_of_gdp(math.sqrt(10), 1e-6) <= high
+    assert low <= gdp_epsilon(math.sqrt(10), 1e-6) <= high
     assert high - low <= 2e-4 * high
 
 
@@ -84,8 +84,8 @@ def test_any_grid_is_on_its_side(noise: float, rate: float, coarse: float, share
     epsilon = share * reach
     true = one_step_delta(noise, rate, epsilon, direction)
     for grid, sign in ((discretise.upper(pair, step), 1), (discretise.lower(pair, step), -1)):
-        found = grid.infinite + float(grid.mass @ np.maximum(0, -np.expm1(epsilon - grid.loss)))
-        assert sign * (found - true) >= -1e-9 * true - 1e-14
+        result = grid.infinite + float(grid.mass @ np.maximum(0, -np.expm1(epsilon - grid.loss)))
+        assert sign * (result - true) >= -1e-9 * true - 1e-14
     assert discretise.upper(pair, step).mass.sum() <= 1 + 1e-12
 
 
@@ -170,10 +170,10 @@ def test_small_rates_and_long_runs_keep_both_ends() -> None:
 
 def test_order_and_splitting_do_not_matter() -> None:
     first, second = partial(gaussian, 1.0, 0.01), partial(laplace, 10.0, 1.0)
-    whole = epsilon_bracket([(first, 100), (second, 20)], 1e-6)
+    full = epsilon_bracket([(first, 100), (second, 20)], 1e-6)
     turned = epsilon_bracket([(second, 20), (first, 60), (first, 40)], 1e-6)
-    assert max(whole[0], turned[0]) <= min(whole[1], turned[1])
-    assert turned == pytest.approx(whole, rel=1e-9)
+    assert max(full[0], turned[0]) <= min(full[1], turned[1])
+    assert turned == pytest.approx(full, rel=1e-9)
 
 
 def test_heterogeneous_composition_of_the_reference() -> None:
@@ -212,7 +212,7 @@ def test_losses_are_the_normal_law_without_sampling() -> None:
         assert nonmember[losses > point].sum() == pytest.approx(stats.norm.sf(point, -(shift**2) / 2, shift), abs=2e-3)
     finite = np.isfinite(losses)
     deltas = member[-1] + float(member[finite] @ np.maximum(0, -np.expm1(3.0 - losses[finite])))
-    assert deltas == pytest.approx(delta_of_gdp(shift, 3.0), rel=1e-3)
+    assert deltas == pytest.approx(gdp_delta(shift, 3.0), rel=1e-3)
 
 
 @pytest.mark.parametrize(("noise", "rate", "steps"), [(0.5, 0.3, 100), (1.0, 0.1, 300), (3.0, 0.2, 100), (1.0, 0.01, 1)])
@@ -220,8 +220,8 @@ def test_losses_are_two_laws_with_the_ratio_that_they_state(noise: float, rate: 
     losses, member, nonmember = subsampled_gaussian_losses(noise, rate, steps)
     assert member.sum() == pytest.approx(1, abs=1e-12) and nonmember.sum() == pytest.approx(1, abs=1e-12)
     assert (member >= 0).all() and (nonmember >= 0).all() and member[-1] < 1e-10 and nonmember[0] < 1e-10
-    seen = np.isfinite(losses) & (member > 1e-250) & (nonmember > 1e-250)
-    np.testing.assert_allclose(np.log(member[seen] / nonmember[seen]), losses[seen], atol=1e-9, rtol=1e-9)
+    observed = np.isfinite(losses) & (member > 1e-250) & (nonmember > 1e-250)
+    np.testing.assert_allclose(np.log(member[observed] / nonmember[observed]), losses[observed], atol=1e-9, rtol=1e-9)
     epsilon = subsampled_gaussian_epsilon(noise, rate, steps, 1e-5, direction="remove")
     finite = np.isfinite(losses)
     delta = member[-1] + float(member[finite] @ np.maximum(0, -np.expm1(epsilon - losses[finite])))

@@ -18,8 +18,8 @@ def test_joint_beta_is_the_posterior_quantile(false: int, missed: int) -> None:
     pairs = [((1 - fnr - delta), fpr), ((1 - fpr - delta), fnr), ((fpr - delta), 1 - fnr), ((fnr - delta), 1 - fpr)]
     needed = np.max([np.log(np.maximum(above, 1e-12) / below) for above, below in pairs], axis=0)
     expected = np.quantile(np.maximum(needed, 0), 0.05)
-    found = point_estimates.joint_beta(false, missed, (size, size), delta, 0.05)
-    assert found == pytest.approx(expected, abs=0.02)
+    result = point_estimates.joint_beta(false, missed, (size, size), delta, 0.05)
+    assert result == pytest.approx(expected, abs=0.02)
 
 
 def test_known_figure_of_the_authors_package() -> None:
@@ -38,9 +38,9 @@ def test_best_counts_by_brute_force() -> None:
 
 def test_estimates_are_not_bounds_and_say_so() -> None:
     draw = np.random.default_rng(2)
-    found = audit.estimates(draw.normal(size=300), draw.normal(size=300), delta=1e-5)
-    assert all(isinstance(one, Estimate) and one.warning for one in found)
-    by_name = {one.estimator: one.epsilon for one in found}
+    result = audit.estimates(draw.normal(size=300), draw.normal(size=300), delta=1e-5)
+    assert all(isinstance(item, Estimate) and item.warning for item in result)
+    by_name = {item.estimator: item.epsilon for item in result}
     assert by_name["bootstrap_low"] < by_name["bootstrap_high"]
     assert by_name["joint_beta"] > 0  # from nothing: why it is not called a bound
 
@@ -57,14 +57,14 @@ def test_delta_is_bounded_where_epsilon_is_given() -> None:
 
 def test_delta_at_epsilon_of_one_run_is_where_the_p_value_meets_the_level() -> None:
     guesses, correct = np.array([20, 100]), np.array([20, 88])
-    found = one_run_guesses.delta_bound(guesses, correct, coins=200, epsilon=1.0, significance=0.05)
-    assert 0 < found < 1
+    result = one_run_guesses.delta_bound(guesses, correct, coins=200, epsilon=1.0, significance=0.05)
+    assert 0 < result < 1
     chances = [
         [
             one_run_guesses.p_value(1.0, guesses=count, correct=right, coins=200, delta=delta)
             for count, right in zip((20, 100), (20, 88), strict=True)
         ]
-        for delta in (0.999 * found, 1.001 * found)
+        for delta in (0.999 * result, 1.001 * result)
     ]
     assert min(chances[0]) < 0.025 < min(chances[1])
     assert one_run_guesses.delta_bound(guesses, np.array([10, 50]), coins=200, epsilon=1.0, significance=0.05) == 0

@@ -89,7 +89,7 @@ def test_golden_bounds(count: int, both: float, top: float, inside_gdp: float) -
     assert rank_exact.bound(tests, EPSILON_DELTA, significance=0.05)[0] == pytest.approx(both, abs=2e-4)
     assert rank_exact.bound(from_top, EPSILON_DELTA, significance=0.05)[0] == pytest.approx(top, abs=2e-4)
     mu, _ = rank_exact.bound(tests, tradeoff_curves.gdp, significance=0.05)
-    assert tradeoff.epsilon_of_gdp(mu, 1e-5) == pytest.approx(inside_gdp, abs=2e-4)
+    assert tradeoff.gdp_epsilon(mu, 1e-5) == pytest.approx(inside_gdp, abs=2e-4)
 
 
 @pytest.mark.parametrize(("count", "expected"), [(100, 3.6510), (500, 5.2018), (1000, 5.8973), (10_000, 8.1508)])

@@ -49,7 +49,7 @@ def best_success(priors: list[float], epsilon: float, delta: float, *, replace: 
 def test_no_release_does_better(priors: list[float], delta: float, *, replace: bool) -> None:
     for epsilon in (0.0, 0.5, 1.0, 2.0):
         success = best_success(priors, epsilon, delta, replace=replace)
-        stated = reconstruction.epsilon_of_success(success, max(priors), delta, replace=replace)
+        stated = reconstruction.success_epsilon(success, max(priors), delta, replace=replace)
         assert stated <= epsilon + 1e-7
         if len(set(priors)) == 1:
             assert stated == pytest.approx(epsilon, abs=1e-6)  # reached by randomised response that gives away at times
@@ -63,7 +63,7 @@ def test_what_is_allowed_is_what_the_best_release_reaches(choices: int, *, repla
         assert allowed == pytest.approx(best_success([1 / choices] * choices, epsilon, delta, replace=replace), abs=1e-7)
     for mu in (0.3, 1.0, 3.0):
         allowed = reconstruction.success_allowed(tradeoff_curves.gdp(mu), choices, replace=replace)
-        assert reconstruction.mu_of_success(allowed, 1 / choices, replace=replace) == pytest.approx(mu, abs=1e-6)
+        assert reconstruction.success_mu(allowed, 1 / choices, replace=replace) == pytest.approx(mu, abs=1e-6)
     assert reconstruction.success_allowed(tradeoff_curves.epsilon_delta(1.0, 1.0), choices, replace=replace) == 1.0
 
 
@@ -74,8 +74,8 @@ def test_binary_randomised_response_is_exact(epsilon: float, success: float) -> 
         success, abs=5e-5
     )
     exact = 1 / (1 + math.exp(-epsilon))
-    assert reconstruction.epsilon_of_success(exact, 0.5, 0.0, replace=True) == pytest.approx(epsilon)
-    guesses = secret_guesses.guesses_of(np.array([[1.0, 0.0]]), np.array([0]), np.full((1, 2), 0.5))
+    assert reconstruction.success_epsilon(exact, 0.5, 0.0, replace=True) == pytest.approx(epsilon)
+    guesses = secret_guesses.likeliest_values(np.array([[1.0, 0.0]]), np.array([0]), np.full((1, 2), 0.5))
     walk = secret_guesses.SecretWalk.of(guesses, np.array([1]), 0.0)
     assert walk.rates(epsilon) == pytest.approx([exact])
 
@@ -85,8 +85,8 @@ def test_two_antipodal_and_two_orthogonal_candidates_are_exact_in_the_family(mu:
     """The best guess among two Gaussians at distance d is right with chance Phi(d / 2); a replacement moves by d."""
     for distance in (mu * math.sqrt(2), 2 * mu):
         success = stats.norm.cdf(distance / 2)
-        assert reconstruction.mu_of_success(success, 0.5, replace=True) == pytest.approx(distance)
-    assert reconstruction.mu_of_success(stats.norm.cdf(mu), 0.5, replace=False) == pytest.approx(mu)
+        assert reconstruction.success_mu(success, 0.5, replace=True) == pytest.approx(distance)
+    assert reconstruction.success_mu(stats.norm.cdf(mu), 0.5, replace=False) == pytest.approx(mu)
 
 
 def success_among_orthogonal(choices: int, mu: float) -> float:
@@ -101,24 +101,24 @@ def success_among_orthogonal(choices: int, mu: float) -> float:
 def test_orthogonal_candidates_stay_below_their_bound(choices: int, mu: float, reached: float) -> None:
     success = success_among_orthogonal(choices, mu)
     assert success == pytest.approx(reached, abs=8e-4)  # of 400,000 draws
-    assert reconstruction.mu_of_success(success, 1 / choices, replace=False) < mu
-    assert reconstruction.mu_of_success(success, 1 / choices, replace=True) <= mu * math.sqrt(2) + 1e-9
+    assert reconstruction.success_mu(success, 1 / choices, replace=False) < mu
+    assert reconstruction.success_mu(success, 1 / choices, replace=True) <= mu * math.sqrt(2) + 1e-9
     assert success < float(tradeoff.tpr_of_gdp(mu, 1 / choices))
 
 
 def test_the_better_form_depends_on_the_number_of_values() -> None:
     ten = success_among_orthogonal(10, 1.0)
-    assert reconstruction.mu_of_success(ten, 0.1, replace=True) == pytest.approx(0.954, abs=0.1)
-    assert reconstruction.mu_of_success(0.999, 0.5, replace=False) == pytest.approx(stats.norm.ppf(0.999))
+    assert reconstruction.success_mu(ten, 0.1, replace=True) == pytest.approx(0.954, abs=0.1)
+    assert reconstruction.success_mu(0.999, 0.5, replace=False) == pytest.approx(stats.norm.ppf(0.999))
 
 
 def test_nothing_and_everything() -> None:
     for replace in (True, False):
-        assert reconstruction.epsilon_of_success(0.1, 0.1, 0.0, replace=replace) == 0
-        assert reconstruction.epsilon_of_success(0.15, 0.1, 0.1, replace=replace) == 0
-        assert reconstruction.epsilon_of_success(1.0, 0.1, 0.0, replace=replace) == math.inf
-        assert reconstruction.mu_of_success(0.1, 0.1, replace=replace) == 0
-        assert reconstruction.mu_of_success(1.0, 0.1, replace=replace) == math.inf
+        assert reconstruction.success_epsilon(0.1, 0.1, 0.0, replace=replace) == 0
+        assert reconstruction.success_epsilon(0.15, 0.1, 0.1, replace=replace) == 0
+        assert reconstruction.success_epsilon(1.0, 0.1, 0.0, replace=replace) == math.inf
+        assert reconstruction.success_mu(0.1, 0.1, replace=replace) == 0
+        assert reconstruction.success_mu(1.0, 0.1, replace=replace) == math.inf
     assert reconstruction.success_lower(0, 10, 0.05) == 0
     assert reconstruction.success_lower(10, 10, 0.05) == pytest.approx(0.05 ** (1 / 10))
 
@@ -131,18 +131,18 @@ def test_coverage_on_randomised_response_with_reveal(choices: int, delta: float)
     success = (math.exp(epsilon) + (choices - 1) * delta) / (math.exp(epsilon) + choices - 1)
     mass = stats.binom.pmf(np.arange(trials + 1), trials, success)
     bounds = [
-        reconstruction.epsilon_of_success(reconstruction.success_lower(v, trials, 0.05), 1 / choices, delta, replace=True)
+        reconstruction.success_epsilon(reconstruction.success_lower(v, trials, 0.05), 1 / choices, delta, replace=True)
         for v in range(trials + 1)
     ]
     wrong = mass[np.array(bounds) > epsilon].sum()
     assert wrong <= 0.05
     assert wrong > 0.02  # and not far below: the form is sharp
     assert np.interp(0.5, np.cumsum(mass), bounds) > 0.7
-    other = [
-        reconstruction.epsilon_of_success(reconstruction.success_lower(v, trials, 0.05), 1 / choices, delta, replace=False)
+    peer = [
+        reconstruction.success_epsilon(reconstruction.success_lower(v, trials, 0.05), 1 / choices, delta, replace=False)
         for v in range(trials + 1)
     ]
-    assert (np.array(other) <= np.array(bounds) + 1e-12).all()
+    assert (np.array(peer) <= np.array(bounds) + 1e-12).all()
 
 
 @pytest.mark.parametrize("simplex", [True, False])
@@ -157,10 +157,10 @@ def test_coverage_on_the_gaussian(choices: int, delta: float, *, simplex: bool) 
     mass = stats.binom.pmf(np.arange(trials + 1), trials, success)
     for replace, truth in ((False, mu), (True, replaced)):
         lower = [reconstruction.success_lower(v, trials, 0.05) for v in range(trials + 1)]
-        mus = np.array([reconstruction.mu_of_success(level, 1 / choices, replace=replace) for level in lower])
-        epsilons = np.array([reconstruction.epsilon_of_success(level, 1 / choices, delta, replace=replace) for level in lower])
+        mus = np.array([reconstruction.success_mu(level, 1 / choices, replace=replace) for level in lower])
+        epsilons = np.array([reconstruction.success_epsilon(level, 1 / choices, delta, replace=replace) for level in lower])
         assert mass[mus > truth].sum() <= 0.05
-        assert mass[epsilons > tradeoff.epsilon_of_gdp(truth, delta)].sum() <= 0.05
+        assert mass[epsilons > tradeoff.gdp_epsilon(truth, delta)].sum() <= 0.05
 
 
 def success_in_dp_sgd(noise: float, rate: float, steps: int, choices: int, *, antipodal: bool, linear: bool = False) -> float:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.stats.curves import renyi
-from audit.stats.curves.tradeoff import delta_of_gdp, epsilon_of_gdp
+from audit.stats.curves.tradeoff import gdp_delta, gdp_epsilon
 
 
 def exact_divergence(order: float, noise: float, rate: float, *, digits: int = 40) -> Any:
@@ -27,10 +27,10 @@ def exact_divergence(order: float, noise: float, rate: float, *, digits: int = 4
     with mpmath.workdps(digits + 15):
         a, s, q = mpmath.mpf(order), mpmath.mpf(noise), mpmath.mpf(rate)
         if float(order).is_integer():
-            whole = int(order)
+            full = int(order)
             total = mpmath.fsum(
-                mpmath.binomial(whole, k) * (1 - q) ** (whole - k) * q**k * mpmath.exp(mpmath.mpf(k * (k - 1)) / (2 * s * s))
-                for k in range(whole + 1)
+                mpmath.binomial(full, k) * (1 - q) ** (full - k) * q**k * mpmath.exp(mpmath.mpf(k * (k - 1)) / (2 * s * s))
+                for k in range(full + 1)
             )
             return mpmath.log(total) / (a - 1)
         cuts = [-16 * s + i * 2 * s for i in range(int((float(order) + 32 * noise) / (2 * noise)) + 2)]
@@ -102,8 +102,8 @@ def test_subsampled_laplace_by_integration(direction: str) -> None:
         return first**order * second ** (1 - order)
 
     total = mpmath.quad(integrand, [-mpmath.inf, 0, 1, mpmath.inf])
-    found = renyi.subsampled_laplace(order, scale, rate, direction=direction)  # type: ignore[arg-type]
-    assert found == pytest.approx(float(mpmath.log(total)) / (order - 1), rel=1e-10)
+    result = renyi.subsampled_laplace(order, scale, rate, direction=direction)  # type: ignore[arg-type]
+    assert result == pytest.approx(float(mpmath.log(total)) / (order - 1), rel=1e-10)
 
 
 @pytest.mark.parametrize(("parameter", "buckets"), [(0.5, 2), (0.1, 10), (0.99, 3)])
@@ -121,11 +121,11 @@ def test_randomised_response_by_its_sum(parameter: float, buckets: int) -> None:
 @pytest.mark.parametrize("mu", [0.01, 1.0, 8.0])
 @pytest.mark.parametrize("delta", [1e-3, 1e-12])
 def test_gaussian_delta_by_arbitrary_precision(mu: float, delta: float) -> None:
-    epsilon = epsilon_of_gdp(mu, delta)
+    epsilon = gdp_epsilon(mu, delta)
     with mpmath.workdps(60):
         tail = mpmath.ncdf(mpmath.mpf(mu) / 2 - mpmath.mpf(epsilon) / mu)
         exact = tail - mpmath.exp(epsilon) * mpmath.ncdf(-mpmath.mpf(mu) / 2 - mpmath.mpf(epsilon) / mu)
-    assert delta_of_gdp(mu, epsilon) == pytest.approx(float(exact), rel=1e-10)
+    assert gdp_delta(mu, epsilon) == pytest.approx(float(exact), rel=1e-10)
 
 
 @given(rho=st.floats(1e-5, 50), delta=st.floats(1e-12, 1e-2))
@@ -137,6 +137,6 @@ def test_conversions_are_ordered_and_above_the_gaussian(rho: float, delta: float
         renyi.epsilon_classic(orders, divergences, delta)[0],
         renyi.epsilon_improved(orders, divergences, delta)[0],
     )
-    best = renyi.epsilon_of_zcdp(rho, delta)
-    true = epsilon_of_gdp(math.sqrt(2 * rho), delta)
+    best = renyi.zcdp_epsilon(rho, delta)
+    true = gdp_epsilon(math.sqrt(2 * rho), delta)
     assert true * (1 - 1e-9) <= best <= improved + 1e-9 and best <= classic + 1e-9

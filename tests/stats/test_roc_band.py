@@ -26,8 +26,8 @@ def slow_limits(members: Array, nonmembers: Array, rate: float, critical: float)
     plausible = []
     for cut in [*members, *nonmembers, math.inf]:
         false, true = int((nonmembers >= cut).sum()), int((members >= cut).sum())
-        left = critical - cost(false, len(nonmembers), rate)
-        plausible += [value for value in np.linspace(0, 1, 401) if cost(true, len(members), float(value)) <= left]
+        first = critical - cost(false, len(nonmembers), rate)
+        plausible += [value for value in np.linspace(0, 1, 401) if cost(true, len(members), float(value)) <= first]
     return min(plausible), max(plausible)
 
 
@@ -40,10 +40,10 @@ def slow_limits(members: Array, nonmembers: Array, rate: float, critical: float)
 def test_limits_are_those_of_all_thresholds(seed: int, sides: tuple[int, int], rate: float) -> None:
     draw = np.random.default_rng(seed)
     members, nonmembers = draw.normal(0.7, 1, sides[0]), draw.normal(0, 1, sides[1])
-    found = roc._limits(members, nonmembers, 0.95, np.array([rate]))
+    result = roc._limits(members, nonmembers, 0.95, np.array([rate]))
     expected = slow_limits(members, nonmembers, rate, roc_band.critical_value(*sides, 0.95))
-    assert found[0][0] == pytest.approx(expected[0], abs=1 / 400 + 1e-9)
-    assert found[1][0] == pytest.approx(expected[1], abs=1 / 400 + 1e-9)
+    assert result[0][0] == pytest.approx(expected[0], abs=1 / 400 + 1e-9)
+    assert result[1][0] == pytest.approx(expected[1], abs=1 / 400 + 1e-9)
 
 
 def test_a_curve_lies_in_the_band_where_its_departure_is_below_the_critical_value() -> None:
@@ -137,7 +137,7 @@ def test_limits_on_the_auc_of_perfect_scores_are_those_of_coins(pairs: int) -> N
 
 @pytest.mark.parametrize(("rate", "pairs"), [(0.5, 20), (0.76, 100), (0.98, 40), (0.9, 100_000)])
 def test_limits_on_the_auc_hold_for_coins_and_are_tighter_than_chernoffs(rate: float, pairs: int) -> None:
-    """Where nonmembers lie between two groups of members the AUC is a share of successes: the least favourable law."""
+    """Where nonmembers are between two groups of members the AUC is a share of successes: the least favourable law."""
 
     def is_wrong(count: int) -> bool:
         return roc._least_rate(count / pairs, pairs, 0.025) > rate

@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, sparse, stats
 
 from audit.stats.bounds import bernoulli_sums, one_count, one_run_all_counts, secret_guesses
-from audit.stats.bounds.secret_guesses import Guesses, SecretWalk, guesses_of
+from audit.stats.bounds.secret_guesses import Guesses, SecretWalk, likeliest_values
 from audit.stats.curves.tradeoff import GroupPairs
 from tests.marks import slow
 
@@ -39,10 +39,10 @@ def worst_of_one_count(secrets: int, guesses: int, correct: int, rate: float, de
 def slow_stein(correct: int, guesses: int, rate: float) -> float:
     """The largest value of Stein's solution, by its recursion from both ends."""
     odds = rate / (1 - rate)
-    whole = stats.binom.sf(correct - 1, guesses, rate)
-    forward = [whole / (odds * guesses)]  # j g_{j-1} - odds (r - j) g_j = 1[j >= c] - T at j = 0
+    full = stats.binom.sf(correct - 1, guesses, rate)
+    forward = [full / (odds * guesses)]  # j g_{j-1} - odds (r - j) g_j = 1[j >= c] - T at j = 0
     for j in range(1, correct):
-        forward.append((j * forward[-1] + whole) / (odds * (guesses - j)))
+        forward.append((j * forward[-1] + full) / (odds * (guesses - j)))
     return max(forward)
 
 
@@ -92,7 +92,7 @@ def test_sums_of_unequal_trials_equal_enumeration() -> None:
     law = np.zeros(6)
     for pattern in itertools.product((0, 1), repeat=5):
         law[sum(pattern)] += np.prod(np.where(pattern, rates, 1 - rates))
-    assert bernoulli_sums.sum_of_bernoulli(rates) == pytest.approx(law)
+    assert bernoulli_sums.bernoulli_sum_law(rates) == pytest.approx(law)
 
 
 def walk_of(right: list[int], odds: list[float], counts: list[int], secrets: int, delta: float) -> SecretWalk:
@@ -108,13 +108,13 @@ def slow_chance(walk: SecretWalk, epsilon: float) -> float:
     ]
 
     def surprise(sums: np.ndarray) -> float:
-        return min(sum(p for other, p in paths if other[n - 1] >= sums[n - 1]) for n in walk.counts.tolist())
+        return min(sum(p for peer, p in paths if peer[n - 1] >= sums[n - 1]) for n in walk.counts.tolist())
 
-    seen = min(
+    observed = min(
         sum(p for sums, p in paths if sums[n - 1] >= right)
         for n, right in zip(walk.counts.tolist(), walk.correct.tolist(), strict=True)
     )
-    return sum(p for sums, p in paths if surprise(sums) <= seen * (1 + 1e-9))
+    return sum(p for sums, p in paths if surprise(sums) <= observed * (1 + 1e-9))
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])
@@ -147,11 +147,11 @@ def test_what_delta_adds_holds_for_every_subset_and_stretch() -> None:
         for count in (2, 5):  # the worst of the steps, the others replaced in a random order
             chances = []
             for step in range(count):
-                others = [i for i in range(count) if i != step]
+                peers = [i for i in range(count) if i != step]
                 modes = [
-                    np.mean([bernoulli_sums.sum_of_bernoulli(rates[list(subset)]).max() for subset in subsets]) if t else 1.0
+                    np.mean([bernoulli_sums.bernoulli_sum_law(rates[list(subset)]).max() for subset in subsets]) if t else 1.0
                     for t in range(count)
-                    for subsets in [list(itertools.combinations(others, t))]
+                    for subsets in [list(itertools.combinations(peers, t))]
                 ]
                 chances.append(np.mean(modes))
             exact += max(chances)
@@ -164,19 +164,19 @@ def test_ties_count_against_the_attack_and_order_does_not_matter() -> None:
     prior = np.array([[0.5, 0.3, 0.2]] * 4)
     values = np.array([[1.0, 1.0, 0.0], [2.0, 0.0, 0.0], [-np.inf, -np.inf, 0.0], [0.0, 3.0, 1.0]])
     drawn = np.array([0, 0, 2, 0])
-    guesses = guesses_of(values, drawn, prior)
+    guesses = likeliest_values(values, drawn, prior)
     assert guesses.right.tolist() == [True, True, False, False]  # leads: infinite, 2 with prior 0.5, 2 with prior 0.3, 0
     order = np.array([2, 0, 3, 1])
-    assert guesses_of(values[order], drawn[order], prior).right.tolist() == guesses.right.tolist()
+    assert likeliest_values(values[order], drawn[order], prior).right.tolist() == guesses.right.tolist()
     columns = [2, 0, 1]
-    moved = guesses_of(values[:, columns], np.array([columns.index(v) for v in drawn]), prior[:, columns])
+    moved = likeliest_values(values[:, columns], np.array([columns.index(v) for v in drawn]), prior[:, columns])
     assert (moved.right == guesses.right).all() and moved.odds == pytest.approx(guesses.odds)
 
 
 def worst_release(priors: list[list[float]], epsilon: float, delta: float, is_refuted: np.ndarray) -> float:
     """The largest chance of an unjust refutation by any release that guesses every secret: a linear program over all of them.
 
-    `is_refuted[y, x]`: whether guesses y refute the pair where x was drawn. Neighbours differ in one secret's value.
+    `is_refuted[y, x]`: whether guesses y refute the pair if x was drawn. Neighbours differ in one secret's value.
     """
     values = list(itertools.product(*[range(len(prior)) for prior in priors]))
     size = len(values)
@@ -226,7 +226,7 @@ def test_no_release_refutes_a_true_pair_too_often(priors: list[list[float]], del
 
 
 def worst_under_add_remove(secrets: int, choices: int, correct: int, epsilon: float) -> float:
-    """The largest chance of `correct` right guesses where only a record's removal is bounded (delta 0): a linear program.
+    """The largest chance of `correct` right guesses if only a record's removal is bounded (delta 0): a linear program.
 
     A symmetric release gives one probability to all outputs with r secrets guessed right, w guessed wrong and a taken away.
     """
@@ -264,12 +264,12 @@ def test_one_run_under_add_remove_is_not_binomial() -> None:
 
 
 def reveal_or_randomise(secrets: int, choices: int, epsilon: float, delta: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and values of k-ary randomised response that besides gives each secret away with chance delta."""
+    """Scores and values of k-ary randomised response that in addition to gives each secret away with chance delta."""
     draw = np.random.default_rng(seed)
     drawn = draw.integers(choices, size=secrets)
-    kept = draw.random(secrets) < (math.exp(epsilon) - 1) / (math.exp(epsilon) + choices - 1)
-    said = np.where(kept | (draw.random(secrets) < delta), drawn, draw.integers(choices, size=secrets))
-    return np.eye(choices)[said], drawn
+    retained = draw.random(secrets) < (math.exp(epsilon) - 1) / (math.exp(epsilon) + choices - 1)
+    message = np.where(retained | (draw.random(secrets) < delta), drawn, draw.integers(choices, size=secrets))
+    return np.eye(choices)[message], drawn
 
 
 @pytest.mark.parametrize("choices", [2, 10])
@@ -280,7 +280,7 @@ def test_coverage_on_randomised_response_with_reveal(choices: int, delta: float)
     counts = secret_guesses.guess_counts(secrets, (0.1, 0.32, 1.0))
     for seed in range(trials):
         values, drawn = reveal_or_randomise(secrets, choices, 1.0, delta, seed)
-        walk = SecretWalk.of(guesses_of(values, drawn, np.full((secrets, choices), 1 / choices)), counts, delta)
+        walk = SecretWalk.of(likeliest_values(values, drawn, np.full((secrets, choices), 1 / choices)), counts, delta)
         over += secret_guesses.refutes(walk, 1.0, 0.05)
         if seed < 5:
             bounds.append(secret_guesses.bound_along(walk, GroupPairs(delta=delta), 0.05))
@@ -313,8 +313,8 @@ def worst_of_sets(shape: tuple[int, int, int], epsilon: float, delta: float, cor
     limits = sparse.vstack([over, sparse.hstack([sparse.csr_matrix((len(pairs), width)), sums])]).tocsr()
     bounds = np.concatenate([np.zeros(over.shape[0]), np.full(len(pairs), delta)])
     one_law = sparse.kron(sparse.identity(len(values)), np.ones((1, len(outputs))))
-    whole = sparse.hstack([one_law, sparse.csr_matrix((len(values), slack.shape[0]))])
-    solved = optimize.linprog(gain, A_ub=limits, b_ub=bounds, A_eq=whole.tocsr(), b_eq=np.ones(len(values)))
+    full = sparse.hstack([one_law, sparse.csr_matrix((len(values), slack.shape[0]))])
+    solved = optimize.linprog(gain, A_ub=limits, b_ub=bounds, A_eq=full.tocsr(), b_eq=np.ones(len(values)))
     return -float(solved.fun)
 
 
@@ -338,11 +338,11 @@ def test_sets_of_values_are_named_by_their_scores_alone() -> None:
     values, drawn = np.round(draw.normal(size=(200, 7)), 1), draw.integers(7, size=200)
     prior = np.full((200, 7), 1 / 7)
     for size in (1, 3, 6):
-        guesses = secret_guesses.sets_of(values, drawn, prior, size)
-        naive = [sum(other >= row[own] for other in row) <= size for row, own in zip(values, drawn, strict=True)]
+        guesses = secret_guesses.likeliest_sets(values, drawn, prior, size)
+        naive = [sum(peer >= row[own] for peer in row) <= size for row, own in zip(values, drawn, strict=True)]
         assert guesses.right.sum() == sum(naive)
         assert (guesses.odds == size / (7 - size)).all()
-    single = guesses_of(values, drawn, prior)
-    assert (secret_guesses.sets_of(values, drawn, prior, 1).right == single.right).all()
+    single = likeliest_values(values, drawn, prior)
+    assert (secret_guesses.likeliest_sets(values, drawn, prior, 1).right == single.right).all()
     with pytest.raises(ValueError, match="sets of 7 of 7"):
-        secret_guesses.sets_of(values, drawn, prior, 7)
+        secret_guesses.likeliest_sets(values, drawn, prior, 7)

@@ -30,8 +30,8 @@ def naive(scores: np.ndarray, included: np.ndarray, curve: TradeoffCurve, chance
     lines = [betting_claims.supporting_lines(rate) for rate in (curve.tpr, curve.tnr)]
     for score, member in zip(scores.tolist(), included.tolist(), strict=True):
         for level in LEVELS if members and nonmembers else ():
-            seen = len(members) + len(nonmembers)
-            near = RATES.index(min(RATES, key=lambda rate: abs(math.log(rate / max(level, 2 / (seen + 2))))))
+            observed = len(members) + len(nonmembers)
+            near = RATES.index(min(RATES, key=lambda rate: abs(math.log(rate / max(level, 2 / (observed + 2))))))
             (s, c), (s_low, c_low) = (line[:, near] for line in lines)
             high = score > sorted(nonmembers)[::-1][min(math.floor(level * len(nonmembers)), len(nonmembers) - 1)]
             low = score < sorted(members)[min(math.floor(level * len(members)), len(members) - 1)]
@@ -176,23 +176,23 @@ def test_stopping_and_resuming_changes_nothing() -> None:
 def test_a_prefix_of_the_trials_gives_a_prefix_of_the_evidence() -> None:
     """So a bound at the time of stopping does not depend on what would have followed."""
     scores, included = drawn(7, 1.0, 150)
-    whole = sequential.follow(ANY, scores, included)
+    full = sequential.follow(ANY, scores, included)
     part = sequential.follow(ANY, scores[:, :100], included[:100])
-    common = [trials for trials in part.trials if trials in whole.trials]
+    common = [trials for trials in part.trials if trials in full.trials]
     assert len(common) > 60
     for trials in common:
-        assert (whole.joint[whole.trials.index(trials)] == part.joint[part.trials.index(trials)]).all()
+        assert (full.joint[full.trials.index(trials)] == part.joint[part.trials.index(trials)]).all()
 
 
 def hypotheses(family: str, truth: float) -> Hypotheses:
-    """The claims of a family that are bet against where the truth is so much."""
+    """The claims of a family that are bet against if the truth is so much."""
     return ANY if family == "any" else betting_claims.gaussian(1e-5, (truth,))
 
 
 def alarms(against: Hypotheses, truth: float, games: int, trials: int, kind: str) -> int:
-    """How often a claim at or above the truth is ever refuted, while somebody looks after every group of trials."""
-    draw, found = np.random.default_rng(2), 0
-    mu = tradeoff.mu_of_gdp(truth, 1e-5) if truth else 0.0
+    """How often a claim at or above the truth is ever refuted, while a user looks after every group of trials."""
+    draw, result = np.random.default_rng(2), 0
+    mu = tradeoff.gdp_mu(truth, 1e-5) if truth else 0.0
     for _ in range(games):
         included = draw.random(trials) < 0.5
         if kind == "flat":
@@ -203,8 +203,8 @@ def alarms(against: Hypotheses, truth: float, games: int, trials: int, kind: str
         followed = sequential.follow(against, scores[None, :], included)
         place = against.against(truth)
         assert place is not None
-        found += bool((followed.joint[:, place] >= math.log(1 / 0.05)).any())  # at any time at all
-    return found
+        result += bool((followed.joint[:, place] >= math.log(1 / 0.05)).any())  # at any time
+    return result
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,9 @@ def test_looking_at_every_time_does_not_inflate_the_error(family: str, truth: fl
 )
 def test_calibration_at_every_time(family: str, truth: float, kind: str, trials: int) -> None:
     games = 1000
-    found = alarms(hypotheses(family, truth), truth, games, trials, kind)
-    print(f"{kind}, epsilon {truth:g}, {trials} trials: {found} of {games} true claims refuted at some time")
-    assert found <= 0.05 * games + 3 * math.sqrt(0.05 * 0.95 * games)
+    result = alarms(hypotheses(family, truth), truth, games, trials, kind)
+    print(f"{kind}, epsilon {truth:g}, {trials} trials: {result} of {games} true claims refuted at some time")
+    assert result <= 0.05 * games + 3 * math.sqrt(0.05 * 0.95 * games)
 
 
 def epsilon_refuted(wealth: sequential.Wealth, significance: float) -> float:
@@ -246,28 +246,28 @@ def epsilon_refuted(wealth: sequential.Wealth, significance: float) -> float:
 
 def test_evidence_only_grows_and_finds_a_leak() -> None:
     scores, included = drawn(3, 2.0, 800)
-    wealth, found = sequential.start(ANY), []
-    for one in sequential.groups(800):
-        wealth = sequential.update(wealth, scores[:, one], included[one])
-        found.append(epsilon_refuted(wealth, 0.05))
-    assert found == sorted(found)
+    wealth, result = sequential.start(ANY), []
+    for item in sequential.groups(800):
+        wealth = sequential.update(wealth, scores[:, item], included[item])
+        result.append(epsilon_refuted(wealth, 0.05))
+    assert result == sorted(result)
     top = sequential.perfect(ANY, 800, 0.05)
     assert top is not None
-    assert 1.5 < found[-1] <= ANY.epsilons[top]
+    assert 1.5 < result[-1] <= ANY.epsilons[top]
 
 
 def test_a_family_shows_more_than_a_pair_of_epsilon_and_delta() -> None:
     scores, included = drawn(4, 1.0, 600)
     plain, inside, noise = (
-        epsilon_refuted(sequential.follow(one, scores, included).end, 0.05)
-        for one in (ANY, betting_claims.gaussian(1e-5), betting_claims.dp_sgd(2.0, 1.0, 4, 1e-5))
+        epsilon_refuted(sequential.follow(item, scores, included).end, 0.05)
+        for item in (ANY, betting_claims.gaussian(1e-5), betting_claims.dp_sgd(2.0, 1.0, 4, 1e-5))
     )
     assert plain + 1 < inside < 4.3772
     assert inside - 0.4 < noise < 4.3772
 
 
 def test_groups_cover_all_pairs_once() -> None:
-    covered = [i for one in sequential.groups(333) for i in range(one.start, one.stop)]
+    covered = [i for item in sequential.groups(333) for i in range(item.start, item.stop)]
     assert covered == list(range(333))
 
 
@@ -281,9 +281,9 @@ def test_an_average_over_attacks_is_the_plain_average_of_their_wealth() -> None:
     scores, included = drawn(5, 1.0, 24, attacks=2)
     joint = sequential.follow(ANY, scores, included)
     apart = [sequential.follow(ANY, scores[i : i + 1], included) for i in range(2)]
-    for i, one in enumerate(apart):
-        assert joint.separate[:, i] == pytest.approx(one.separate[:, 0])
-    average = np.log(np.mean([np.exp(one.separate[:, 0]) for one in apart], axis=0))
+    for i, item in enumerate(apart):
+        assert joint.separate[:, i] == pytest.approx(item.separate[:, 0])
+    average = np.log(np.mean([np.exp(item.separate[:, 0]) for item in apart], axis=0))
     assert joint.joint == pytest.approx(np.minimum.accumulate(average, axis=1))
     assert joint.end.best == pytest.approx(joint.joint.max(axis=0))
 
@@ -292,8 +292,8 @@ def test_attacks_that_gave_no_scores_have_lost_their_stakes() -> None:
     """The others' wealth is never above that of the game in which the lost ones bet on, whatever made them fail."""
     scores, included = drawn(5, 1.0, 60, attacks=3)
     planned = sequential.follow(ANY, scores, included)
-    for kept in ([0], [0, 2], [1, 2]):
-        fewer = sequential.follow(ANY, scores[kept], included, stakes=3)
+    for retained in ([0], [0, 2], [1, 2]):
+        fewer = sequential.follow(ANY, scores[retained], included, stakes=3)
         assert (fewer.joint <= planned.joint + 1e-9).all() and (fewer.end.best <= planned.end.best + 1e-9).all()
     assert sequential.follow(ANY, scores[:1], included, stakes=3).joint == pytest.approx(
         sequential.follow(ANY, scores[:1], included).joint - math.log(3)
@@ -308,7 +308,7 @@ def test_one_good_attack_among_bad_ones_is_enough_and_ten_bad_ones_prove_nothing
     scores[2] += 3.0 * included
     assert epsilon_refuted(sequential.follow(ANY, scores, included).end, 0.05) > 1.0
     nothing = [sequential.follow(ANY, *drawn(100 + seed, 0.0, 100, attacks=10)) for seed in range(10)]
-    assert sum(sequential.largest_refuted(one.end, 0.05) is not None for one in nothing) <= 3
+    assert sum(sequential.largest_refuted(item.end, 0.05) is not None for item in nothing) <= 3
 
 
 def test_trials_without_order_or_with_infinite_scores_are_played_on() -> None:

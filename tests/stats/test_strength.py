@@ -17,7 +17,7 @@ def mean_over_orders(members: Array, nonmembers: Array, fpr: float) -> float:
     count = max(1, int(fpr * len(nonmembers)))
     figures = []
     for order in itertools.permutations(range(len(scores))):
-        if any(scores[left] < scores[right] for left, right in itertools.pairwise(order)):
+        if any(scores[first] < scores[right] for first, right in itertools.pairwise(order)):
             continue
         ranked = sides[list(order)]
         false_positives = np.flatnonzero(~ranked)[:count]

@@ -53,13 +53,13 @@ def test_the_chance_of_extraction_is_that_of_sampling() -> None:
     labels = np.where(np.arange(5) >= 3, 1, -1) * np.ones((4, 1), dtype=int)
     single = np.exp(own[:, 3:].sum(axis=1))
     sampled = (draw.random((20_000, 6, 4)) < single).any(axis=1).mean(axis=0)
-    np.testing.assert_allclose(texts.chance_of_extraction(own, labels, 6), sampled, atol=0.015)
+    np.testing.assert_allclose(texts.extraction_chance(own, labels, 6), sampled, atol=0.015)
     certain, never = np.zeros((1, 5)), np.full((1, 5), -1e4)
-    assert texts.chance_of_extraction(certain, labels[:1], 3).tolist() == [1.0]
-    assert texts.chance_of_extraction(never, labels[:1], 3).tolist() == [0.0]
-    assert texts.chance_of_extraction(own, np.full((4, 5), -1), 9).tolist() == [0.0] * 4
+    assert texts.extraction_chance(certain, labels[:1], 3).tolist() == [1.0]
+    assert texts.extraction_chance(never, labels[:1], 3).tolist() == [0.0]
+    assert texts.extraction_chance(own, np.full((4, 5), -1), 9).tolist() == [0.0] * 4
     tiny = np.full((1, 5), -20.0)
-    assert 0 < texts.chance_of_extraction(tiny, labels[:1], 10)[0] < 1e-15
+    assert 0 < texts.extraction_chance(tiny, labels[:1], 10)[0] < 1e-15
 
 
 @pytest.mark.parametrize("shape", [-3.0, 0.0, 2.0])

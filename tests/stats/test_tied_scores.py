@@ -39,9 +39,9 @@ def test_counts_follow_the_expected_rate_to_one_member() -> None:
     members, nonmembers = values[included], values[~included]
     for allowed in range(len(nonmembers)):
         last = np.flatnonzero(np.cumsum(~ranking) <= allowed)
-        found = ranking[: last[-1] + 1].sum() if len(last) else 0
+        result = ranking[: last[-1] + 1].sum() if len(last) else 0
         expected = len(members) * tied_scores.expected_tpr(members, nonmembers, (allowed + 0.5) / len(nonmembers))
-        assert expected - 1 < found <= expected + 1e-9
+        assert expected - 1 < result <= expected + 1e-9
 
 
 def test_distinct_scores_are_ranked_as_they_are() -> None:
@@ -54,12 +54,12 @@ def test_figures_of_tied_scores_depend_on_neither_order_nor_seed() -> None:
     draw = np.random.default_rng(5)
     values, included = (draw.random(500) < 0.9).astype(float), draw.random(500) < 0.5
     game = Game.of_scores("one_run", 500)
-    found = figures.attack_result(Scores(values=values, included=included, game=game), confidence=0.95)
+    result = figures.attack_result(Scores(values=values, included=included, game=game), confidence=0.95)
     for _ in range(20):
         order = draw.permutation(500)
         scores = Scores(values=values[order], included=included[order], game=game)
-        assert figures.attack_result(scores, confidence=0.95) == found
-    for point in found.tpr_at:
+        assert figures.attack_result(scores, confidence=0.95) == result
+    for point in result.tpr_at:
         if point.tpr is not None:
             assert point.lower <= point.tpr <= point.upper  # type: ignore[operator]
             assert point.tpr == pytest.approx(point.target_fpr, abs=0.02)
@@ -68,7 +68,7 @@ def test_figures_of_tied_scores_depend_on_neither_order_nor_seed() -> None:
 @pytest.mark.parametrize("values", [2, 5, pytest.param(12, marks=pytest.mark.slow), pytest.param(50, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shift", [0.0, 1.0])
 def test_limits_hold_under_ties(values: int, shift: float) -> None:
-    """The whole curve, straight within ties, lies in the band in 95 % of samples."""
+    """The whole curve, straight within ties, is in the band in 95 % of samples."""
     grid, draw, audits = np.linspace(-8, 9, 20_001), np.random.default_rng(values), 200
     cuts = np.interp(np.arange(1, values) / values, (special.ndtr(grid) + special.ndtr(grid - shift)) / 2, grid)
     laws = [np.diff(np.concatenate([[0.0], special.ndtr(cuts - mean), [1.0]])) for mean in (shift, 0.0)]

@@ -19,17 +19,17 @@ from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
     ],
 )
 def test_golden_epsilon_of_gdp(delta: float, expected: tuple[float, ...]) -> None:
-    found = [tradeoff.epsilon_of_gdp(mu, delta) for mu in (0.5, 1.0, 2.0)]
-    assert found == pytest.approx(expected, abs=6e-5)
+    result = [tradeoff.gdp_epsilon(mu, delta) for mu in (0.5, 1.0, 2.0)]
+    assert result == pytest.approx(expected, abs=6e-5)
 
 
 @pytest.mark.parametrize("mu", [0.01, 0.3, 1.0, 5.0, 20.0])
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.01])
 def test_conversions_invert_each_other(mu: float, delta: float) -> None:
-    epsilon = tradeoff.epsilon_of_gdp(mu, delta)
+    epsilon = tradeoff.gdp_epsilon(mu, delta)
     if epsilon > 0:
-        assert tradeoff.delta_of_gdp(mu, epsilon) == pytest.approx(delta, rel=1e-6)
-        assert tradeoff.mu_of_gdp(epsilon, delta) == pytest.approx(mu, rel=1e-6)
+        assert tradeoff.gdp_delta(mu, epsilon) == pytest.approx(delta, rel=1e-6)
+        assert tradeoff.gdp_mu(epsilon, delta) == pytest.approx(mu, rel=1e-6)
 
 
 def test_delta_of_gdp_is_the_hockey_stick_divergence() -> None:
@@ -39,12 +39,12 @@ def test_delta_of_gdp_is_the_hockey_stick_divergence() -> None:
             return max(stats.norm.pdf(x - mu) - math.exp(epsilon) * stats.norm.pdf(x), 0)
 
         expected, _ = integrate.quad(excess, -12, 14, limit=400, points=[epsilon / mu + mu / 2])
-        assert tradeoff.delta_of_gdp(mu, epsilon) == pytest.approx(expected, rel=1e-6)
+        assert tradeoff.gdp_delta(mu, epsilon) == pytest.approx(expected, rel=1e-6)
 
 
 def test_gdp_curve_is_the_envelope_of_its_epsilon_delta_curves() -> None:
     rates = np.array([1e-4, 0.01, 0.2, 0.6])
-    envelope = np.min([tradeoff.tpr_allowed(e, tradeoff.delta_of_gdp(1.0, e), rates) for e in np.linspace(0, 9, 4000)], axis=0)
+    envelope = np.min([tradeoff.tpr_allowed(e, tradeoff.gdp_delta(1.0, e), rates) for e in np.linspace(0, 9, 4000)], axis=0)
     assert tradeoff.tpr_of_gdp(1.0, rates) == pytest.approx(envelope, rel=1e-4)
 
 
@@ -79,8 +79,8 @@ def test_sgd_curve_lies_just_above_the_simulated_likelihood_ratio_test(noise: fl
     def losses(member: bool) -> np.ndarray:
         total = np.zeros(count)
         for _ in range(steps):
-            seen = noise * draw.normal(size=count) + (member & (draw.random(count) < rate))
-            total += np.log(1 - rate + rate * np.exp((2 * seen - 1) / (2 * noise**2)))
+            observed = noise * draw.normal(size=count) + (member & (draw.random(count) < rate))
+            total += np.log(1 - rate + rate * np.exp((2 * observed - 1) / (2 * noise**2)))
         return total
 
     member, nonmember = np.sort(losses(True)), np.sort(losses(False))

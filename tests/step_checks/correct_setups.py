@@ -2,7 +2,7 @@
 
 python -m tests.step_checks.correct_setups 1000 [LOG]
 
-A log keeps one line for each set-up that was checked; with the same log, a run goes on where the last one ended.
+A log keeps one line for each set-up that was checked; with the same log, a run continues if the last one ended.
 """
 
 from __future__ import annotations

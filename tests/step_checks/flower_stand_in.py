@@ -51,9 +51,9 @@ class Message:
 
 
 class Correct:
-    """A strategy that clips whole updates by name, divides by a constant, and draws its noise from a generator of its own.
+    """A strategy that clips whole updates by name, divides by a constant, and draws its noise from its own generator.
 
-    Each method is one thing that a broken strategy does otherwise; `records` is Flower's module where it runs on Flower.
+    Each method is one thing that a broken strategy does otherwise; `records` is Flower's module if it runs on Flower.
     """
 
     records: Any = sys.modules[__name__]
@@ -178,7 +178,7 @@ class WeightedByRecords(Correct):
 
 
 class RefusesWeights(Correct):
-    """Right, in another way: it releases nothing where clients claim different numbers of records."""
+    """Right, in another way: it releases nothing if clients claim different numbers of records."""
 
     def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
         listed = list(replies)

@@ -1,4 +1,4 @@
-"""docs/evidence/findings: each reproduction prints what the page says, where the library is installed in that version."""
+"""docs/evidence/findings: each reproduction prints what the page says, if the library is installed in that version."""
 
 from __future__ import annotations
 

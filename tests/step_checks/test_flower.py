@@ -1,4 +1,4 @@
-"""Flower's own strategies and mods, where Flower is installed: the defects of its version, and a strategy without them."""
+"""Flower's own strategies and mods, if Flower is installed: the defects of its version, and a strategy without them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ LEGACY = SERVER - {"clip.names"} | SUM - {
 
 @pytest.mark.slow
 def test_strategies_of_the_older_api_have_the_same_defects() -> None:
-    """F1, F3, F4, F5, F6, F7, F14; F2, F9, F15 where clipping adapts; without a mod nothing is clipped (F13)."""
+    """F1, F3, F4, F5, F6, F7, F14; F2, F9, F15 if clipping adapts; without a mod nothing is clipped (F13)."""
     server = check_strategy(older.DifferentialPrivacyServerSideFixedClipping(older.FedAvg(), 1.0, 1.0, 10))
     assert failures(server) == LEGACY and questions(server) == {"noise.generator"}
     client = check_strategy(older.DifferentialPrivacyClientSideFixedClipping(older.FedAvg(), 1.0, 1.0, 10))

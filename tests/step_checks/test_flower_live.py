@@ -1,4 +1,4 @@
-"""Canary clients in a federation that runs: a stand-in without Flower, and Flower's own strategies where it is installed."""
+"""Canary clients in a federation that runs: a stand-in without Flower, and Flower's own strategies if it is installed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHAPES = {"weight": (20, 12), "scale": ()}
 
 
 class Grid:
-    """Clients in this process: each moves the model by a fixed step of its own."""
+    """Clients in this process: each moves the model by its own fixed step."""
 
     def __init__(self, records: Any) -> None:
         self.records = records
@@ -59,7 +59,7 @@ def bound(rounds: CanaryRounds) -> float:
 
 
 def claim(noise_multiplier: float) -> float:
-    return tradeoff.epsilon_of_gdp(np.sqrt(ROUNDS) / noise_multiplier, 1e-5)
+    return tradeoff.gdp_epsilon(np.sqrt(ROUNDS) / noise_multiplier, 1e-5)
 
 
 class Playing(stand_in.Correct):

@@ -1,4 +1,4 @@
-"""Groups of parameters with noise of their own: the claim is about the Mahalanobis norm."""
+"""Groups of parameters with their own noise: the claim is about the Mahalanobis norm."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOISE, CLIP_NORM, DIVISOR = 1.3, 0.7, 16.0
 
 @dataclass(frozen=True, eq=False)
 class GroupStep(DpSgdStep):
-    """Each tensor is clipped to its share of C and has noise of its own deviation, in units of sigma C."""
+    """Each tensor is clipped to its share of C and has its own noise deviation, in units of sigma C."""
 
     deviations: dict[str, float]
 
@@ -70,7 +70,7 @@ def test_without_its_claim_the_same_step_is_accused() -> None:
 
 
 def test_deviations_that_hide_each_group_alone_do_not_hide_all() -> None:
-    """Each group has the noise of its own clip norm: together a record moves by twice what one release hides."""
+    """Each group has its own noise clip norm: together a record moves by twice what one release hides."""
     report = check(SHARES, SHARES)
     assert "clip.add" in failures(report) and "noise.variance" not in failures(report)
 

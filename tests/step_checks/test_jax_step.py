@@ -1,4 +1,4 @@
-"""Steps of jax-privacy through numpy arrays and integer seeds; they run where the extra 'jax' is installed."""
+"""Steps of jax-privacy through numpy arrays and integer seeds; they run if the extra 'jax' is installed."""
 
 from __future__ import annotations
 

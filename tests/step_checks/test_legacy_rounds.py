@@ -1,4 +1,4 @@
-"""Strategies of Flower's older API: told from those of the message API, and refused in words where they cannot be played."""
+"""Strategies of Flower's older API: told from those of the message API, and refused in words if they cannot be played."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Older:
 def test_settings_are_those_of_the_strategy_and_survive_a_copy() -> None:
     rounds = LegacyRounds(Older(), None)
     assert (rounds.fraction_train, rounds.min_available_nodes, rounds.clipping_norm) == (0.5, 7, 1.0)
-    other = copy.deepcopy(rounds)
-    other.clipping_norm = 3.0
-    assert (rounds.strategy.clipping_norm, other.strategy.clipping_norm) == (1.0, 3.0)
+    peer = copy.deepcopy(rounds)
+    peer.clipping_norm = 3.0
+    assert (rounds.strategy.clipping_norm, peer.strategy.clipping_norm) == (1.0, 3.0)
     assert not hasattr(rounds, "clipped_count_stddev")
 
 

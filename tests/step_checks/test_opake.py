@@ -1,4 +1,4 @@
-"""Opake's clipping, noise, sampler and accounting through our checks; they run where it is installed (Python 3.13)."""
+"""Opake's clipping, noise, sampler and accounting through our checks; they run if it is installed (Python 3.13)."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def test_the_accounting_lies_in_the_bracket(sigma: float, rate: float, steps: in
     from audit.core.events import dp_sgd
 
     accounting = dpsgd.accounting
-    one = accounting.poisson(accounting.gaussian(sigma), rate)
+    item = accounting.poisson(accounting.gaussian(sigma), rate)
     bracket = accountant.epsilon(
         dp_sgd(noise_multiplier=sigma, clip_norm=1.0, sample_rate=rate, steps=steps), delta=1e-5, accountants=["pld"]
     )
-    stated = (one * steps).epsilon_at(1e-5)
+    stated = (item * steps).epsilon_at(1e-5)
     assert bracket.lower - 1e-6 <= stated <= bracket.upper + 1e-3  # at rate 1 it is 2e-8 below the proved lower end

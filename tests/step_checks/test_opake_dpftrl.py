@@ -1,4 +1,4 @@
-"""Opake's DP-FTRL through checks of our own: noise, sensitivity, samplers and accounting; they run where it is installed."""
+"""Opake's DP-FTRL through checks of our own: noise, sensitivity, samplers and accounting; they run if it is installed."""
 
 from __future__ import annotations
 

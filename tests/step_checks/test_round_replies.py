@@ -1,4 +1,4 @@
-"""Answers of clients: mods that repeat are called for two clients of a kind, all others for each; copies are of their own."""
+"""Answers of clients: mods that repeat are called for two clients of a kind, all others for each; copies their own are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from audit.step_checks.rounds import wire
 from audit.step_checks.rounds.bench import SMALL
-from audit.step_checks.rounds.replies import Replies, answers_of
+from audit.step_checks.rounds.replies import Replies, make_answers
 from audit.step_checks.tensors import spread, zeros
 from tests.step_checks import flower_stand_in as stand_in
 
@@ -44,7 +44,7 @@ def answered(mods: list[Any], settings: int = 0) -> list[Any]:
         )
         for index in range(CLIENTS)
     ]
-    return answers_of(messages, replies, mods, stand_in, "num-examples")
+    return make_answers(messages, replies, mods, stand_in, "num-examples")
 
 
 def biases(answers: list[Any]) -> np.ndarray:

@@ -72,7 +72,7 @@ def test_a_correct_step_has_no_failure_and_nothing_open() -> None:
 
 @dataclass(frozen=True, eq=False)
 class PaddedStep(DpSgdStep):
-    """Two of six columns of a tensor are frozen where `frozen`, and have no noise."""
+    """Two of six columns of a tensor are frozen if `frozen`, and have no noise."""
 
     frozen: bool = True
 
@@ -117,7 +117,7 @@ def test_noise_of_few_seeds_fails_where_two_calls_share_it(seeds: int, fails: se
 
 @dataclass(frozen=True, eq=False)
 class CutNoise(DpSgdStep):
-    """Normal noise that is drawn again where it lies beyond some deviations."""
+    """Normal noise that is drawn again if it is beyond some deviations."""
 
     cut: float = 3.2
 

@@ -144,8 +144,8 @@ def test_the_trainer_of_transformers(private: bool, tmp_path: Any) -> None:
     model.accepts_loss_kwargs = False  # Opacus' wrapper takes any keyword, so the trainer would count labels of each batch
     args = transformers.TrainingArguments(output_dir=str(tmp_path), report_to=[], use_cpu=True)
     trainer = transformers.Trainer(model=model, args=args, optimizers=(optimizer, None))
-    found = codes(check_trainer(trainer, arrays, **CLAIM))
+    result = codes(check_trainer(trainer, arrays, **CLAIM))
     if private:
-        assert found == {"clip.non_finite"}  # as Opacus by itself: gradients that are not finite pass its clip
+        assert result == {"clip.non_finite"}  # as Opacus alone: gradients that are not finite pass its clip
     else:
-        assert {"noise.missing", "clip.add"} <= found
+        assert {"noise.missing", "clip.add"} <= result

@@ -1,4 +1,4 @@
-"""Models and files of others read in the test's own process, without the time that a process takes to start."""
+"""Models and third-party files read in the test's own process, without the time that a process takes to start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file format that somebody else adds is loaded and run in the confined process, like those that are here."""
+"""A file format that a third party adds is loaded and run in the confined process, like those that are here."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_every_format_of_another_library_says_how_it_is_loaded() -> None:
     formats = [subject for subject in subjects if isinstance(subject, type) and issubclass(subject, ConfinedFile)]
     assert len(formats) >= 4
     for form in formats:
-        assert _loading.loader(_loading.place_of(form.load)) is form.load
+        assert _loading.loader(_loading.loader_name(form.load)) is form.load
 
 
 @pytest.mark.slow

@@ -101,12 +101,12 @@ def second_folder(path: Path) -> None:
 
 def same_name_twice(path: Path) -> None:
     entries = entries_of(saved(path))
-    write(path, [*entries, next(one for one in entries if one[0].endswith(".py"))])
+    write(path, [*entries, next(item for item in entries if item[0].endswith(".py"))])
 
 
 def same_name_in_capitals(path: Path) -> None:
     entries = entries_of(saved(path))
-    name, body = next(one for one in entries if one[0].endswith(".py"))
+    name, body = next(item for item in entries if item[0].endswith(".py"))
     write(path, [*entries, (name.replace("code", "CODE"), body)])
 
 
@@ -132,7 +132,7 @@ def a_method_that_reading_runs(path: Path) -> None:
     )
     name = next(name for name, body in entries_of(saved(path)) if name.endswith(".py") and b"class Plain" in body)
     entries = [
-        (one, body.replace(b"  def forward(", method.encode()) if one == name else body) for one, body in entries_of(path)
+        (item, body.replace(b"  def forward(", method.encode()) if item == name else body) for item, body in entries_of(path)
     ]
     write(path, entries)
 
@@ -305,7 +305,7 @@ def test_the_allow_list_names_nothing_that_reaches_beyond_arithmetic() -> None:
         assert not _operators.harmless(space, name)
     schemas = torch._C._jit_get_all_schemas()
     files = {
-        schema.name.removeprefix("aten::") for schema in schemas if any(one.name == "filename" for one in schema.arguments)
+        schema.name.removeprefix("aten::") for schema in schemas if any(item.name == "filename" for item in schema.arguments)
     }
     assert {"save", "from_file"} <= files
     assert not files & _operators.TENSOR
@@ -319,7 +319,7 @@ def test_a_pickled_module_is_called_by_its_name_at_once(tmp_path: Path) -> None:
 
 
 def test_a_process_that_speaks_in_no_known_form_is_ended(tmp_path: Path, monkeypatch: Any) -> None:
-    """It waits for somebody to read the rest of what it says, and the audit must not wait for it in turn."""
+    """It waits for a user to read the rest of what it says, and the audit must not wait for it in turn."""
     talk = "import sys; sys.stdin.buffer.read(20); sys.stdout.buffer.write(b'\\xff' * 2**20); sys.stdin.buffer.read()"
     start = subprocess.Popen
 

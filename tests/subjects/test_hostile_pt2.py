@@ -135,7 +135,7 @@ def test_a_model_that_asks_for_batches_beyond_memory_is_refused(tmp_path: Path, 
 
 
 def test_a_program_runs_in_a_process_of_its_own(tmp_path: Path, entries: dict[str, bytes], monkeypatch: Any) -> None:
-    """One real process: confined, right, and a batch that it cannot take is a sentence after which it goes on."""
+    """One real process: confined, right, and a batch that it cannot take is a sentence after which it continues."""
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
     (tmp_path / "m.pt2").write_bytes(packed(entries))
@@ -143,8 +143,8 @@ def test_a_program_runs_in_a_process_of_its_own(tmp_path: Path, entries: dict[st
         target = plugins.build("audit.subjects", {"kind": "torch_export", "path": str(tmp_path / "m.pt2")})
         with pytest.raises(DataError, match="cannot be run on a batch of shape"):
             target.logits(np.ones((5, 7), np.float32))
-        found = target.logits(INPUTS)
+        result = target.logits(INPUTS)
     assert "no growing files" in target._model.limits
     weights = [np.frombuffer(entries[f"data/weights/weight_{number}"], np.float32) for number in range(2)]
     weight, bias = sorted(weights, key=len, reverse=True)
-    np.testing.assert_allclose(found, INPUTS @ weight.reshape(2, 3).T + bias, rtol=1e-5)
+    np.testing.assert_allclose(result, INPUTS @ weight.reshape(2, 3).T + bias, rtol=1e-5)

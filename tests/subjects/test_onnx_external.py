@@ -1,4 +1,4 @@
-"""An ONNX file that names another file is refused wherever the tensor stands, and one that does not is left alone."""
+"""An ONNX file that names another file is refused wherever the tensor is, and one that does not is left alone."""
 
 from __future__ import annotations
 

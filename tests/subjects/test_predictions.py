@@ -48,26 +48,26 @@ def test_every_form_in_every_file_gives_the_same_loss(tmp_path, form, suffix):
         frame(form).to_csv(path, index=False)
     else:
         frame(form).to_parquet(path)
-    found = build(path=path)
-    assert np.array_equal(found.included, MEMBER)
-    assert np.array_equal(found.view.labels, LABELS)
-    assert np.allclose(Loss().score(found.view, NO_REFERENCE, Seed(0)), -LOSSES)
+    result = build(path=path)
+    assert np.array_equal(result.included, MEMBER)
+    assert np.array_equal(result.view.labels, LABELS)
+    assert np.allclose(Loss().score(result.view, NO_REFERENCE, Seed(0)), -LOSSES)
 
 
 def test_two_files_are_joined_members_first(tmp_path):
     np.savez(tmp_path / "m.npz", logits=LOGITS[MEMBER], labels=LABELS[MEMBER])
     np.savez(tmp_path / "n.npz", logits=LOGITS[~MEMBER], labels=LABELS[~MEMBER])
-    found = build(members=tmp_path / "m.npz", nonmembers=tmp_path / "n.npz")
-    assert list(found.included) == [True] * 4 + [False] * 4
-    assert np.allclose(found.view["logits"], np.concatenate([LOGITS[MEMBER], LOGITS[~MEMBER]]))
+    result = build(members=tmp_path / "m.npz", nonmembers=tmp_path / "n.npz")
+    assert list(result.included) == [True] * 4 + [False] * 4
+    assert np.allclose(result.view["logits"], np.concatenate([LOGITS[MEMBER], LOGITS[~MEMBER]]))
 
 
 def test_losses_need_no_labels_and_groups_and_inputs_are_kept(tmp_path):
     np.savez(tmp_path / "p.npz", losses=LOSSES, member=MEMBER, group=list("aabbaabb"), x=np.eye(8))
-    found = build(path=tmp_path / "p.npz")
-    assert found.view.labels is None
-    assert list(found.groups) == list("aabbaabb")
-    assert found.inputs.shape == (8, 8)
+    result = build(path=tmp_path / "p.npz")
+    assert result.view.labels is None
+    assert list(result.groups) == list("aabbaabb")
+    assert result.inputs.shape == (8, 8)
 
 
 GOOD = {"logits": LOGITS, "labels": LABELS, "member": MEMBER}

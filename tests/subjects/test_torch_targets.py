@@ -67,9 +67,9 @@ def exported(path: Path, *, batch: int = 5, fixed: bool = False, train: bool = F
 @pytest.mark.parametrize(("batch", "fixed"), [(5, False), (5, True), (1, True)])
 def test_exported_program_gives_the_outputs_of_the_module(tmp_path, batch, fixed):
     target = build("torch_export", exported(tmp_path / "m.pt2", batch=batch, fixed=fixed), batch_size=16)
-    found = target.logits(INPUTS)
-    assert found.dtype == np.float32
-    assert np.allclose(found, expected(), atol=1e-5)
+    result = target.logits(INPUTS)
+    assert result.dtype == np.float32
+    assert np.allclose(result, expected(), atol=1e-5)
 
 
 def test_a_program_is_read_where_no_cache_of_torch_was_chosen(tmp_path, monkeypatch):
@@ -293,8 +293,8 @@ def test_torchscript_gives_the_outputs_of_the_module_without_warnings(tmp_path):
     path = scripted(tmp_path / "m.ts", made().train())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = build("torchscript", path, batch_size=10).logits(INPUTS)
-    assert np.allclose(found, expected(), atol=1e-5)  # saved in training mode, read in evaluation mode
+        result = build("torchscript", path, batch_size=10).logits(INPUTS)
+    assert np.allclose(result, expected(), atol=1e-5)  # saved in training mode, read in evaluation mode
 
 
 def test_a_traced_module_whose_example_inputs_are_stored_with_it(tmp_path):
@@ -346,8 +346,8 @@ def test_state_dicts_of_both_formats(tmp_path, factory):
     torch.save({f"_module.{key}": value for key, value in state.items()}, tmp_path / "w.pt")
     options = {"m.pt": {}, "m.safetensors": {}, "c.pt": {"key": "weights"}, "w.pt": {"strip_prefix": "_module."}}
     for name, extra in options.items():
-        found = build("state_dict", tmp_path / name, **factory, **extra).logits(INPUTS)
-        assert np.allclose(found, expected(), atol=1e-5), name
+        result = build("state_dict", tmp_path / name, **factory, **extra).logits(INPUTS)
+        assert np.allclose(result, expected(), atol=1e-5), name
 
 
 def test_weights_that_do_not_fit(tmp_path, factory):
@@ -392,8 +392,8 @@ def test_a_module_in_memory_is_left_in_the_mode_it_was_in():
     module = made().train()
     module.norm.eval()
     modes = [layer.training for layer in module.modules()]
-    found = ModuleTarget(module=module, batch_size=8).logits(INPUTS)
-    assert np.allclose(found, expected(), atol=1e-5)
+    result = ModuleTarget(module=module, batch_size=8).logits(INPUTS)
+    assert np.allclose(result, expected(), atol=1e-5)
     assert [layer.training for layer in module.modules()] == modes
 
 

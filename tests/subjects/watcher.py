@@ -33,8 +33,8 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if event == "open":
         path, _, flags = arguments
         if isinstance(flags, int) and flags & WRITING and _outside(path) and not os.path.isdir(path):
-            _active[-1].append(f"open {os.fsdecode(path)}")  # a folder stands for a temporary file without a name
-    elif event in CHANGES and any(_outside(one) for one in arguments):
+            _active[-1].append(f"open {os.fsdecode(path)}")  # a folder represents a temporary file without a name
+    elif event in CHANGES and any(_outside(item) for item in arguments):
         _active[-1].append(f"{event} {arguments}")
     elif event in PROCESSES and not _ours(arguments):
         _active[-1].append(f"{event} {arguments[:2]}")
@@ -49,7 +49,7 @@ def _outside(path: Any) -> bool:
     if not isinstance(path, str | bytes | os.PathLike):
         return False
     place = Path(os.path.abspath(os.fsdecode(path)))
-    return place != Path(os.devnull) and not any(place.is_relative_to(one) for one in _allowed)
+    return place != Path(os.devnull) and not any(place.is_relative_to(item) for item in _allowed)
 
 
 def _ours(arguments: tuple[Any, ...]) -> bool:
@@ -66,14 +66,14 @@ OTHERS = (".git", ".venv", ".hypothesis", "__pycache__", ".mypy_cache", ".ruff_c
 def watched(*allowed: Path) -> Iterator[None]:
     """A scope in which nothing may be written outside of the given folders, and no process started but the audit's own.
 
-    The trees around those folders are compared besides, which sees what a child writes.
+    The trees around those folders are compared as well, which sees what a child writes.
     """
     roots = {place.parent for place in allowed} | {Path.cwd()}
     bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a first import is no writing of the audit's
-    found: list[str] = []
+    result: list[str] = []
     before = _tree(roots, allowed)
     _allowed.extend(allowed)
-    _active.append(found)
+    _active.append(result)
     try:
         yield
     finally:
@@ -81,7 +81,7 @@ def watched(*allowed: Path) -> Iterator[None]:
         _active.pop()
         del _allowed[len(_allowed) - len(allowed) :]
     changed = sorted(set(_tree(roots, allowed).items()) ^ set(before.items()))
-    assert not found, f"outside of {allowed}: {found}"
+    assert not result, f"outside of {allowed}: {result}"
     assert not changed, f"files changed outside of {allowed}: {changed}"
 
 

@@ -14,7 +14,7 @@ from audit.core.events import Event
 
 
 def adaptive_divergences(event: Event, adjacency: Adjacency, orders: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the divergences of all releases added up, at each order; infinite where nothing hides a record.
+    """Return the divergences of all releases added up, at each order; infinite if nothing hides a record.
 
     Raises:
         UnsupportedMechanism: some part has no formula for its divergence, or its batches are cut.

@@ -24,7 +24,7 @@ _EXAMPLES = 40  # chances of either score that are tried
 
 
 def largest_loss(event: Event, adjacency: Adjacency) -> float:  # noqa: PLR0911 (one arm a kind)
-    """Return the sum of the largest losses of all parts, infinite where one has none."""
+    """Return the sum of the largest losses of all parts, infinite if one has none."""
     change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     match event:
         case Repeated(mechanism=inner, count=count):
@@ -114,8 +114,8 @@ def above_propose_test_release(event: ProposeTestRelease) -> ApproximateDp:
 def below_propose_test_release(event: ProposeTestRelease) -> tuple[pld.PairMaker, pld.PairMaker]:
     """Return pairs of two members of the class.
 
-    Both data sets at distance 0, and a release that shows the record: told apart wherever the test is passed. And data sets on
-    either side of the last distance that the threshold does not exceed, with randomised response as the release.
+    Both data sets at distance 0, and a release that shows the record: distinguished wherever the test is passed. And data sets
+    on either side of the last distance that the threshold does not exceed, with randomised response as the release.
     """
     test, release = float(event.test_epsilon), float(event.release_epsilon)
     gap = test * (float(event.threshold) - math.floor(event.threshold))
@@ -157,18 +157,18 @@ def tuned_divergences(event: Tuned, orders: Array, run: Array) -> Array:
 def tuned_example(event: Tuned, neighbour: Callable[[Array, int], Array], limit: float) -> pld.PairMaker:
     """Return the pair of the best of several runs with three scores: a best one that is rare, one below it, and the rest.
 
-    Where the best score is rarer and the one below likelier, the latter is the best of all runs for two reasons at once.
+    If the best score is rarer and the one below likelier, the latter is the best of all runs for two reasons at once.
 
     Args:
         neighbour: chances on the other data set of a score of these chances: 1 likelier there, -1 rarer.
-        limit: of the ratio of the chances of what is left, where the run has one.
+        limit: of the ratio of the chances of what is left, if the run has one.
     """
     grid = np.logspace(-6, -0.31, _EXAMPLES)
     best, middle = (place.ravel() for place in np.meshgrid(grid, grid))
     scores = [(best, middle), (neighbour(best, 1), neighbour(middle, -1))]
     first, last = (np.array([high, low, 1 - high - low]) for high, low in scores)
     holds = (np.minimum(first, last) > 0).all(axis=0) & (first[2] <= limit * last[2]) & (last[2] <= limit * first[2])
-    laws = [_best_of_runs(event, row[:, holds]) for row in (first, last)]
+    laws = [_best_run_chances(event, row[:, holds]) for row in (first, last)]
 
     def maker(direction: Direction, log_tail: float) -> LossPair:
         first, second = laws if direction != "add" else laws[::-1]
@@ -181,8 +181,8 @@ def tuned_example(event: Tuned, neighbour: Callable[[Array, int], Array], limit:
     return maker
 
 
-def _best_of_runs(event: Tuned, scores: Array) -> Array:
-    """Chances that each score, from the best on, is that of the best run; no run at all counts as the last."""
+def _best_run_chances(event: Tuned, scores: Array) -> Array:
+    """Chances that each score, from the best on, is that of the best run; no run counts as the last."""
     above = np.cumsum(scores, axis=0)[:-1]
     none_above = [_generating(event, 1 - chance) for chance in above]
     return np.array([1 - none_above[0], none_above[0] - none_above[1], none_above[1]])
@@ -217,10 +217,10 @@ def _gamma(mean: float, shape: float) -> float:
 
 def _mean(gamma: float, shape: float) -> float:
     """Expected number of runs of the law."""
-    rest = 1 - gamma
-    if rest == 0:
+    remainder = 1 - gamma
+    if remainder == 0:
         return 1.0
     logarithm = math.log(gamma)
     if shape == 0:
-        return -rest / (gamma * logarithm)
-    return shape * rest / (gamma * -math.expm1(shape * logarithm))
+        return -remainder / (gamma * logarithm)
+    return shape * remainder / (gamma * -math.expm1(shape * logarithm))

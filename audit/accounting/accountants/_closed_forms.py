@@ -40,21 +40,21 @@ def exact_gaussian(noises: list[float], delta: float, adjacency: Adjacency) -> B
     if min(noises) == 0:
         return math.inf, math.inf
     mu = math.sqrt(sum(noise**-2 for noise in noises)) * (2 if adjacency is Adjacency.REPLACE_ONE else 1)
-    epsilon = tradeoff.epsilon_of_gdp(mu, float(delta))
+    epsilon = tradeoff.gdp_epsilon(mu, float(delta))
     return epsilon * (1 - _ROUNDING), epsilon * (1 + _ROUNDING)
 
 
-def chance_of_any(event: Event) -> float:
-    """Return a bound on the chance that any release sees the record: where it is at most delta, epsilon is 0."""
+def participation_chance(event: Event) -> float:
+    """Return a bound on the chance that any release sees the record: if it is at most delta, epsilon is 0."""
     match event:
         case PoissonSampled(mechanism=inner, sample_rate=rate):
-            return float(rate) * min(1.0, chance_of_any(inner))
+            return float(rate) * min(1.0, participation_chance(inner))
         case SampledWithoutReplacement(mechanism=inner, population=population, batch=batch):
-            return batch / population * min(1.0, chance_of_any(inner))
+            return batch / population * min(1.0, participation_chance(inner))
         case Repeated(mechanism=inner, count=count):
-            return count * chance_of_any(inner) if count else 0.0
+            return count * participation_chance(inner) if count else 0.0
         case Composed(parts=parts):
-            return math.fsum(chance_of_any(part) for part in parts)
+            return math.fsum(participation_chance(part) for part in parts)
     return 1.0
 
 
@@ -65,7 +65,7 @@ def without_replacement(event: Event, delta: float, adjacency: Adjacency, tolera
         event: what is released.
         delta: of the epsilon.
         adjacency: that of the claim.
-        tolerance: relative width at which refining stops, where there is time for it.
+        tolerance: relative width at which refining stops, if there is time for it.
     """
     inner, count = _equal_parts(event)
     if not isinstance(inner, SampledWithoutReplacement):
@@ -112,10 +112,10 @@ def concentrated_epsilon(event: Event, delta: float, adjacency: Adjacency) -> Br
         return None
     if math.isinf(rho):
         return math.inf, math.inf
-    low = tradeoff.epsilon_of_gdp(math.sqrt(2 * rho), float(delta)) * (1 - _ROUNDING)
+    low = tradeoff.gdp_epsilon(math.sqrt(2 * rho), float(delta)) * (1 - _ROUNDING)
     if isinstance(event, Concentrated) and rho > 0:  # a single one may be worse than a Gaussian
         low = max(low, zcdp_epsilon_floor(rho, float(delta)) * (1 - _ROUNDING))
-    return low, renyi.epsilon_of_zcdp(rho, float(delta))
+    return low, renyi.zcdp_epsilon(rho, float(delta))
 
 
 def _total_rho(event: Event, adjacency: Adjacency) -> float | None:
@@ -136,7 +136,7 @@ def _total_rho(event: Event, adjacency: Adjacency) -> float | None:
 
 
 def _equal_parts(event: Event) -> tuple[Event, int]:
-    """The one mechanism that an event repeats, and how often; the event itself where its parts differ."""
+    """The one mechanism that an event repeats, and how often; the event itself if its parts differ."""
     count, inner = 1, event
     while isinstance(inner, Repeated | Composed):
         if isinstance(inner, Repeated):
@@ -156,14 +156,14 @@ def exponential(event: Event, delta: float) -> Bracket | None:
     epsilon = float(inner.epsilon)
     if epsilon == 0 or count == 0:
         return 0.0, 0.0
-    reach = min(count * epsilon, renyi.epsilon_of_zcdp(count * epsilon**2 / 8, float(delta)))
+    reach = min(count * epsilon, renyi.zcdp_epsilon(count * epsilon**2 / 8, float(delta)))
     if count > bounded_range.MOST_STEPS:
         return bounded_range.fixed_epsilon(epsilon, count, float(delta)), reach
     return bounded_range.epsilon_bracket(epsilon, count, float(delta), reach=reach)
 
 
 def by_divergence(event: Event, delta: float, adjacency: Adjacency, orders: tuple[float, ...] = renyi.ORDERS) -> float:
-    """An upper end for any mixture whose Renyi divergences add up, infinite where some part has none here."""
+    """An upper end for any mixture whose Renyi divergences add up, infinite if some part has none here."""
     total = divergences(event, adjacency, np.array(orders))
     if total is None:
         return math.inf
@@ -173,13 +173,13 @@ def by_divergence(event: Event, delta: float, adjacency: Adjacency, orders: tupl
 def divergences(  # noqa: PLR0911 (one arm a kind)
     event: Event, adjacency: Adjacency, orders: NDArray[np.float64]
 ) -> NDArray[np.float64] | None:
-    """Return the Renyi divergence at each order; None where there is no formula."""
+    """Return the Renyi divergence at each order; None if there is no formula."""
     change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
     match event:
         case Concentrated(rho=rho):
             return rho * orders
         case Exponential(epsilon=epsilon):
-            # losses lie within an interval of length epsilon: Hoeffding's lemma, twice
+            # losses are within an interval of length epsilon: Hoeffding's lemma, twice
             return np.minimum(epsilon**2 / 8 * orders, epsilon)
         case ApproximateDp(epsilon=epsilon, delta=0.0):
             # any such mechanism is a post-processing of randomised response (Kairouz, Oh, Viswanath 2015)

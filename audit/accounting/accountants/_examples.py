@@ -15,7 +15,7 @@ LEAST_COUNT = 2.0
 SHARES = (0.5, 0.45, 0.4, 0.3, 0.8, 0.95, 0.999, 3.0, 10.0, 30.0, 100.0)
 """Examples that are tried: one from below is as true as another."""
 _MOST_AHEAD = 30.0  # scales of noise: beyond, a chance is 1 in floats
-_SCALES = 40.0  # of the noise of a threshold that are integrated over; what lies beyond is added to the smaller chance
+_SCALES = 40.0  # of the noise of a threshold that are integrated over; what is beyond is added to the smaller chance
 _PANELS = 4  # a scale
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _ROUNDING = 1e-9  # relative, of an integral: the larger chance is stated so much smaller, the smaller one larger
@@ -29,8 +29,8 @@ def chances(event: NoisyMax | SparseVector, share: float) -> tuple[float, float]
 
     Shares from `LEAST_COUNT` on: of a selection with Laplace noise one of so many equal candidates and one more is named, then
     with its score and theirs moved against each other. Of tests, so many queries at the threshold say no and then all positives
-    say yes, then with those queries moved up and these down. With many, the noise that the others are held against lies above
-    0 for sure, where moving it costs its whole epsilon; so both guarantees are met in the limit.
+    say yes, then with those queries moved up and these down. With many, the noise that the others are compared with is above
+    0 for sure, if moving it costs its whole epsilon; so both guarantees are met in the limit.
 
     References:
         McKenna, Sheldon 2020, arXiv 2010.12603 (exponential noise: the smaller of two chances is `exp(-gap) / 2`).
@@ -48,7 +48,7 @@ def chances(event: NoisyMax | SparseVector, share: float) -> tuple[float, float]
 
 
 def _with_rivals(event: NoisyMax | SparseVector, rivals: int) -> tuple[float, float]:
-    """The chances with that many others; two candidates of the same where noise is not Laplace."""
+    """The chances with that many others; two candidates of the same if noise is not Laplace."""
     if isinstance(event, SparseVector):
         scales = 1 / float(event.threshold_epsilon), 2 * event.positives / float(event.query_epsilon)
         first, second = (_yes_after_no(scales, (rivals, event.positives), (gap, -gap)) for gap in (0.0, 1.0))
@@ -100,7 +100,7 @@ def laplace_tail(first: float, second: float, gap: float) -> float:
     """Return the chance that the sum of two Laplace variables of these scales exceeds `gap`.
 
     With the larger scale b, the ratio r of the smaller one to it, and t = gap / b:
-    `exp(-t) / 2 * (1 + r / (1 + r) * t * (1 - exp(-d)) / d)` with `d = t (1 - r) / r`, where nothing cancels at equal scales.
+    `exp(-t) / 2 * (1 + r / (1 + r) * t * (1 - exp(-d)) / d)` with `d = t (1 - r) / r`, if nothing cancels at equal scales.
 
     >>> round(laplace_tail(1.0, 1.0, 2.0), 12), round(0.5 * math.exp(-2) * 2, 12)
     (0.135335283237, 0.135335283237)

@@ -1,6 +1,6 @@
-"""Bounds on epsilon that share nothing with the discretised brackets: what a bracket is held against before it is believed.
+"""Bounds on epsilon that share nothing with the discretised brackets: what a bracket is compared with before it is believed.
 
-Lower: of the steps of one mechanism, each is turned into a yes or no (its output lies beyond a threshold), and the answers
+Lower: of the steps of one mechanism, each is turned into a yes or no (its output is beyond a threshold), and the answers
 are counted. "At least k of n" is one event, its chance under either hypothesis is a binomial tail of exact normal or
 exponential tails, and `epsilon >= log((P - delta) / Q)`. Upper: Renyi divergences by formula, the sum of the largest
 losses, and Gaussian releases as if nothing were sampled (sampling never adds to a divergence: joint convexity).
@@ -34,7 +34,7 @@ _ALLOWANCE = 1e-6  # relative: what both computations may differ by through roun
 
 
 def contradiction(event: Event, delta: float, adjacency: Adjacency, bracket: tuple[float, float]) -> str:
-    """Return why a bracket cannot be right, "" where nothing speaks against it."""
+    """Return why a bracket cannot be right, "" if nothing speaks against it."""
     low, high = bracket
     crossed = crossing(bracket)
     if crossed:
@@ -48,13 +48,13 @@ def contradiction(event: Event, delta: float, adjacency: Adjacency, bracket: tup
 
 
 def crossing(bracket: tuple[float, float]) -> str:
-    """Return how the ends of a bracket contradict each other, "" where they do not cross by more than rounding."""
+    """Return how the ends of a bracket contradict each other, "" if they do not cross by more than rounding."""
     low, high = bracket
     return "" if low <= high * (1 + _ALLOWANCE) + 1e-12 else f"its ends cross: {low:g} from below, {high:g} from above"
 
 
 def lower(event: Event, delta: float, adjacency: Adjacency) -> float:
-    """An epsilon that the event certainly costs at `delta`, 0 where no part has tails known here."""
+    """An epsilon that the event certainly costs at `delta`, 0 if no part has tails known here."""
     counts: dict[Event, int] = {}
     for leaf, count in _leaves(event, 1):
         counts[leaf] = counts.get(leaf, 0) + count
@@ -66,11 +66,11 @@ def lower(event: Event, delta: float, adjacency: Adjacency) -> float:
 
 
 def upper(event: Event, delta: float, adjacency: Adjacency) -> float:
-    """An epsilon that is certainly enough at `delta`, infinite where no formula is known here."""
+    """An epsilon that is certainly enough at `delta`, infinite if no formula is known here."""
     by_parts = largest_loss(event, adjacency)
     noise = _unsampled_signal(event)
     change = 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    by_noise = math.inf if math.isinf(noise) else tradeoff.epsilon_of_gdp(noise * change, delta) if noise else 0.0
+    by_noise = math.inf if math.isinf(noise) else tradeoff.gdp_epsilon(noise * change, delta) if noise else 0.0
     return min(by_parts, by_noise, _closed_forms.by_divergence(event, delta, adjacency, renyi.WHOLE_ORDERS))
 
 
@@ -114,7 +114,7 @@ def _tails(leaf: Event, adjacency: Adjacency) -> list[tuple[Array, Array]]:
 
 
 def _unsampled_signal(event: Event) -> float:
-    """Inverse noise of the Gaussian release that all of these, unsampled, amount to; infinite where one is of another kind."""
+    """Inverse noise of the Gaussian release that all of these, unsampled, amount to; infinite if one is of another kind."""
     match event:
         case Gaussian(noise_multiplier=noise) if noise > 0:
             return 1 / float(noise)

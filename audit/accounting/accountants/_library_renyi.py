@@ -30,7 +30,7 @@ DeltaConversion = Callable[..., tuple[float, str]]
 def claim(
     mechanism: Event, adjacency: Adjacency, delta: float, *, orders: tuple[float, ...], convert: DeltaConversion, name: str = ""
 ) -> Claim:
-    """The claim at `delta` by a conversion; `name` is that conversion's where the library's usual one is not meant.
+    """The claim at `delta` by a conversion; `name` is that conversion's if the library's usual one is not meant.
 
     Raises:
         UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
@@ -42,7 +42,7 @@ def claim(
 
 
 def epsilon(mechanism: Event, adjacency: Adjacency, orders: tuple[float, ...], convert: Conversion) -> tuple[float, str]:
-    """Epsilon of all phases composed, and a remark; infinite where the mechanism gives no guarantee.
+    """Epsilon of all phases composed, and a remark; infinite if the mechanism gives no guarantee.
 
     Raises:
         UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.
@@ -76,7 +76,7 @@ def _effective_noise(mechanism: NoisySteps, adjacency: Adjacency) -> float:
 
 @functools.lru_cache(maxsize=64)
 def step_divergence(noise: float, rate: float, orders: tuple[float, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Orders and the library's Renyi divergence of one step at each; infinite where it could not be evaluated."""
+    """Orders and the library's Renyi divergence of one step at each; infinite if it could not be evaluated."""
     accountant = rdp.RdpAccountant(list(orders) or None)
     with quiet_log("absl"):  # a warning for each order that is left out; the claim's note says so instead
         accountant.compose(dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise)))

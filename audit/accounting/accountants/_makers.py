@@ -46,7 +46,7 @@ def mixture(event: MixtureOfGaussians, direction: Direction, log_tail: float) ->
     return gaussian_mixture(noise, shifts, np.log(probabilities), direction, spread=spread, log_tail=log_tail)
 
 
-def approximate_of_group(epsilon: float, delta: float, size: int, direction: Direction, log_tail: float) -> LossPair:
+def group_approximate(epsilon: float, delta: float, size: int, direction: Direction, log_tail: float) -> LossPair:
     return approximate_group(float(epsilon), float(delta), size)
 
 

@@ -41,7 +41,7 @@ SHARES = (0.5, 0.45, 0.55, 0.4, 0.6, 0.3, 0.7, 0.9, 0.99, 0.999, 0.9999, 0.99999
 
 
 def shares(parts: Set[type]) -> tuple[float, ...]:
-    """Return what to try as `share` of "below", where an event has parts of these kinds; the others have one example."""
+    """Return what to try as `share` of "below", if an event has parts of these kinds; the others have one example."""
     if parts & {NoisyMax, SparseVector}:
         return _examples.SHARES
     return SHARES if Exponential in parts else SHARES[: 2 if parts & TWO_EXAMPLES else 1]
@@ -53,7 +53,7 @@ def leaves(event: Event, count: int, adjacency: Adjacency, side: Side = "exact",
     Args:
         side: "exact" wants pairs that are attained. Exponential and zCDP mechanisms have no such single pair: "above" gives
             one that dominates every such mechanism, "below" that of one of them.
-        share: which exponential mechanism "below" stands for.
+        share: which exponential mechanism "below" represents.
 
     Raises:
         UnsupportedMechanism: no such pair is known.
@@ -75,7 +75,7 @@ def leaves(event: Event, count: int, adjacency: Adjacency, side: Side = "exact",
 
 
 def _dominating(event: Event, adjacency: Adjacency) -> list[pld.PairMaker] | None:
-    """Pairs that dominate every mechanism of a class; None where the attained pair is known."""
+    """Pairs that dominate every mechanism of a class; None if the attained pair is known."""
     match event:
         case Exponential(epsilon=epsilon):
             return [partial(_makers.approximate, epsilon, 0.0)]
@@ -94,7 +94,7 @@ def _dominating(event: Event, adjacency: Adjacency) -> list[pld.PairMaker] | Non
 def _members(  # noqa: PLR0911 (one arm a kind)
     event: Event, adjacency: Adjacency, share: float
 ) -> list[pld.PairMaker] | None:
-    """Pairs of one mechanism of a class; None where the attained pair is known."""
+    """Pairs of one mechanism of a class; None if the attained pair is known."""
     match event:
         case Exponential(epsilon=epsilon) if epsilon > 0:
             return [_makers.two_outcomes(epsilon, share if share < 1 else SHARES[0])]
@@ -132,7 +132,7 @@ def _several_runs(event: Tuned, adjacency: Adjacency) -> list[pld.PairMaker]:
 
 
 def _example(makers: Sequence[pld.PairMaker], share: float) -> pld.PairMaker:
-    """Return the example that a share stands for: the first share for the first, any other for the last."""
+    """Return the example that a share represents: the first share for the first, any other for the last."""
     return makers[0 if share == SHARES[0] else -1]
 
 
@@ -186,7 +186,7 @@ def _attained_pair(event: Event, count: int, adjacency: Adjacency) -> list[Leaf]
 def _group_pair(inner: Event, size: int, count: int, adjacency: Adjacency) -> list[Leaf]:
     match inner:
         case ApproximateDp(epsilon=epsilon, delta=delta):
-            return [(partial(_makers.approximate_of_group, epsilon, delta, size), count)]
+            return [(partial(_makers.group_approximate, epsilon, delta, size), count)]
         case PoissonSampled(mechanism=mechanism, sample_rate=rate) if adjacency is not Adjacency.REPLACE_ONE:
             noise = _noise(mechanism)
             if noise is None or rate == 0:
@@ -201,7 +201,7 @@ def _group_pair(inner: Event, size: int, count: int, adjacency: Adjacency) -> li
 
 
 def _noise(inner: Event) -> float | None:
-    """Noise multiplier of Gaussian releases made together, None where nothing is released."""
+    """Noise multiplier of Gaussian releases made together, None if nothing is released."""
     noises = gaussians(inner)
     if noises is None:
         raise UnsupportedMechanism(f"Poisson sampling of {inner} has no proof here; expected Gaussian or Laplace inside")

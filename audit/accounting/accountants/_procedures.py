@@ -44,7 +44,7 @@ def _fixed_size(event: SampledWithoutReplacement, adjacency: Adjacency) -> Event
 
     With probability batch / population the record is in the batch, in place of another one. Given that other one and the rest,
     the release is a mixture of two Gaussians at most two clip norms apart, against the first of them alone; by joint convexity
-    this dominates, and it is attained where all others push against the record. `population` is that of the larger data set.
+    this dominates, and it is attained if all others push against the record. `population` is that of the larger data set.
     """
     noises = gaussians(event.mechanism)
     if adjacency is not Adjacency.ADD_REMOVE or noises is None or event.batch in (0, event.population):
@@ -74,7 +74,7 @@ def _are_all_cut(event: TruncatedPoisson) -> bool:
 def _cyclic(event: CyclicPoisson, adjacency: Adjacency) -> Event:
     """A record of the first group: a Poisson-sampled Gaussian release for each turn of the group.
 
-    Columns of different turns do not meet, so each turn is a release of its own, at the length of its column; groups that start
+    Columns of different turns do not meet, so each turn is its own release, at the length of its column; groups that start
     later have fewer turns and shorter columns.
     """
     if adjacency is Adjacency.REPLACE_ONE and len(event.coefficients) > 1:
@@ -89,7 +89,7 @@ def _cyclic(event: CyclicPoisson, adjacency: Adjacency) -> Event:
 
 
 def _buffered(event: BufferedToeplitz, adjacency: Adjacency) -> Event:
-    """The matrix factorisation that the buffers stand for."""
+    """The matrix factorisation that the buffers represent."""
     matrix = MatrixFactorization(
         noise_multiplier=event.noise_multiplier,
         coefficients=event.coefficients,
@@ -101,7 +101,7 @@ def _buffered(event: BufferedToeplitz, adjacency: Adjacency) -> Event:
 
 
 def _adaptive_clipping(event: AdaptiveClipping, adjacency: Adjacency) -> Event:
-    """Two Gaussian releases on one batch: the bit of the count moves it by half, or is flipped where a record is replaced."""
+    """Two Gaussian releases on one batch: the bit of the count moves it by half, or is flipped if a record is replaced."""
     noises = (event.noise_multiplier, 2 * event.count_noise)
     return Composed(parts=tuple(Gaussian(noise_multiplier=noise, unit=event.unit) for noise in noises))
 
@@ -129,14 +129,14 @@ def _with_answer_replaced(event: Event) -> Event:
 
 
 def _allocation(event: RandomAllocation, adjacency: Adjacency) -> Event:
-    """A plain release where there is one place, and one that shows the record where there is no noise."""
+    """A plain release if there is one place, and one that shows the record if there is no noise."""
     if event.noise_multiplier == 0:
         return NonPrivate(unit=event.unit)
     return Gaussian(noise_multiplier=event.noise_multiplier, unit=event.unit) if event.steps == 1 else event
 
 
 def _alone(event: Shuffled, adjacency: Adjacency) -> Event:
-    """The answer itself where nobody else answers."""
+    """The answer itself if no one else answers."""
     return event.mechanism if event.records == 1 else event
 
 
@@ -155,7 +155,7 @@ _ALONE = {SampledWithoutReplacement: Adjacency.ADD_REMOVE, CyclicPoisson: None}
 
 
 def check_groups(event: Event, adjacency: Adjacency) -> None:
-    """Refuse groups of records where the rule is proved for one record only.
+    """Refuse groups of records if the rule is proved for one record only.
 
     Raises:
         UnsupportedMechanism: such a group.
@@ -168,7 +168,7 @@ def check_groups(event: Event, adjacency: Adjacency) -> None:
 
 
 def slack(event: Event) -> float:
-    """Return a bound on the total variation distance between the event and what stands for it, on either data set.
+    """Return a bound on the total variation distance between the event and what represents it, on either data set.
 
     Batches that are cut differ from those that are not with the chance that some batch is too large, which depends on coins
     only (Chua et al. 2024, arXiv 2411.04205, Theorem 3.2).

@@ -142,7 +142,7 @@ def _spread(event: Event, size: int) -> Event:  # noqa: PLR0911, PLR0912 (one ar
             return Composed(parts=tuple(_spread(part, size) for part in parts))
         case NonPrivate():
             return event
-        case PoissonSampled(mechanism=NonPrivate() as leaf, sample_rate=rate):  # seen where one of the group is sampled
+        case PoissonSampled(mechanism=NonPrivate() as leaf, sample_rate=rate):  # seen if one of the group is sampled
             return PoissonSampled(mechanism=leaf, sample_rate=1 - (1 - rate) ** size)
         case PoissonSampled(mechanism=inner, sample_rate=1):
             return _spread(inner, size)

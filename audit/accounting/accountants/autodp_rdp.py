@@ -17,7 +17,7 @@ from audit.core.event_forms import fold
 from audit.core.events import Composed, Event, Exponential, Gaussian, Laplace, PoissonSampled, RandomizedResponse, Repeated
 
 _Parts = list[tuple[Any, int]]
-_EITHER = (Exponential, RandomizedResponse)  # the library states these without an adjacency of their own
+_EITHER = (Exponential, RandomizedResponse)  # the library states these without their own adjacency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

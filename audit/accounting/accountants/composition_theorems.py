@@ -23,7 +23,7 @@ from audit.core.events import (
     Repeated,
 )
 from audit.core.version import __version__
-from audit.stats.curves.tradeoff import epsilon_of_gdp
+from audit.stats.curves.tradeoff import gdp_epsilon
 
 _Leaf = tuple[Event, float, int]
 """A mechanism, the rate at which it is sampled, and how often it is run."""
@@ -53,7 +53,7 @@ class CompositionTheorems:
             raise ConfigError(f"theorem is {self.theorem!r}; expected basic, advanced or best")
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The claim at `delta`; infinite where nothing hides a record.
+        """The claim at `delta`; infinite if nothing hides a record.
 
         Raises:
             UnsupportedMechanism: a part has no (epsilon, delta) of its own here.
@@ -73,10 +73,10 @@ class CompositionTheorems:
         """Epsilon with `slack` of delta for the advanced theorem (0: the basic one) and the rest shared by the releases."""
         gaussian = sum(count for leaf, _, count in parts if isinstance(leaf, Gaussian))
         own = sum(rate * leaf.delta * count for leaf, rate, count in parts if isinstance(leaf, ApproximateDp))
-        rest = delta - slack - own
-        if rest < 0:
+        remainder = delta - slack - own
+        if remainder < 0:
             return math.inf
-        share = rest / gaussian if gaussian else 0.0
+        share = remainder / gaussian if gaussian else 0.0
         epsilons = [(_leaf_epsilon(leaf, rate, share, adjacency), count) for leaf, rate, count in parts]
         if any(math.isinf(epsilon) for epsilon, _ in epsilons):
             return math.inf
@@ -113,8 +113,8 @@ def _leaf_epsilon(event: Event, rate: float, share: float, adjacency: Adjacency)
         raise UnsupportedMechanism("amplification by Poisson sampling is used under add/remove only")
     match event:
         case Gaussian(noise_multiplier=noise):
-            # sampling scales delta too, so the release may spend share / rate; 1e-11, since `epsilon_of_gdp` is from below
-            epsilon = epsilon_of_gdp(change / noise, min(share / rate, 0.5)) * (1 + 1e-11) if noise > 0 else math.inf
+            # sampling scales delta too, so the release may spend share / rate; 1e-11, since `gdp_epsilon` is from below
+            epsilon = gdp_epsilon(change / noise, min(share / rate, 0.5)) * (1 + 1e-11) if noise > 0 else math.inf
         case Laplace(noise_multiplier=scale):
             epsilon = change / scale if scale > 0 else math.inf
         case Exponential(epsilon=epsilon) | ApproximateDp(epsilon=epsilon):

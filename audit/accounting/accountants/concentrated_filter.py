@@ -32,7 +32,7 @@ from audit.stats.curves import renyi
 class ConcentratedFilter:
     """Claims what approximate zCDP gives: pure releases of epsilon are `epsilon^2 / 2`-zCDP, Gaussian ones `1 / (2 noise^2)`.
 
-    As the accountant of a ledger it is a filter, also where later releases are chosen after seeing earlier ones; sampled
+    As the accountant of a ledger it is a filter, also if later releases are chosen after seeing earlier ones; sampled
     releases are refused, since zCDP does not know them.
 
     Guarantee:
@@ -44,7 +44,7 @@ class ConcentratedFilter:
     """
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """Return the claim at `delta`; infinite where nothing hides a record, or the releases' own deltas use it up.
+        """Return the claim at `delta`; infinite if nothing hides a record, or the releases' own deltas use it up.
 
         Raises:
             UnsupportedMechanism: some part is not known to be approximately zCDP, or its batches are cut.
@@ -52,10 +52,10 @@ class ConcentratedFilter:
         checks.open_probability(delta, "delta")
         mechanism = decode(encode(mechanism))  # every value is checked again: a NaN passes most comparisons
         rho, failure = _parameters(known_uncut(mechanism, adjacency), adjacency)
-        rest = float(delta) - failure
-        is_finite = rest > 0 and math.isfinite(rho)
+        remainder = float(delta) - failure
+        is_finite = remainder > 0 and math.isfinite(rho)
         return Claim(
-            epsilon=(renyi.epsilon_of_zcdp(rho, rest) if rho else 0.0) if is_finite else math.inf,
+            epsilon=(renyi.zcdp_epsilon(rho, remainder) if rho else 0.0) if is_finite else math.inf,
             delta=float(delta),
             adjacency=adjacency,
             source=f"epsilon-audit {__version__} concentrated filter",
@@ -83,7 +83,7 @@ def _parameters(event: Event, adjacency: Adjacency) -> tuple[float, float]:  # n
         case Concentrated(rho=rho):
             return float(rho), 0.0
         case Exponential(epsilon=epsilon):
-            # not / 2: losses lie within an interval of length epsilon, a pure mechanism's of twice that
+            # not / 2: losses are within an interval of length epsilon, a pure mechanism's of twice that
             return float(epsilon) ** 2 / 8, 0.0
         case ProposeTestRelease():
             return _parameters(above_propose_test_release(event), adjacency)

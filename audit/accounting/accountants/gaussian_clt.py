@@ -12,7 +12,7 @@ from audit.core.claims import Claim, Side
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import phases
 from audit.core.events import Event
-from audit.stats.curves.tradeoff import epsilon_of_gdp
+from audit.stats.curves.tradeoff import gdp_epsilon
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class GaussianClt:
             if rate > 0 and steps > 0:
                 # below 0.04 exp(1 / noise^2) soon overflows; the figure is infinite there
                 squares += rate**2 * steps * (math.expm1(noise**-2) if noise > 0.04 else math.inf)
-        epsilon = epsilon_of_gdp(math.sqrt(squares), float(delta))
+        epsilon = gdp_epsilon(math.sqrt(squares), float(delta))
         note = "a central limit: an approximation, not a bound"
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source="Gaussian CLT", family="gdp", note=note)
 

@@ -45,7 +45,7 @@ class Opake:
 
 
 def _modules() -> tuple[ModuleType, ModuleType]:
-    """Its accounting in general and that of DP-SGD, the latter from where it lies: the public name needs the training part."""
+    """Its accounting in general and that of DP-SGD, the latter from where it is: the public name needs the training part."""
     try:
         general = _as_it_is.library("opake.accounting", "opake")
         return general, _as_it_is.library("opake.api.accounting.dpsgd", "opake")
@@ -75,7 +75,7 @@ def _makers(general: Any, dp_sgd: Any) -> dict[type, Callable[..., Any]]:
         ),
         PoissonSampled: sampled,
         Repeated: lambda node, inner: inner * node.count if node.count else general.identity(),
-        Composed: lambda node, *inner: reduce(lambda left, right: left | right, inner, general.identity()),
+        Composed: lambda node, *inner: reduce(lambda first, right: first | right, inner, general.identity()),
     }
 
 

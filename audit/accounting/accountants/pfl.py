@@ -23,7 +23,7 @@ class Pfl:
     Attributes:
         accountant: "pld", "prv" (whose estimate the library takes) or "rdp".
 
-    The library (0.6.0) asks for dp-accounting below 0.6, so it wants an environment of its own.
+    The library (0.6.0) asks for dp-accounting below 0.6, so it wants its own environment.
 
     References:
         Granqvist et al. 2024, arXiv 2404.06430. github.com/apple/pfl-research.

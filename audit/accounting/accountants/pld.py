@@ -18,7 +18,7 @@ from audit.core.claims import Claim, Side
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import NoisySteps, is_non_private, phases
 from audit.core.events import Event
-from audit.event_curves import curves_of
+from audit.event_curves import find_curves
 
 _RELATIONS = {
     Adjacency.ADD_REMOVE: NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -36,7 +36,7 @@ class Pld:
 
     Attributes:
         interval: width of the loss grid; 0 chooses it from the loss of one step, which the library's own
-            default (1e-4) does not, and which costs a factor where one step loses less than the grid.
+            default (1e-4) does not, and which costs a factor if one step loses less than the grid.
         pessimistic: round towards a larger epsilon. The optimistic side is no claim, only a check.
 
     Guarantee:
@@ -56,7 +56,7 @@ class Pld:
 
     @property
     def side(self) -> Side:
-        """Return which side of the true epsilon the figure claims to lie on."""
+        """Return which side of the true epsilon the figure claims to be on."""
         return "upper" if self.pessimistic else "lower"
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
@@ -78,7 +78,7 @@ class Pld:
             raise UnsupportedMechanism(_round_off(delta, smallest))
         settings = [(float(part.noise_multiplier), float(part.sample_rate), int(part.steps)) for part in parts]
         epsilon = _dp_sgd(tuple(settings), float(delta), adjacency, float(self.interval), self.pessimistic)
-        curves = curves_of(mechanism)
+        curves = find_curves(mechanism)
         family = None if curves is None else curves.family
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source, family=family)
 

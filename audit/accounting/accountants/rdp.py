@@ -36,7 +36,7 @@ class Rdp:
         object.__setattr__(self, "orders", tuple(float(order) for order in self.orders))
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The claim at `delta`; infinite where the mechanism gives no guarantee.
+        """The claim at `delta`; infinite if the mechanism gives no guarantee.
 
         Raises:
             UnsupportedMechanism: subsampling under replace-one, which the library does not cover, or not DP-SGD.

@@ -19,7 +19,7 @@ from audit.core.event_reading import kinds
 from audit.core.events import Event
 from audit.core.rounding import below
 from audit.core.version import __version__
-from audit.event_curves import curves_of
+from audit.event_curves import find_curves
 from audit.stats.curves import pld
 
 Bracket = tuple[float, float]
@@ -35,7 +35,7 @@ class Reference:
 
     Guarantee:
         `bracket` holds the true epsilon of the worst pair of neighbouring data sets, up to floating-point rounding. It is
-        held against bounds that share nothing with it (`_independent`); one that they contradict is (0, inf).
+        compared with bounds that share nothing with it (`_independent`); one that they contradict is (0, inf).
         For Poisson sampling under replace-one the upper end rests on the worst pair being opposite contributions
         (Schuchardt et al. 2024, arXiv 2403.04867); the lower end does not.
 
@@ -50,13 +50,13 @@ class Reference:
         checks.positive(self.tolerance, "tolerance")
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The upper end of the bracket as a claim; infinite where there is no guarantee at `delta`.
+        """The upper end of the bracket as a claim; infinite if there is no guarantee at `delta`.
 
         Raises:
             UnsupportedMechanism: no proof is implemented for the mechanism under this adjacency.
         """
         (low, high), doubt = self.explain(mechanism, delta=delta, adjacency=adjacency)
-        curves = curves_of(mechanism)
+        curves = find_curves(mechanism)
         return Claim(
             epsilon=high,
             delta=float(delta),
@@ -67,11 +67,11 @@ class Reference:
         )
 
     def bracket(self, event: Event, *, delta: float, adjacency: Adjacency) -> tuple[float, float]:
-        """Lower and upper end of the epsilon that `event` truly costs at `delta`; (0, inf) where the arithmetic fails."""
+        """Lower and upper end of the epsilon that `event` truly costs at `delta`; (0, inf) if the arithmetic fails."""
         return self.explain(event, delta=delta, adjacency=adjacency)[0]
 
     def explain(self, event: Event, *, delta: float, adjacency: Adjacency) -> tuple[tuple[float, float], str]:
-        """The bracket, and why it is (0, inf) where the arithmetic fails or an independent bound contradicts it."""
+        """The bracket, and why it is (0, inf) if the arithmetic fails or an independent bound contradicts it."""
         checks.open_probability(delta, "delta")
         event = decode(encode(event))  # every value is checked again: a NaN passes most comparisons
         slack = _procedures.slack(event)
@@ -80,13 +80,13 @@ class Reference:
         return self._explain(event, delta, adjacency)
 
     def _with_slack(self, event: Event, delta: float, adjacency: Adjacency, slack: float) -> tuple[Bracket, str]:
-        """Bracket where both hypotheses are within `slack` of their substitutes: delta moves by `(1 + exp(epsilon)) slack`."""
+        """Bracket if both hypotheses are within `slack` of their substitutes: delta moves by `(1 + exp(epsilon)) slack`."""
         (low, high), doubt = self._explain(event, delta, adjacency)
         larger_delta = delta + (1 + math.exp(min(low, 700.0))) * slack
         low = self._explain(event, larger_delta, adjacency)[0][0] if larger_delta < 1 else 0.0
         for _ in range(_SLACK_ROUNDS):
-            rest = delta - (1 + math.exp(min(high, 700.0))) * slack
-            upper_end = self._explain(event, rest, adjacency)[0][1] if rest > 0 else math.inf
+            remainder = delta - (1 + math.exp(min(high, 700.0))) * slack
+            upper_end = self._explain(event, remainder, adjacency)[0][1] if remainder > 0 else math.inf
             if upper_end <= high:  # it holds at the delta that remains beside it
                 break
             high = upper_end * (1 + _SLACK_MARGIN)
@@ -114,7 +114,7 @@ class Reference:
         return (max(low for low, _ in brackets), max(high for _, high in brackets)), "; ".join(doubts)
 
     def _below(self, event: Event, delta: float, adjacency: Adjacency) -> float:
-        """Lower end where some part is bounded from above only: that of one member of its class; 0 where none is known."""
+        """Lower end if some part is bounded from above only: that of one member of its class; 0 if none is known."""
         try:
             ways = alternatives(without_groups(known(event, adjacency, limits=FLOORS)), adjacency)
             return max(
@@ -126,7 +126,7 @@ class Reference:
             return 0.0
 
     def _bracket(self, event: Event, delta: float, adjacency: Adjacency) -> tuple[float, float]:
-        if _closed_forms.chance_of_any(event) <= delta:
+        if _closed_forms.participation_chance(event) <= delta:
             return 0.0, 0.0
         noises = _pairs.gaussians(event)
         if noises is not None:
@@ -149,7 +149,7 @@ class Reference:
         return pld.epsilon_bracket(leaves, delta, directions=directions, tolerance=self.tolerance)
 
     def _apart(self, event: Event, delta: float, adjacency: Adjacency, kinds_of: frozenset[type]) -> tuple[float, float]:
-        """Bracket of a mixture with mechanisms that no single pair stands for: each end has its own pairs, or divergences."""
+        """Bracket of a mixture with mechanisms that no single pair represents: each end has its own pairs, or divergences."""
         high = _closed_forms.by_divergence(event, delta, adjacency)
         try:
             high = min(high, self._compose(_pairs.leaves(event, 1, adjacency, "above"), delta, adjacency)[1])

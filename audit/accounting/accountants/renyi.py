@@ -44,7 +44,7 @@ class Renyi:
             raise ConfigError(f"conversion is {self.conversion!r}; expected improved or classic")
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """The claim at `delta`; infinite where nothing hides a record.
+        """The claim at `delta`; infinite if nothing hides a record.
 
         Raises:
             UnsupportedMechanism: not phases of DP-SGD, or sampled under replace-one.
@@ -81,12 +81,12 @@ class Renyi:
 
 @lru_cache(maxsize=64)
 def divergences(noise: float, rate: float, orders: tuple[float, ...]) -> NDArray[np.float64]:
-    """Divergence of one step at each order; infinite where quadrature would take too many panels."""
+    """Divergence of one step at each order; infinite if quadrature would take too many panels."""
     values = []
     for order in orders:
-        whole = float(order).is_integer()
+        full = float(order).is_integer()
         wide = (order + 28 * noise) / noise > 20_000
-        values.append(math.inf if wide and not whole else renyi.subsampled_gaussian(order, noise, rate))
+        values.append(math.inf if wide and not full else renyi.subsampled_gaussian(order, noise, rate))
     return np.array(values)
 
 

@@ -22,8 +22,8 @@ from audit.stats.curves import renyi
 class RenyiFilter:
     """Claims the epsilon of the divergences added up at one order.
 
-    As the accountant of a ledger it is a filter: a release is refused where the sum would exceed what the budget allows at this
-    order, and everything released until then is within the budget, also where noise, rates and counts of later releases depend
+    As the accountant of a ledger it is a filter: a release is refused if the sum would exceed what the budget allows at this
+    order, and everything released until then is within the budget, also if noise, rates and counts of later releases depend
     on earlier ones. An accountant that minimises over orders, or composes distributions of losses, has that proof only where
     all releases were fixed beforehand.
 
@@ -46,7 +46,7 @@ class RenyiFilter:
             raise ConfigError(f"order is {self.order}; expected a number above 1")
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """Return the claim at `delta`; infinite where nothing hides a record.
+        """Return the claim at `delta`; infinite if nothing hides a record.
 
         Raises:
             UnsupportedMechanism: some part has no formula for its divergence, or its batches are cut.

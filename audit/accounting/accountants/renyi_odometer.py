@@ -46,7 +46,7 @@ class RenyiOdometer:
             raise ConfigError(f"orders is {self.orders}; expected numbers above 1")
 
     def claim(self, mechanism: Event, *, delta: float, adjacency: Adjacency) -> Claim:
-        """Return the claim at `delta`; infinite where nothing hides a record.
+        """Return the claim at `delta`; infinite if nothing hides a record.
 
         Raises:
             UnsupportedMechanism: some part has no formula for its divergence, or its batches are cut.

@@ -13,7 +13,7 @@ from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
 from audit.core.events import Composed, Event, Gaussian, Laplace, Repeated
 
-_MOST_RELEASES = 1000  # each is a measurement of its own, and exact
+_MOST_RELEASES = 1000  # each is its own measurement, and exact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class Tumult:
     """States what the library proves: pure epsilon of Laplace releases, and of others the epsilon of its conversion of zCDP to
     approximate DP.
 
-    The library (0.20) asks for numpy below 2, so it wants an environment of its own.
+    The library (0.20) asks for numpy below 2, so it wants its own environment.
 
     References:
         Berghel et al. 2022, arXiv 2212.04133. docs.tmlt.dev/core.
@@ -69,7 +69,7 @@ class _Library:
         return laplace if is_pure else self.converters.PureDPToRhoZCDP(laplace)
 
     def number(self, value: float) -> Any:
-        """Return the library's exact form of a number: the fraction that its shortest decimal text stands for."""
+        """Return the library's exact form of a number: the fraction that its shortest decimal text represents."""
         return self.exact.ExactNumber(str(Fraction(repr(float(value)))))
 
 

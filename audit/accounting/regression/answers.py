@@ -1,4 +1,4 @@
-"""What accountants answered to the battery, kept in a folder: one file a subject, so that nobody is asked twice.
+"""What accountants answered to the battery, kept in a folder: one file a subject, so that no one is asked twice.
 
 Judging needs no library, so a page can be made from answers that were given in several environments.
 """
@@ -31,7 +31,7 @@ class Run:
     """What the battery said about one subject, or why it could not be asked.
 
     Attributes:
-        side: which side of the true epsilon its figures claim to lie on.
+        side: which side of the true epsilon its figures claim to be on.
         seconds: of CPU that a case was given.
     """
 
@@ -56,8 +56,8 @@ def collect(
 ) -> Run:
     """The judged answers of one subject: those kept in the folder as far as they fit, the others asked for now.
 
-    A kept answer fits where its version of the subject and its question are those of today. Where the subject is not
-    installed, or nobody is to be asked (`ask` is false), what was kept is judged.
+    A kept answer fits if its version of the subject and its question are those of today. If the subject is not
+    installed, or no one is to be asked (`ask` is false), what was kept is judged.
 
     Args:
         seconds: of CPU for a case.
@@ -67,7 +67,7 @@ def collect(
     cases, path = suite.load(), folder / f"{re.sub('[^a-z0-9]+', '-', spec)}.json"
     cache = {} if fresh else _read(path)
     accountant = resolve.subject(spec)
-    side = resolve.side_of(accountant)
+    side = resolve.find_side(accountant)
     source, absent = _source(accountant) if ask else ("", "nobody was asked here, and nothing is kept")
     if not source:
         if not cache:
@@ -95,7 +95,7 @@ def _judge(
 
 
 def _source(accountant: Accountant) -> tuple[str, str]:
-    """The source that a claim of this accountant states on an everyday case, and why there is none where it is empty."""
+    """The source that a claim of this accountant states on an everyday case, and why there is none if it is empty."""
     event: Any = Gaussian(noise_multiplier=2.0)
     try:
         return accountant.claim(event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE).source, ""
@@ -125,7 +125,7 @@ def _decode(row: Mapping[str, Any]) -> CaseAnswer:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """The kept answers, {} where there are none."""
+    """The kept answers, {} if there are none."""
     if not path.exists():
         return {}
     try:

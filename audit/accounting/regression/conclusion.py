@@ -1,6 +1,6 @@
 """What the findings of a whole battery amount to: one exit code an accountant, and the findings that were accepted before.
 
-A number below the truth, a number for nonsense and no number at all are different things to whoever runs this in CI.
+A number below the truth, a number for nonsense and no number are different things to whoever runs this in CI.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Conclusion:
     Attributes:
         defects: WRONG cases that are privacy bugs, those that were accepted left out.
         rounding: of these, the ones that miss the truth by less than a millionth of it.
-        nonsense: cases where nonsense was given a number.
+        nonsense: cases if nonsense was given a number.
         answers: cases of a bracket with a claim that says something (neither 0 nor infinite).
         minimum: how many there have to be.
         baseline_findings: findings that the baseline holds.
@@ -56,7 +56,7 @@ class Conclusion:
 
     @property
     def sentence(self) -> str:
-        """The conclusion in words, "" where there is nothing to say."""
+        """The conclusion in words, "" if there is nothing to say."""
         sentences = []
         if self.defects:
             slight = f", {len(self.rounding)} of them by less than {_ROUNDING:g} of the truth" if self.rounding else ""
@@ -93,7 +93,7 @@ def conclude(results: Sequence[Result], *, minimum: int = 1, baseline: Mapping[s
 
 
 def shortfall(result: Result) -> float:
-    """Relative distance of a claim from the end of the bracket that it lies beyond; infinite for other findings."""
+    """Relative distance of a claim from the end of the bracket that it is beyond; infinite for other findings."""
     case = result.case
     if case.kind != "bracket" or math.isnan(result.epsilon):
         return math.inf
@@ -127,7 +127,7 @@ def read_baseline(path: Path) -> Baseline:
     return {str(name): {str(case): str(finding) for case, finding in row.items()} for name, row in document.items()}
 
 
-def baseline_of(results_by_name: Mapping[str, Sequence[Result]]) -> bytes:
+def make_baseline(results_by_name: Mapping[str, Sequence[Result]]) -> bytes:
     """The baseline file that accepts every WRONG case of today."""
     rows = {
         name: {result.case.id: str(result.finding) for result in results if result.finding is CaseFinding.WRONG}

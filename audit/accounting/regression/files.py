@@ -73,7 +73,7 @@ def as_json(found_results: ResultsByName) -> dict[str, Any]:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file that others may read, whole or not at all.
+    """Write a file that others may read, completely or not.
 
     Raises:
         OutputError: it cannot be written.

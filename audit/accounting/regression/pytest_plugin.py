@@ -8,7 +8,7 @@
 The object is a function of (noise_multiplier, sample_rate, steps, delta), or has a method `claim`; a name is one of
 `audit ls accountants`. WRONG and CRASH fail, UNSUPPORTED skips, LOOSE passes unless the marker says
 `loosest=1.5` (times the proven upper end). `groups=[...]` and `cases=[...]` choose parts of the battery, `skip=[...]` leaves
-cases out; a name that the battery does not have is an error. A last test, `enough-answers`, fails where fewer than `require`
+cases out; a name that the battery does not have is an error. A last test, `enough-answers`, fails if fewer than `require`
 brackets (1) were answered by something else than 0 or infinity.
 """
 
@@ -43,13 +43,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             f'{metafunc.definition.nodeid} takes accountant_case without @pytest.mark.accountant("package.module:object")'
         )
     try:
-        checks = checks_of(*marker.args, **marker.kwargs)
+        checks = list_checks(*marker.args, **marker.kwargs)
     except ConfigError as error:
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: {error}") from error
     metafunc.parametrize("accountant_case", [check for _, check in checks], ids=[name for name, _ in checks])
 
 
-def checks_of(
+def list_checks(
     spec: str,
     *,
     loosest: float | None = None,
@@ -81,7 +81,7 @@ def checks_of(
     def check(case: suite.Case) -> Callable[[], suite.Result]:
         return lambda: settle(judge(case), loosest)
 
-    def test_minimum_of_answers() -> suite.Result:
+    def test_enough_answers() -> suite.Result:
         answers = 0
         for case in choice:
             result = judge(case)
@@ -90,7 +90,7 @@ def checks_of(
                 return result
         pytest.fail(f"{answers} of {len(choice)} cases were answered by something else than 0 or infinity; {require} required")
 
-    return [*((case.id, check(case)) for case in choice), ("enough-answers", test_minimum_of_answers)]
+    return [*((case.id, check(case)) for case in choice), ("enough-answers", test_enough_answers)]
 
 
 def settle(result: suite.Result, loosest: float | None) -> suite.Result:

@@ -10,7 +10,7 @@ from typing import Any
 
 from audit.accounting.accountants.reference import Reference
 from audit.accounting.regression import files
-from audit.accounting.regression.suite import case_of
+from audit.accounting.regression.suite import make_case
 from audit.core.event_forms import plain
 
 
@@ -24,7 +24,7 @@ def refresh(path: Path, *, progress: Callable[[str], None] | None = None) -> int
     for entry in document["cases"]:
         if entry["kind"] == "refusal":
             continue
-        case = case_of({**entry, "lower": 0.0, "upper": "inf"})
+        case = make_case({**entry, "lower": 0.0, "upper": "inf"})
         oracle = Reference(tolerance=case.precision)
         ends = [oracle.bracket(ask.event, delta=ask.delta, adjacency=ask.adjacency) for ask in case.asks]
         if entry["kind"] == "relation":

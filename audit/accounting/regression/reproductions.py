@@ -22,7 +22,7 @@ _RELATIONS = {
 
 
 def reproduction(spec: str, case: Case, side: str = "upper") -> list[str]:
-    """At most five lines that print what a subject says in a case: the library alone where it can be asked directly.
+    """At most five lines that print what a subject says in a case: the library alone if it can be asked directly.
 
     Relations between two figures, and what our own adapters add, are shown through this suite.
     """
@@ -48,7 +48,7 @@ def _truth(case: Case, side: str) -> str:
 
 
 class _Calls:
-    """Stands for a module whose functions give the text of their own call."""
+    """Represents a module whose functions give their own text call."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -230,5 +230,5 @@ _WRITERS: dict[str, Callable[[ClaimQuestion, str], list[str]]] = {
 
 
 def defect(case: Case) -> str:
-    """The name of the mistake that a case is there for: what stands before the colon."""
+    """The name of the mistake that a case is there for: what is before the colon."""
     return re.split(":", case.catches, maxsplit=1)[0]

@@ -22,7 +22,7 @@ def limits(seconds: float, *, more_bytes: int) -> Iterator[None]:
 
     Raises:
         TooLongError: the time is over.
-        MemoryError: from the code inside, where it asks for more.
+        MemoryError: from the code inside, if it asks for more.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from audit.accounting.regression.sandbox import TooLongError, limits
-from audit.accounting.resolve import side_of
+from audit.accounting.resolve import find_side
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Side
 from audit.core.errors import DataError, UnsupportedMechanism
@@ -28,7 +28,7 @@ from audit.core.events import Event
 from audit.core.protocols import Accountant
 
 VERSION = 1
-_SLACK = 1e-9  # relative: a claim may lie this far under a proven end and still be called rounding
+_SLACK = 1e-9  # relative: a claim may be this far under a proven end and still be called rounding
 SECONDS = 60.0
 _BYTES = 4 << 30
 
@@ -62,8 +62,8 @@ class Case:
         kind: "bracket", "relation" or "refusal".
         asks: one question, two for a relation.
         lower, upper: proven ends of the true epsilon (bracket); of claim 1 over claim 0 (relation).
-        floors: proven lower ends of the claims of a relation: a relation that fails is WRONG where a claim lies below its own.
-        differ: whether a relation fails as well where both claims are the same, and neither 0 nor infinite.
+        floors: proven lower ends of the claims of a relation: a relation that fails is WRONG if a claim is below its own.
+        differ: whether a relation fails as well if both claims are the same, and neither 0 nor infinite.
         tolerance: relative distance above the upper end that still counts as exact.
         reason: why the expected answer is the right one.
         catches: the mistake that this case is there for.
@@ -111,10 +111,10 @@ def load(path: Path | None = None) -> tuple[Case, ...]:
         raise DataError(f"cannot read the battery {source}: {error}; expected a JSON file") from error
     if document.get("version") != VERSION:
         raise DataError(f"{source} is a battery of version {document.get('version')}; expected {VERSION}")
-    return tuple(case_of(entry) for entry in document["cases"])
+    return tuple(make_case(entry) for entry in document["cases"])
 
 
-def case_of(entry: Mapping[str, Any]) -> Case:
+def make_case(entry: Mapping[str, Any]) -> Case:
     skip_validation = entry["kind"] == "refusal"
     asks = tuple(
         ClaimQuestion(
@@ -124,19 +124,21 @@ def case_of(entry: Mapping[str, Any]) -> Case:
         )
         for ask in entry["asks"]
     )
-    rest = {name: number(value) if name in ("lower", "upper") else value for name, value in entry.items() if name != "asks"}
-    rest["floors"] = tuple(number(floor) for floor in entry.get("floors", ()))
-    return Case(**{**rest, "asks": asks, "known": tuple(entry.get("known", ()))})
+    remainder = {
+        name: number(value) if name in ("lower", "upper") else value for name, value in entry.items() if name != "asks"
+    }
+    remainder["floors"] = tuple(number(floor) for floor in entry.get("floors", ()))
+    return Case(**{**remainder, "asks": asks, "known": tuple(entry.get("known", ()))})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseAnswer:
-    """What an accountant said when it was asked a case, before anybody judged it.
+    """What an accountant said when it was asked a case, before anyone judged it.
 
     Attributes:
         epsilons: one a question, as far as it got.
-        failure: "" where all were answered, "unsupported" where it said that it cannot, "raised" where it raised anything
-            else, "late" where it gave no answer in time.
+        failure: "" if all were answered, "unsupported" if it said that it cannot, "raised" if it raised anything
+            else, "late" if it gave no answer in time.
         message: the error, in words.
         seconds: of CPU.
     """
@@ -168,7 +170,7 @@ def run(
 
 def judge(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Result:
     """Return what one case says about the accountant."""
-    return settle(case, ask(accountant, case, seconds=seconds), side_of(accountant))
+    return settle(case, ask(accountant, case, seconds=seconds), find_side(accountant))
 
 
 def ask(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> CaseAnswer:
@@ -192,7 +194,7 @@ def ask(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Case
 
 
 def settle(case: Case, answer: CaseAnswer, side: Side) -> Result:
-    """Return what an answer says about whoever gave it, whose figures claim to lie on that side of the truth."""
+    """Return what an answer says about whoever gave it, whose figures claim to be on that side of the truth."""
     if not answer.failure:
         return dataclasses.replace(verdict(case, answer.epsilons, side=side), seconds=answer.seconds)
     finding = CaseFinding.UNSUPPORTED if answer.failure == "unsupported" else CaseFinding.CRASH
@@ -202,10 +204,10 @@ def settle(case: Case, answer: CaseAnswer, side: Side) -> Result:
 
 
 def verdict(case: Case, epsilons: Sequence[float], *, side: Side = "upper") -> Result:
-    """Return what stated epsilons say, without asking anybody.
+    """Return what stated epsilons say, without asking anyone.
 
     An estimate is judged like an upper bound, since people will use it as one. A lower bound is WRONG above the bracket
-    instead of below. A relation that fails is only LOOSE where both claims are proven to be safe, or claim a lower bound.
+    instead of below. A relation that fails is only LOOSE if both claims are proven to be safe, or claim a lower bound.
     """
     epsilon = epsilons[0]
     if case.kind == "refusal":

@@ -1,4 +1,4 @@
-"""What methods that the oracle does not use say about the brackets of the battery: kept, counted, held against them.
+"""What methods that the oracle does not use say about the brackets of the battery: kept, counted, compared with them.
 
 The truths are computed in `tests/accounting/truths` (`python -m tests.accounting.truths.judge`), which shares no code with the
 oracle: contour integrals, densities and atoms at fifty digits. The second brackets (`python -m tests.accounting.truths.second`)
@@ -27,7 +27,7 @@ ROUNDING = 1e-8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truth:
-    """Where the true epsilon of a case lies by another method: at one point, or between two."""
+    """Where the true epsilon of a case is by another method: at one point, or between two."""
 
     method: str
     low: float

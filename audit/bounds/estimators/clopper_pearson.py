@@ -44,7 +44,7 @@ class ClopperPearson:
 
     @property
     def nested_in_delta(self) -> bool:
-        """True if whatever refutes one delta refutes less: not where the threshold is chosen for one delta."""
+        """True if whatever refutes one delta refutes less: not if the threshold is chosen for one delta."""
         return self.threshold_by != "split"
 
     @property
@@ -96,7 +96,7 @@ def _split(scores: Scores, delta: float, significance: float) -> tuple[float, fl
     Raises:
         DataError: the rows of a side are sorted by score.
     """
-    # by rows, not by ranks: in a fixed choice of ranks the choosing half would tell where the deciding half lies
+    # by rows, not by ranks: in a fixed choice of ranks the choosing half would tell where the deciding half is
     members = row_order.check_order(scores.members, "members", "clopper_pearson with threshold_by 'split'")
     nonmembers = row_order.check_order(scores.nonmembers, "nonmembers", "clopper_pearson with threshold_by 'split'")
     if min(len(members), len(nonmembers)) < 2:

@@ -15,7 +15,7 @@ from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import MOST_SIGNAL, EventCurves, curves_of, noise_of
+from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, noise_of
 from audit.stats.bounds import least_favourable, rank_exact, ranks, roots
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Counts
@@ -31,10 +31,10 @@ class FdpRank:
     Attributes:
         statistic: "likelihood" (the members' sum of the likelihood ratios that the claimed curve gives to their ranks) or
             "auc", both with an exact null by simulating the least favourable pair; or "rank" (precedence tests at ranks
-            fixed in advance), which also stands in where so many scores make simulations too dear.
+            fixed in advance), which also is used if so many scores make simulations too dear.
         ratio: between neighbouring ranks.
 
-    Guarantee: `parameter` lies below the true effective noise multiplier with probability at most `1 - confidence`, for trials
+    Guarantee: `parameter` is below the true effective noise multiplier with probability at most `1 - confidence`, for trials
         independent and identically distributed given membership and a mechanism whose trade-off curve is that of DP-SGD
         with the claimed sample rate and steps and some noise. `epsilon` is that noise's at `delta`, from below; it holds
         inside the family "dp_sgd" only.
@@ -61,7 +61,7 @@ class FdpRank:
         Raises:
             DataError: one side is empty.
             UnsupportedMechanism: the scores carry no DP-SGD mechanism to take sample rate and steps from.
-            ConfigError: delta is 0, where every epsilon of DP-SGD is infinite.
+            ConfigError: delta is 0, if every epsilon of DP-SGD is infinite.
         """
         ranking, mechanism = _ranking(scores, delta, confidence), _mechanism(scores)
         signal, description, tests = _search(self, ranking, mechanism, 1 - confidence)
@@ -95,7 +95,7 @@ class FdpRank:
         if least_favourable.plainly_null(ranking, scores_of_ranks, significance):
             return False
         critical = _critical(self, sides, (mechanism, signal), significance)
-        return least_favourable.sum_of_scores(ranking, scores_of_ranks) > critical
+        return least_favourable.rank_score_sum(ranking, scores_of_ranks) > critical
 
     def _simulations(self, sides: tuple[int, int], significance: float) -> bool:
         return self.statistic != "rank" and least_favourable.simulations_for(*sides, significance) > 0
@@ -114,7 +114,7 @@ def _ranking(scores: Scores, delta: float, confidence: float) -> Memberships:
 
 
 def _mechanism(scores: Scores) -> EventCurves:
-    curves = curves_of(scores.mechanism)
+    curves = find_curves(scores.mechanism)
     if curves is None:
         raise UnsupportedMechanism(
             f"fdp_rank needs scores of a DP-SGD training, got {scores.mechanism or 'no mechanism'}; use rank_exact or gaussian"

@@ -27,7 +27,7 @@ class Gaussian:
 
     Attributes:
         statistic: "auc" (all pairs; exact if nothing leaks), "paired" (disjoint pairs of rows,
-            Clopper-Pearson) or "auto" (the first where its simulation is affordable).
+            Clopper-Pearson) or "auto" (the first if its simulation is affordable).
 
     Guarantee: `parameter` exceeds the least mu for which the mechanism is mu-GDP with probability at most `1 - confidence`,
         for trials independent and identically distributed given membership. `epsilon` inherits that only inside the family
@@ -60,15 +60,15 @@ class Gaussian:
         if by_simulation:
             mu = _bound(members, nonmembers, least_favourable.wins(ranking), significance)
         else:
-            mu = least_favourable.mu_of_auc(_paired_floor(scores, significance))
-        epsilon = tradeoff.epsilon_of_gdp(mu, delta)
+            mu = least_favourable.auc_mu(_paired_floor(scores, significance))
+        epsilon = tradeoff.gdp_epsilon(mu, delta)
         return LowerBound(
             epsilon=epsilon,
             delta=delta,
             confidence=confidence,
             estimator="gaussian",
             comparisons=1,
-            ceiling=max(epsilon, tradeoff.epsilon_of_gdp(_ceiling(members, nonmembers, by_simulation, significance), delta)),
+            ceiling=max(epsilon, tradeoff.gdp_epsilon(_ceiling(members, nonmembers, by_simulation, significance), delta)),
             assumes=(Assumption.INDEPENDENT_TRIALS,),
             family="gdp",
             parameter=mu,
@@ -80,9 +80,9 @@ class Gaussian:
         ranking = _ranking(scores, delta, confidence)
         significance, members = 1 - confidence, int(ranking.sum())
         by_simulation = self._affords_simulation(members, len(ranking) - members, significance)
-        mu = tradeoff.mu_of_gdp(epsilon, delta)
+        mu = tradeoff.gdp_mu(epsilon, delta)
         if not by_simulation:
-            return _paired_floor(scores, significance) > tradeoff.auc_of_gdp(mu)
+            return _paired_floor(scores, significance) > tradeoff.gdp_auc(mu)
         critical = gdp_area.critical_wins(members, len(ranking) - members, mu, significance)
         return least_favourable.wins(ranking) >= critical
 
@@ -104,7 +104,7 @@ def _ranking(scores: Scores, delta: float, confidence: float) -> Memberships:
 
 
 def _paired_floor(scores: Scores, significance: float) -> float:
-    """The lower limit on the AUC from pairs of rows; `DataError` where the rows of a side are sorted by score."""
+    """The lower limit on the AUC from pairs of rows; `DataError` if the rows of a side are sorted by score."""
     members = row_order.check_order(scores.members, "members", "gaussian by disjoint pairs")
     nonmembers = row_order.check_order(scores.nonmembers, "nonmembers", "gaussian by disjoint pairs")
     return least_favourable.paired_auc_lower(members, nonmembers, significance=significance)
@@ -117,7 +117,7 @@ _bound = functools.lru_cache(maxsize=1024)(gdp_area.bound)
 def _ceiling(members: int, nonmembers: int, by_simulation: bool, significance: float) -> float:
     if by_simulation:
         return least_favourable.gdp_separation_ceiling(members, nonmembers, significance)
-    return least_favourable.mu_of_auc(significance ** (1 / min(members, nonmembers)))
+    return least_favourable.auc_mu(significance ** (1 / min(members, nonmembers)))
 
 
 PLUGIN = Gaussian

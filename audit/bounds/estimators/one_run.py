@@ -25,7 +25,7 @@ CALIBRATIONS = ("joint", "each")
 class OneRun:
     """Guesses the highest scores as members and the lowest as nonmembers, for guess counts registered beforehand.
 
-    Where the two parts of the scores meet is read off the scores alone (`guess_split.cut_between_sides`): the guesses of a
+    If the two parts of the scores meet is read off the scores alone (`guess_split.cut_between_sides`): the guesses of a
     count are taken from both ends in turn until one part is used up.
 
     Attributes:

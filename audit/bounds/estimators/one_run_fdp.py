@@ -1,4 +1,4 @@
-"""One run, a whole trade-off function: right guesses held against the Gaussian curve or that of DP-SGD."""
+"""One run, a whole trade-off function: right guesses compared with the Gaussian curve or that of DP-SGD."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import MOST_SIGNAL, EventCurves, curves_of, noise_of
+from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, noise_of
 from audit.stats.bounds import one_run_fdp, one_run_guesses, ranks
 from audit.stats.bounds.validation import Counts
 from audit.stats.curves import tradeoff
@@ -58,7 +58,7 @@ class OneRunFdp:
         Raises:
             DataError: one side is empty.
             UnsupportedMechanism: family "dp_sgd" without a DP-SGD mechanism in the scores.
-            ConfigError: delta is 0, where every epsilon is infinite.
+            ConfigError: delta is 0, if every epsilon is infinite.
         """
         mechanism = self._mechanism(scores)
         coins = len(scores.values)
@@ -83,7 +83,7 @@ class OneRunFdp:
         """True if one of the registered counts refutes the member of the family that has `epsilon` at `delta`."""
         mechanism = self._mechanism(scores)
         guesses, correct = self._counts(scores, delta, confidence)
-        at = tradeoff.mu_of_gdp(epsilon, delta)
+        at = tradeoff.gdp_mu(epsilon, delta)
         if mechanism is not None:
             at = mechanism.signal_of(epsilon, delta)
         return math.isfinite(at) and one_run_fdp.refutes(
@@ -93,7 +93,7 @@ class OneRunFdp:
     def _mechanism(self, scores: Scores) -> EventCurves | None:
         if self.family != "dp_sgd":
             return None
-        curves = curves_of(scores.mechanism)
+        curves = find_curves(scores.mechanism)
         if curves is None:
             raise UnsupportedMechanism(
                 f"one_run_fdp with family 'dp_sgd' needs scores of a DP-SGD training, got "
@@ -130,7 +130,7 @@ def _search(
 
 def _epsilon(parameter: float, mechanism: EventCurves | None, delta: float) -> float:
     if mechanism is None:
-        return tradeoff.epsilon_of_gdp(parameter, delta)
+        return tradeoff.gdp_epsilon(parameter, delta)
     return mechanism.epsilon(noise_of(parameter), delta)
 
 

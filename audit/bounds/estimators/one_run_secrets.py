@@ -33,7 +33,7 @@ class OneRunSecrets:
         named: values with the highest scores of each secret that a guess names; more than one needs equal priors. Many see a
             weaker signal, one has the highest ceiling.
 
-    Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` where the value of each secret was
+    Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` if the value of each secret was
         drawn independently from its declared prior, for any dependence between scores (docs/theory/secrets.md,
         "Secrets of several values"). Secrets of several runs count as secrets of one.
     References:
@@ -116,8 +116,8 @@ class OneRunSecrets:
             raise AssumptionError(f"named is {self.named}, which needs values that are equally likely; use named: 1")
         counts = secret_guesses.guess_counts(len(values), self.guess_fractions)
         if self.named > 1:
-            return SecretWalk.of(secret_guesses.sets_of(values, drawn, prior, self.named), counts, 0.0)
-        return SecretWalk.of(secret_guesses.guesses_of(values, drawn, prior), counts, 0.0)
+            return SecretWalk.of(secret_guesses.likeliest_sets(values, drawn, prior, self.named), counts, 0.0)
+        return SecretWalk.of(secret_guesses.likeliest_values(values, drawn, prior), counts, 0.0)
 
 
 PLUGIN = OneRunSecrets

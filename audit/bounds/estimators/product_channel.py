@@ -1,4 +1,4 @@
-"""One run whose canaries get independent noise: right guesses held against the exact law of the least favourable channel."""
+"""One run whose canaries get independent noise: right guesses compared with the exact law of the least favourable channel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import MOST_SIGNAL, EventCurves, curves_of, noise_of
+from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, noise_of
 from audit.stats.bounds import one_run_guesses, product_channel, ranks
 from audit.stats.bounds.validation import Counts
 from audit.stats.curves import tradeoff, tradeoff_curves
@@ -26,7 +26,7 @@ FAMILIES = ("any", "gdp", "dp_sgd")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductChannel:
-    """Refutes a privacy curve by the number of right guesses, each canary being a channel of its own.
+    """Refutes a privacy curve by the number of right guesses, each canary being its own channel.
 
     Attributes:
         family: "gdp" bounds mu, "dp_sgd" the effective noise multiplier at the claimed sample rate and steps, "any" epsilon
@@ -60,7 +60,7 @@ class ProductChannel:
         Raises:
             DataError: one side is empty.
             UnsupportedMechanism: family "dp_sgd" without a DP-SGD mechanism in the scores.
-            ConfigError: delta is 0, where every epsilon is infinite.
+            ConfigError: delta is 0, if every epsilon is infinite.
         """
         coins = len(scores.values)
         guesses, correct = self._counts(scores, delta, confidence)
@@ -107,7 +107,7 @@ def _mechanism(family: str, scores: Scores) -> EventCurves | None:
         return None
     if scores.game.adjacency is Adjacency.REPLACE_ONE:
         raise UnsupportedMechanism("product_channel knows DP-SGD under adding or removing a record, not under replacing one")
-    curves = curves_of(scores.mechanism)
+    curves = find_curves(scores.mechanism)
     if curves is not None:
         return curves
     raise UnsupportedMechanism(
@@ -138,13 +138,13 @@ class _Family:
         """The epsilon at delta of the curve."""
         if self.mechanism is not None:
             return self.mechanism.epsilon(noise_of(parameter), self.delta)
-        return tradeoff.epsilon_of_gdp(parameter, self.delta) if self.name == "gdp" else parameter
+        return tradeoff.gdp_epsilon(parameter, self.delta) if self.name == "gdp" else parameter
 
     def with_epsilon(self, epsilon: float) -> float:
         """The parameter whose curve has this epsilon at delta."""
         if self.mechanism is not None:
             return self.mechanism.signal_of(epsilon, self.delta)
-        return tradeoff.mu_of_gdp(epsilon, self.delta) if self.name == "gdp" else epsilon
+        return tradeoff.gdp_mu(epsilon, self.delta) if self.name == "gdp" else epsilon
 
     def parameter(self, parameter: float) -> float | None:
         """Return what a report names: mu, the noise multiplier, or nothing."""

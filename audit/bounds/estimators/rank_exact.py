@@ -51,7 +51,7 @@ class RankExact:
 
         Raises:
             DataError: one side is empty.
-            ConfigError: delta is 0 with the family "gdp", where every epsilon is infinite.
+            ConfigError: delta is 0 with the family "gdp", if every epsilon is infinite.
         """
         ranking = self._ranking(scores, delta, confidence)
         tests = rank_exact.precedence_tests(ranking, self.ratio)
@@ -59,14 +59,14 @@ class RankExact:
         members = int(ranking.sum())
         top = _ceiling(self, members, len(ranking) - members, delta, confidence)
         gdp = self.family == "gdp"
-        epsilon = tradeoff.epsilon_of_gdp(parameter, delta) if gdp else parameter
+        epsilon = tradeoff.gdp_epsilon(parameter, delta) if gdp else parameter
         return LowerBound(
             epsilon=epsilon,
             delta=delta,
             confidence=confidence,
             estimator="rank_exact",
             comparisons=len(tests),
-            ceiling=max(epsilon, tradeoff.epsilon_of_gdp(top, delta) if gdp else top),
+            ceiling=max(epsilon, tradeoff.gdp_epsilon(top, delta) if gdp else top),
             assumes=(Assumption.INDEPENDENT_TRIALS,),
             family="gdp" if gdp else None,
             parameter=parameter if gdp else None,
@@ -76,7 +76,7 @@ class RankExact:
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """True if one of the tests refutes `epsilon` at `delta` (inside the family "gdp": the mu that has it)."""
         ranking = self._ranking(scores, delta, confidence)
-        at = tradeoff.mu_of_gdp(epsilon, delta) if self.family == "gdp" else epsilon
+        at = tradeoff.gdp_mu(epsilon, delta) if self.family == "gdp" else epsilon
         tests = rank_exact.precedence_tests(ranking, self.ratio)
         return rank_exact.refutes(tests, _family(self.family, delta)(at), significance=1 - confidence)
 

@@ -1,4 +1,4 @@
-"""Independent trials, both adjacencies: right answers held against the success of an attack that sees no release."""
+"""Independent trials, both adjacencies: right answers compared with the success of an attack that sees no release."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from audit.core.game import Assumption
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import MOST_SIGNAL, EventCurves, curves_of, noise_of
+from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, noise_of
 from audit.stats.bounds import reconstruction, roots, secret_guesses
 from audit.stats.curves import tradeoff
 
@@ -37,8 +37,8 @@ class Reconstruction:
         family: "any" bounds epsilon for any mechanism, "gdp" the mu of a Gaussian-DP mechanism, "dp_sgd" the noise of DP-SGD
             with the sample rate and steps that are claimed (not for claims about replacing a record).
 
-    Guarantee: `epsilon` exceeds the true epsilon, of the game's adjacency, with probability at most `1 - confidence` where each
-        answer is about a secret of its own and a release of its own (docs/theory/secrets.md, "Reconstruction"); inside the
+    Guarantee: `epsilon` exceeds the true epsilon, of the game's adjacency, with probability at most `1 - confidence` if each
+        answer is about its own secret and its own release (docs/theory/secrets.md, "Reconstruction"); inside the
         family "gdp" or "dp_sgd" that of the member that is refuted.
     References:
         Balle, Cherubin and Hayes 2022, arXiv 2201.04845; Hayes, Mahloujifar and Balle 2023, arXiv 2302.07225.
@@ -63,8 +63,8 @@ class Reconstruction:
         """
         answers = _answers(scores)
         if self.family == "dp_sgd":
-            return self._of_curve(answers, _curves(scores), delta=delta, confidence=confidence)
-        return self.of_answers(answers, scores.game.adjacency, delta=delta, confidence=confidence)
+            return self._bound_inside_curve(answers, _curves(scores), delta=delta, confidence=confidence)
+        return self.bound_answers(answers, scores.game.adjacency, delta=delta, confidence=confidence)
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """True if the right answers refute (epsilon, delta)-DP, or the member of the family that has this epsilon at `delta`.
@@ -82,7 +82,7 @@ class Reconstruction:
             return False
         return float(curves.at(noise_of(signal)).tpr(answers.baseline)) < success
 
-    def of_answers(self, answers: Answers, adjacency: Adjacency, *, delta: float, confidence: float) -> LowerBound:
+    def bound_answers(self, answers: Answers, adjacency: Adjacency, *, delta: float, confidence: float) -> LowerBound:
         """The bound from counts alone.
 
         Raises:
@@ -97,7 +97,7 @@ class Reconstruction:
         plain = self._bound(answers, (epsilon, ceiling), delta=delta, confidence=confidence)
         return replace(plain, family=None if mu is None else "gdp", parameter=mu)
 
-    def _of_curve(self, answers: Answers, curves: EventCurves, *, delta: float, confidence: float) -> LowerBound:
+    def _bound_inside_curve(self, answers: Answers, curves: EventCurves, *, delta: float, confidence: float) -> LowerBound:
         """The bound inside DP-SGD: the largest signal whose curve allows less at the baseline than was reached."""
         significance = 1 - checks.open_probability(confidence, "confidence")
         checks.open_probability(delta, "delta of reconstruction inside 'dp_sgd'")
@@ -143,23 +143,23 @@ class Reconstruction:
         success = reconstruction.success_lower(answers.right, answers.trials, significance)
         replacing = adjacency is Adjacency.REPLACE_ONE
         if self.family == "any":
-            return reconstruction.epsilon_of_success(success, answers.baseline, delta, replace=replacing), None
-        mu = reconstruction.mu_of_success(success, answers.baseline, replace=replacing)
+            return reconstruction.success_epsilon(success, answers.baseline, delta, replace=replacing), None
+        mu = reconstruction.success_mu(success, answers.baseline, replace=replacing)
         if delta == 0:
             return (math.inf if mu > 0 else 0.0), mu
-        return tradeoff.epsilon_of_gdp(mu, delta), mu
+        return tradeoff.gdp_epsilon(mu, delta), mu
 
 
 def _answers(scores: Scores) -> Answers:
     values, drawn, prior = scores.secrets
     if not len(values):
         raise DataError("reconstruction needs scores of at least one secret; there are none")
-    right = int(secret_guesses.guesses_of(values, drawn, prior).right.sum())
+    right = int(secret_guesses.likeliest_values(values, drawn, prior).right.sum())
     return Answers(right=right, trials=len(values), baseline=float(prior.max()))
 
 
 def _curves(scores: Scores) -> EventCurves:
-    curves = curves_of(scores.mechanism)
+    curves = find_curves(scores.mechanism)
     if curves is None:
         raise UnsupportedMechanism(
             f"reconstruction inside 'dp_sgd' needs scores of a DP-SGD training, got {scores.mechanism or 'no mechanism'}; use "

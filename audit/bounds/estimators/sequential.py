@@ -20,7 +20,7 @@ from audit.core.lower_bounds import LowerBound
 from audit.core.protocols import Pairs
 from audit.core.seeds import Seed
 from audit.core.views import Scores
-from audit.event_curves import EventCurves, curves_of
+from audit.event_curves import EventCurves, find_curves
 from audit.stats.bounds import betting_claims, sequential
 from audit.stats.curves import tradeoff, tradeoff_curves
 from audit.stats.spread import evenly
@@ -62,7 +62,7 @@ class Sequential:
         Raises:
             DataError: one side is empty, or the rows of a side are sorted by score.
             UnsupportedMechanism: the family is "dp_sgd" and the scores carry no DP-SGD mechanism, or records are replaced.
-            ConfigError: delta is 0 inside a family, where every epsilon is infinite.
+            ConfigError: delta is 0 inside a family, if every epsilon is infinite.
         """
         against = self._hypotheses(scores, delta, ())
         path = _follow_finished(against, scores)
@@ -96,12 +96,12 @@ class Sequential:
         return against is not None and _ever(_follow(against, scores), confidence)
 
     def _alone(self, like: Scores, epsilon: float, delta: float) -> betting_claims.Hypotheses | None:
-        """The family's member with this epsilon; None where it has none."""
+        """The family's member with this epsilon; None if it has none."""
         self._check(delta)
         if self.family == "any":
             return betting_claims.pairs(np.array([epsilon]), delta)
         if self.family == "gdp":
-            return betting_claims.alone(tradeoff_curves.gdp(tradeoff.mu_of_gdp(epsilon, delta)), epsilon)
+            return betting_claims.alone(tradeoff_curves.gdp(tradeoff.gdp_mu(epsilon, delta)), epsilon)
         mechanism = _dp_sgd(like)
         signal = mechanism.signal_of(epsilon, delta)
         if math.isinf(signal):
@@ -182,7 +182,7 @@ class Sequential:
 
 
 def _dp_sgd(scores: Scores) -> EventCurves:
-    curves = curves_of(scores.mechanism)
+    curves = find_curves(scores.mechanism)
     if curves is None or scores.game.adjacency is Adjacency.REPLACE_ONE:
         raise UnsupportedMechanism(
             f"sequential with the family 'dp_sgd' needs scores of DP-SGD under adding or removing a record, got "

@@ -12,7 +12,7 @@ from audit.checks.membership import draw_coins
 from audit.core.data import Array
 from audit.core.seeds import Seed
 
-MOST_DIFFERENT = 400  # records in which two thresholds differ, for their difference to be a constraint of its own
+MOST_DIFFERENT = 400  # records in which two thresholds differ, for their difference to be its own constraint
 ROUNDS = 50  # of propagation
 SLACK = 1e-6
 RIDGE = 1e-6  # constraints of several attacks repeat one another

@@ -56,11 +56,11 @@ def read(result: GameResult, columns: Mapping[str, Array], members: int, step: f
         names = [name for name in attack.scorer.split(", ") if name in columns]
         for name in names:
             exact = len(names) == 1 and attack.scorer == name
-            rows += _of_attack(attack, np.asarray(columns[name]), members, step, exact=exact)
+            rows += _compare_attack(attack, np.asarray(columns[name]), members, step, exact=exact)
     return Constraints.of(rows, records)
 
 
-def _of_attack(
+def _compare_attack(
     attack: AttackResult, scores: Array, members: int, step: float, *, exact: bool
 ) -> Iterator[tuple[Array, float, float]] | list[tuple[Array, float, float]]:
     """Return the constraints of one attack; of several attacks in one row the figures are the largest, so upper limits hold."""
@@ -84,7 +84,7 @@ def _top(order: Array, count: int) -> Array:
 
 
 def _cuts(attack: AttackResult, members: int, records: int) -> Iterator[tuple[int, int]]:
-    """Yield how many records lie above each threshold that a report gives away, and how many of them are members."""
+    """Yield how many records are above each threshold that a report gives away, and how many of them are members."""
     if attack.roc.members == members and attack.roc.nonmembers == records - members and len(attack.roc.fpr) > 3:
         for fpr, tpr in zip(attack.roc.fpr, attack.roc.tpr, strict=True):
             hits, wrong = round(tpr * members), round(fpr * (records - members))
@@ -101,7 +101,7 @@ def _cuts(attack: AttackResult, members: int, records: int) -> Iterator[tuple[in
 def _rates(
     attack: AttackResult, order: Array, members: int, step: float, *, exact: bool
 ) -> Iterator[tuple[Array, float, float]]:
-    """Yield what a rate without counts tells: so many members lie above the threshold that passes so many nonmembers."""
+    """Yield what a rate without counts tells: so many members are above the threshold that passes so many nonmembers."""
     records = len(order)
     for point in attack.tpr_at:
         if point.tpr is None or point.true_positives is not None:

@@ -1,1 +1,1 @@
-"""What a trainer measured of itself, held against the event that was accounted for: one check a file."""
+"""What a trainer measured of itself, compared with the event that was accounted for: one check a file."""

@@ -20,10 +20,10 @@ def row(code: str, item: str, value: str, holds: bool) -> Check:
 
 
 def recomputation_row(differences: Array, names: tuple[str, str, str], unit: str) -> tuple[Check, ...]:
-    """Return the check of gradients that were computed again by other means; none where nothing was.
+    """Return the check of gradients that were computed again by other means; none if nothing was.
 
     Args:
-        differences: `(N,)`, -1 where nothing was recomputed.
+        differences: `(N,)`, -1 if nothing was recomputed.
         names: code, item, and what was recomputed.
         unit: of the differences.
     """

@@ -19,7 +19,7 @@ class Clipping:
     position: ClassVar[int] = 40
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none where it has nothing to look at."""
+        """Return the rows that this check adds; none if it has nothing to look at."""
         if sum_noise(event) is None:
             return ()
         largest = float(execution.largest_norm.max(initial=0.0))

@@ -19,7 +19,7 @@ class ClippingRecomputed:
     position: ClassVar[int] = 50
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none where it has nothing to look at."""
+        """Return the rows that this check adds; none if it has nothing to look at."""
         if sum_noise(event) is None:
             return ()
         description = "clipped gradients of {count} examples recomputed one at a time by plain autograd"

@@ -1,4 +1,4 @@
-"""Noise on the counts of clipped examples, where clipping releases such counts."""
+"""Noise on the counts of clipped examples, if clipping releases such counts."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from audit.core.training import Executed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountNoise:
-    """Noise on the counts of clipped examples, where clipping releases such counts."""
+    """Noise on the counts of clipped examples, if clipping releases such counts."""
 
     position: ClassVar[int] = 60
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none where it has nothing to look at."""
+        """Return the rows that this check adds; none if it has nothing to look at."""
         realised_noise = execution.count_noise
         if noisy_steps(event) is None or not len(realised_noise):
             return ()

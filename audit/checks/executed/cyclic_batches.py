@@ -19,13 +19,13 @@ class CyclicBatches:
     """Batches in cycles, in each of which every record takes part once: their members are all records, and come back.
 
     Sizes of a trainer that shuffles anew in every cycle come back too, so they refute and never confirm. Members are compared
-    by their digests, where the trainer records them.
+    by their digests, if the trainer records them.
     """
 
     position: ClassVar[int] = 25
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none where it has nothing to look at."""
+        """Return the rows that this check adds; none if it has nothing to look at."""
         sizes, digests = execution.batch_sizes, execution.batch_digests
         if not isinstance(event, MatrixFactorization) or not sizes.size:
             return ()
@@ -45,7 +45,7 @@ class CyclicBatches:
 def _in_cycles(batches: Array, whole: Array, cycle: int) -> bool:
     """Return whether numbers of batches `(N, steps)` come back after each cycle, and add up to the whole in the first.
 
-    A training shorter than a cycle has to stay within the whole, which only sizes can be held against.
+    A training shorter than a cycle has to stay within the whole, which only sizes can be compared with.
     """
     if batches.shape[1] < cycle:
         return bool((batches.sum(axis=1) <= whole).all())

@@ -19,7 +19,7 @@ class GradientsRecomputed:
     position: ClassVar[int] = 70
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none where it has nothing to look at."""
+        """Return the rows that this check adds; none if it has nothing to look at."""
         if sum_noise(event) is not None:
             return ()
         description = "summed gradients of {count} models recomputed by plain autograd"

@@ -1,4 +1,4 @@
-"""Noise and clipping in the clients' own steps, where a federation trains by DP-SGD inside its clients."""
+"""Noise and clipping in the clients' own steps, if a federation trains by DP-SGD inside its clients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class InsideClients:
     position: ClassVar[int] = 65
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none where it has nothing to look at."""
+        """Return the rows that this check adds; none if it has nothing to look at."""
         active = execution.inner_draws > 0
         if not active.any():
             return ()

@@ -1,4 +1,4 @@
-"""Standard deviation of the noise that was added, held against the accounted one."""
+"""Standard deviation of the noise that was added, compared with the accounted one."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from audit.core.training import Executed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """Standard deviation of the noise that was added, held against the accounted one."""
+    """Standard deviation of the noise that was added, compared with the accounted one."""
 
     position: ClassVar[int] = 30
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none where it has nothing to look at."""
+        """Return the rows that this check adds; none if it has nothing to look at."""
         accounted_noise = sum_noise(event)
         if accounted_noise is None:
             return ()

@@ -1,4 +1,4 @@
-"""Mean and dispersion of the batch sizes, held against Poisson sampling at the accounted rate."""
+"""Mean and dispersion of the batch sizes, compared with Poisson sampling at the accounted rate."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from audit.core.training import Executed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """Mean and dispersion of the batch sizes, held against Poisson sampling at the accounted rate."""
+    """Mean and dispersion of the batch sizes, compared with Poisson sampling at the accounted rate."""
 
     position: ClassVar[int] = 20
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none where it has nothing to look at."""
+        """Return the rows that this check adds; none if it has nothing to look at."""
         rate, draws = event_reading.sample_rate(event), execution.batch_sizes.size
         if draws == 0 or rate is None:  # None: no law of Poisson batches to hold them against
             return ()

@@ -19,7 +19,7 @@ class Steps:
     position: ClassVar[int] = 10
 
     def check(self, event: Event, execution: Executed) -> tuple[Check, ...]:
-        """Return the rows that this check adds; none where it has nothing to look at."""
+        """Return the rows that this check adds; none if it has nothing to look at."""
         accounted_steps = event_reading.steps(event)
         value = f"{execution.steps} taken, {accounted_steps} accounted"
         return (row("steps", "Steps", value, execution.steps == accounted_steps),)

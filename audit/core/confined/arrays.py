@@ -13,7 +13,7 @@ from audit.core.confined.process import form_error
 
 Array = np.ndarray[Any, Any]
 _TYPE = re.compile(r"[<>|=][biufcSUmM](\d{1,12})(\[[\da-zA-Z]{1,8}\])?", re.ASCII)
-_STEP = 64  # every array begins at a multiple, so that none lies askew
+_STEP = 64  # every array begins at a multiple, so that none is askew
 
 
 def pack(arrays: Mapping[str, Array]) -> tuple[list[dict[str, Any]], bytes]:

@@ -1,4 +1,4 @@
-"""What a process gives up before it reads a file of others: files, system calls, memory, limits.
+"""What a process gives up before it reads a third-party file: files, system calls, memory, limits.
 
 The names of what was really given up are returned, so that nothing is claimed that the machine does not do.
 """

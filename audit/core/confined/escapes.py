@@ -1,6 +1,6 @@
 """Ways out of the confined process, each really tried there: `audit doctor --confinement` runs them.
 
-An attempt raises `OSError` where the system refuses it, or returns what it reached. Nothing here is a secret of attackers:
+An attempt raises `OSError` if the system refuses it, or returns what it reached. Nothing here is a secret of attackers:
 these are the documented calls of the system, made from code that a file has taken over.
 """
 

@@ -1,4 +1,4 @@
-"""Which ways out of the confined process hold on this machine: each is tried in a process of its own, beside bait."""
+"""Which ways out of the confined process hold on this machine: each is tried in its own process, beside bait."""
 
 from __future__ import annotations
 

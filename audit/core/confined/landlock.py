@@ -38,7 +38,7 @@ class FileAccess:
     """What stays open to the process.
 
     Attributes:
-        readable: files and folders that are read, with all that lies in them.
+        readable: files and folders that are read, with all that is in them.
         devices: patterns of device files that are read and written.
     """
 

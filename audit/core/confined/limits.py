@@ -1,4 +1,4 @@
-"""Resource limits, capabilities and the tie to the parent: what a process gives up besides files and system calls."""
+"""Resource limits, capabilities and the tie to the parent: what a process gives up in addition to files and system calls."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def limit_memory(size: int) -> bool:
 
 
 def _lower(kind: int, size: int) -> None:
-    """Set both limits to `size`, or to what they are where that is less."""
+    """Set both limits to `size`, or to what they are if that is less."""
     hard = resource.getrlimit(kind)[1]
     value = size if hard == resource.RLIM_INFINITY else min(size, hard)
     resource.setrlimit(kind, (value, value))
@@ -67,7 +67,7 @@ def _tasks() -> int:
 
 
 def _drop_capabilities() -> None:
-    """Keep of root's powers only that of reading what lies in other users' folders, where libraries may be installed."""
+    """Keep of root's powers only that of reading what is in other users' folders, if libraries may be installed."""
     header = struct.pack("=Ii", _CAPABILITIES_VERSION, 0)
     libc = ctypes.CDLL(None, use_errno=True)
     current = ctypes.create_string_buffer(24)

@@ -1,4 +1,4 @@
-"""A file of others, read in a process of its own with limits on time and memory: see `audit.core.confined.worker`."""
+"""A third-party file, read in its own process with limits on time and memory: see `audit.core.confined.worker`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ConfinedProcess:
         content: of the file.
         name: of the file, for messages.
         seconds: for reading it.
-        memory_bytes: that reading may take besides what libraries take; enforced on the CPU under Linux.
+        memory_bytes: that reading may take in addition to what libraries take; enforced on the CPU under Linux.
         limit: the largest reply in bytes.
         facts: for the job, as JSON.
 
@@ -87,7 +87,7 @@ class ConfinedProcess:
                 frames.send(self._requests, header, body)
                 reply = frames.receive(self._replies, limit)
             except (BrokenPipeError, ValueError):
-                _kill(self._child)  # it may wait for somebody to read the rest of what it says
+                _kill(self._child)  # it may wait for a user to read the rest of what it says
                 reply = None
         if reply is None:
             raise DataError(self._end_message(action, seconds, late.is_set()))

@@ -86,8 +86,8 @@ def _case(number: int, rule: Rule) -> list[_Instruction]:
         steps = 3 * len(alternative)
         for position, test in enumerate(alternative):
             offset = _ARGUMENTS + 8 * test.argument + (4 if test.is_upper else 0)
-            rest = steps - 3 * (position + 1) + 1  # to the next alternative, past this one's return
-            body += [(_LOAD, 0, 0, offset), (_AND, 0, 0, test.mask), (_EQUAL, 0, rest, test.value)]
+            remainder = steps - 3 * (position + 1) + 1  # to the next alternative, past this one's return
+            body += [(_LOAD, 0, 0, offset), (_AND, 0, 0, test.mask), (_EQUAL, 0, remainder, test.value)]
         body.append((_RETURN, 0, 0, _ALLOW))
     if () not in rule:
         body.append((_RETURN, 0, 0, _ERRNO | errno.EPERM))

@@ -35,10 +35,10 @@ def environment() -> dict[str, str]:
 
 
 def places() -> dict[str, Any]:
-    """Return the files and folders that hold code of libraries, and where the modules of other folders lie.
+    """Return the files and folders that hold code of libraries, and where the modules of other folders are.
 
     Of a folder of the import path that belongs to no installation, such as a project's own, only those packages and modules are
-    read that this process has imported: what else lies there is not the model's.
+    read that this process has imported: what else is there is not the model's.
     """
     installations = {os.path.realpath(place) for place in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)}
     installations |= {os.path.realpath(path) for path in sysconfig.get_paths().values() if os.path.isdir(path)}

@@ -1,4 +1,4 @@
-"""The process that reads a file of others: `python -m audit.core.confined.worker`, started by `audit.core.confined.process`.
+"""The process that reads a third-party file: `python -m audit.core.confined.worker`, started by `audit.core.confined.process`.
 
 It gives up files and system calls before it imports anything large, reads one file, and then answers requests until its input
 ends. Nothing that is printed while the file is read goes anywhere.

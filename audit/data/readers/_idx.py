@@ -29,7 +29,7 @@ def read_idx(root: str, path: str, title: str) -> Source:
     for stem in ("train", "t10k"):
         arrays = []
         for kind, dimensions in (("images-idx3", 3), ("labels-idx1", 1)):
-            name, content = _first_of(folder, f"{stem}-{kind}-ubyte", title)
+            name, content = _first_file(folder, f"{stem}-{kind}-ubyte", title)
             read.append((name, content))
             arrays.append(parse_idx(content, dimensions, name))
         images, labels = arrays
@@ -46,7 +46,7 @@ def read_idx(root: str, path: str, title: str) -> Source:
     )
 
 
-def _first_of(folder: Path, stem: str, title: str) -> tuple[str, bytes]:
+def _first_file(folder: Path, stem: str, title: str) -> tuple[str, bytes]:
     name = stem if (folder / stem).is_file() and not (folder / f"{stem}.gz").is_file() else f"{stem}.gz"
     return name, read_bytes(folder / name, title)
 

@@ -14,7 +14,7 @@ from audit.data.source import DAMAGE
 
 
 class _Marker:
-    """Stands where a pickle names `numpy.ndarray`; cannot be called."""
+    """Is if a pickle names `numpy.ndarray`; cannot be called."""
 
 
 def _empty_array(*_: object) -> Array:
@@ -46,7 +46,7 @@ class _PlainUnpickler(pickle.Unpickler):
     """Containers, numbers, text and byte arrays; any other name that a pickle asks for is refused."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what stands in for `module.name`; nothing is ever imported."""
+        """Return what is in for `module.name`; nothing is ever imported."""
         try:
             return _ALLOW_LIST[module, name]
         except KeyError:

@@ -23,7 +23,7 @@ class BreastCancer:
     is_public: ClassVar[bool] = True
 
     def read(self) -> Source:
-        """The whole set; no test part of its own."""
+        """The whole set; no test its own part."""
         from sklearn.datasets import load_breast_cancer
 
         bunch = load_breast_cancer()

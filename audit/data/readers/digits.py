@@ -17,7 +17,7 @@ class Digits:
     is_public: ClassVar[bool] = True
 
     def read(self) -> Source:
-        """The whole set; no test part of its own."""
+        """The whole set; no test its own part."""
         from sklearn.datasets import load_digits
 
         bunch = load_digits()

@@ -1,4 +1,4 @@
-"""Records in an npy file that is read where it lies, and so may be larger than memory."""
+"""Records in an npy file that is read if it is, and so may be larger than memory."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 from audit.core import checks
 from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
-from audit.core.file_rows import rows_of
+from audit.core.file_rows import read_rows
 from audit.core.files import file_sha256
 from audit.core.mapped_files import MappedFile, map_array
 from audit.core.record_arrays import RawArray, SideBySide, scale_numbers
 from audit.data import typed
-from audit.data.array_records import LABELS, image_axes, refuse_large, scaling_of, source_of
+from audit.data.array_records import LABELS, find_scaling, image_axes, make_source, refuse_large
 from audit.data.source import (
     DAMAGE,
     NO_SCALING,
@@ -37,20 +37,20 @@ class Npy:
     """An npy file of records, mapped and never read as a whole, and one of their labels (`numpy.save`).
 
     Attributes:
-        path: records `(n, ...)`; what train and pool are drawn from, and test too where `test_path` is None.
+        path: records `(n, ...)`; what train and pool are drawn from, and test too if `test_path` is None.
         labels: of the records in `path`.
         test_path: records of the test part.
         test_labels: of the records in `test_path`.
         classes: number of classes; None takes the largest label plus one.
         task: what labels are, as for kind `npz`: "classification", "regression" or "multi_label".
         whole_numbers: records reach the model as int64, for embeddings of categories and tokens.
-        arrays: further files of the same records, whose numbers stand behind those of `path`, for models of several inputs
+        arrays: further files of the same records, whose numbers are behind those of `path`, for models of several inputs
             (`model.inputs` cuts them again), as kind `npz` does it.
         test_arrays: the same of the test part, as many.
 
     uint8 arrays of three or four axes are images, `(n, H, W)` or `(n, C, H, W)`, scaled to [-1, 1] a batch at a time; any other
     array is taken as it is, as real numbers. Worker processes share the pages of a mapping; the one that runs the audit reads a
-    file of up to 256 MB at once and rows of a larger one. The file must not change meanwhile, and must lie at the same path on
+    file of up to 256 MB at once and rows of a larger one. The file must not change meanwhile, and must be at the same path on
     every machine of a cluster.
     """
 
@@ -104,12 +104,12 @@ class Npy:
             digests = [files[0].sha256, file_sha256(places[1]), *(file.sha256 for file in files[1:])]
             read += [(place.name, digest) for place, digest in zip(places, digests, strict=True)]
         scalings = [
-            scaling_of(part.inputs, pair[0], whole_numbers=self.whole_numbers and not self.arrays)
+            find_scaling(part.inputs, pair[0], whole_numbers=self.whole_numbers and not self.arrays)
             for part, pair in zip(parts, pairs, strict=True)
         ]
         names = [pair[0] for pair in pairs]
         classes = (self.classes or None) if self.task == "classification" else 0
-        source = source_of(f"npy {', '.join(names)}", names, combined_digests(read), parts, scalings, classes=classes)
+        source = make_source(f"npy {', '.join(names)}", names, combined_digests(read), parts, scalings, classes=classes)
         return source
 
     def _part(self, place: Path, labels_place: Path) -> Part:
@@ -172,7 +172,7 @@ def _rows(file: MappedFile) -> Any:
     Raises:
         DataError: a value is not finite as float32; it names the first such record, and reads some records at a time.
     """
-    inputs = rows_of(Path(file.path), file.shape)
+    inputs = read_rows(Path(file.path), file.shape)
     if inputs.dtype.kind != "f":
         return inputs
     for start in range(0, len(inputs), _ROWS):

@@ -11,7 +11,7 @@ from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.data import typed
 from audit.data.archives import only_keys, read_npz
-from audit.data.array_records import LABELS, image_axes, scaling_of, side_by_side, source_of
+from audit.data.array_records import LABELS, find_scaling, image_axes, make_source, side_by_side
 from audit.data.source import (
     Part,
     Source,
@@ -27,12 +27,12 @@ class Npz:
     """npz files with arrays `x` and `y` (optionally `group`, one text or number a record; `exact` is ignored).
 
     Attributes:
-        path: what train and pool are drawn from; test too where `test_path` is None.
+        path: what train and pool are drawn from; test too if `test_path` is None.
         classes: number of classes; None takes the largest label plus one.
         task: what `y` holds: "classification" (a class a record), "regression" (numbers, `(n,)` or `(n, ...)`; also what a
-            loss of one's own takes) or "multi_label" (0 or 1 for each label, `(n, labels)`).
+            loss of your own takes) or "multi_label" (0 or 1 for each label, `(n, labels)`).
         whole_numbers: `x` reaches the model as int64, for embeddings of categories and tokens.
-        arrays: in place of `x`, the names of arrays that stand side by side in each record, for models of several inputs
+        arrays: in place of `x`, the names of arrays that are side by side in each record, for models of several inputs
             (`model.inputs` cuts them again). Whole numbers beside others become real numbers, which hold them up to 2^24.
 
     uint8 arrays of three or four axes are images, `(n, H, W)` or `(n, C, H, W)`, scaled to [-1, 1]; any other array is
@@ -71,10 +71,10 @@ class Npz:
             part = self._records(read_npz(content, place), place)
             read.append((place.name, content))
             parts.append(part)
-            scalings.append(scaling_of(part.inputs, f"{place}: x", whole_numbers=self.whole_numbers))
+            scalings.append(find_scaling(part.inputs, f"{place}: x", whole_numbers=self.whole_numbers))
         origin = f"npz {', '.join(name for name, _ in read)}"
         classes = (self.classes or None) if self.task == "classification" else 0
-        return source_of(origin, names, combined_sha256(read), parts, scalings, classes=classes)
+        return make_source(origin, names, combined_sha256(read), parts, scalings, classes=classes)
 
     def _records(self, arrays: dict[str, Array], place: Path) -> Part:
         if "x" not in arrays and "y" in arrays and not self.arrays:

@@ -52,7 +52,7 @@ class Sentences:
                 raise ConfigError(f"data.{key} is {value!r}; expected a whole number from {low} to {high}")
 
     def read(self) -> Source:
-        """The sentences in an order that says nothing; no test part of their own."""
+        """The sentences in an order that says nothing; no test their own part."""
         numbers = Seed(0).child("sentences").numpy().permutation(COUNT)[: self.count]
         encode, vocabulary = tokens.encoder(tokens.BYTES, self.unused_tokens)
         main = tokens.part([_sentence(int(number)) for number in numbers], encode, self.length)

@@ -46,7 +46,7 @@ class Speeches:
                 raise ConfigError(f"data.{key} is {value!r}; expected a whole number from 1 to 1024")
 
     def read(self) -> Source:
-        """All speeches; no test part of its own.
+        """All speeches; no test its own part.
 
         Raises:
             DataError: no such file, no text, no speech in it, or a name of more than 100 characters.

@@ -38,8 +38,8 @@ class Table:
         path: `.csv`, `.csv.gz` or `.parquet` (any other name is read as CSV); what train and pool are drawn from.
         test_path: the table's own test part, or None.
         label: the column to predict.
-        categorical: columns whose values are names, also where they look like numbers.
-        columns: names of the columns of files without a header line; None where the first line has them.
+        categorical: columns whose values are names, also if they look like numbers.
+        columns: names of the columns of files without a header line; None if the first line has them.
         drop: columns that the model does not get.
         group: column that slices results; it stays a feature unless it is also in `drop`.
         client: columns that name the client of a federated training whose record a row is (`split: column`): a name, a list, or
@@ -49,7 +49,7 @@ class Table:
             private records, which no accountant covers.
         classes: label values in order; None takes those found, sorted.
         label_suffix: text cut off the end of a label (UCI Adult's test file writes `>50K.`).
-        separator: between columns; `" "` stands for any white space.
+        separator: between columns; `" "` represents any white space.
         skip_rows, test_skip_rows: lines to leave out at the top of each file.
         task: "classification" or "regression".
     """

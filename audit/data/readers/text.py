@@ -115,12 +115,12 @@ class Text:
             return Part(inputs=part.inputs, labels=np.array(names)), files
         if self.user is not None:
             users, _ = text_files.read_texts(place, str(self.user), whole=True)
-            rows = _rows_of_users(users, self.texts_per_user)
+            rows = _user_rows(users, self.texts_per_user)
             return Part(inputs=_side_by_side(part.inputs, rows), labels=_side_by_side(part.labels, rows)), files
         return part, files
 
 
-def _rows_of_users(users: Sequence[str], most: int) -> Array:
+def _user_rows(users: Sequence[str], most: int) -> Array:
     """Return `(users, most)` row numbers of each user's first texts, in the order of users' first texts; -1 behind them."""
     own: dict[str, list[int]] = {}
     for row, user in enumerate(users):
@@ -132,7 +132,7 @@ def _rows_of_users(users: Sequence[str], most: int) -> Array:
 
 
 def _side_by_side(values: Array, rows: Array) -> Array:
-    """Return `(users, most * T)` of `values` `(n, T)`: -1 where a user has no further text."""
+    """Return `(users, most * T)` of `values` `(n, T)`: -1 if a user has no further text."""
     joined = np.where(rows[..., None] >= 0, values[rows], -1)
     return np.asarray(joined.reshape(len(rows), -1))
 

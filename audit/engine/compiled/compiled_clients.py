@@ -22,12 +22,12 @@ _ARGUMENTS: tuple[Any, ...] = (_MEMORY, _WHOLE, *[_MEMORY] * 5, _WHOLE, _WHOLE, 
 
 
 class ClientSteps:
-    """Gradient steps of many models in float32 on a CPU, each on rows of its own and while it is in the cache.
+    """Gradient steps of many models in float32 on a CPU, each on its own rows and while it is in the cache.
 
     Args:
         architecture: of the model.
         cdll: compiled code.
-        records: inputs and labels, read where they lie.
+        records: inputs and labels, read if they are.
 
     Raises:
         DataError: records of another size or type than the model's, or labels that it has no output for.
@@ -68,7 +68,7 @@ def client_steps(
     Args:
         module: one model.
         records: inputs and labels of all clients.
-        setting: "off", "on", or "auto" where `examples` repay compiling; what speaks against "on" is logged.
+        setting: "off", "on", or "auto" if `examples` repay compiling; what speaks against "on" is logged.
         examples: passes over one record that the federation comes to in expectation.
     """
     if setting == "off":

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from torch import nn
 
 from audit.engine.compiled.compiled_mlp import Chain, ChainStruct, chain_from
-from audit.engine.compiled.image_geometry import Stage, multiplications, stage_of
+from audit.engine.compiled.image_geometry import Stage, find_stage, multiplications
 from audit.engine.compiled.image_tables import ImageStruct, StageStruct, Tables, workspace_vectors
 from audit.engine.compiled.straight_line import (
     CONVOLUTION,
@@ -20,7 +20,7 @@ from audit.engine.compiled.straight_line import (
     TANH,
     ForwardStep,
     names,
-    starts_of,
+    parameter_starts,
     straight_line,
 )
 from audit.engine.parameter_layout import Layout
@@ -37,7 +37,7 @@ class Network:
 
     Attributes:
         shape: channels, rows and columns of a record.
-        stages: what stands before the linear layers.
+        stages: what is before the linear layers.
         weights: where the weights of each convolution and each normalisation that has any start in a model's parameters.
         biases: the same for biases, -1 for none.
         tail: the linear layers.
@@ -76,32 +76,32 @@ class Network:
         return 2 * (3 * sum(products) - products[0]) + linear
 
 
-def network_of(module: nn.Module, shape: tuple[int, ...]) -> Network | None:
+def find_network(module: nn.Module, shape: tuple[int, ...]) -> Network | None:
     """The network that `module` is for records of `shape`, however its `forward` is written, or None for anything else.
 
     Call it before threads train, as for `straight_line`.
 
     >>> layers = nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(16, 3)
-    >>> [stage.size for stage in network_of(nn.Sequential(*layers), (1, 6, 6)).stages]
+    >>> [stage.size for stage in find_network(nn.Sequential(*layers), (1, 6, 6)).stages]
     [(4, 4), (2, 2)]
-    >>> network_of(nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)), (1, 6, 6))
+    >>> find_network(nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4)), (1, 6, 6))
     """
     steps = straight_line(module) if len(shape) == 3 and any(type(layer) is nn.Conv2d for layer in module.modules()) else None
     if steps is None:
         return None
     own = [step.path for step in steps if step.kind in (CONVOLUTION, LINEAR) or _has_scale(step)]
-    starts = starts_of(module, own)
+    starts = parameter_starts(module, own)
     if starts is None:
         return None
     stages = _stages(steps, shape)
     if stages is None or not any(stage.axes for stage in stages):
         return None
-    rest = steps[len(stages) + sum(stage.activation > 0 for stage in stages) :]
+    remainder = steps[len(stages) + sum(stage.activation > 0 for stage in stages) :]
     size = stages[-1].channels * math.prod(stages[-1].size)
     views = 0
-    while views < len(rest) and rest[views].kind == FLATTENS and rest[views].numbers in (0, size):
+    while views < len(remainder) and remainder[views].kind == FLATTENS and remainder[views].numbers in (0, size):
         views += 1
-    tail = chain_from(rest[views:], starts, Layout.of(module).width) if views else None
+    tail = chain_from(remainder[views:], starts, Layout.of(module).width) if views else None
     if tail is None or tail.sizes[0] != size:
         return None
     paths = [stage.path for stage in stages if stage.path]
@@ -120,7 +120,7 @@ def _has_scale(step: ForwardStep) -> bool:
 
 
 def _stages(steps: list[ForwardStep], shape: tuple[int, ...]) -> tuple[Stage, ...] | None:
-    """Return the stages up to the first step that is neither of images nor an activation; None where one is not covered."""
+    """Return the stages up to the first step that is neither of images nor an activation; None if one is not covered."""
     channels, size, stages = shape[0], (shape[1], shape[2]), list[Stage]()
     for step in steps:
         if step.kind in _ACTIVATIONS and stages and not stages[-1].activation:
@@ -128,7 +128,7 @@ def _stages(steps: list[ForwardStep], shape: tuple[int, ...]) -> tuple[Stage, ..
             continue
         if step.kind in (FLATTENS, LINEAR):
             break
-        stage = stage_of(step, channels, size)
+        stage = find_stage(step, channels, size)
         if stage is None:
             return None
         stages.append(stage)

@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 from audit.core.errors import DataError
 from audit.engine.compile_c import library
-from audit.engine.compiled.compiled_cnn import Network, network_of
-from audit.engine.compiled.compiled_mlp import Chain, chain_of
+from audit.engine.compiled.compiled_cnn import Network, find_network
+from audit.engine.compiled.compiled_mlp import Chain, find_chain
 from audit.engine.gradients.clipping import Clip, Clipping, Rows, all_finite
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.trial.module_parts import refuse_no_shape
 
 COMPILE = ("off", "auto", "on")
 COVERED = "a chain of linear layers with ReLU or Tanh between, or one behind convolutions, GroupNorm, ReLU, Tanh and pooling"
-# operations of one model that repay compiling (one to three seconds) where some thirty models are trained
+# operations of one model that repay compiling (one to three seconds) if some thirty models are trained
 _WORTH_COMPILING = 1e9
 _WHOLE, _MEMORY = ctypes.c_int64, ctypes.c_void_p
 _ARGUMENTS: tuple[Any, ...] = (_MEMORY, _WHOLE, *[_MEMORY] * 6, _WHOLE, _MEMORY, _WHOLE, *[_MEMORY] * 3)
@@ -42,7 +42,7 @@ class Compilable(Protocol):
 
 
 def compilable(module: nn.Module, shape: tuple[int, ...]) -> Chain | Network | None:
-    """Return what compiled code takes `module` for, with records of `shape`; None where it does not cover it.
+    """Return what compiled code takes `module` for, with records of `shape`; None if it does not cover it.
 
     Call it before threads train, as for `straight_line`.
 
@@ -50,11 +50,11 @@ def compilable(module: nn.Module, shape: tuple[int, ...]) -> Chain | Network | N
         ConfigError: a lazy layer has never been called, so its parameters have no shape.
     """
     refuse_no_shape(module)
-    return chain_of(module) or network_of(module, shape)
+    return find_chain(module) or find_network(module, shape)
 
 
 def worth_compiling(architecture: Compilable, examples: float) -> bool:
-    """True where a training of each model on `examples` in all repays the time that a compiler takes.
+    """True if a training of each model on `examples` in all repays the time that a compiler takes.
 
     Models of one job are not counted: how an audit is cut into jobs must not change a bit of it.
     """
@@ -64,7 +64,7 @@ def worth_compiling(architecture: Compilable, examples: float) -> bool:
 class CompiledGradients(TapeGradients):
     """N models in float32 on a CPU. Forward passes without gradients are those of `TapeGradients`.
 
-    Rows of padding cost nothing, batches are read where the records lie, and models share no arithmetic.
+    Rows of padding cost nothing, batches are read if the records are, and models share no arithmetic.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class CompiledGradients(TapeGradients):
     def add_rows(
         self, data: tuple[Tensor, Tensor], indices: Tensor, mask: Tensor, into: tuple[Clip | None, Tensor]
     ) -> Clipping | None:
-        """`add_sum` for the records of `data` whose numbers are `indices` `(N * rows,)`, read where they lie.
+        """`add_sum` for the records of `data` whose numbers are `indices` `(N * rows,)`, read if they are.
 
         Args:
             data: inputs `(records, ...)` and labels.
@@ -121,7 +121,7 @@ class CompiledGradients(TapeGradients):
 
 
 def check_records(inputs: Tensor, labels: Tensor, sizes: tuple[int, ...]) -> None:
-    """Raise an error where compiled code would leave its memory.
+    """Raise an error if compiled code would leave its memory.
 
     Raises:
         DataError: records of another size or type than the model's, or labels that it has no output for.
@@ -136,7 +136,7 @@ def check_records(inputs: Tensor, labels: Tensor, sizes: tuple[int, ...]) -> Non
 def compiled_gradients(
     architecture: Chain | Network, module: nn.Module, state: Mapping[str, Tensor]
 ) -> CompiledGradients | None:
-    """N models with the architecture of `module` by compiled code; None where that cannot be had."""
+    """N models with the architecture of `module` by compiled code; None if that cannot be had."""
     first = next(iter(state.values()))
     if first.device.type != "cpu" or first.dtype != torch.float32:
         return None

@@ -9,7 +9,16 @@ from itertools import pairwise
 
 from torch import nn
 
-from audit.engine.compiled.straight_line import FLATTENS, LINEAR, RELU, TANH, ForwardStep, names, starts_of, straight_line
+from audit.engine.compiled.straight_line import (
+    FLATTENS,
+    LINEAR,
+    RELU,
+    TANH,
+    ForwardStep,
+    names,
+    parameter_starts,
+    straight_line,
+)
 from audit.engine.parameter_layout import Layout
 
 SOURCE = "chain_sums.c"
@@ -50,25 +59,25 @@ class Chain:
     @property
     def operations(self) -> int:
         """Floating-point operations of one example: forward, signals back, clipped sum."""
-        products = [left * right for left, right in pairwise(self.sizes)]
+        products = [first * right for first, right in pairwise(self.sizes)]
         return 2 * (3 * sum(products) - products[0])
 
 
-def chain_of(module: nn.Module) -> Chain | None:
-    """The chain that `module` is, however its `forward` is written, or None where it is anything else.
+def find_chain(module: nn.Module) -> Chain | None:
+    """The chain that `module` is, however its `forward` is written, or None if it is anything else.
 
     Call it before threads train, as for `straight_line`.
 
-    >>> chain_of(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))).sizes
+    >>> find_chain(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))).sizes
     (4, 8, 3)
-    >>> chain_of(nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 3)))
+    >>> find_chain(nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.1), nn.Linear(8, 3)))
     """
     steps = straight_line(module)
     if steps is None:
         return None
     while steps and steps[0].kind == FLATTENS and not steps[0].numbers:
         steps = steps[1:]
-    starts = starts_of(module, [step.path for step in steps[::2]])
+    starts = parameter_starts(module, [step.path for step in steps[::2]])
     return None if starts is None else chain_from(steps, starts, Layout.of(module).width)
 
 

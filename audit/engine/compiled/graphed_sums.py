@@ -1,8 +1,8 @@
 """The sums of a pass as one CUDA graph: its kernels are launched by one call, from the third pass of a shape on.
 
-A graph repeats what was launched while it was captured, in the same memory. So what a pass reads has to lie where it lay then,
-and its code must not decide by numbers of the device: batches are copied into a place of their own, parameters, records and
-sums are updated in place, and what draws or changes from step to step by the host's hand is refused. What nobody refused, a
+A graph repeats what was launched while it was captured, in the same memory. So what a pass reads has to be where it lay then,
+and its code must not decide by numbers of the device: batches are copied into their own place, parameters, records and
+sums are updated in place, and what draws or changes from step to step by the host's hand is refused. What no one refused, a
 number of the host's that a module keeps between calls, is looked for: the 1st, 2nd, 4th, 8th ... repetition of each shape runs
 once more as it is, and a training whose sums differ ends. Never run on a GPU.
 """
@@ -30,7 +30,7 @@ Capture = Callable[[Callable[[], None]], Callable[[], None]]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Graph:
-    """One graph: where it reads the batch, what it leaves, how it is run, and how often that was done."""
+    """One graph: if it reads the batch, what it leaves, how it is run, and how often that was done."""
 
     index: Tensor
     mask: Tensor
@@ -65,7 +65,7 @@ class GraphedSums:
         """Return what `work(rows_at, mask)` returns, which later passes overwrite.
 
         Args:
-            work: the same in all calls, adding to `total`; its memory stays where it is.
+            work: the same in all calls, adding to `total`; its memory stays if it is.
             rows_at: `(N * rows,)` record numbers.
             mask: `(N, rows)` which of them are real.
 
@@ -104,7 +104,7 @@ class GraphedSums:
         return clipping
 
     def _refuse(self, name: str, difference: Tensor, size: Tensor) -> None:
-        """Raise `ExecutionMismatch` where `difference` `(N, ...)` is large; a model that diverged has no finite size."""
+        """Raise `ExecutionMismatch` if `difference` `(N, ...)` is large; a model that diverged has no finite size."""
         share = difference.norm(dim=1) / size.clamp(min=1e-30)
         error = float(torch.where(size.isfinite(), share, 0.0).max())
         if not error <= self._limit:  # not a number is refused, too

@@ -10,7 +10,7 @@ from itertools import pairwise
 from torch import nn
 
 from audit.engine.compiled.straight_line import ADAPTIVE, AVERAGE, CONVOLUTION, MAXIMUM, NORMALISATION, ForwardStep
-from audit.engine.layers.convolution_patches import geometry_of
+from audit.engine.layers.convolution_patches import read_geometry
 from audit.engine.layers.layer_map import has_rule
 
 Pair = tuple[int, int]
@@ -46,8 +46,8 @@ class Axis:
         return max(self.size + self.padding, (self.out - 1) * self.stride + (self.kernel - 1) * self.dilation + 1)
 
     def remainders(self) -> Iterator[tuple[list[int], list[int], list[int], list[int]]]:
-        """Yield for each remainder of the stride: positions before the convolution, where each is among those after it, the
-        taps of the kernel that reach it, and how far from there the result of each tap lies."""
+        """Yield for each remainder of the stride: positions before the convolution, if each is among those after it, the
+        taps of the kernel that reach it, and how far from there the result of each tap is."""
         for remainder in range(self.stride):
             positions = [x for x in range(self.size) if (x + self.padding) % self.stride == remainder]
             taps = [tap for tap in range(self.kernel) if (remainder - tap * self.dilation) % self.stride == 0]
@@ -72,7 +72,7 @@ class Stage:
         axes: of a convolution: rows and columns.
         windows: of pooling: those of rows and of columns.
         activation: 0 none, 1 ReLU, 2 tanh.
-        path: of the layer whose parameters it has; "" where it has none.
+        path: of the layer whose parameters it has; "" if it has none.
         groups: of normalisation.
         epsilon: what it adds to the variance.
     """
@@ -93,8 +93,8 @@ class Stage:
         return math.prod(axis.kernel for axis in self.axes)
 
 
-def stage_of(step: ForwardStep, channels: int, size: Pair) -> Stage | None:
-    """The stage that a step is for images of some channels and size, or None where compiled code has none for it."""
+def find_stage(step: ForwardStep, channels: int, size: Pair) -> Stage | None:
+    """The stage that a step is for images of some channels and size, or None if compiled code has none for it."""
     match step.layer:
         case nn.Conv2d() as layer if step.kind == CONVOLUTION:
             return _convolution(layer, step.path, channels, size)
@@ -117,7 +117,7 @@ def stage_of(step: ForwardStep, channels: int, size: Pair) -> Stage | None:
 def _convolution(layer: nn.Conv2d, path: str, channels: int, size: Pair) -> Stage | None:
     if layer.groups != 1 or layer.in_channels != channels or not has_rule(layer):
         return None
-    geometry = geometry_of(layer)
+    geometry = read_geometry(layer)
     numbers = zip(size, geometry.kernel, geometry.stride, geometry.padding, geometry.dilation, strict=True)
     axes = tuple(Axis(*axis) for axis in numbers)
     if min(axis.out for axis in axes) < 1:
@@ -129,9 +129,9 @@ def _convolution(layer: nn.Conv2d, path: str, channels: int, size: Pair) -> Stag
 def _pooling(layer: nn.MaxPool2d | nn.AvgPool2d, channels: int, size: Pair) -> Stage | None:
     kernel, padding = _pairs(layer.kernel_size), _pairs(layer.padding)
     stride = _pairs(layer.kernel_size if layer.stride is None else layer.stride)
-    whole = isinstance(layer, nn.AvgPool2d) and layer.count_include_pad
+    full = isinstance(layer, nn.AvgPool2d) and layer.count_include_pad
     numbers = zip(size, kernel, stride, padding, strict=True)
-    windows = tuple(_windows(n, k, s, p, ceil=layer.ceil_mode, whole=whole) for n, k, s, p in numbers)
+    windows = tuple(_windows(n, k, s, p, ceil=layer.ceil_mode, whole=full) for n, k, s, p in numbers)
     if not all(axis and all(window.start < window.stop for window in axis) for axis in windows):
         return None
     return _pooled(MAXIMUM if isinstance(layer, nn.MaxPool2d) else AVERAGE, channels, windows)

@@ -73,7 +73,7 @@ class Plane:
         return self.rows * self.columns
 
     def places(self, rows: Sequence[int] | None = None, columns: Sequence[int] | None = None) -> Array:
-        """Places of positions, which may lie in the margins: those of a grid of rows and columns, or all of `size`."""
+        """Places of positions, which may be in the margins: those of a grid of rows and columns, or all of `size`."""
         height, width = self.size
         row, column = np.asarray(range(height) if rows is None else rows), range(width) if columns is None else columns
         grid: Array = (row[:, None] + self.before[0]) * self.columns + np.asarray(column) + self.before[1]
@@ -81,7 +81,7 @@ class Plane:
 
 
 def planes(shape: tuple[int, int, int], stages: Sequence[Stage]) -> tuple[list[Plane], list[Plane | None]]:
-    """Planes of the values and of the signals of all images; None where no parameter needs the signals."""
+    """Planes of the values and of the signals of all images; None if no parameter needs the signals."""
     sizes = [(shape[1], shape[2]), *(stage.size for stage in stages)]
     values, signals = [], list[Plane | None]()
     for number, size in enumerate(sizes):
@@ -97,9 +97,9 @@ def planes(shape: tuple[int, int, int], stages: Sequence[Stage]) -> tuple[list[P
         stage = stages[number - 1]
         if stage.axes and signals[number - 1] is not None:
             margins = [axis.margin for axis in stage.axes]
-            top, left = (before for before, _ in margins)
+            top, first = (before for before, _ in margins)
             height, width = (count + sum(margin) for count, margin in zip(size, margins, strict=True))
-            signals.append(Plane.of(size, (top, left), (height, width)))
+            signals.append(Plane.of(size, (top, first), (height, width)))
         else:
             signals.append(Plane.of(size))
     return values, signals
@@ -114,7 +114,7 @@ def workspace_vectors(shape: tuple[int, int, int], stages: Sequence[Stage]) -> i
 
 
 class Tables:
-    """Tables of one architecture, and the memory they lie in; `images` and `list` are what compiled code is given.
+    """Tables of one architecture, and the memory they are in; `images` and `list` are what compiled code is given.
 
     Args:
         shape: channels, rows and columns of a record.

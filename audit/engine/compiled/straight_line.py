@@ -1,4 +1,4 @@
-"""What a module's forward does, where it is one step after another, each of single records."""
+"""What a module's forward does, if it is one step after another, each of single records."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ForwardStep:
         kind: one of the names above; `UNKNOWN` for all that has none.
         path: of the layer that does it, "" for a function and for a module that is one layer.
         layer: that layer, or one that does what the function does; None for activations and flattening.
-        numbers: of a record, where a view names them; 0 elsewhere.
+        numbers: of a record, if a view names them; 0 elsewhere.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class ForwardStep:
 
 
 def straight_line(module: nn.Module) -> list[ForwardStep] | None:
-    """Return the steps of `forward`, or None where it is no straight line.
+    """Return the steps of `forward`, or None if it is no straight line.
 
     Call it before threads train: `torch.fx` replaces `nn.Module.__call__` for the whole process while it traces.
     """
@@ -85,12 +85,12 @@ def straight_line(module: nn.Module) -> list[ForwardStep] | None:
 
 
 def _is_shape(node: Any) -> bool:
-    """True where a node is the shape of what stands before it, of which nothing but the number of records is read."""
+    """True if a node is the shape of what is before it, of which nothing but the number of records is read."""
     return node.target is getattr and node.args[1] == "shape" and all(map(_counts_records, node.users))
 
 
 def _counts_records(node: torch.fx.Node) -> bool:
-    """True where a node is the number of records: `x.size(0)` or `x.shape[0]`."""
+    """True if a node is the number of records: `x.size(0)` or `x.shape[0]`."""
     if node.op == "call_method":
         return node.target == "size" and node.args[1:] == (0,) and not node.kwargs
     if node.target is not operator.getitem or node.args[1] != 0:
@@ -138,7 +138,7 @@ def _pooling(node: torch.fx.Node) -> ForwardStep:
     return ForwardStep(kind=_LAYERS[kind], layer=layer)
 
 
-def starts_of(module: nn.Module, paths: Sequence[str]) -> dict[str, int] | None:
+def parameter_starts(module: nn.Module, paths: Sequence[str]) -> dict[str, int] | None:
     """Return where each parameter starts in a model's row, if the layers at `paths` hold all of them, each trained, in one
     layer that is used once, without hooks; None elsewhere."""
     layout = Layout.of(module)

@@ -22,7 +22,7 @@ from audit.engine.federated.federated_measures import RoundMeasures
 from audit.engine.federated.federated_plan import RoundPlan, batches, split
 from audit.engine.federated.federated_records import CanaryExamples, RecordClients
 from audit.engine.gradients.clipping import all_finite, clip_factors, stacked_state
-from audit.engine.optimizing import optimizer_of
+from audit.engine.optimizing import build_optimizer
 from audit.engine.record_rows import client_records
 from audit.engine.trial.model_source import ModelSource
 
@@ -33,9 +33,9 @@ class Federations:
     In each round every client takes part by its own coin; it trains the model that it is sent on its own records, and sends
     how far the model moved. The whole update is clipped, parameters and moved buffers together, and one that is not finite
     counts as zero. The sum gets noise, is divided by the expected number of clients, a public constant, and moves the model by
-    the server's optimiser. Canary clients have slots of their own beside the clients': those whose coin says so send their
+    the server's optimiser. Canary clients have their own slots beside the clients': those whose coin says so send their
     direction at the clip norm, the others send zero, so neighbouring federations differ by a client whose update is zeroed out.
-    Canary examples are among the records of some clients, or each is all that a client of its own holds.
+    Canary examples are among the records of some clients, or each is all that its own client holds.
 
     Noise that many clients add is drawn once with the deviation of their sum, which has the same law. The slots of canaries add
     noise to what they send, and none to the sum, whose noise stays that of the accounted clients.
@@ -66,20 +66,20 @@ class Federations:
         self.state = stacked_state(modules, torch.float32, device)
         records = client_records(job, device)
         self.workers = self.crews(modules[0], self.state, records, plan.slots, plan.local)
-        self.served = self.workers.row_of(self.state)
+        self.served = self.workers.make_row(self.state)
         self.canaries = self._planted()
         self.record_table, self.sizes = self.canaries.rows(
             split(job.dataset, plan.clients, plan.split, plan.concentration, Seed(plan.split_seed))
         )
         self.workers.compile(modules[0], self._examples())
-        self.weights = self.weight_of(torch.from_numpy(np.array(self.sizes)).to(device, torch.float32))
-        self.canaries.send(self.clipped, self.weight_of, int(self.sizes.max()))
-        self.optimizer = optimizer_of(job).start(self.rounds)
+        self.weights = self.client_weights(torch.from_numpy(np.array(self.sizes)).to(device, torch.float32))
+        self.canaries.send(self.clipped, self.client_weights, int(self.sizes.max()))
+        self.optimizer = build_optimizer(job).start(self.rounds)
         self.coins = np.stack([self._coins(seed) for seed in job.seeds])
         self.streams = streams(job.seeds, "noise")
 
     def _planted(self) -> PlantedCanaries:
-        """Return the canaries: crafted updates, records of clients of their own, or records among those of hosts."""
+        """Return the canaries: crafted updates, records of their own clients, or records among those of hosts."""
         if self.job.canaries.are_gradients:
             return CanaryClients(self.job, self.workers, self.served, self.clip_norm)
         if self.plan.hosts is None:
@@ -91,7 +91,7 @@ class Federations:
         sizes = self.sizes[0] if self.plan.local.batch is None else np.minimum(self.sizes[0], self.plan.local.batch)
         return float(sizes.sum()) * self.plan.local.steps * self.job.steps * self.rate
 
-    def weight_of(self, records: Tensor) -> Tensor:
+    def client_weights(self, records: Tensor) -> Tensor:
         """Return the weights of clients that hold so many records, all 1 or capped at 1."""
         cap = self.plan.example_cap
         return torch.ones_like(records) if cap is None else (records / cap).clamp(max=1.0)
@@ -179,10 +179,10 @@ class Federations:
         """Return the sum of the honest clients' clipped and weighted updates `(N, width)`."""
         total = torch.zeros_like(self.served)
         federation, client = np.nonzero(self.coins[:, number, : self.plan.clients])
-        rows, real = self._records_of(number, federation, client)
+        rows, real = self._step_records(number, federation, client)
         device = self.served.device
         for part in self.workers.parts(len(client)):
-            owner, number_of = (torch.from_numpy(numbers[part]).to(device) for numbers in (federation, client))
+            owner, read_number = (torch.from_numpy(numbers[part]).to(device) for numbers in (federation, client))
             longest = max(1, int(real[part].sum(2).max()))
             client_updates = self.workers.updates(
                 self.served.index_select(0, owner),
@@ -192,7 +192,7 @@ class Federations:
             )
             if client_updates.private is not None:
                 measures.note_inside(owner, client_updates.private)
-            blocks = (values.split(CACHE_CLIENTS) for values in (client_updates.moves, owner, number_of))
+            blocks = (values.split(CACHE_CLIENTS) for values in (client_updates.moves, owner, read_number))
             for updates, owners, numbers in zip(*blocks, strict=True):  # few enough to stay in the cache meanwhile
                 products, finite = self.clipped(updates, self.weights[owners, numbers])
                 self.canaries.arrive(owners, numbers, products)
@@ -201,14 +201,14 @@ class Federations:
         return total
 
     def _record_noise(self, number: int, federation: Array, client: Array) -> list[torch.Generator]:
-        """Return a stream for each client that takes part, where clients noise their own steps."""
+        """Return a stream for each client that takes part, if clients noise their own steps."""
         if self.plan.local.private is None:
             return []
         seeds = self.job.seeds
         pairs = zip(federation, client, strict=True)
         return [stream(seeds[owner].child("record noise", number).child("client", int(place))) for owner, place in pairs]
 
-    def _records_of(self, number: int, federation: Array, client: Array) -> tuple[Array, Array]:
+    def _step_records(self, number: int, federation: Array, client: Array) -> tuple[Array, Array]:
         """Return the records of each local step `(k, steps, rows)` and which are real, for clients of several federations."""
         longest = int(self.sizes.max())
         if self.plan.local.batch is not None and self.plan.local.private is None:

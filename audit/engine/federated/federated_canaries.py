@@ -57,7 +57,7 @@ class PlantedCanaries(Protocol):
     def rows(self, client_rows: Sequence[Array]) -> tuple[Array, Array]:
         """Return the records of each client `(N, clients, longest)`, padded by repeating, and their numbers `(N, clients)`."""
 
-    def send(self, clip: Clipping, weight_of: Callable[[Tensor], Tensor], most_records: int) -> None:
+    def send(self, clip: Clipping, client_weights: Callable[[Tensor], Tensor], most_records: int) -> None:
         """Take the federation's own clipping and weighting for what canary clients send."""
 
     def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
@@ -74,7 +74,7 @@ class PlantedCanaries(Protocol):
 
 
 class CanaryClients:
-    """Gradient canaries as clients with slots of their own: those whose coin says so send their direction, the others zero.
+    """Gradient canaries as clients with their own slots: those whose coin says so send their direction, the others zero.
 
     They do their worst: an update far beyond the clip norm and many records, through the same clipping and weighting as all
     others, so that what these let through shows.
@@ -94,7 +94,7 @@ class CanaryClients:
         """Return the clients' own records, the same in all federations."""
         return same_rows(client_rows, len(self.included))
 
-    def send(self, clip: Clipping, weight_of: Callable[[Tensor], Tensor], most_records: int) -> None:
+    def send(self, clip: Clipping, client_weights: Callable[[Tensor], Tensor], most_records: int) -> None:
         """Make what each canary client adds to the sum `(m, width)`; canaries of one coordinate each are added as they are."""
         directions = self.planted.directions
         if directions is None:
@@ -105,7 +105,7 @@ class CanaryClients:
         if not self.behaviour.finite:
             raw[:, int(self.layout.columns()[0])] = torch.nan  # an update that is to count as zero
         records = torch.full((self.slots,), float(OVERWEIGHT * most_records), device=directions.device)
-        self.uploads = clip(raw, weight_of(records))[0]
+        self.uploads = clip(raw, client_weights(records))[0]
 
     def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
         """Add the sum of the canary clients that take part and are in."""

@@ -13,7 +13,7 @@ from audit.core.errors import UnsupportedMechanism
 from audit.engine.compiled.compiled_clients import ClientSteps, client_steps
 from audit.engine.federated.federated_plan import LocalTraining, RecordNoise
 from audit.engine.gradients.clipping import Clip, Gradients, Rows
-from audit.engine.gradients.dispatch import gradients_of
+from audit.engine.gradients.dispatch import model_gradients
 from audit.engine.gradients.per_model_loop import LoopGradients
 from audit.engine.layers.layer_map import has_random_layers
 from audit.engine.losses import USUAL
@@ -47,7 +47,7 @@ class LocalUpdates:
 
     Attributes:
         moves: `(k, width)` how far each client's model moved, as a gradient: first minus last.
-        private: where their steps are DP-SGD.
+        private: if their steps are DP-SGD.
     """
 
     moves: Tensor
@@ -90,16 +90,16 @@ class Workers:
                 f"({', '.join(self.moved)}); use a model without"
             )
         _refuse_unfit(module, state, self.moved)
-        models = gradients_of(module, copies, self.inputs[:8], force_loop=bool(self.moved))
+        models = model_gradients(module, copies, self.inputs[:8], force_loop=bool(self.moved))
         self.crews: dict[int, Gradients] = {slots: models}
-        self._smaller = functools.partial(gradients_of, module, force_loop=isinstance(models, LoopGradients))
+        self._smaller = functools.partial(model_gradients, module, force_loop=isinstance(models, LoopGradients))
         self.layout: Layout = models.layout
         self.buffers = {name: state[name].shape[1:] for name in self.moved}
         self.width = self.layout.width + sum(shape.numel() for shape in self.buffers.values())
         self.columns = torch.cat([self.layout.columns(), torch.arange(self.layout.width, self.width)]).to(self.inputs.device)
 
     def compile(self, module: nn.Module, examples: float) -> None:
-        """Leave local steps without noise to compiled code, where the settings ask for it and `module` is a chain.
+        """Leave local steps without noise to compiled code, if the settings ask for it and `module` is a chain.
 
         Args:
             module: one model.
@@ -115,14 +115,14 @@ class Workers:
         return (slice(start, start + step) for start in range(0, count, step))
 
     def crew(self, count: int) -> Gradients:
-        """Return models for so many clients at once: the fewest slots of a few sizes, so that slots do not lie idle."""
+        """Return models for so many clients at once: the fewest slots of a few sizes, so that slots do not be idle."""
         size = min(self.slots, -(-count // _CREW) * _CREW)
         if size not in self.crews:
-            whole = self.crews[self.slots].state()
-            self.crews[size] = self._smaller({name: value[:size].clone() for name, value in whole.items()})
+            full = self.crews[self.slots].state()
+            self.crews[size] = self._smaller({name: value[:size].clone() for name, value in full.items()})
         return self.crews[size]
 
-    def row_of(self, state: Mapping[str, Tensor]) -> Tensor:
+    def make_row(self, state: Mapping[str, Tensor]) -> Tensor:
         """Return models `(N, width)` as rows."""
         count = next(iter(state.values())).shape[0]
         row = self.crews[self.slots].flat.new_zeros(count, self.width)
@@ -151,7 +151,7 @@ class Workers:
             start: `(k, width)` models that the clients were sent.
             rows: `(k, steps, rows)` records of each local step.
             real: which of those are not padding.
-            streams: of each client's own noise, where its steps are DP-SGD.
+            streams: of each client's own noise, if its steps are DP-SGD.
         """
         if self._compiled is not None:
             last = start.clone()
@@ -182,7 +182,7 @@ class Workers:
         return LocalUpdates(moves=start - (torch.cat(parts, dim=1) if self.moved else parts[0]), private=private)
 
     def _private_steps(self, start: Tensor, streams: Sequence[torch.Generator]) -> PrivateSteps | None:
-        """Return DP-SGD of clients that start from those models, before the first step; None where clients add no noise."""
+        """Return DP-SGD of clients that start from those models, before the first step; None if clients add no noise."""
         if self.local.private is None:
             return None
         squares = torch.zeros(len(start), dtype=torch.float64, device=start.device)
@@ -192,7 +192,7 @@ class Workers:
         """Return the noisy mean of clipped gradients of each client that DP-SGD takes a step along; adds it to `steps`."""
         private, gradient = steps.noise, torch.zeros_like(models.flat)
         clipping = models.add_sum(batch, Clip(norm=private.clip_norm), gradient)
-        noise = self.noise_of_step(steps.streams, private).to(gradient.device)
+        noise = self.step_noise(steps.streams, private).to(gradient.device)
         gradient[: len(noise)].add_(noise)
         gradient.div_(private.batch)
         deviation = max(private.noise_multiplier * private.clip_norm, 1e-300)
@@ -201,7 +201,7 @@ class Workers:
             torch.maximum(steps.largest, clipping.left[: len(noise)].amax(1) / private.clip_norm, out=steps.largest)
         return gradient
 
-    def noise_of_step(self, streams: Sequence[torch.Generator], private: RecordNoise) -> Tensor:
+    def step_noise(self, streams: Sequence[torch.Generator], private: RecordNoise) -> Tensor:
         """Return each client's noise in a step on all parameters `(k, width)`, on the host."""
         columns = self.layout.columns()
         noise = torch.zeros(len(streams), self.layout.width)
@@ -238,7 +238,7 @@ class Workers:
 
 
 def models_state(models: Gradients, names: Sequence[str]) -> dict[str, Tensor]:
-    """Return those of the models' tensors, as they stand."""
+    """Return those of the models' tensors, as they are."""
     state = models.state()
     return {name: state[name] for name in names}
 
@@ -259,7 +259,7 @@ def _moved_buffers(module: nn.Module, inputs: Tensor) -> tuple[str, ...]:
 
 
 def _refuse_unfit(module: nn.Module, state: Mapping[str, Tensor], buffer_names: Sequence[str]) -> None:
-    """Raise `UnsupportedMechanism` where clients of several federations could not share kernel launches."""
+    """Raise `UnsupportedMechanism` if clients of several federations could not share kernel launches."""
     if has_random_layers(module):
         raise UnsupportedMechanism("federated training of a model with dropout is not supported; set dropout to 0")
     parameter_names = {slot.name for slot in Layout.of(module).slots}

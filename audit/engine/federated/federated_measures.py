@@ -44,7 +44,7 @@ class RoundMeasures:
         self.inner_largest.scatter_reduce_(0, owner, steps.largest, "amax")
 
     def note_norms(self, norms: Tensor | None) -> None:
-        """Note the largest norm of each federation `(N,)` among some that entered the sum; None where there were none."""
+        """Note the largest norm of each federation `(N,)` among some that entered the sum; None if there were none."""
         if norms is not None and self.clip_norm is not None:
             torch.maximum(self.largest, norms / self.clip_norm, out=self.largest)
 
@@ -58,10 +58,10 @@ class RoundMeasures:
 
         Args:
             steps: of the accounting.
-            coordinates: that get noise in a round; 0 where there is none.
+            coordinates: that get noise in a round; 0 if there is none.
             population: clients and canary clients of a federation.
             local: noise is that of the clients that reply.
-            inner: coordinates x steps that get noise in a client's update; 0 where clients add none.
+            inner: coordinates x steps that get noise in a client's update; 0 if clients add none.
         """
         count, rounds = self.replies.shape
         draws, multiplier = coordinates * rounds, np.zeros(count)
@@ -84,7 +84,7 @@ class RoundMeasures:
         )
 
     def _inside(self, inner: int) -> tuple[Array, Array, Array]:
-        """Return noise, draws and norms inside clients, whose updates have so many draws each; empty where there are none."""
+        """Return noise, draws and norms inside clients, whose updates have so many draws each; empty if there are none."""
         draws = self.inner_updates.cpu().numpy() * inner
         noise = np.sqrt(self.inner_squares.cpu().numpy() / np.maximum(draws, 1))
         entries = slice(None) if inner else slice(0)

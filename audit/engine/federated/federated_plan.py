@@ -41,8 +41,8 @@ class LocalTraining:
         steps: gradient steps on the client's own loss.
         batch: records of a step, drawn afresh without replacement; None for all that the client has.
         learning_rate: of these steps.
-        private: where these steps are DP-SGD; `batch` says nothing then.
-        compile: "on", "auto" or "off": whether steps without noise are those of compiled code where the model is a chain.
+        private: if these steps are DP-SGD; `batch` says nothing then.
+        compile: "on", "auto" or "off": whether steps without noise are those of compiled code if the model is a chain.
     """
 
     steps: int = 5
@@ -75,7 +75,7 @@ class RoundPlan:
         split_seed: of the split.
         example_cap: clients are weighted by their records over this public number, at most 1; None weights all by 1.
         slots: clients trained at once.
-        hosts: clients among whose records canary examples are; None where canaries are clients.
+        hosts: clients among whose records canary examples are; None if canaries are clients.
     """
 
     clients: int
@@ -114,7 +114,7 @@ def batches(sizes: Array, local: LocalTraining, generator: np.random.Generator) 
     Args:
         sizes: `(k,)` records of each client.
         local: steps and batch.
-        generator: of the draws; unused where a step takes all records.
+        generator: of the draws; unused if a step takes all records.
     """
     longest = int(sizes.max())
     real = np.arange(longest) < sizes[:, None]

@@ -50,7 +50,7 @@ class RecordSight:
         self.scale = 1.0 if job.noisy is None else job.noisy.clip_norm
 
     def observe(self, sight: RoundSight, present: Tensor) -> dict[str, Tensor]:
-        """Return cosines of each record's gradient with what is seen, 0 where nothing is, and the falls of its loss.
+        """Return cosines of each record's gradient with what is seen, 0 if nothing is, and the falls of its loss.
 
         Args:
             sight: of the round.
@@ -123,7 +123,7 @@ class CanaryExamples:
         blocks = [padded_rows(lists, longest) for lists in parts]
         return np.stack([rows for rows, _ in blocks]), np.stack([sizes for _, sizes in blocks])
 
-    def send(self, clip: Clipping, weight_of: Callable[[Tensor], Tensor], most_records: int) -> None:
+    def send(self, clip: Clipping, client_weights: Callable[[Tensor], Tensor], most_records: int) -> None:
         """Do nothing: no client is a canary."""
 
     def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
@@ -146,7 +146,7 @@ class CanaryExamples:
 
 
 class RecordClients:
-    """Records as clients with slots of their own, each of which holds one; a coin decides whether it sends its update or zero.
+    """Records as clients with their own slots, each of which holds one; a coin decides whether it sends its update or zero.
 
     They do their worst within their conduct: they multiply what they send and claim many records, through the same clipping and
     weighting as all others. A free rider sends the last released step back, whatever its coin: that decides only whether it
@@ -174,10 +174,10 @@ class RecordClients:
         """Return the clients' own records, the same in all federations."""
         return same_rows(client_rows, len(self.included))
 
-    def send(self, clip: Clipping, weight_of: Callable[[Tensor], Tensor], most_records: int) -> None:
+    def send(self, clip: Clipping, client_weights: Callable[[Tensor], Tensor], most_records: int) -> None:
         """Keep the clipping and the weight of a client that claims many records."""
         self.clip = clip
-        self.weight = weight_of(torch.tensor([float(OVERWEIGHT * most_records)], device=self.served.device))
+        self.weight = client_weights(torch.tensor([float(OVERWEIGHT * most_records)], device=self.served.device))
 
     def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
         """Add the sum of the updates of those that send; return the largest norm."""
@@ -215,6 +215,6 @@ class RecordClients:
 
 
 def _cosines(first: Tensor, second: Tensor) -> Tensor:
-    """Return the cosine of each pair of rows, 0 where one of them is zero or not finite."""
+    """Return the cosine of each pair of rows, 0 if one of them is zero or not finite."""
     values: Tensor = (first * second).sum(1) / (first.norm(dim=1) * second.norm(dim=1)).clamp(min=1e-30)
     return torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)

@@ -26,7 +26,7 @@ class Quantile:
         target: share of the examples whose gradient is to stay as it is.
         rate: of the geometric update of the clip norm.
         count_noise: standard deviation of the noise on the count of such examples; None takes a twentieth of the expected
-            batch, or twice the noise multiplier where that is more.
+            batch, or twice the noise multiplier if that is more.
     """
 
     target: float = 0.5
@@ -140,7 +140,7 @@ class AdaptiveNorms:
 
 
 def refuse_planted_gradients(job: TrainingJob) -> None:
-    """Raise an error where the canaries of `job` are gradients.
+    """Raise an error if the canaries of `job` are gradients.
 
     What an adversary sees along them would depend on a clip norm that depends on the other canaries, and
     the bounds of such games rest on a fixed one and on canaries that do not touch each other.

@@ -20,14 +20,14 @@ from audit.engine.parameter_layout import Layout
 class Rows:
     """The same number of rows for each of N models, model-major; `mask` `(N, rows)` says which rows are real.
 
-    Where nothing is clipped the mask may hold numbers, by which the rows' gradients are multiplied.
+    If nothing is clipped the mask may hold numbers, by which the rows' gradients are multiplied.
 
     Attributes:
         inputs: `(N * rows * copies, ...)`; the copies (augmentations) of one example are neighbours.
         labels: `(N * rows * copies, ...)`.
         copies: the gradient of an example is the mean over its copies, clipped once.
         loss: whose gradient it is.
-        records: what the whole module takes, where `inputs` are features that its frozen part makes of them; None elsewhere.
+        records: what the whole module takes, if `inputs` are features that its frozen part makes of them; None elsewhere.
     """
 
     inputs: Tensor
@@ -112,13 +112,13 @@ def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, laye
         return Clipping(norms=norms, left=clipped_norms, finite=all_finite(norms)), dict.fromkeys(squares, shared_factors)
     real = mask & norms.isfinite()
     factors = {layer: clip_factors(square.sqrt(), clip.norm / layers**0.5, real) for layer, square in squares.items()}
-    # a factor of 0 stands where a norm may be infinite: their product would be NaN
+    # a factor of 0 is if a norm may be infinite: their product would be NaN
     parts = [torch.where(factors[layer] > 0, square * factors[layer] ** 2, 0.0) for layer, square in squares.items()]
     return Clipping(norms=norms, left=torch.stack(parts).sum(0).sqrt(), finite=all_finite(norms)), factors
 
 
 def all_finite(values: Tensor) -> bool:
-    """True where all numbers are finite. On a device nobody looks, which would make the host wait, and the answer is no."""
+    """True if all numbers are finite. On a device no one looks, which would make the host wait, and the answer is no."""
     if values.device.type != "cpu":
         return False
     return math.isfinite(float(values.sum()))  # an overflowing sum says no too, which only costs time

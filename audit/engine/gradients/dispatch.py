@@ -31,7 +31,7 @@ _CLIP_SHARE = 0.3
 _SIGHT = 1e-12
 
 
-def gradients_of(
+def model_gradients(
     module: nn.Module,
     state: Mapping[str, Tensor],
     records: Tensor | None = None,
@@ -52,14 +52,14 @@ def gradients_of(
         force_loop: take the slow path.
         products: type in which the fast path multiplies; None for that of the parameters.
         draws: `forward` draws random numbers by other means than dropout layers.
-        own: a module for each model, where they differ in more than weights; these are run one after another.
+        own: a module for each model, if they differ in more than weights; these are run one after another.
     """
     slow = force_loop or draws or bool(own) or loop_reason(module, state, records) is not None
     return LoopGradients(module, state, draws=draws, own=own) if slow else TapeGradients(module, state, products)
 
 
 def loop_reason(module: nn.Module, state: Mapping[str, Tensor], records: Tensor | None) -> str | None:
-    """Return why these models cannot share their kernel launches, or None where they can; a reason is also logged.
+    """Return why these models cannot share their kernel launches, or None if they can; a reason is also logged.
 
     Raises:
         ConfigError: the module cannot be differentiated, neither way.
@@ -79,7 +79,7 @@ def unlogged_reason(module: nn.Module, state: Mapping[str, Tensor], records: Ten
 
 
 def layers_without_rule(module: nn.Module, state: Mapping[str, Tensor]) -> str | None:
-    """Return why the tape cannot run this module, or None where it can."""
+    """Return why the tape cannot run this module, or None if it can."""
     for path, layer in module.named_modules():
         if any(True for _ in layer.parameters(recurse=False)) and not has_rule(layer):
             return f"{layer_title(path, layer)} holds parameters that only torch.func covers"
@@ -95,9 +95,9 @@ def layers_without_rule(module: nn.Module, state: Mapping[str, Tensor]) -> str |
 
 
 def _unlike(module: nn.Module, state: Mapping[str, Tensor], records: Tensor) -> str | None:
-    """Return why the fast path cannot be used; None where it does what the module does, for several models that differ.
+    """Return why the fast path cannot be used; None if it does what the module does, for several models that differ.
 
-    Each has its own records. On the CPU, in double precision where the module's code allows it, else in that of the parameters.
+    Each has its own records. On the CPU, in double precision if the module's code allows it, else in that of the parameters.
     """
     steady = without_dropout(module)
     fast = _several(steady, {name: value[:1].cpu() for name, value in state.items()})
@@ -112,7 +112,7 @@ def _unlike(module: nn.Module, state: Mapping[str, Tensor], records: Tensor) -> 
 
 
 def _unlike_draws(module: nn.Module, state: Mapping[str, Tensor], inputs: Tensor) -> str | None:
-    """Return how dropout of several models at once differs from that of each by itself with the same draws, or None."""
+    """Return how dropout of several models at once differs from that of each alone with the same draws, or None."""
     fast = TapeGradients(module, state)
     if not fast.random:
         return None
@@ -215,7 +215,7 @@ def _by_loop(slow: LoopGradients, inputs: Tensor) -> Tensor:
 
 
 def _labels(outputs: Tensor) -> Tensor:
-    """Labels of every class in turn, or zeros where there is one output, or several axes of them."""
+    """Labels of every class in turn, or zeros if there is one output, or several axes of them."""
     if outputs.dim() < 2 or outputs.shape[1] == 1:
         return torch.zeros(len(outputs), dtype=outputs.dtype, device=outputs.device)
     if outputs.dim() > 2:
@@ -237,9 +237,9 @@ def _example_gradients(slow: LoopGradients, rows: Rows, *, plain: bool) -> dict[
 
 
 def _unlike_sums(fast: TapeGradients, rows: Rows, gradients: Mapping[str, Tensor]) -> str | None:
-    """Return how the fast path's norms and sums differ from those of `gradients`, or None where they agree.
+    """Return how the fast path's norms and sums differ from those of `gradients`, or None if they agree.
 
-    Clips: none, one that clips every example, one that clips half of them, and one of every layer by itself.
+    Clips: none, one that clips every example, one that clips half of them, and one of every layer alone.
     """
     share = _TOLERANCE.get(fast.flat.dtype, _COARSE)
     squares: dict[str, Tensor] = {}

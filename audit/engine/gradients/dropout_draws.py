@@ -40,7 +40,7 @@ def with_factors(module: nn.Module, factors: Sequence[Tensor]) -> nn.Module:
 
 
 def of_rows(factors: Sequence[Tensor], section: slice, total: int) -> list[Tensor]:
-    """The factors of some rows of `total`; where a row has several along the first axis, all of its own."""
+    """The factors of some rows of `total`; if a row has several along the first axis, its own all."""
     widths = [len(factor) // total for factor in factors]
     return [factor[section.start * width : section.stop * width] for factor, width in zip(factors, widths, strict=True)]
 
@@ -60,12 +60,12 @@ def kept_factors(engine: Gradients) -> Iterator[list[Tensor]]:
 
 
 def can_repeat(engine: Gradients) -> bool:
-    """True where the draws of a pass can be made again, or held still, for a second computation."""
+    """True if the draws of a pass can be made again, or held still, for a second computation."""
     return not engine.random or isinstance(engine, TapeGradients) or engine.flat.device.type == "cpu"
 
 
 def still(engine: Gradients, work: Callable[[], dict[int, float]]) -> dict[int, float]:
-    """Return what `work` gives, with all draws held still where models run one after another; {} where some cannot be held.
+    """Return what `work` gives, with all draws held still if models run one after another; {} if some cannot be held.
 
     Models of one pass keep their draws, as factors.
     """

@@ -38,7 +38,7 @@ class _OutputSlopes(torch.autograd.Function):
 
 
 def pull_back(outputs: Tensor, slopes: Tensor, edges: Sequence[Any]) -> tuple[Tensor | None, ...]:
-    """Return the derivatives at `edges` of the sum of `outputs` times `slopes`; None where an edge has no part in them.
+    """Return the derivatives at `edges` of the sum of `outputs` times `slopes`; None if an edge has no part in them.
 
     `grad_outputs` is the usual way, but torch loads its symbolic shapes, and with them sympy, to compare the two shapes: half a
     second of CPU. An extra node gives the same bits without, some 0.05 ms later; long trainings end up with the usual way.
@@ -49,7 +49,7 @@ def pull_back(outputs: Tensor, slopes: Tensor, edges: Sequence[Any]) -> tuple[Te
 
 
 class TapeGradients:
-    """All models in one pass: ghost norms where they are cheaper, whole gradients where a parameter is used twice.
+    """All models in one pass: ghost norms if they are cheaper, whole gradients if a parameter is used twice.
 
     With `products` shorter than the parameters (mixed precision) only the products of the forward and the backward pass
     are computed in it. An example's gradient is then, by definition, what its rounded activations and signals make, and
@@ -80,8 +80,8 @@ class TapeGradients:
             dropout = dropout_layer(layer, self.tape)
             if dropout is not None:
                 memo[id(layer)] = dropout
-            whole = type(layer) is nn.MultiheadAttention  # replaced together with the linear layer inside it
-            own = {role: names[id(parameter)] for role, parameter in layer.named_parameters(recurse=whole)}
+            full = type(layer) is nn.MultiheadAttention  # replaced together with the linear layer inside it
+            own = {role: names[id(parameter)] for role, parameter in layer.named_parameters(recurse=full)}
             if own:
                 values = {role: self._state[name] for role, name in own.items()}
                 slots = {role: trainable[name] for role, name in own.items() if name in trainable}
@@ -109,7 +109,7 @@ class TapeGradients:
         self.tape.draws = CounterDraws(streams, place)
 
     def state(self) -> dict[str, Tensor]:
-        """Name to `(N, ...)`, as it stands."""
+        """Name to `(N, ...)`, as it is."""
         return dict(self._state)
 
     def forward(self, inputs: Tensor, *, training: bool = False) -> Tensor:
@@ -124,7 +124,7 @@ class TapeGradients:
         return out
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
-        """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
+        """Adds each model's sum of (clipped) example gradients to `total`; None if nothing was clipped."""
         # with clipping the factor of padding is 0; without, its signals have to be
         uses, signals = self._signals(rows, use_mask=clip is None)
         count = rows.mask.shape[1]
@@ -133,28 +133,28 @@ class TapeGradients:
                 use.layer.add_weighted(use, signal, None, total)
             return None
         multiple_uses = self._shared_uses(uses)
-        whole: dict[str, Tensor] = {}
+        full: dict[str, Tensor] = {}
         squares: dict[str, Tensor] = {}
         for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):
             if number in multiple_uses:
                 for role, gradient in use.layer.example_gradients(use, signal, count).items():
                     name = use.layer.slots[role].name
-                    whole[name] = whole[name] + gradient if name in whole else gradient
+                    full[name] = full[name] + gradient if name in full else gradient
             else:
-                accumulate(squares, layer_of(use), use.layer.squared_norms(use, signal, count))
-        for name, gradient in whole.items():
+                accumulate(squares, find_layer(use), use.layer.squared_norms(use, signal, count))
+        for name, gradient in full.items():
             accumulate(squares, owner(name), gradient.flatten(2).square().sum(-1))
         clipping, factors = clip_layers(squares, clip, rows.mask, layers=len(self.layers))
         if not clipping.finite:
             # a factor of 0 does not take out what is infinite: their product is NaN, and would be the whole sum's
-            signals = _without(uses, signals, whole, clipping.norms.isfinite())
+            signals = _without(uses, signals, full, clipping.norms.isfinite())
         for number, (use, signal) in enumerate(zip(uses, signals, strict=True)):
             if number not in multiple_uses:
-                use.layer.add_weighted(use, signal, factors[layer_of(use)], total)
+                use.layer.add_weighted(use, signal, factors[find_layer(use)], total)
         for slot in self.layout.slots:
-            if slot.name in whole:
+            if slot.name in full:
                 weights = factors[owner(slot.name)]
-                slot.view(total).add_(torch.einsum("nr,nr...->n...", weights, whole[slot.name]))
+                slot.view(total).add_(torch.einsum("nr,nr...->n...", weights, full[slot.name]))
         return clipping
 
     def _signals(self, rows: Rows, *, use_mask: bool) -> tuple[list[Use], list[Tensor]]:
@@ -226,5 +226,5 @@ def _without(uses: list[Use], signals: list[Tensor], whole: dict[str, Tensor], f
     return [zero(signal) for signal in signals]
 
 
-def layer_of(use: Use) -> str:
+def find_layer(use: Use) -> str:
     return owner(next(iter(use.layer.slots.values())).name)

@@ -31,7 +31,7 @@ class LoopGradients:
 
     Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another. `draws`
     says that the forward pass draws random numbers by other means than layers; in evaluation every model then draws the same.
-    `own` holds a module for each model where weights alone do not make one of them another; elsewhere `module` serves all.
+    `own` holds a module for each model if weights alone do not make one of them another; elsewhere `module` serves all.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class LoopGradients:
         return seeded_stream(self._seeds[model].child("pass", self._pass)) if self.random else nullcontext()
 
     def state(self) -> dict[str, Tensor]:
-        """Name to `(N, ...)`, as it stands."""
+        """Name to `(N, ...)`, as it is."""
         return dict(self._state)
 
     def _model(self, model: int) -> dict[str, Tensor]:
@@ -92,7 +92,7 @@ class LoopGradients:
             return outputs
 
     def add_sum(self, rows: Rows, clip: Clip | None, total: Tensor) -> Clipping | None:
-        """Adds each model's sum of (clipped) example gradients to `total`; None where nothing was clipped."""
+        """Adds each model's sum of (clipped) example gradients to `total`; None if nothing was clipped."""
         self._set_modes(training=True)
         inputs = rows.inputs.unflatten(0, (*rows.mask.shape, rows.copies))
         labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
@@ -171,14 +171,14 @@ class LoopGradients:
     def _example_gradients(
         self, model: int, parameters: dict[str, Tensor], constants: dict[str, Tensor], rows: Rows
     ) -> dict[str, Tensor]:
-        """Name to `(rows, ...)`; by plain autograd where `vmap` does not know an operation."""
+        """Name to `(rows, ...)`; by plain autograd if `vmap` does not know an operation."""
         if self.vectorises:
             try:
                 loss = self._record_loss(model, constants, rows)
                 record_gradients = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0), randomness="different")
                 gradients: dict[str, Tensor] = record_gradients(parameters, rows.inputs, rows.labels)
                 return gradients
-            except (RuntimeError, IndexError) as error:  # what vmap raises where it has no rule, depending on the operation
+            except (RuntimeError, IndexError) as error:  # what vmap raises if it has no rule, depending on the operation
                 if isinstance(error, torch.OutOfMemoryError):
                     raise
                 self.vectorises = False
@@ -217,7 +217,7 @@ def _equal(left: Tensor, right: Tensor) -> bool:
 
 
 def _holds_generator(module: nn.Module) -> bool:
-    """True where a layer draws from a generator of its own: under `vmap` it would give each record other numbers."""
+    """True if a layer draws from its own generator: under `vmap` it would give each record other numbers."""
     return any(isinstance(value, torch.Generator) for layer in module.modules() for value in vars(layer).values())
 
 

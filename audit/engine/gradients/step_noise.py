@@ -19,8 +19,8 @@ class StepNoise:
     Args:
         source: standard normal numbers, independent from step to step.
         private: the noise multiplier and the clip norm at the start.
-        adaptive: clip norms that move, with which noise moves; None where they stay.
-        encoder: coefficients of correlated noise; none where steps are independent.
+        adaptive: clip norms that move, with which noise moves; None if they stay.
+        encoder: coefficients of correlated noise; none if steps are independent.
         like: a tensor of the shape of the sums, `(N, width)`.
     """
 

@@ -19,7 +19,7 @@ _STEP = 0.1
 
 
 def step_off(value: Tensor, stream: torch.Generator) -> Tensor:
-    """A random direction of a tenth of the size of `value`, elementwise; 0.1 where it is all zero."""
+    """A random direction of a tenth of the size of `value`, elementwise; 0.1 if it is all zero."""
     size = float(value.detach().double().square().mean().sqrt()) if value.numel() else 0.0
     noise = torch.randn(value.shape, generator=stream, dtype=torch.float64).to(value.device, value.dtype)
     return noise * (_STEP * size if size > 0 else _STEP)
@@ -69,7 +69,7 @@ def failure(module: nn.Module, records: Tensor, error: Exception) -> str:
     return f"{layer_name} fails on a batch of shape {tuple(records.shape)}: {type(error).__name__}: {reason} (in {line}){hint}"
 
 
-def location_of(error: Exception) -> str:
+def error_location(error: Exception) -> str:
     """File and line in which `error` was raised."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -88,9 +88,9 @@ def layer_title(path: str, layer: object) -> str:
 
 
 def agree(left: Tensor, right: Tensor, share: float, rounding: Tensor | float = 0.0) -> bool:
-    """True where two values of the same shape `(n, ...)` differ by rounding alone.
+    """True if two values of the same shape `(n, ...)` differ by rounding alone.
 
-    Each number may differ by `share` of itself and of the root mean square of its part (parts lie along the first axis), and by
+    Each number may differ by `share` of itself and of the root mean square of its part (parts are along the first axis), and by
     `rounding`, one number or `(n,)`: that of larger values in the same computation. NaN and infinities agree with themselves.
     """
     if left.shape != right.shape:

@@ -1,4 +1,4 @@
-"""`nn.MultiheadAttention` of N models: two linear layers that the tape records, and what stands between them."""
+"""`nn.MultiheadAttention` of N models: two linear layers that the tape records, and what is between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from audit.engine.parameter_layout import Slot
 
 
 def covers(plain: nn.MultiheadAttention) -> bool:
-    """True where `AttentionLayer` does what `plain` does, as far as the layer itself tells.
+    """True if `AttentionLayer` does what `plain` does, as far as the layer itself tells.
 
     Records have to come first, as they do everywhere in an ensemble.
     """
@@ -32,7 +32,7 @@ class AttentionLayer(nn.Module):
         slots: the same for the trainable ones.
     """
 
-    in_proj_bias = None  # tells torch's encoder layers to call this layer in place of a fused kernel of their own
+    in_proj_bias = None  # tells torch's encoder layers to call this layer in their own place fused kernel
 
     def __init__(
         self, plain: nn.MultiheadAttention, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]
@@ -79,7 +79,7 @@ class AttentionLayer(nn.Module):
 
 
 def _additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return what is added to the scores: a mask of numbers as it is, one of truths as -inf where nothing may be seen."""
+    """Return what is added to the scores: a mask of numbers as it is, one of truths as -inf if nothing may be seen."""
     if mask.dtype != torch.bool:
         return mask.to(dtype)
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask, -math.inf)

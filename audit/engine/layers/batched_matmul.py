@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_WORTH_A_CALL = 4_000_000  # operations of one model, from which a call of its own is faster (measured: docs/evidence/speed.md)
+_WORTH_A_CALL = 4_000_000  # operations of one model, from which its own call is faster (measured: docs/evidence/speed.md)
 
 
 def rowwise(left: Tensor, right: Tensor, bias: Tensor | None = None) -> Tensor:

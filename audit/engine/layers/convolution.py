@@ -1,4 +1,4 @@
-"""Convolutions of N models: as matrix products over patches, or directly where there are many channels."""
+"""Convolutions of N models: as matrix products over patches, or directly if there are many channels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from audit.engine.layers.convolution_direct import DirectConvLayer
-from audit.engine.layers.convolution_patches import ImageProducts, PatchRows, geometry_of
+from audit.engine.layers.convolution_patches import ImageProducts, PatchRows, read_geometry
 from audit.engine.layers.layers import EnsembleLayer, MatrixLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
 
@@ -34,8 +34,8 @@ class _PatchProduct(torch.autograd.Function):
 class ConvLayer(MatrixLayer):
     """`nn.Conv2d` of N models, as matrix products over patches.
 
-    Where an image has many positions there is one product an image, with the channels first as the module has them;
-    the use keeps the padded images, `(N, n, c, h, w)`, and makes their patches anew for the norms. Where it has few,
+    If an image has many positions there is one product an image, with the channels first as the module has them;
+    the use keeps the padded images, `(N, n, c, h, w)`, and makes their patches anew for the norms. If it has few,
     there is one product a model, with all positions of all images as rows; weights would be read too often otherwise.
     """
 
@@ -44,7 +44,7 @@ class ConvLayer(MatrixLayer):
         self.outputs = plain.out_channels
         self.groups = plain.groups
         self.inner = (plain.in_channels // plain.groups, *plain.kernel_size)
-        self.geometry = geometry_of(plain)
+        self.geometry = read_geometry(plain)
 
     def weight_rows(self) -> Tensor:
         return self.values["weight"].flatten(2)

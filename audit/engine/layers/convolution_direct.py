@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from audit.engine.layers.convolution_examples import batch_size, example_gradients, gram, takes_gram
-from audit.engine.layers.convolution_patches import Geometry, geometry_of
-from audit.engine.layers.gram_norms import squares_of_grams
+from audit.engine.layers.convolution_patches import Geometry, read_geometry
+from audit.engine.layers.gram_norms import gram_squares
 from audit.engine.layers.layers import EnsembleLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
 
@@ -23,13 +23,13 @@ _KEPT_NUMBERS = 1 << 22  # of a model's example gradients, up to which it is che
 class DirectConvLayer(EnsembleLayer):
     """`nn.Conv2d` of N models with many channels: one library convolution a model, channels last on a CPU.
 
-    Norms come from Gram matrices where there are few positions, else from the gradients of the examples. Those are kept for the
-    clipped sum where they are few numbers; elsewhere it is one more library convolution over signals scaled by the factors.
+    Norms come from Gram matrices if there are few positions, else from the gradients of the examples. Those are kept for the
+    clipped sum if they are few numbers; elsewhere it is one more library convolution over signals scaled by the factors.
     """
 
     def __init__(self, plain: nn.Conv2d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
         super().__init__(tape, values, slots)
-        self.geometry = geometry_of(plain)
+        self.geometry = read_geometry(plain)
 
     def forward(self, inputs: Tensor) -> Tensor:
         inputs, weight = _library_layout(self.tape.factor(inputs)), self.tape.factor(self.values["weight"])
@@ -68,14 +68,14 @@ class DirectConvLayer(EnsembleLayer):
         for start in range(0, len(signal), batch):
             slopes = signal[start : start + batch].flatten(2)
             of_inputs = gram(self.geometry, use.inputs[start : start + batch])
-            squares, cancellation = squares_of_grams(of_inputs + bias, torch.bmm(slopes.transpose(1, 2), slopes))
+            squares, cancellation = gram_squares(of_inputs + bias, torch.bmm(slopes.transpose(1, 2), slopes))
             parts.append(squares)
             losses.append(torch.zeros_like(squares, dtype=torch.bool) if cancellation is None else cancellation)
         mask = torch.cat(losses)
         return torch.cat(parts), mask if bool(mask.any()) else None
 
     def _squares_by_gradients(self, use: Use, signal: Tensor, rows: int) -> tuple[Tensor, Tensor | None]:
-        """`(N * rows,)` squared norms, and where they are lost in rounding; gradients are kept where they are few numbers."""
+        """`(N * rows,)` squared norms, and where they are lost in rounding; gradients are kept if they are few numbers."""
         total = self.tape.models * rows
         copies, weight = len(signal) // total, self.values["weight"]
         if rows * weight[0].numel() <= _KEPT_NUMBERS:
@@ -135,14 +135,14 @@ def _squares(gradients: Mapping[str, Tensor], axis: int) -> Tensor:
 
 
 def _library_layout(images: Tensor) -> Tensor:
-    """`images` with channels last in memory on a CPU, where the library then needs no copies in an order of its own."""
+    """`images` with channels last in memory on a CPU, if the library then needs no copies in its own order."""
     if images.device.type != "cpu" or images.dtype == torch.float64:
         return images
     return images.contiguous(memory_format=torch.channels_last)
 
 
 def in_one_call(like: Tensor) -> bool:
-    """True where the models' convolutions are one call with a group for each: on a device, whose calls cost more than work."""
+    """True if the models' convolutions are one call with a group for each: on a device, whose calls cost more than work."""
     return like.device.type != "cpu"
 
 
@@ -152,7 +152,7 @@ def in_groups(images: Tensor, models: int) -> Tensor:
     return group_images
 
 
-def out_of_groups(images: Tensor, models: int) -> Tensor:
+def undo_groups(images: Tensor, models: int) -> Tensor:
     """Undoes `in_groups`."""
     apart: Tensor = images.unflatten(1, (models, -1)).transpose(0, 1).flatten(0, 1)
     return apart
@@ -169,12 +169,12 @@ class _Direct(torch.autograd.Function):
             shifts = None if bias is None else bias.flatten()
             group_images, kernels = in_groups(inputs, len(weight)), weight.flatten(0, 1)
             shape = (geometry.stride, geometry.padding, geometry.dilation, len(weight))
-            return out_of_groups(F.conv2d(group_images, kernels, shifts, *shape), len(weight))
+            return undo_groups(F.conv2d(group_images, kernels, shifts, *shape), len(weight))
         biases = [None] * len(weight) if bias is None else list(bias)
         parts = inputs.unflatten(0, (len(weight), -1))
         options = (geometry.stride, geometry.padding, geometry.dilation)
         products = [F.conv2d(part, kernel, shift, *options) for part, kernel, shift in zip(parts, weight, biases, strict=True)]
-        return _of_all_models(products)
+        return _merge_models(products)
 
     @staticmethod
     def backward(ctx: Any, signal: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
@@ -183,12 +183,12 @@ class _Direct(torch.autograd.Function):
             models = len(weight)
             operands = (in_groups(signal, models), in_groups(inputs, models))
             back = ctx.geometry.backward(*operands, weight.flatten(0, 1), (True, False), models)[0]
-            return out_of_groups(back, models), None, None, None
+            return undo_groups(back, models), None, None, None
         signal = _library_layout(signal)
         parts = zip(*(x.unflatten(0, (len(weight), -1)) for x in (signal, inputs)), weight, strict=True)
-        return _of_all_models([ctx.geometry.backward(*part, (True, False))[0] for part in parts]), None, None, None
+        return _merge_models([ctx.geometry.backward(*part, (True, False))[0] for part in parts]), None, None, None
 
 
-def _of_all_models(parts: list[Tensor]) -> Tensor:
+def _merge_models(parts: list[Tensor]) -> Tensor:
     """The images of all models, one after another."""
     return parts[0] if len(parts) == 1 else torch.cat(parts)

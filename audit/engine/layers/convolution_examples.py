@@ -18,7 +18,7 @@ _PATCH_NUMBERS = 1 << 21
 def example_gradients(geometry: Geometry, inputs: Tensor, signal: Tensor, rows: int) -> Tensor:
     """Return each example's gradient of the weight, `(rows, outputs, channels, *kernel)`.
 
-    Where images are large, by library convolutions in which every example is a group; else by products with patches.
+    If images are large, by library convolutions in which every example is a group; else by products with patches.
 
     Args:
         geometry: of the convolution.
@@ -27,9 +27,9 @@ def example_gradients(geometry: Geometry, inputs: Tensor, signal: Tensor, rows: 
         rows: examples.
     """
     channels, outputs, positions = inputs.shape[1], signal.shape[1], signal.shape[2] * signal.shape[3]
-    whole = channels % _GROUPED_CHANNELS == 0 and outputs % _GROUPED_CHANNELS == 0
+    full = channels % _GROUPED_CHANNELS == 0 and outputs % _GROUPED_CHANNELS == 0
     wide = math.prod(geometry.kernel) > 1 and positions >= _GROUPED_POSITIONS
-    if whole and wide and inputs.dtype == torch.float32 and inputs.device.type == "cpu":
+    if full and wide and inputs.dtype == torch.float32 and inputs.device.type == "cpu":
         return _by_groups(geometry, inputs, signal, rows)
     signals = _positions_first(signal).reshape(rows, -1, outputs)
     products = torch.bmm(signals.transpose(1, 2), columns(geometry, inputs).reshape(rows, signals.shape[1], -1))
@@ -100,13 +100,13 @@ def _sizes(geometry: Geometry, inputs: Tensor) -> tuple[int, int]:
 
 
 def _by_pixels(geometry: Geometry, inputs: Tensor) -> bool:
-    """True where `gram` takes fewer multiplications from pixels than from patches."""
+    """True if `gram` takes fewer multiplications from pixels than from patches."""
     pixels, positions = _sizes(geometry, inputs)
     return geometry.stride == (1, 1) and pixels**2 < positions**2 * math.prod(geometry.kernel)
 
 
 def takes_gram(geometry: Geometry, inputs: Tensor, outputs: int) -> bool:
-    """True where norms from Gram matrices take half the multiplications of gradients, on a CPU."""
+    """True if norms from Gram matrices take half the multiplications of gradients, on a CPU."""
     (pixels, positions), channels, taps = _sizes(geometry, inputs), inputs.shape[1], math.prod(geometry.kernel)
     of_inputs = pixels**2 if _by_pixels(geometry, inputs) else positions**2 * taps
     multiplications = of_inputs * channels + positions**2 * outputs

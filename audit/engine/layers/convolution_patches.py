@@ -26,7 +26,7 @@ def numbers_in_cache(device: torch.device, cpu_numbers: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Geometry:
-    """What a convolution does besides its weights."""
+    """What a convolution does in addition to its weights."""
 
     kernel: tuple[int, int]
     stride: tuple[int, int]
@@ -41,8 +41,8 @@ class Geometry:
 
     def pad(self, inputs: Tensor) -> Tensor:
         """The images `(n, c, h, w)` with their margins of zeros."""
-        top, left = self.padding
-        return F.pad(inputs, (left, left, top, top)) if top or left else inputs
+        top, first = self.padding
+        return F.pad(inputs, (first, first, top, top)) if top or first else inputs
 
     def patches(self, inputs: Tensor, *, positions_first: bool) -> Tensor:
         """Return what the kernel sees at P positions of images that are `pad`: `(n, P, c * kernel)` or `(n, c * kernel, P)`."""
@@ -51,27 +51,27 @@ class Geometry:
 
     def fold(self, patches: Tensor, shape: torch.Size, *, positions_first: bool) -> Tensor:
         """The transpose of `patches`: every number is added to the place of the image `(n, *shape)` that it came from."""
-        (top, left), (height, width) = self.padding, shape[1:]
+        (top, first), (height, width) = self.padding, shape[1:]
         if patches.device.type != "cpu":  # adding by index has no fixed order there
             columns = patches.transpose(1, 2) if positions_first else patches
             options = (self.kernel, self.dilation, self.padding, self.stride)
             return F.fold(columns, (height, width), *options)
-        full = (shape[0], height + 2 * top, width + 2 * left)
+        full = (shape[0], height + 2 * top, width + 2 * first)
         places = _places(self, full, positions_first, patches.device)
         padded_rows = patches.new_zeros(patches.shape[0], math.prod(full))
         padded_rows.index_add_(1, places.flatten(), patches.flatten(1))
-        return padded_rows.view(-1, *full)[:, :, top : top + height, left : left + width]
+        return padded_rows.view(-1, *full)[:, :, top : top + height, first : first + width]
 
     def backward(
-        self, signal: Tensor, inputs: Tensor, weight: Tensor, gradients_of: tuple[bool, bool], models: int = 1
+        self, signal: Tensor, inputs: Tensor, weight: Tensor, model_gradients: tuple[bool, bool], models: int = 1
     ) -> tuple[Tensor, Tensor]:
-        """Return derivatives by inputs and weight, where `gradients_of` asks, of one model or several in channel groups."""
-        options = (self.stride, self.padding, self.dilation, False, (0, 0), models, (*gradients_of, False))
+        """Return derivatives by inputs and weight, if `model_gradients` asks, of one model or several in channel groups."""
+        options = (self.stride, self.padding, self.dilation, False, (0, 0), models, (*model_gradients, False))
         gradients: list[Tensor] = torch.ops.aten.convolution_backward(signal, inputs, weight, None, *options)
         return gradients[0], gradients[1]
 
 
-def geometry_of(plain: nn.Conv2d) -> Geometry:
+def read_geometry(plain: nn.Conv2d) -> Geometry:
     """Kernel, stride, padding and dilation of `plain`."""
     return Geometry(
         kernel=(plain.kernel_size[0], plain.kernel_size[1]),
@@ -87,14 +87,14 @@ def _padding(plain: nn.Conv2d) -> tuple[int, int]:
     if isinstance(plain.padding, str):
         sizes = zip(plain.kernel_size, plain.dilation, strict=True)
         # "same" with an even kernel, whose margins differ, is refused by `audit.engine.layers.layer_map`
-        top, left = (dilation * (kernel - 1) // 2 for kernel, dilation in sizes)
-        return top, left
+        top, first = (dilation * (kernel - 1) // 2 for kernel, dilation in sizes)
+        return top, first
     return plain.padding[0], plain.padding[1]
 
 
 @functools.lru_cache(maxsize=128)
 def _places(geometry: Geometry, shape: tuple[int, int, int], positions_first: bool, device: torch.device) -> Tensor:
-    """Return where in a flattened, padded image of `shape` the patches' numbers lie: `(P, c * kernel)` or `(c * kernel, P)`."""
+    """Return where in a flattened, padded image of `shape` the patches' numbers are: `(P, c * kernel)` or `(c * kernel, P)`."""
     channels, height, width = shape
     (dil_h, dil_w), (out_h, out_w) = geometry.dilation, geometry.out(height, width)
     rows = dil_h * torch.arange(geometry.kernel[0]).view(-1, 1) + geometry.stride[0] * torch.arange(out_h)

@@ -9,24 +9,24 @@ CANCELLATION = 2.0**-8  # share of a sum's terms that has to be left of it for s
 
 
 def ghost_squares(inputs: Tensor, signals: Tensor, bias: float) -> tuple[Tensor, Tensor | None]:
-    """Squared norms `(n,)` of the gradients `signals.T @ inputs`, and where they are lost in rounding, or None where nowhere.
+    """Squared norms `(n,)` of the gradients `signals.T @ inputs`, and where they are lost in rounding, or None if nowhere.
 
-    Gram matrices add P^2 numbers whose sizes add up to at most `(sum |input| |signal|)^2` over the P positions. Where inputs
+    Gram matrices add P^2 numbers whose sizes add up to at most `(sum |input| |signal|)^2` over the P positions. If inputs
     are large and alike and signals oppose, what is left of them is small, and rounding of single precision is not.
 
     Args:
         inputs: `(n, P, columns)`.
         signals: `(n, P, outputs)`.
-        bias: 1 where a bias takes part, else 0.
+        bias: 1 if a bias takes part, else 0.
     """
     if inputs.device.type != "cpu":  # no look at numbers in between: double precision has room for what cancels
         inputs, signals, dtype = inputs.double(), signals.double(), inputs.dtype
         gram = torch.bmm(inputs, inputs.transpose(1, 2)).add_(bias).mul_(torch.bmm(signals, signals.transpose(1, 2)))
         return gram.sum((1, 2)).clamp_(min=0.0).to(dtype), None
-    return squares_of_grams(torch.bmm(inputs, inputs.transpose(1, 2)).add_(bias), torch.bmm(signals, signals.transpose(1, 2)))
+    return gram_squares(torch.bmm(inputs, inputs.transpose(1, 2)).add_(bias), torch.bmm(signals, signals.transpose(1, 2)))
 
 
-def squares_of_grams(gram: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor | None]:
+def gram_squares(gram: Tensor, slopes: Tensor) -> tuple[Tensor, Tensor | None]:
     """Return what `ghost_squares` returns, of Gram matrices of inputs and signals `(n, P, P)`; the first is overwritten."""
     sizes = (gram.diagonal(dim1=1, dim2=2) * slopes.diagonal(dim1=1, dim2=2)).clamp_(min=0.0).sqrt_().sum(1).square_()
     squares = gram.mul_(slopes).sum((1, 2)).clamp_(min=0.0)

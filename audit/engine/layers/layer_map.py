@@ -18,7 +18,7 @@ BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
 
 
 def has_rule(module: nn.Module) -> bool:
-    """True where `ensemble_layer` has an exact replacement for this one layer (its type, not a subclass of it)."""
+    """True if `ensemble_layer` has an exact replacement for this one layer (its type, not a subclass of it)."""
     if type(module) is nn.Conv2d:
         even_same_padding = module.padding == "same" and any(size % 2 == 0 for size in module.kernel_size)
         return module.padding_mode == "zeros" and not even_same_padding
@@ -65,7 +65,7 @@ def _normalisation(plain: nn.Module, values: Mapping[str, Tensor]) -> Callable[[
 
 
 def has_hooks(layer: nn.Module) -> bool:
-    """True where functions are attached to this one layer that may change what it computes."""
+    """True if functions are attached to this one layer that may change what it computes."""
     return bool(layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks)
 
 
@@ -78,7 +78,7 @@ def is_dropout(module: nn.Module) -> bool:
 
 
 def has_random_layers(module: nn.Module) -> bool:
-    """True where layers of `module` draw random numbers in its modes of training."""
+    """True if layers of `module` draw random numbers in its modes of training."""
     own = (nn.MultiheadAttention, nn.RNNBase)
     return any(
         (is_dropout(layer) and getattr(layer, "p") > 0.0) or (isinstance(layer, own) and layer.dropout > 0.0)  # noqa: B009
@@ -88,7 +88,7 @@ def has_random_layers(module: nn.Module) -> bool:
 
 
 def dropout_layer(plain: nn.Module, tape: Tape) -> DropoutLayer | None:
-    """The dropout of N models that does what `plain` does for one, or None where there is none for its kind."""
+    """The dropout of N models that does what `plain` does for one, or None if there is none for its kind."""
     axes = DROPOUTS.get(type(plain))
     if axes is None:
         return None

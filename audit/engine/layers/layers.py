@@ -21,7 +21,7 @@ from audit.engine.parameter_layout import Slot
 from audit.engine.random.dropout_streams import DropoutDraws
 
 # what Gram matrices may cost, in multiplications a number of an example's gradient, up to which they are cheaper than gradients
-# of all rows of a model: where these stay in the cache, and where they do not (measured: docs/evidence/speed.md)
+# of all rows of a model: if these stay in the cache, and where they do not (measured: docs/evidence/speed.md)
 _CACHED_SHARE, _MEMORY_SHARE, _CACHED_NUMBERS = 8, 32, 1 << 20
 
 
@@ -39,8 +39,8 @@ class Use:
     def keep(self, examples: Tensor, gradients: dict[str, Tensor], signal: Tensor, squares: Tensor) -> Tensor:
         """`squares` `(N, rows)` with the norms of `gradients` at `examples`, which are kept out of `signal` from now on."""
         exact = torch.stack([gradient.flatten(1).double().square().sum(1) for gradient in gradients.values()]).sum(0)
-        rest = signal.reshape(squares.numel(), -1).index_fill(0, examples, 0.0).view(signal.shape)
-        self.cancellation = Cancellation(examples=examples, gradients=gradients, signal=rest)
+        remainder = signal.reshape(squares.numel(), -1).index_fill(0, examples, 0.0).view(signal.shape)
+        self.cancellation = Cancellation(examples=examples, gradients=gradients, signal=remainder)
         return squares.flatten().index_copy(0, examples, exact.to(squares.dtype)).view(squares.shape)
 
     def add_cancellation(self, signal: Tensor, factors: Tensor | None, total: Tensor) -> Tensor:
@@ -79,8 +79,8 @@ class Tape:
     `batch` is the number of rows of all models in the pass.
 
     `numbers` counts what the recorded uses hold: inputs, outputs and kept gradients. `draws` gives
-    layers that draw numbers those of a step, set before it; what dropout multiplies with is kept in `factors`, where it is
-    wanted again. `products` is the type in which layers multiply where it is
+    layers that draw numbers those of a step, set before it; what dropout multiplies with is kept in `factors`, if it is
+    wanted again. `products` is the type in which layers multiply if it is
     not that of the parameters.
     """
 
@@ -98,7 +98,7 @@ class Tape:
         return values if self.products is None else values.to(self.products)
 
     def record(self, layer: EnsembleLayer, inputs: Tensor, output: Tensor) -> Tensor:
-        """`output`, after noting that `layer` made it from `inputs`; nothing is noted where no gradient is wanted."""
+        """`output`, after noting that `layer` made it from `inputs`; nothing is noted if no gradient is wanted."""
         if self.active and torch.is_grad_enabled():
             if not output.requires_grad:
                 output.requires_grad_()
@@ -187,7 +187,7 @@ class MatrixLayer(EnsembleLayer):
         return self.tape.record(self, columns, output) if self.slots else output
 
     def takes_ghost(self, positions: int, columns: int, rows: int) -> bool:
-        """True where norms from Gram matrices are cheaper than per-example gradients (see docs/evidence/speed.md)."""
+        """True if norms from Gram matrices are cheaper than per-example gradients (see docs/evidence/speed.md)."""
         if positions == 1:
             return True
         if self.ghost is not None:
@@ -246,7 +246,7 @@ class MatrixLayer(EnsembleLayer):
         gradients = {}
         if "weight" in self.slots:
             inputs = use.inputs.reshape(models * rows, positions, columns)
-            if self.outputs > columns:  # four times as fast where the longer side lies side by side (docs/evidence/speed.md)
+            if self.outputs > columns:  # four times as fast if the longer side is side by side (docs/evidence/speed.md)
                 product = torch.bmm(inputs.transpose(1, 2), signals).transpose(1, 2)
             else:
                 product = torch.bmm(signals.transpose(1, 2), inputs)
@@ -290,7 +290,7 @@ class MatrixLayer(EnsembleLayer):
 
 
 def _in_order(gradient: Tensor) -> Tensor:
-    """`gradient` `(N, rows, outputs, columns)`, its last axes swapped where that is how its numbers lie in memory."""
+    """`gradient` `(N, rows, outputs, columns)`, its last axes swapped if that is how its numbers are in memory."""
     return gradient.transpose(2, 3) if gradient.dim() == 4 and not gradient.is_contiguous() else gradient
 
 

@@ -93,13 +93,13 @@ class LookupLayer(EnsembleLayer):
                 f"expected whole numbers from 0 to {words - 1}"
             )
 
-    def _signal_of(self, use: Use, signal: Tensor) -> Tensor:
+    def _layer_signal(self, use: Use, signal: Tensor) -> Tensor:
         return signal if self.padding is None else signal * (use.inputs != self.padding).unsqueeze(-1)
 
     def squared_norms(self, use: Use, signal: Tensor, rows: int) -> Tensor:
         models, size = signal.shape[0], signal.shape[-1]
         tokens = use.inputs.view(models * rows, -1)
-        signals = self._signal_of(use, signal).reshape(models * rows, -1, size)
+        signals = self._layer_signal(use, signal).reshape(models * rows, -1, size)
         equal_tokens = tokens.unsqueeze(1) == tokens.unsqueeze(2)
         gram = torch.bmm(signals, signals.transpose(1, 2)) * equal_tokens.to(signals.dtype)
         squares = gram.sum((1, 2)).clamp_(min=0.0)
@@ -120,7 +120,7 @@ class LookupLayer(EnsembleLayer):
         row = torch.arange(models * rows, device=signal.device).view(models, rows, 1)
         place = (row * words + use.inputs.view(models, rows, -1)).flatten()
         gradient = signal.new_zeros(models * rows * words, size)
-        gradient.index_add_(0, place, self._signal_of(use, signal).reshape(-1, size))
+        gradient.index_add_(0, place, self._layer_signal(use, signal).reshape(-1, size))
         return {"weight": gradient.view(models, rows, words, size)}
 
     def add_weighted(self, use: Use, signal: Tensor, factors: Tensor | None, total: Tensor) -> None:
@@ -129,7 +129,7 @@ class LookupLayer(EnsembleLayer):
             return
         models, size = signal.shape[0], signal.shape[-1]
         words = self.slots["weight"].shape[0]
-        signals = self._signal_of(use, signal) if use.replacement is None else use.replacement
+        signals = self._layer_signal(use, signal) if use.replacement is None else use.replacement
         if factors is not None:
             signals = signals * factors.repeat_interleave(signal.shape[1] // factors.shape[1], dim=1).unsqueeze(-1)
         place = use.inputs + torch.arange(models, device=signal.device).view(models, 1) * words

@@ -1,4 +1,4 @@
-"""Rows that a module picks by their values: how many of them each model has, nobody can tell afterwards."""
+"""Rows that a module picks by their values: how many of them each model has, no one can tell afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from audit.engine.random.operation_scope import OperationScope
 
-# operations that put values in order, and where their axis stands among their arguments
+# operations that put values in order, and where their axis is among their arguments
 _ORDERS: Mapping[Any, int] = {torch.ops.aten.sort: 1, torch.ops.aten.topk: 2}
 
 
@@ -40,7 +40,7 @@ class RowSelection(OperationScope):
         return func(*args, **dict(kwargs or {}))
 
     def _picks(self, func: Any, args: Sequence[Any], options: Mapping[str, Any]) -> bool:
-        """True where the size of the result, or its order, follows from values that lie along the batch."""
+        """True if the size of the result, or its order, follows from values that are along the batch."""
         if func.overloadpacket in _ORDERS:
             place = _ORDERS[func.overloadpacket]
             axis = options.get("dim", args[place] if len(args) > place else -1)

@@ -21,7 +21,7 @@ def words(count: int) -> Words:
 class BatchDigests:
     """The sum of the members' words, modulo 2^64, of each batch as the engine takes it.
 
-    Sums of batches add up, so that a cycle can be held against all records. Two sets of records that differ by mistake have
+    Sums of batches add up, so that a cycle can be compared with all records. Two sets of records that differ by mistake have
     the same sum with a chance of 2^-64.
 
     Args:
@@ -39,7 +39,7 @@ class BatchDigests:
         ordinary = population - included.shape[1]
         self._canaries = self._words[ordinary:]
         self.batches: Words = np.zeros((len(included), steps), dtype=np.uint64)
-        self.population: Words = self._words[:ordinary].sum(dtype=np.uint64) + self._of_canaries(included)
+        self.population: Words = self._words[:ordinary].sum(dtype=np.uint64) + self._canary_rows(included)
 
     def add(self, block: Block, within: int, step: int) -> None:
         """Note the batches of a step, given by its number in the block and in the training."""
@@ -47,7 +47,7 @@ class BatchDigests:
         present = np.arange(index.shape[1]) < counts[:, None]
         self.batches[:, step] = np.where(present, self._words[index], np.uint64(0)).sum(axis=1, dtype=np.uint64)
         if block.extra is not None:
-            self.batches[:, step] += self._of_canaries(block.extra[within])
+            self.batches[:, step] += self._canary_rows(block.extra[within])
 
-    def _of_canaries(self, present: Mask) -> Words:
+    def _canary_rows(self, present: Mask) -> Words:
         return np.asarray(np.where(present, self._canaries, np.uint64(0)).sum(axis=1, dtype=np.uint64))

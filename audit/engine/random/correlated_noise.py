@@ -35,17 +35,17 @@ class Encoder:
 
     def apply(self, row: Tensor) -> Tensor:
         """Row t of `C rows`, from row t and those of the calls before."""
-        total = torch.add(self._of_past(row), row, alpha=self._first)
+        total = torch.add(self._past_noise(row), row, alpha=self._first)
         self._past.appendleft(row.clone())
         return total
 
     def solve(self, row: Tensor) -> Tensor:
         """Row t of `inverse(C) rows`."""
-        solution = (row - self._of_past(row)).div_(self._first)
+        solution = (row - self._past_noise(row)).div_(self._first)
         self._past.appendleft(solution)
         return solution
 
-    def _of_past(self, like: Tensor) -> Tensor:
+    def _past_noise(self, like: Tensor) -> Tensor:
         total = torch.zeros_like(like)
         for coefficient, past in zip(self._later, self._past, strict=False):
             total.add_(past, alpha=coefficient)

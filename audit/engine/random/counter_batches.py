@@ -26,7 +26,7 @@ class DeviceBlock:
     Attributes:
         index: `(steps, N, width)` record numbers, ascending, padded with 0; as wide as any batch, or wider.
         lengths: `(steps, N)` records of each batch that are in `index`.
-        extra: `(steps, N, m)` which of the gradient canaries take part, or None where there are none.
+        extra: `(steps, N, m)` which of the gradient canaries take part, or None if there are none.
         counts: `lengths` on the host.
         totals: the same with gradient canaries.
     """
@@ -46,8 +46,8 @@ class DeviceBlock:
 class CounterSampler:
     """Batches of N models together, drawn on a device.
 
-    Each record has a coin of its own in every step, so the law is that of Poisson sampling, whatever a batch's length: rows are
-    reserved for eight standard deviations above the mean, and a block with a longer batch is laid out once more. Where members
+    Each record has its own coin in every step, so the law is that of Poisson sampling, whatever a batch's length: rows are
+    reserved for eight standard deviations above the mean, and a block with a longer batch is laid out once more. If members
     are rare the distance from one to the next is drawn, which is geometric: the same law for the cost of a batch and not of all
     records. The host waits once a block of steps, for the lengths of its batches.
 
@@ -56,7 +56,7 @@ class CounterSampler:
         seeds: one per model, the stream of its batches.
         included: `(N, m)` coins. A canary with coin 0 is drawn like any other record and left out.
         as_gradients: canaries are reported in `DeviceBlock.extra` instead of as records.
-        device: where batches are wanted.
+        device: if batches are wanted.
     """
 
     def __init__(self, law: Law, seeds: tuple[Seed, ...], included: Mask, *, as_gradients: bool, device: torch.device) -> None:
@@ -143,7 +143,7 @@ class _Part:
         index: `(steps, N, width + 1)` record numbers; the last column is for what is no member.
         lengths: `(steps, N)`.
         extra: `(steps, N, m)` which canaries take part.
-        open_ends: `(steps, N)` 1 where too few distances were drawn to know the whole batch.
+        open_ends: `(steps, N)` 1 if too few distances were drawn to know the whole batch.
     """
 
     index: Tensor

@@ -35,7 +35,7 @@ def multipliers(dimensions: int, device: torch.device) -> Tensor:
 def philox(counter: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
     """`(4, ...)` independent words of 32 bits for each counter: Philox4x32-10.
 
-    Products of two words take all 64 bits. In int64 they wrap around, which leaves every bit where it is; a shift to the right
+    Products of two words take all 64 bits. In int64 they wrap around, which leaves every bit if it is; a shift to the right
     copies the sign, which the mask takes away.
 
     Args:
@@ -62,7 +62,7 @@ class CounterStreams:
 
     Args:
         seeds: of the models, each for this purpose alone.
-        device: where the numbers are wanted.
+        device: if the numbers are wanted.
     """
 
     def __init__(self, seeds: Sequence[Seed], device: torch.device) -> None:
@@ -127,7 +127,7 @@ class CounterStreams:
     def gaps(self, steps: Tensor, start: int, count: int, rate: float, limit: int) -> Tensor:
         """`(steps, N, count)` distances in int64 from one head to the next, from distance `start` on, each at most `limit`.
 
-        Coins are heads with probability `rate`, above 0 and below 1. The distance is above k where a uniform number v of 63
+        Coins are heads with probability `rate`, above 0 and below 1. The distance is above k if a uniform number v of 63
         bits has `(1 - v) <= (1 - rate)^k`: exact to rounding of double precision, which knows small v best, and so the
         small distances.
         """

@@ -29,10 +29,10 @@ class CyclicSampler:
         ordinary = law.population - included.shape[1]
         own = [places(seed, law.population, cycle) for seed in seeds]
         self._extra = np.stack([np.where(row, place[ordinary:], cycle) for row, place in zip(included, own, strict=True)])
-        rest = self._extra[:, :0] if as_gradients else self._extra
+        remainder = self._extra[:, :0] if as_gradients else self._extra
         self._as_gradients = as_gradients
         # records by place, ascending in each, so that a batch is read off and not searched for in every step
-        columns = [np.concatenate([place[:ordinary], last]) for place, last in zip(own, rest, strict=True)]
+        columns = [np.concatenate([place[:ordinary], last]) for place, last in zip(own, remainder, strict=True)]
         number = np.int32 if law.population <= 2**31 else np.int64
         self._order = np.stack([np.argsort(column, kind="stable").astype(number) for column in columns])
         counts = np.stack([np.bincount(column, minlength=cycle + 1)[:cycle] for column in columns])

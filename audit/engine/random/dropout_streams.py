@@ -21,7 +21,7 @@ class DropoutDraws(Protocol):
 
 
 class GeneratorDraws:
-    """Each model draws from a generator of its own, one launch a model."""
+    """Each model draws from its own generator, one launch a model."""
 
     def __init__(self, seeds: Sequence[Seed], device: torch.device) -> None:
         self._device = device

@@ -12,7 +12,7 @@ from torch import Tensor
 from audit.engine.random.random_operations import RandomOperations
 
 _TINY = 1e-12  # added to a uniform number, so that it has a logarithm
-_WHOLE_NUMBERS = 2.0**24  # whole numbers, where nothing says up to which
+_WHOLE_NUMBERS = 2.0**24  # whole numbers, if nothing says up to which
 
 
 def _flat(uniform: Tensor, options: Mapping[str, Any]) -> Tensor:
@@ -37,7 +37,7 @@ def _coin(uniform: Tensor, options: Mapping[str, Any]) -> Tensor:
 
 
 def _choice(uniform: Tensor, options: Mapping[str, Any]) -> Tensor | None:
-    """Numbers of classes by their weights; None without replacement, where one draw tells of the others."""
+    """Numbers of classes by their weights; None without replacement, if one draw tells of the others."""
     if not options["replacement"] and options["num_samples"] > 1:
         return None
     weights: Tensor = options["self"]

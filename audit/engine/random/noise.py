@@ -44,7 +44,7 @@ class NoiseStreams:
         if self._next == self._block.shape[1]:
             for model, generator in enumerate(self._generators):
                 self._block[model].normal_(generator=generator)
-            # no parameter lies there, and the noise that is measured is summed over the whole row
+            # no parameter is there, and the noise that is measured is summed over the whole row
             for start, stop in self._gaps:
                 self._block[:, :, start:stop] = 0.0
             self._next = 0
@@ -93,7 +93,7 @@ def noise_of(layout: Layout, seeds: tuple[Seed, ...], like: Tensor, *, counters:
 
 
 def gaps(layout: Layout) -> list[tuple[int, int]]:
-    """Return the columns of the flat storage in which no parameter lies: from and up to."""
+    """Return the columns of the flat storage in which no parameter is: from and up to."""
     ends = [slot.start for slot in layout.slots[1:]] + [layout.width]
     pairs = ((slot.start + slot.size, end) for slot, end in zip(layout.slots, ends, strict=True))
     return [(start, stop) for start, stop in pairs if start < stop]

@@ -61,7 +61,7 @@ class RandomOperations(OperationScope):
         return torch.default_generator
 
     def replacement(self, func: Any, arguments: Mapping[str, Any], result: Any) -> Any:
-        """Return what takes the place of `result`, which `func` drew with `arguments` by name; None where it has to stay."""
+        """Return what takes the place of `result`, which `func` drew with `arguments` by name; None if it has to stay."""
         raise NotImplementedError
 
 

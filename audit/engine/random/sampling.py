@@ -88,7 +88,7 @@ class Block:
     Attributes:
         index: `(steps, N, width)` record numbers, ascending, padded with 0.
         counts: `(steps, N)` records of each batch that are in `index`.
-        extra: `(steps, N, m)` which of the gradient canaries take part, or None where there are none.
+        extra: `(steps, N, m)` which of the gradient canaries take part, or None if there are none.
     """
 
     index: Indices

@@ -1,4 +1,4 @@
-"""Outputs of one model that somebody else trained, batch by batch, with the checks that every way of reading one shares."""
+"""Outputs of one model that a third party trained, batch by batch, with the checks that every way of reading one shares."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def batched_logits(
         call: the model: a batch in, a batch of outputs out.
         inputs: `(n, ...)`.
         fixed_dtype: the model takes batches of exactly `batch_size`; the last one is filled up with copies of its last record.
-        dtype: what the model takes; None gives whole numbers as int64 (tokens, categories) where the model takes those, and
+        dtype: what the model takes; None gives whole numbers as int64 (tokens, categories) if the model takes those, and
             float32 otherwise.
 
     Raises:
@@ -64,7 +64,7 @@ def batched_logits(
     return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
 
 
-def logits_of(outputs: Any) -> torch.Tensor:
+def read_logits(outputs: Any) -> torch.Tensor:
     """The tensor of logits in what a model returned: itself, alone in a tuple, or under the name `logits`.
 
     Raises:
@@ -94,7 +94,7 @@ def logits_of(outputs: Any) -> torch.Tensor:
 
 
 def _refuse_large_batch(piece: torch.Tensor, batch_size: int) -> None:
-    """Raise `DataError` where a model asks for batches beyond the machine's memory."""
+    """Raise `DataError` if a model asks for batches beyond the machine's memory."""
     size = piece[:1].nbytes * batch_size
     if 4 * size > memory.machine():
         raise DataError(
@@ -108,7 +108,7 @@ def _batch(rows: Array, place: torch.device, dtype: torch.dtype) -> torch.Tensor
 
 
 def _accepted_type(call: Callable[[torch.Tensor], Any], rows: Array, place: torch.device) -> torch.dtype:
-    """The type in which the model takes whole numbers: int64, else float32; the error of the former where it takes neither."""
+    """The type in which the model takes whole numbers: int64, else float32; the error of the former if it takes neither."""
     try:
         _call(call, _batch(rows, place, torch.int64))
     except DataError as refusal:
@@ -133,7 +133,7 @@ def _call(call: Callable[[torch.Tensor], Any], piece: torch.Tensor) -> Any:
 
 
 def _outputs(outputs: Any, rows: int) -> Array:
-    logits = logits_of(outputs)
+    logits = read_logits(outputs)
     if len(logits) != rows:
         raise DataError(
             f"the model gives outputs of shape {tuple(logits.shape)} for {rows} records; expected ({rows}, classes)"
@@ -172,7 +172,7 @@ class ModuleTarget:
                     f"the model cannot be run on {describe(parts)}: {reason}; expected records exactly as the model takes "
                     "them, by position as (a, b), or by name as {'a': a, 'b': b}"
                 ) from error
-        return logits_of(outputs).float().cpu().numpy()
+        return read_logits(outputs).float().cpu().numpy()
 
     @property
     def _own_type(self) -> torch.dtype:

@@ -18,7 +18,7 @@ from audit.core.models import Reduction, Representations
 from audit.core.seeds import Seed
 from audit.engine.device import find_device, one_precision
 from audit.engine.gradients.clipping import Clip, Rows
-from audit.engine.gradients.dispatch import gradients_of
+from audit.engine.gradients.dispatch import model_gradients
 from audit.engine.gradients.per_model_loop import LoopGradients
 from audit.engine.layers.layers import LinearLayer
 from audit.engine.losses import USUAL, RecordLoss, input_tensor, label_tensor
@@ -44,7 +44,7 @@ class EnsembleReader:
         batch: records at once; None keeps the inputs of one batch near 32 MB.
         loss: by which they were trained.
         source: of the models before their training, in the order of `weights`; without it the weights have to be all that one
-            model has of its own.
+            model its own has.
 
     Raises:
         ConfigError: models hold drawn values outside of parameters and buffers, and there is no `source` to make them again.
@@ -78,7 +78,7 @@ class EnsembleReader:
         with plugins.foreign_code("an answer of trained models", whole=False):
             example = input_tensor(probe, torch.float32)
             draws = any(draws_in_evaluation(original, example) for original in own or [module])
-            self._models = gradients_of(module, state, records, draws=draws, own=own)
+            self._models = model_gradients(module, state, records, draws=draws, own=own)
         self._modules = self._models.modules if isinstance(self._models, LoopGradients) else [self._models.module]
         self._count = next(iter(state.values())).shape[0]
         self._outputs, self._probe, self._loss = max(outputs, 1), probe, loss
@@ -95,19 +95,19 @@ class EnsembleReader:
         """
         width = self._outputs if self._loss is USUAL else self._forward(self._probe).shape[2]
         values = np.empty((self._count, len(inputs), width), dtype=np.float32)
-        for part, out in self._outputs_of_parts(inputs, width):
+        for part, out in self._part_outputs(inputs, width):
             values[:, part] = out
         return values
 
-    def reductions_of(self, reductions: Sequence[Reduction], records: Records) -> dict[str, NDArray[Any]]:
+    def reduce_outputs(self, reductions: Sequence[Reduction], records: Records) -> dict[str, NDArray[Any]]:
         """Each of the reductions of the outputs `(N, m)`, by its key; the outputs of one batch are held at a time.
 
         Raises:
             ObservationError: as `outputs`.
         """
-        return reduce_parts(reductions, self._outputs_of_parts(records.inputs, self._outputs), records)
+        return reduce_parts(reductions, self._part_outputs(records.inputs, self._outputs), records)
 
-    def _outputs_of_parts(self, inputs: NDArray[Any], width: int) -> Iterator[tuple[slice, NDArray[np.float32]]]:
+    def _part_outputs(self, inputs: NDArray[Any], width: int) -> Iterator[tuple[slice, NDArray[np.float32]]]:
         """`(N, rows, width)` of one batch after the other, with the place of its rows."""
         for part in _parts(len(inputs), self._batch):
             out = self._forward(inputs[part])
@@ -158,7 +158,7 @@ class EnsembleReader:
         return values
 
     def representations(self, records: Records) -> Representations | None:
-        """Inputs and gradients of the linear layer that gives the outputs; None where none does, or labels are no classes.
+        """Inputs and gradients of the linear layer that gives the outputs; None if none does, or labels are no classes.
 
         The gradient of cross-entropy in such a layer is the outer product of `softmax(outputs) - one_hot(label)` with its
         input (and 1 for the bias), so its norm is the product of theirs.

@@ -62,11 +62,11 @@ class Ensemble:
 
     @property
     def classes(self) -> int:
-        """Of the data, 0 where labels are no classes."""
+        """Of the data, 0 if labels are no classes."""
         return self._job.dataset.classes
 
     def own_losses(self, records: Records) -> Array | None:
-        """`(N, n)` losses by the job's own loss; None where it names none."""
+        """`(N, n)` losses by the job's own loss; None if it names none."""
         return self._reader.losses(records) if self._job.loss else None
 
     def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:
@@ -81,7 +81,7 @@ class Ensemble:
         }
         self._shown = None
         if reductions and records is not None:  # all of them in one pass
-            values |= self._reader.reductions_of(reductions, records)
+            values |= self._reader.reduce_outputs(reductions, records)
         return {key: value for key, value in values.items() if value is not None}
 
     def outputs(self, inputs: Array) -> Array:
@@ -139,7 +139,7 @@ class Ensemble:
         Raises:
             ObservationError: the trainer recorded none.
         """
-        return self._of_rounds(source, "products")
+        return self._round_values(source, "products")
 
     def round_loss_drops(self, source: str) -> Array:
         """`(N, m, rounds)`: how far the loss of each canary example fell in a round; arguments and errors as before.
@@ -147,9 +147,9 @@ class Ensemble:
         Args:
             source: "updates" or "models".
         """
-        return self._of_rounds(source, "loss_drops")
+        return self._round_values(source, "loss_drops")
 
-    def _of_rounds(self, source: str, kind: str) -> Array:
+    def _round_values(self, source: str, kind: str) -> Array:
         values = self.models.extra.get(f"{source}/{kind}")
         if values is None:
             raise ObservationError(

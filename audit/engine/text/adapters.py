@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from audit.core.errors import UnsupportedMechanism
 from audit.engine.gradients.clipping import Clip, Clipping, clip_layers
 from audit.engine.parameter_layout import Slot
-from audit.engine.text.text_model import ALL_PARAMETERS, TextModel, refuse_unmoved, weights_of
+from audit.engine.text.text_model import ALL_PARAMETERS, TextModel, name_weights, refuse_unmoved
 
 ADAPTER = "default"  # peft's name of the adapter that it makes
 
@@ -31,7 +31,7 @@ class _Pass:
         flat: `(N, width)` parameters.
         gradients: `(rows, width)` of each record, or `(N, width)` the sum over each model's.
         texts: of the pass, those of a record one after the other.
-        owner: `(texts,)` model of each; None where there is one model.
+        owner: `(texts,)` model of each; None if there is one model.
         per_record: which of the two is left.
         anchor: a number without meaning that makes autograd come back to layers whose inputs need no gradient.
     """
@@ -180,14 +180,14 @@ class AdapterModels:
         owner = torch.arange(len(tokens), device=tokens.device) % len(self.flat)
         gradients = self.flat.new_zeros(len(tokens), self.flat.shape[1])
         self._run(tokens, labels, owner, gradients, per_record=True)
-        return self.text_model.compare(weights_of(self.layout, gradients), tokens, labels, self.flat[owner])
+        return self.text_model.compare(name_weights(self.layout, gradients), tokens, labels, self.flat[owner])
 
     def frozen_digest(self) -> str:
         """Return the hash of what is not trained."""
         return self.text_model.frozen_digest()
 
     def refuse_inert(self, initial: Tensor, digest: str) -> None:
-        """Raise `ExecutionMismatch` where training left an adapter alone, or moved the base."""
+        """Raise `ExecutionMismatch` if training left an adapter alone, or moved the base."""
         refuse_unmoved(self.flat, initial)
         self.text_model.refuse_thawed(digest)
 

@@ -20,7 +20,7 @@ from torch import nn
 from audit.core import files
 from audit.core.data import Array
 from audit.core.errors import DataError, ExecutionMismatch
-from audit.engine.text.secret_scores import Collate, Encode, places_of, secret_log_probabilities, secret_start
+from audit.engine.text.secret_scores import Collate, Encode, count_places, secret_log_probabilities, secret_start
 
 log = logging.getLogger(__name__)
 MOST_NAMED = 5
@@ -34,7 +34,7 @@ class CanaryCallback:
         texts: pairs of prefix and whole text, of all canaries.
         included: which of them were planted.
         encode: text to token numbers, as the training data were made.
-        command: how to score the saved model where this process does not hold all of it.
+        command: how to score the saved model if this process does not hold all of it.
         store: file for the scores before training, which a training that is resumed from a checkpoint reads; None keeps none.
     """
 
@@ -65,7 +65,7 @@ class CanaryCallback:
         if not any(parameter.requires_grad for parameter in model.parameters()):
             raise ExecutionMismatch("the model has no trainable parameter, so no canary can be learnt; nothing was trained")
         loader = values["train_dataloader"]
-        self._check_data(_rows_of_training(args, loader.dataset), getattr(loader, "collate_fn", None))
+        self._check_data(_training_rows(args, loader.dataset), getattr(loader, "collate_fn", None))
         if self.deferred:
             log.warning("the model is sharded: canaries are not scored here. Save it, serve it, then: %s", self._command)
             return
@@ -115,12 +115,12 @@ class CanaryCallback:
                 files.write_whole(self._store, json.dumps(scores.tolist()).encode())
             return scores
         try:
-            kept = np.asarray(json.loads(self._store.read_text(encoding="utf-8")), dtype=np.float64)
+            retained = np.asarray(json.loads(self._store.read_text(encoding="utf-8")), dtype=np.float64)
         except (ValueError, TypeError) as error:
             raise DataError(f"{self._store} holds no scores of canaries: {error}; remove it") from error
-        if kept.shape != (len(self._texts),):
-            raise DataError(f"{self._store} holds scores {kept.shape} of {len(self._texts)} canaries; remove it")
-        return kept
+        if retained.shape != (len(self._texts),):
+            raise DataError(f"{self._store} holds scores {retained.shape} of {len(self._texts)} canaries; remove it")
+        return retained
 
     def _remark(self, text: str) -> None:
         log.warning("%s", text)
@@ -132,7 +132,7 @@ class CanaryCallback:
             tokens, start = secret_start(self._encode, prefix, text)
             secrets.append(tokens[start:])
         losses, silent, stray, copies = [], [], [], []
-        for number, (count, targets) in enumerate(places_of(rows, secrets, collate)):
+        for number, (count, targets) in enumerate(count_places(rows, secrets, collate)):
             if self._included[number]:
                 losses += [number] * (count == 0)
                 silent += [number] * (count > 0 and targets == 0)
@@ -166,7 +166,7 @@ def _is_sharded(args: Any, model: nn.Module) -> bool:
     return launched or split or bool(getattr(args, "deepspeed", None) or getattr(args, "fsdp", None))
 
 
-def _rows_of_training(args: Any, rows: Any) -> Iterable[Any]:
+def _training_rows(args: Any, rows: Any) -> Iterable[Any]:
     """The rows; of a stream as many as training takes, since it may have no end."""
     if hasattr(rows, "__len__"):
         return cast(Iterable[Any], rows)

@@ -35,7 +35,7 @@ class RecordGradients:
         module: the model; parameters that do not require a gradient are left out.
 
     Raises:
-        UnsupportedMechanism: a parameter lies in a layer whose records cannot be told apart.
+        UnsupportedMechanism: a parameter is in a layer whose records cannot be distinguished.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -157,7 +157,7 @@ def _layer_norm(layer: nn.Module, inputs: Tensor, slope: Tensor) -> dict[str, Te
 
 
 def _by_single_records(layer: nn.Module, inputs: Tensor, slope: Tensor) -> dict[str, Tensor]:
-    """The layer's own backward pass for each record by itself, for layers that are not known here, such as RMSNorm."""
+    """The layer's own backward pass for each record alone, for layers that are not known here, such as RMSNorm."""
     own = {name: value for name, value in layer.named_parameters(recurse=False) if value.requires_grad}
 
     def pull(record: Tensor, back: Tensor) -> dict[str, Tensor]:

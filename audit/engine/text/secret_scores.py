@@ -62,7 +62,7 @@ def secret_log_probabilities(module: nn.Module, encode: Encode, texts: Sequence[
 
 
 def _demand_room(module: nn.Module, tokens: Sequence[int], text: str) -> None:
-    """Raise `DataError` where a model of transformers has no embedding for a token, or for a place."""
+    """Raise `DataError` if a model of transformers has no embedding for a token, or for a place."""
     embeddings = module.get_input_embeddings() if hasattr(module, "get_input_embeddings") else None  # type: ignore[operator]
     known_tokens = getattr(embeddings, "num_embeddings", None)
     if isinstance(known_tokens, int) and not 0 <= min(tokens) <= max(tokens) < known_tokens:
@@ -75,16 +75,16 @@ def _demand_room(module: nn.Module, tokens: Sequence[int], text: str) -> None:
         raise DataError(f"{text[:80]!r} has {len(tokens)} tokens, and the model takes {places}; use shorter canaries")
 
 
-def places_of(
+def count_places(
     rows: Iterable[Mapping[str, Any]], secrets: Sequence[Sequence[int]], collate: Collate | None = None
 ) -> list[tuple[int, int]]:
-    """Return how often each secret stands in prepared rows, and how many of its tokens are predicted there, at most.
+    """Return how often each secret is in prepared rows, and how many of its tokens are predicted there, at most.
 
-    A secret counts where all its tokens stand, but for the first, which a tokenizer may join to what is before it.
+    A secret counts if all its tokens are, but for the first, which a tokenizer may join to what is before it.
 
     Args:
         rows: with `input_ids`, and `labels` unless the collator makes them (then all tokens are predicted).
-        secrets: tokens of each; told apart by their last ones, as many as the shortest has.
+        secrets: tokens of each; distinguished by their last ones, as many as the shortest has.
         collate: makes a batch of rows: what it cuts or gives no label is not trained on. Asked about rows with a secret, and
             about rows without `input_ids`.
     """
@@ -116,9 +116,9 @@ def _ends(
     for end in range(width, len(tokens) + 1):
         number = owners.get(tuple(tokens[end - width : end]))
         if number is not None:
-            rest = list(secrets[number][1:])
-            start = end - len(rest)
-            if start >= 0 and list(tokens[start:end]) == rest:
+            remainder = list(secrets[number][1:])
+            start = end - len(remainder)
+            if start >= 0 and list(tokens[start:end]) == remainder:
                 yield number, end
 
 

@@ -21,7 +21,7 @@ from audit.models.language import refuse_random_layers, takes_positions
 
 ALL_PARAMETERS = "all parameters"
 TOLERANCE = 1e-4
-TESTED = 3  # records whose gradients are held against plain autograd before a private training
+TESTED = 3  # records whose gradients are compared with plain autograd before a private training
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class TextModel:
         module: the model, in training mode, without dropout.
         device: where to compute.
         precision: of the passes.
-        text_length: of each text where a record holds several texts of a user side by side; 0 where a record is one text.
+        text_length: of each text if a record holds several texts of a user side by side; 0 if a record is one text.
 
     Raises:
         UnsupportedMechanism: layers that mix records, or that draw numbers.
@@ -78,7 +78,7 @@ class TextModel:
         return {slot.name: slot.view(self.flat)[0] for slot in self.layout.slots}
 
     def texts(self, tokens: Tensor) -> Tensor:
-        """Return the texts of records `(rows, T)` by themselves, `(texts, length)`."""
+        """Return the texts of records `(rows, T)` alone, `(texts, length)`."""
         return tokens.reshape(-1, self._text_length) if self._text_length else tokens
 
     def texts_of(self, tokens: Tensor) -> int:
@@ -97,7 +97,7 @@ class TextModel:
         return result
 
     def class_logits(self, tokens: Tensor) -> Tensor:
-        """Return `(rows, classes)` float32 of a classifier; padding has a token of its own and takes no part."""
+        """Return `(rows, classes)` float32 of a classifier; padding has its own token and takes no part."""
         is_text = tokens >= 0
         settings: Any = self.module.config
         ids = torch.where(is_text, tokens, settings.pad_token_id)
@@ -207,12 +207,12 @@ class TextModel:
         return digest.hexdigest()
 
     def refuse_inert(self, initial: Tensor, digest: str) -> None:
-        """Raise `ExecutionMismatch` where training left the trainable parameters alone, or moved others."""
+        """Raise `ExecutionMismatch` if training left the trainable parameters alone, or moved others."""
         refuse_unmoved(self.flat, initial)
         self.refuse_thawed(digest)
 
     def refuse_thawed(self, digest: str) -> None:
-        """Raise `ExecutionMismatch` where parameters that are not trained are others than when `digest` was taken."""
+        """Raise `ExecutionMismatch` if parameters that are not trained are others than when `digest` was taken."""
         if self.frozen_digest() != digest:
             raise ExecutionMismatch("training moved parameters that are frozen, which no noise was added to; nothing is proven")
 
@@ -233,13 +233,13 @@ class TextModel:
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
 
-def weights_of(layout: Layout, flat: Tensor) -> Mapping[str, Tensor]:
+def name_weights(layout: Layout, flat: Tensor) -> Mapping[str, Tensor]:
     """Return name to `(N, ...)` of flat parameters `(N, width)`."""
     return {slot.name: slot.view(flat) for slot in layout.slots}
 
 
 def refuse_unmoved(flat: Tensor, initial: Tensor) -> None:
-    """Raise `ExecutionMismatch` where a row of parameters `(N, width)` is what it was."""
+    """Raise `ExecutionMismatch` if a row of parameters `(N, width)` is what it was."""
     if bool((flat == initial).all(dim=1).any()):
         raise ExecutionMismatch(
             "training moved no parameter: an adapter that is not connected, or a learning rate of zero; nothing was trained"

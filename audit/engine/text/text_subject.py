@@ -15,7 +15,7 @@ from audit.core.errors import ObservationError, UnsupportedMechanism
 from audit.core.models import Reduction, Representations, Signal
 from audit.core.training import Executed
 from audit.engine.read.observe import reduce_parts
-from audit.engine.text.text_model import TextModel, weights_of
+from audit.engine.text.text_model import TextModel, name_weights
 
 ROWS = 64
 
@@ -28,7 +28,7 @@ class TextModels:
         flat: `(N, width)` trainable parameters.
         initial: the same before the first step.
         released: what they show.
-        executed: what their trainer measured of itself; None where nothing was trained.
+        executed: what their trainer measured of itself; None if nothing was trained.
         classes: of texts that a classifier tells apart; 0 for causal models.
     """
 
@@ -53,7 +53,7 @@ class TextModels:
     @property
     def weights(self) -> Mapping[str, Array]:
         """The trained parameters, name to `(N, ...)`: of an adapter these are the adapter alone."""
-        return {name: value.cpu().numpy() for name, value in weights_of(self._model.layout, self._flat).items()}
+        return {name: value.cpu().numpy() for name, value in name_weights(self._model.layout, self._flat).items()}
 
     @property
     def executed(self) -> Executed | None:
@@ -62,7 +62,7 @@ class TextModels:
 
     @property
     def classes(self) -> int:
-        """Return the number of classes, 0 where tokens are predicted."""
+        """Return the number of classes, 0 if tokens are predicted."""
         return self._classes
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class TextModels:
         Of a classifier the logits, `(N, n, classes)`.
         """
         call = self._model.class_logits if self._classes else self._model.token_log_probabilities
-        return self._of_each_model(call, inputs)
+        return self._call_each_model(call, inputs)
 
     def token_moments(self, inputs: Array) -> Array:
         """Return mean and standard deviation of the log-probability over each token's distribution, `(N, n, T, 2)`."""
@@ -90,7 +90,7 @@ class TextModels:
             spread = (shares * (logs - mean.unsqueeze(-1)).square()).sum(-1).clamp(min=0).sqrt()
             return torch.nn.functional.pad(torch.stack([mean, spread], dim=-1), (0, 0, 1, 0)).view(*tokens.shape, 2)
 
-        return self._of_each_model(moments, inputs)
+        return self._call_each_model(moments, inputs)
 
     def continuations(self, inputs: Array, starts: Array) -> Array:
         """Return the texts with the tokens from `starts` `(n,)` on in place of what the model writes greedily, `(N, n, T)`.
@@ -99,7 +99,7 @@ class TextModels:
             UnsupportedMechanism: a record holds several texts.
         """
         self._demand_one_text(inputs)
-        return self._of_each_model(self._continue, inputs, starts)
+        return self._call_each_model(self._continue, inputs, starts)
 
     def beams(self, inputs: Array, starts: Array, width: int) -> Array:
         """Return the texts as beam search continues them from `starts` `(n,)` on, the likeliest first, `(N, n, width, T)`.
@@ -108,7 +108,7 @@ class TextModels:
             UnsupportedMechanism: a record holds several texts.
         """
         self._demand_one_text(inputs)
-        return self._of_each_model(functools.partial(self._search, width=width), inputs, starts)
+        return self._call_each_model(functools.partial(self._search, width=width), inputs, starts)
 
     def initial(self) -> TextModels:
         """Return the models as they were before the first step."""
@@ -195,7 +195,7 @@ class TextModels:
                 text[:, place] = torch.where(own, best, text[:, place])
         return torch.where(places >= begin.unsqueeze(1), text, tokens)
 
-    def _of_each_model(self, call: Any, *columns: Array) -> Array:
+    def _call_each_model(self, call: Any, *columns: Array) -> Array:
         """Return `call` of all rows of the columns under every model, `(N, n, ...)`."""
         tensors, results = [self._tensor(column) for column in columns], []
         for model in range(len(self)):

@@ -25,7 +25,7 @@ from audit.engine.text.text_model import TESTED
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Texts:
-    """All that a model of a job may sample: shared records, then canaries; `(n, T)` each, read where they lie on a CPU."""
+    """All that a model of a job may sample: shared records, then canaries; `(n, T)` each, read if they are on a CPU."""
 
     tokens: Tensor | RecordRows
     labels: Tensor | RecordRows
@@ -114,7 +114,7 @@ class TextTraining:
         return step.executed(sizes, len(job.dataset.train) + included.sum(1), recomputed)
 
     def _test(self, learners: Learners) -> float:
-        """Return the difference that the self-test of per-record gradients finds; -1 where nothing is clipped."""
+        """Return the difference that the self-test of per-record gradients finds; -1 if nothing is clipped."""
         if self.job.noisy is None:
             return -1.0
         return learners.test_gradients(*self.texts.take(np.arange(min(TESTED, len(self.texts.tokens)))))

@@ -28,7 +28,7 @@ class _Incomparable(Exception):
 def architecture_key(module: nn.Module, *contents: Mapping[str, Any] | None) -> Hashable | None:
     """Return classes, attributes, modes, shared tensors, and values that no training moves (buffers, frozen parameters).
 
-    Initial values of trainable parameters are left out. None where another model of the same key could compute something else:
+    Initial values of trainable parameters are left out. None if another model of the same key could compute something else:
     code of a user's own can read globals, class attributes and closures that change from one job to the next, and some
     attributes cannot be compared by what they hold.
 
@@ -73,14 +73,14 @@ def _digest(value: Tensor) -> bytes:
 
 
 def _code_key(code: Any) -> Hashable:
-    """Return the class or function itself where a library known here defines it."""
-    if not _is_of_library(code, _DEPTH):
+    """Return the class or function itself if a library known here defines it."""
+    if not _is_library_code(code, _DEPTH):
         raise _Incomparable
     return cast("Hashable", code)
 
 
-def _is_of_library(code: Any, depth: int) -> bool:
-    """True where a library defines it, and all functions that it closes over: a wrapper may bear another function's name."""
+def _is_library_code(code: Any, depth: int) -> bool:
+    """True if a library defines it, and all functions that it closes over: a wrapper may bear another function's name."""
     names = [getattr(code, "__module__", "")]
     functions: list[Any] = []
     if isinstance(code, FunctionType):
@@ -92,7 +92,7 @@ def _is_of_library(code: Any, depth: int) -> bool:
         functions = [cell for cell in cells if isinstance(cell, type | FunctionType | BuiltinFunctionType)]
     if any(str(name).partition(".")[0] not in _LIBRARIES for name in names):
         return False
-    return depth > 0 and all(_is_of_library(function, depth - 1) for function in functions)
+    return depth > 0 and all(_is_library_code(function, depth - 1) for function in functions)
 
 
 def _key(value: object, depth: int) -> Hashable:

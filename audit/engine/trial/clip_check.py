@@ -36,7 +36,7 @@ def plain_gradient(
         reduction: of the losses of the rows, "mean" or "sum".
 
     A derivative by the outputs is a difference (of a probability and 1) whose rounding error does not shrink with it, so an
-    error is measured against a hundredth of what derivatives of size one would give, where the gradient is smaller.
+    error is measured against a hundredth of what derivatives of size one would give, if the gradient is smaller.
     """
     names = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
     own = {name: value.detach().clone() for name, value in values.items()}
@@ -49,7 +49,7 @@ def plain_gradient(
         shifts = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(0)).to(outputs)
         unit = (outputs * shifts).sum() / math.sqrt(outputs.numel())
         gradients = _derivatives(loss, leaves)
-        return gradients, _FLOOR * norm_of(_derivatives(unit, leaves))
+        return gradients, _FLOOR * total_norm(_derivatives(unit, leaves))
 
     return with_values(module, own, work)
 
@@ -61,20 +61,20 @@ def _derivatives(loss: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor
     return {name: torch.zeros_like(leaf) if g is None else g for (name, leaf), g in zip(leaves.items(), parts, strict=True)}
 
 
-def norm_of(gradients: Mapping[str, Tensor]) -> float:
+def total_norm(gradients: Mapping[str, Tensor]) -> float:
     """l2 norm over all values, in double precision."""
     return math.sqrt(sum(float(value.double().square().sum()) for value in gradients.values()))
 
 
 def clipped_alone(gradients: Mapping[str, Tensor], clip: Clip) -> dict[str, Tensor]:
-    """One example's gradient, name to value, clipped as `clip` says (`norm` is one number); zero where it is not finite."""
+    """One example's gradient, name to value, clipped as `clip` says (`norm` is one number); zero if it is not finite."""
     groups: dict[str, list[str]] = {}
     for name in gradients:
         groups.setdefault(name.rpartition(".")[0] if clip.per_layer else "", []).append(name)
     bound = float(clip.norm) / math.sqrt(len(groups))
     clipped_gradients = {}
     for group in groups.values():
-        length = norm_of({name: gradients[name] for name in group})
+        length = total_norm({name: gradients[name] for name in group})
         for name in group:
             clipped_gradients[name] = gradients[name] * min(1.0, bound / length) if length else gradients[name]
     if not all(bool(gradient.isfinite().all()) for gradient in clipped_gradients.values()):
@@ -83,12 +83,12 @@ def clipped_alone(gradients: Mapping[str, Tensor], clip: Clip) -> dict[str, Tens
 
 
 class Recomputation:
-    """Gradients of some models at an early step and at a random one, held against the engine's.
+    """Gradients of some models at an early step and at a random one, compared with the engine's.
 
     Dropout draws the same for both: factors of a pass of all models are kept, draws of models run one after another held still.
     Of a private training single examples, drawn from the models' own streams, clipped and not clipped; of any other the sum
     over the rows of a pass. `errors` `(N,)`: the largest distance, of clipped gradients over the clip norm, of others over
-    their own norm; -1 where nothing was recomputed.
+    their own norm; -1 if nothing was recomputed.
     """
 
     def __init__(self, modules: Sequence[nn.Module], seeds: Sequence[Seed], models: int, steps: int) -> None:
@@ -147,10 +147,10 @@ class Recomputation:
             with kept_factors(engine) as factors:
                 engine.add_sum(rows, None, total)
             for name, value in engine.state().items():
-                value.copy_(state[name])  # a layer with a state of its own (BatchNorm) has moved it
+                value.copy_(state[name])  # a layer with its own state (BatchNorm) has moved it
             sums = self.sum_gradients(engine, rows, factors)
             return {
-                model: _apart(engine, total, model, plain) / max(norm_of(plain), floor, 1e-30)
+                model: _apart(engine, total, model, plain) / max(total_norm(plain), floor, 1e-30)
                 for model, (plain, floor) in sums.items()
             }
 
@@ -175,18 +175,18 @@ class Recomputation:
         for model, row in rows_by_model.items():
             mask[model, row] = True
         single = _single_rows(rows, rows_by_model)
-        own_total, whole = torch.zeros_like(engine.flat), torch.zeros_like(engine.flat)
+        own_total, full = torch.zeros_like(engine.flat), torch.zeros_like(engine.flat)
         with kept_factors(engine) as factors:
             clipping = engine.add_sum(replace(rows, mask=mask), clip, own_total)
         with kept_factors(engine) as single_factors:
-            engine.add_sum(single, Clip(norm=_NO_CLIP), whole)
+            engine.add_sum(single, Clip(norm=_NO_CLIP), full)
         errors = {}
         for model, row in rows_by_model.items():
             place = model * rows.mask.shape[1] + row
             plain, floor = self._gradient(engine, rows, model, place, factors)
             own = clip.of_model(model)
             views = rows.inputs[place * rows.copies : (place + 1) * rows.copies]
-            norms = (norm_of(plain), 0.0 if clipping is None else float(clipping.norms[model, row]))
+            norms = (total_norm(plain), 0.0 if clipping is None else float(clipping.norms[model, row]))
             if not all(map(math.isfinite, norms)) and _leaves_range([views, engine.flat[model], *plain.values()]):
                 errors[model] = max(0.0, float(own_total[model].double().norm()) / float(own.norm) - 1.0)  # the bound holds
                 continue
@@ -195,7 +195,7 @@ class Recomputation:
                 plain, floor = self._gradient(engine, single, model, model, single_factors)
             finite = clipped_alone(plain, Clip(norm=_NO_CLIP))
             if math.isfinite(floor):
-                errors[model] = max(errors[model], _apart(engine, whole, model, finite) / max(norm_of(finite), floor, 1e-30))
+                errors[model] = max(errors[model], _apart(engine, full, model, finite) / max(total_norm(finite), floor, 1e-30))
         return errors
 
     def _gradient(
@@ -222,7 +222,7 @@ class Recomputation:
 
 
 def _leaves_range(values: Iterable[Tensor]) -> bool:
-    """True where numbers of single precision are so large, or none, that a squared norm of their products may be infinite."""
+    """True if numbers of single precision are so large, or none, that a squared norm of their products may be infinite."""
     return any(bool((~(value.abs() <= _LARGE)).any()) for value in values if value.is_floating_point())
 
 

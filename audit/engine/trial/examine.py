@@ -1,6 +1,6 @@
 """What a model does with a batch, tried out before it is trained: errors, states, draws, and records that mix.
 
-A private training needs a gradient of its own for each record, which no clipping can give a model that mixes the records of a
+A private training needs its own gradient for each record, which no clipping can give a model that mixes the records of a
 batch or writes them into a buffer. Trials run on a copy of the model in training mode, with every trainable number
 moved off its starting value, so that a head which starts at zero hides nothing.
 """
@@ -33,7 +33,7 @@ class Behaviour:
     Attributes:
         draws: operations by which `forward` draws random numbers, outside of dropout layers.
         stateful: buffers that a batch in training mode changes.
-        mixes: how the output of a record was seen to depend on the other records of the batch; None where it does not.
+        mixes: how the output of a record was seen to depend on the other records of the batch; None if it does not.
     """
 
     draws: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Behaviour:
 
     @property
     def why_alone(self) -> str | None:
-        """Return why models of this kind cannot share one forward pass, or None where nothing speaks against it."""
+        """Return why models of this kind cannot share one forward pass, or None if nothing speaks against it."""
         if self.draws:
             return f"its forward() draws random numbers by {', '.join(self.draws)}, which every model has to draw for itself"
         if self.stateful:
@@ -57,7 +57,7 @@ class Probe:
     Attributes:
         inputs: `(n, ...)`.
         labels: `(n, ...)`, as the loss takes them.
-        classes: of the data, 0 where labels are no classes.
+        classes: of the data, 0 if labels are no classes.
     """
 
     inputs: Tensor
@@ -205,20 +205,20 @@ def _refuse_moved_parameters(module: nn.Module, before: dict[str, Tensor], priva
 
 
 def _refuse_hidden_state(module: nn.Module, records: Tensor) -> None:
-    """Raise `ConfigError` where calls that should agree do not: a second one, and one that is handed the same numbers."""
+    """Raise `ConfigError` if calls that should agree do not: a second one, and one that is handed the same numbers."""
     copies = {name: value.clone() for name, value in _buffers(module).items()}
 
     def fresh() -> dict[str, Tensor]:
         return {name: value.clone() for name, value in copies.items()}
 
-    def output_of(values: dict[str, Tensor]) -> Tensor:
+    def read_output(values: dict[str, Tensor]) -> Tensor:
         with torch.no_grad(), seeded_stream(Seed(0)):
             outputs: Tensor = torch.func.functional_call(module, values, (records,))
         return outputs
 
     parameters = {name: value.detach().clone() for name, value in module.named_parameters()}
     before = records.clone()
-    first, second = output_of(fresh()), output_of(fresh())
+    first, second = read_output(fresh()), read_output(fresh())
     if not alike(first, second) and not torch.equal(records, before):
         raise ConfigError(
             f"{model_name(module)} writes into its input in forward(), and gives other outputs when it is called with that "
@@ -234,7 +234,7 @@ def _refuse_hidden_state(module: nn.Module, records: Tensor) -> None:
         for parameter in module.parameters():
             parameter.add_(step_off(parameter, torch.Generator().manual_seed(1)) if parameter.requires_grad else 0)
     try:
-        if not alike(output_of({**parameters, **fresh()}), first):
+        if not alike(read_output({**parameters, **fresh()}), first):
             raise ConfigError(
                 f"{model_name(module)} computes with parameters of another object (a function that holds one of its kind), "
                 "which many models at once cannot follow; compute with the module's own parameters in forward()"

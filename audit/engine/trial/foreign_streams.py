@@ -19,7 +19,7 @@ from audit.models.build import seeded_stream
 
 
 def refuse_foreign_draws(module: nn.Module, records: Tensor) -> None:
-    """Raise `ConfigError` where a forward pass, in training or evaluation mode, draws from Python's or numpy's global stream.
+    """Raise `ConfigError` if a forward pass, in training or evaluation mode, draws from Python's or numpy's global stream.
 
     A draw is seen by the state of its stream, so that one which decides something rare is seen too.
     """
@@ -41,7 +41,7 @@ def refuse_foreign_draws(module: nn.Module, records: Tensor) -> None:
 
 
 def draws_in_evaluation(module: nn.Module, records: Tensor) -> bool:
-    """True where `module`, which is left in its modes of training, draws from torch's stream in evaluation mode.
+    """True if `module`, which is left in its modes of training, draws from torch's stream in evaluation mode.
 
     Raises:
         ConfigError: the module's code fails; the message names the layer and the line.
@@ -66,7 +66,7 @@ def _states() -> dict[str, bytes]:
 
 @contextmanager
 def foreign_streams() -> Iterator[Callable[[], list[str]]]:
-    """A scope after which both streams are where they were; yields what names those that have moved since its beginning."""
+    """A scope after which both streams are if they were; yields what names those that have moved since its beginning."""
     own, numbers = random.getstate(), np.random.get_state()  # noqa: NPY002
     before = _states()
     try:

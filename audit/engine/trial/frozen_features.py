@@ -53,17 +53,17 @@ class Split:
         return torch.cat(blocks) if blocks else torch.zeros(0, device=records.device, dtype=dtype)
 
     def holds(self, state: Mapping[str, Tensor]) -> bool:
-        """True where what is frozen in `state` `(N, ...)` of several models is what the features were computed with."""
+        """True if what is frozen in `state` `(N, ...)` of several models is what the features were computed with."""
         own = self.base.state_dict()
         return all(bool((state[name] == value.to(state[name])).all()) for name, value in own.items() if name in state)
 
     def fits(self, records: int, dtype: torch.dtype) -> bool:
-        """True where the features of so many records may be held in memory."""
+        """True if the features of so many records may be held in memory."""
         return records * self.width * dtype.itemsize <= _MOST_BYTES
 
 
-def split_of(module: nn.Module, counterpart: Callable[[], nn.Module], records: Tensor) -> Split | None:
-    """Return the frozen and the trained part of `module`, or None where a model has no such parts, or they are not all alike.
+def split_module(module: nn.Module, counterpart: Callable[[], nn.Module], records: Tensor) -> Split | None:
+    """Return the frozen and the trained part of `module`, or None if a model has no such parts, or they are not all alike.
 
     Args:
         module: in its modes of training.
@@ -84,7 +84,7 @@ def split_of(module: nn.Module, counterpart: Callable[[], nn.Module], records: T
 
 
 def _same_frozen_values(module: nn.Module, counterpart: nn.Module) -> bool:
-    """True where parameters that are not trained, and buffers, are those of its counterpart."""
+    """True if parameters that are not trained, and buffers, are those of its counterpart."""
     free = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
     values, counterparts = module.state_dict(), counterpart.state_dict()
     return values.keys() == counterparts.keys() and all(
@@ -164,7 +164,7 @@ def _before(node: fx.Node, ends: Iterable[fx.Node] = ()) -> list[fx.Node]:
 
 
 def _checked(module: nn.Module, base: nn.Module, head: nn.Module, records: Tensor) -> Split | None:
-    """Return the two parts where together they are the module, record by record, and parameters lie where they lay."""
+    """Return the two parts if together they are the module, record by record, and parameters are where they lay."""
     names = module.state_dict()
     if Layout.of(head) != Layout.of(module) or not names.keys() >= head.state_dict().keys():
         return None
@@ -177,7 +177,7 @@ def _checked(module: nn.Module, base: nn.Module, head: nn.Module, records: Tenso
     outputs, gradients = _trial_gradients(head, features)
     reference, reference_gradients = _trial_gradients(module, records.clone())
     if not (alike(halves, features) and alike(outputs, reference)) or not _alike_by_name(gradients, reference_gradients):
-        return None  # gradients differ where a graph lacks what forward() did: no_grad, or a backward of its own
+        return None  # gradients differ if a graph lacks what forward() did: no_grad, or its own backward
     return Split(base=base, head=head, width=features[0].numel())
 
 
@@ -202,7 +202,7 @@ class TrainingData:
     Attributes:
         inputs: `(n, ...)` what they are trained on: records, or features of them.
         labels: `(n, ...)`.
-        records: where `inputs` are features; None elsewhere.
+        records: if `inputs` are features; None elsewhere.
     """
 
     inputs: Tensor | RecordRows
@@ -211,7 +211,7 @@ class TrainingData:
 
 
 def training_data(job: TrainingJob, dtype: torch.dtype, device: torch.device, split: Split | None) -> TrainingData:
-    """Return the records and canaries of `job`, as features where its models have a frozen part."""
+    """Return the records and canaries of `job`, as features if its models have a frozen part."""
     inputs, labels = training_tensors(job, dtype, device)
     if split is None:
         return TrainingData(inputs=inputs, labels=labels)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.seeds import Seed
-from audit.engine.gradients.trials import CODE_ERRORS, location_of
+from audit.engine.gradients.trials import CODE_ERRORS, error_location
 from audit.engine.losses import OwnLoss, RecordLoss
 from audit.engine.trial.mixing import alike
 from audit.models.build import seeded_stream
@@ -35,22 +35,22 @@ def examine_loss(loss: RecordLoss, outputs: Tensor, labels: Tensor) -> None:
             )
         return
     leaf = outputs.detach().double().requires_grad_() if outputs.is_floating_point() else outputs
-    whole = _values_of(loss, leaf, labels)
+    full = _plain_values(loss, leaf, labels)
     rows = len(outputs)
-    if not isinstance(whole, Tensor) or whole.shape != (rows,) or not whole.is_floating_point():
-        shape = f"{whole.dtype} of shape {tuple(whole.shape)}" if isinstance(whole, Tensor) else type(whole).__name__
+    if not isinstance(full, Tensor) or full.shape != (rows,) or not full.is_floating_point():
+        shape = f"{full.dtype} of shape {tuple(full.shape)}" if isinstance(full, Tensor) else type(full).__name__
         raise ConfigError(
             f"loss '{loss.name}' returns {shape} for {rows} records; expected one real number a record, ({rows},): leave out "
             "any mean over the batch (reduction='none'), and add up what belongs to one record"
         )
-    if not whole.requires_grad:
+    if not full.requires_grad:
         raise ConfigError(f"loss '{loss.name}' does not depend on the model's outputs in a way that torch can differentiate")
-    if not alike(_values_of(loss, leaf, labels), whole):
+    if not alike(_plain_values(loss, leaf, labels), full):
         raise ConfigError(f"loss '{loss.name}' gives other numbers when it is called again; results could not be repeated")
-    _refuse_coupling(loss, leaf.detach(), labels, whole.detach())
+    _refuse_coupling(loss, leaf.detach(), labels, full.detach())
     for sign in (1.0, -1.0):
         for candidate in _trial_outputs(loss, outputs.detach(), labels, sign):
-            _refuse_coupling(loss, candidate, labels, _values_of(loss, candidate, labels).detach())
+            _refuse_coupling(loss, candidate, labels, _plain_values(loss, candidate, labels).detach())
 
 
 def _trial_outputs(loss: OwnLoss, outputs: Tensor, labels: Tensor, sign: float) -> Iterator[Tensor]:
@@ -61,7 +61,7 @@ def _trial_outputs(loss: OwnLoss, outputs: Tensor, labels: Tensor, sign: float) 
     """
     precision, outputs = outputs.dtype, outputs.double()
     lengths = torch.full((len(outputs),) + (1,) * (outputs.dim() - 1), _FIRST_MOVE, dtype=outputs.dtype)
-    values = _values_of(loss, outputs, labels).detach()
+    values = _plain_values(loss, outputs, labels).detach()
     for move in range(1, _MOVES + 1):
         with seeded_stream(Seed(0)):
             slopes = loss.slopes(outputs.to(precision), labels)
@@ -79,7 +79,7 @@ def _trial_outputs(loss: OwnLoss, outputs: Tensor, labels: Tensor, sign: float) 
 
 
 def _trial_values(loss: OwnLoss, outputs: Tensor, labels: Tensor) -> Tensor | None:
-    """Return a loss at outputs that no model gave; None where it refuses them (a chance above 1, say), as it may."""
+    """Return a loss at outputs that no model gave; None if it refuses them (a chance above 1, say), as it may."""
     try:
         with seeded_stream(Seed(0)):
             return loss.function(outputs, labels).detach()
@@ -96,7 +96,7 @@ def _refuse_coupling(loss: OwnLoss, outputs: Tensor, labels: Tensor, whole: Tens
         "a record alone": ([torch.tensor([row]) for row in range(min(_ALONE, len(outputs)))], whole[:_ALONE]),
     }
     for words, (parts, reference) in trials.items():
-        values = torch.cat([_values_of(loss, outputs[part], labels[part]).reshape(-1) for part in parts])
+        values = torch.cat([_plain_values(loss, outputs[part], labels[part]).reshape(-1) for part in parts])
         if not alike(values, reference):
             raise UnsupportedMechanism(
                 f"loss '{loss.name}': a record's loss changes with the other records of the batch ({words} gives other "
@@ -106,7 +106,7 @@ def _refuse_coupling(loss: OwnLoss, outputs: Tensor, labels: Tensor, whole: Tens
             )
 
 
-def _values_of(loss: OwnLoss, outputs: Tensor, labels: Tensor) -> Tensor:
+def _plain_values(loss: OwnLoss, outputs: Tensor, labels: Tensor) -> Tensor:
     try:
         with seeded_stream(Seed(0)):
             return loss.function(outputs, labels)
@@ -114,5 +114,5 @@ def _values_of(loss: OwnLoss, outputs: Tensor, labels: Tensor) -> Tensor:
         reason = str(error).strip().partition("\n")[0] or "no reason given"
         raise ConfigError(
             f"loss '{loss.name}' fails on outputs of shape {tuple(outputs.shape)} and labels of shape {tuple(labels.shape)}, "
-            f"{str(labels.dtype).removeprefix('torch.')}: {type(error).__name__}: {reason} (in {location_of(error)})"
+            f"{str(labels.dtype).removeprefix('torch.')}: {type(error).__name__}: {reason} (in {error_location(error)})"
         ) from error

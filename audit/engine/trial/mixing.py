@@ -21,14 +21,14 @@ _ALONE = 2
 
 
 def alike(left: Tensor, right: Tensor) -> bool:
-    """True where two outputs of a model differ by rounding alone, measured by the numbers themselves and by the size of all."""
+    """True if two outputs of a model differ by rounding alone, measured by the numbers themselves and by the size of all."""
     return agree(left.unsqueeze(0), right.unsqueeze(0), ROUNDING.get(left.dtype, COARSE_ROUNDING))
 
 
 def mixes(module: nn.Module, records: Tensor) -> str | None:
-    """Return how the output of a record depends on the others, in training or evaluation mode; None where it does not.
+    """Return how the output of a record depends on the others, in training or evaluation mode; None if it does not.
 
-    Draws are held still. In double precision where the module's code allows it, so that only rounding is forgiven.
+    Draws are held still. In double precision if the module's code allows it, so that only rounding is forgiven.
     """
     if len(records) < 2:
         return None
@@ -51,12 +51,12 @@ def mixes(module: nn.Module, records: Tensor) -> str | None:
 
 
 def _dependence(run: Callable[[Tensor], Tensor], batch: Tensor) -> str | None:
-    whole, half = run(batch), len(batch) // 2
+    full, half = run(batch), len(batch) // 2
     order = torch.randperm(len(batch), generator=torch.Generator().manual_seed(0))
     trials: Sequence[tuple[str, Callable[[], Tensor], Tensor]] = (
-        ("in another order", lambda: run(batch[order]), whole[order]),
-        ("half the batch", lambda: torch.cat([run(batch[:half]), run(batch[half:])]), whole),
-        ("a record alone", lambda: torch.cat([run(row.unsqueeze(0)) for row in batch[:_ALONE]]), whole[:_ALONE]),
+        ("in another order", lambda: run(batch[order]), full[order]),
+        ("half the batch", lambda: torch.cat([run(batch[:half]), run(batch[half:])]), full),
+        ("a record alone", lambda: torch.cat([run(row.unsqueeze(0)) for row in batch[:_ALONE]]), full[:_ALONE]),
     )
     for words, trial, reference in trials:
         try:
@@ -69,7 +69,7 @@ def _dependence(run: Callable[[Tensor], Tensor], batch: Tensor) -> str | None:
 
 
 def _double(module: nn.Module, records: Tensor) -> tuple[nn.Module, Tensor]:
-    """Module and records in double precision, or as they are where the module's code insists on its own."""
+    """Module and records in double precision, or as they are if the module's code insists on its own."""
     precise = copy.deepcopy(module).double()
     batch = records.double() if records.is_floating_point() else records
     try:

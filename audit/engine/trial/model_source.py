@@ -67,7 +67,7 @@ class ModelSource:
         return replace(self, seeds=self.seeds[models])._decided(self.apart)
 
     def as_trained(self, executed: Executed) -> ModelSource:
-        """Return the source with what the trainer of these models found of them, where it says so: no trial is made twice."""
+        """Return the source with what the trainer of these models found of them, if it says so: no trial is made twice."""
         reasons = row_texts(executed.own_modules)
         if len(reasons) != len(self.seeds):
             return self
@@ -89,7 +89,7 @@ class ModelSource:
 
     @functools.cached_property
     def apart(self) -> str | None:
-        """Reason for which models of several seeds with the same weights are not the same; None where they are.
+        """Reason for which models of several seeds with the same weights are not the same; None if they are.
 
         What each model holds outside of them is compared for all models; outputs, with weights exchanged, of three. Models of
         this project's own architectures are not tried.
@@ -137,7 +137,7 @@ class _Twins:
             yield self._source.from_seed(self._source.seeds[0].child("twin", number)), True
 
     def _refuse_shared(self) -> None:
-        """Raise `ConfigError` where making another model has changed what the first one gives."""
+        """Raise `ConfigError` if making another model has changed what the first one gives."""
         if _agree(self.outputs, self._outputs(self.first, _STREAMS[0])):
             return
         current = outside_state(self.first)
@@ -149,7 +149,7 @@ class _Twins:
         )
 
     def _refuse_unrepeatable(self) -> frozenset[str]:
-        """Return what only counts or names the models made; raise `ConfigError` where a seed does not decide a model."""
+        """Return what only counts or names the models made; raise `ConfigError` if a seed does not decide a model."""
         self._refuse_untrained()
         self._refuse_kept_draws()
         alike_outputs = _agree(self.outputs, self._outputs(self.again, _STREAMS[0]))
@@ -177,7 +177,7 @@ class _Twins:
             )
 
     def _refuse_other_parameters(self, counterpart: nn.Module) -> None:
-        """Raise `ConfigError` where what is trained is another in models of two seeds: no flat vector holds both."""
+        """Raise `ConfigError` if what is trained is another in models of two seeds: no flat vector holds both."""
         first_forms, second_forms = (
             {name: _form(value) for name, value in _tensors(module)} for module in (self.first, counterpart)
         )
@@ -192,7 +192,7 @@ class _Twins:
         )
 
     def _outputs(self, module: nn.Module, stream: str) -> list[Tensor] | None:
-        """Outputs of `module` with the values of the first twin, in both modes; None where its code fails."""
+        """Outputs of `module` with the values of the first twin, in both modes; None if its code fails."""
         modes, outputs = Modes(module), []
         try:
             for mode in (modes.train, modes.evaluate):
@@ -225,7 +225,7 @@ class _Twins:
 
 
 def _agree(left: list[Tensor] | None, right: list[Tensor] | None) -> bool:
-    """True where outputs in both modes are alike, or neither model can be run."""
+    """True if outputs in both modes are alike, or neither model can be run."""
     if left is None or right is None:
         return left is right
     pairs = [pair for pair in zip(left, right, strict=True) if all(isinstance(value, Tensor) for value in pair)]

@@ -16,7 +16,7 @@ from audit.engine.gradients.clipping import Clip, stacked_state
 from audit.engine.gradients.dispatch import loop_reason, unlogged_reason
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.trial.examine import Behaviour, Probe, examine
-from audit.engine.trial.frozen_features import Split, split_of
+from audit.engine.trial.frozen_features import Split, split_module
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Trial:
         behaviour: draws, states and records that mix.
         sequential: the models need the slow path.
         row_bytes: activations kept for one row of one model, 0 on the slow path and where no path was tried.
-        split: the model's frozen part before anything trained, whose features stand for records; None where there is none.
+        split: the model's frozen part before anything trained, whose features represent records; None if there is none.
     """
 
     behaviour: Behaviour
@@ -66,7 +66,7 @@ def try_paths(
     if behaviour.why_alone is not None:
         log.warning("the models are trained one after another, which is slower: %s", behaviour.why_alone)
         return Trial(behaviour=behaviour, sequential=True)
-    split = None if counterpart is None else split_of(module, counterpart, probe.inputs)
+    split = None if counterpart is None else split_module(module, counterpart, probe.inputs)
     if split is not None:
         features = split.features(sample.inputs, dtype)
         own = {name: state[name] for name in split.head.state_dict()}

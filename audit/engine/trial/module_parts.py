@@ -70,14 +70,14 @@ def _refuse_computed_attribute(layer_name: str, layer: nn.Module) -> None:
 
 
 def _refuse_common_memory(module: nn.Module) -> None:
-    """Raise `ConfigError` where two parameters, or one and a buffer, are different views of the same numbers."""
+    """Raise `ConfigError` if two parameters, or one and a buffer, are different views of the same numbers."""
     of_storage: dict[int, list[tuple[str, Tensor]]] = {}
     for name, value in _strided(module):
         tensors = of_storage.setdefault(value.untyped_storage().data_ptr(), [])
-        for other, earlier in tensors:
+        for peer, earlier in tensors:
             if (value.requires_grad or earlier.requires_grad) and _overlap(value, earlier):
                 raise ConfigError(
-                    f"the model ({type(module).__name__}): '{name}' and '{other}' are views of the same numbers, which many "
+                    f"the model ({type(module).__name__}): '{name}' and '{peer}' are views of the same numbers, which many "
                     "models at once would train apart; make them one parameter (decoder.weight = encoder.weight), or compute "
                     "with it in forward() (F.linear(x, encoder.weight.t()))"
                 )
@@ -85,7 +85,7 @@ def _refuse_common_memory(module: nn.Module) -> None:
 
 
 def _strided(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """All parameters, then all buffers, each tensor once, that lie in memory."""
+    """All parameters, then all buffers, each tensor once, that are in memory."""
     identities: set[int] = set()
     for name, value in (*module.named_parameters(), *module.named_buffers()):
         if id(value) not in identities and value.layout is torch.strided and not value.is_meta and value.numel():
@@ -94,7 +94,7 @@ def _strided(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _overlap(left: Tensor, right: Tensor) -> bool:
-    """True where the bytes from the first to the last number of one meet those of the other."""
+    """True if the bytes from the first to the last number of one meet those of the other."""
     (first, last), (start, stop) = _extent(left), _extent(right)
     return first < stop and start < last
 

@@ -17,7 +17,7 @@ from torch import Tensor, fx, nn
 _PLAIN = (bool, int, str, bytes, type(None), torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format)
 _TABLES = ("_parameters", "_buffers", "_modules")
 _LIBRARIES = frozenset({"torch", "numpy", "audit", *sys.stdlib_module_names})
-_VALUE_LIMIT = 200_000  # values of one module; what lies beyond is left to the comparison of outputs
+_VALUE_LIMIT = 200_000  # values of one module; what is beyond is left to the comparison of outputs
 _ROUTINES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)
 _METHODS = (type, types.FunctionType, classmethod, staticmethod, property, *_ROUTINES)
 

@@ -50,7 +50,7 @@ class OwnAugmentation:
         return views
 
 
-def augmentation_of(name: str) -> OwnAugmentation:
+def load_augmentation(name: str) -> OwnAugmentation:
     """Return the augmentation called "package.module:function".
 
     Raises:
@@ -97,8 +97,8 @@ def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None
                 f"{_STREAM_ADVICE}, and keep nothing between calls"
             )
         for number, batch in _changes(records):
-            rest = torch.arange(len(records)) != number
-            if not _equal(views(batch, seed)[rest], base[rest]):
+            remainder = torch.arange(len(records)) != number
+            if not _equal(views(batch, seed)[remainder], base[remainder]):
                 raise UnsupportedMechanism(
                     f"augmentation '{augmentation.name}': the view of a record changes with another record of the batch, as in "
                     "mixup or batch statistics, so no clipping of one record's gradient bounds its influence; make every view "
@@ -108,19 +108,19 @@ def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None
 
 
 def _refuse_places(augmentation: OwnAugmentation, records: Tensor) -> None:
-    """Raise `UnsupportedMechanism` where a record has another view at another place, given the same draws or none.
+    """Raise `UnsupportedMechanism` if a record has another view at another place, given the same draws or none.
 
     Raises:
-        ConfigError: it draws from a generator of its own that begins alike whatever the seed, so by place alone.
+        ConfigError: it draws from its own generator that begins alike whatever the seed, so by place alone.
     """
     sizes = [size for size in _SIZES if size <= len(records) and size not in records.shape[1:]]
     small, large = (sizes[0], sizes[-1]) if len(sizes) > 1 else (len(records) // 2, len(records))
-    whole, own_streams = records[:large], set[bytes]()
+    full, own_streams = records[:large], set[bytes]()
     for seed in range(_PLACE_SEEDS):
         generator, free, streams = torch.Generator().manual_seed(seed), set[str](), set[bytes]()
         order = torch.randperm(large, generator=torch.Generator().manual_seed(seed))
         start, views = generator.get_state(), []
-        for batch in (whole, whole[order], whole[:small]):
+        for batch in (full, full[order], full[:small]):
             with seeded_stream(Seed(seed)), EqualDraws(len(batch), seed, generator) as draws:
                 views.append(augmentation.views(batch.clone(), generator))
             free |= draws.free
@@ -138,10 +138,10 @@ def _refuse_places(augmentation: OwnAugmentation, records: Tensor) -> None:
 
 
 def _compare_places(augmentation: OwnAugmentation, views: list[Tensor], order: Tensor) -> None:
-    """Raise `UnsupportedMechanism` where views of records, of the same in `order`, and of the first ones are not the same."""
-    whole, reordered_views, first = views
-    agrees = alike if whole.is_floating_point() else _equal
-    if not (agrees(reordered_views, whole[order]) and agrees(first, whole[: len(first)])):
+    """Raise `UnsupportedMechanism` if views of records, of the same in `order`, and of the first ones are not the same."""
+    full, reordered_views, first = views
+    agrees = alike if full.is_floating_point() else _equal
+    if not (agrees(reordered_views, full[order]) and agrees(first, full[: len(first)])):
         raise UnsupportedMechanism(
             f"augmentation '{augmentation.name}': the view of a record changes with its place in the batch, or with the number "
             "of records, and both change for others where one record is taken out, so no clipping of one record's gradient "

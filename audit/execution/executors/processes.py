@@ -28,7 +28,7 @@ _STOPPING = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processes:
-    """Several jobs at once in processes of their own, each with its share of the cores.
+    """Several jobs at once in their own processes, each with its share of the cores.
 
     Attributes:
         workers: processes.

@@ -209,7 +209,7 @@ def _connect(ray: Any, address: str | None) -> None:
 
 
 def _knock(address: str | None) -> None:
-    """Raise `ConfigError` where nobody listens: Ray itself would try again for minutes."""
+    """Raise `ConfigError` if no one listens: Ray itself would try again for minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if not port.isdigit():
         return

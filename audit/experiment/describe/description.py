@@ -1,4 +1,4 @@
-"""What the models of one game show besides bounds: records, groups, leave-one-out figures. Proves no epsilon."""
+"""What the models of one game show in addition to bounds: records, groups, leave-one-out figures. Proves no epsilon."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_A_GROUP = "what is guessed is about a group of records: a claim for one recor
 
 
 def describe(result: GameResult, models: GameModels, scores: Sequence[Scores], confidence: float) -> GameResult:
-    """Return the result with what the models show of records and groups, and of their own number."""
+    """Return the result with what the models show of records and groups, their own and number."""
     prepared_game = models.prepared_game
     if result.game.choices == 1:
         result = replace(result, attacks=_with_secrets(result.attacks, models, scores))
@@ -72,7 +72,7 @@ def _remarks(models: GameModels) -> list[str]:
 
 
 def _correct(models: GameModels) -> Array | None:
-    """`(runs * m,)` whether each target run is right on each canary; None where outputs or classes are not known."""
+    """`(runs * m,)` whether each target run is right on each canary; None if outputs or classes are not known."""
     runs = models.prepared_game.assignment.runs
     classes = reading.predicted_classes(models.observed.signals, slice(runs)) if models.are_classified else None
     return None if classes is None else np.asarray(classes == models.labels).ravel()

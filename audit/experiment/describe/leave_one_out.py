@@ -2,7 +2,7 @@
 
 Descriptive figures with error bars for free: how strong an attack is on a typical target, which records
 are exposed and whether the same ones are every time, what threshold an adversary could have set without
-knowing the target, whether the references resemble the target at all.
+knowing the target, whether the references resemble the target.
 
 Never bounds. A score of leave-one-out depends on the coins of the other targets, and pooling such scores
 into one table breaks the theorems behind epsilon bounds, which need guesses whose errors are driven by
@@ -56,10 +56,10 @@ class Exposure:
 
     Attributes:
         fpr: `(m,)` median over those targets of the share of non-members that score at least as high: the
-            false positive rate at which the record is found. NaN where no target trained on it.
+            false positive rate at which the record is found. NaN if no target trained on it.
         found: `(m,)` share of those targets in which it is found at `at_fpr`; NaN likewise.
         reproducibility: mean Jaccard overlap, over pairs of targets, of the lists of records found at
-            `at_fpr`, among records that both trained on. NaN where all those lists are empty.
+            `at_fpr`, among records that both trained on. NaN if all those lists are empty.
         chance: the same if each target found as many records at random.
     """
 
@@ -81,13 +81,13 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Scores of every model (or of `targets`) with all the others as its references.
 
-    Coins must be independent between models. Where every record is in the same number of models, the coins of the others tell
+    Coins must be independent between models. If every record is in the same number of models, the coins of the others tell
     the target's, and an attack whose score moves with how many references hold a record reads them there.
 
     Args:
         models: signals and coins of all models; the coins of the target are taken away from its attack.
-        labels: `(m,)` true labels, or None where only losses or products are known.
-        room: where a copy of what the references show lies.
+        labels: `(m,)` true labels, or None if only losses or products are known.
+        room: if a copy of what the references show is.
 
     Raises:
         ConfigError: fewer than two models.
@@ -95,7 +95,7 @@ def leave_one_out(
     if len(models) < 2:
         raise ConfigError(f"leave-one-out over {len(models)} model(s); expected at least 2")
     row_list = np.arange(len(models)) if targets is None else np.asarray(targets)
-    keys = reading.keys_of(attack.needs)
+    keys = reading.view_keys(attack.needs)
     rivals = _Rivals(replace(models, signals={key: array for key, array in models.signals.items() if key in keys}), room)
     rows = [
         np.array(canary_scores(attack, rivals.target(row, labels), rivals.reference(row), seed.child("leave one out", row)))
@@ -202,7 +202,7 @@ def calibrate(result: LeaveOneOut, nominal_fpr: float, prior: float) -> Calibrat
 
 
 def precision(tpr: float, fpr: float, prior: float) -> float | None:
-    """Share of members among the records that are called members, if `prior` of all candidates are; None where none is.
+    """Share of members among the records that are called members, if `prior` of all candidates are; None if none is.
 
     >>> round(precision(0.5, 0.01, 0.01), 3)
     0.336
@@ -220,9 +220,9 @@ class _Rivals:
         shared = models.signals if isinstance(self._coins, Coins) else {**models.signals, _COINS: self._coins}
         self._pairs: dict[str, tuple[Array, Array]] = {}
         for key, array in shared.items():
-            rest = room(f"others-{key}", (len(array) - 1, *array.shape[1:]), array.dtype)
-            rest[...] = array[1:]
-            self._pairs[key] = (np.asarray(array), rest)
+            remainder = room(f"others-{key}", (len(array) - 1, *array.shape[1:]), array.dtype)
+            remainder[...] = array[1:]
+            self._pairs[key] = (np.asarray(array), remainder)
 
     def target(self, row: int, labels: Array | None) -> View:
         """One model, without its coins."""
@@ -230,13 +230,13 @@ class _Rivals:
 
     def reference(self, row: int) -> View:
         """All others; the view before this one changes with it."""
-        for array, rest in self._pairs.values():
+        for array, remainder in self._pairs.values():
             if row > self._row:
-                rest[self._row : row] = array[self._row : row]
+                remainder[self._row : row] = array[self._row : row]
             else:
-                rest[row : self._row] = array[row + 1 : self._row + 1]
+                remainder[row : self._row] = array[row + 1 : self._row + 1]
         self._row = row
-        arrays = {key: read_only(rest) for key, (_, rest) in self._pairs.items()}
+        arrays = {key: read_only(remainder) for key, (_, remainder) in self._pairs.items()}
         if isinstance(self._coins, Coins):  # bits are not copied: their rows are named
             coins: Any = self._coins.models(np.delete(np.arange(len(self._coins)), row))
             return View(included=coins, signals=arrays)

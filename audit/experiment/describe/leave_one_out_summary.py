@@ -24,7 +24,7 @@ from audit.core.views import View
 from audit.experiment.describe import leave_one_out
 from audit.experiment.describe.resemblance import Resemblance
 from audit.experiment.describe.usage_spread import usage_spread
-from audit.experiment.games.observed import GameModels, slice_of
+from audit.experiment.games.observed import GameModels, as_slice
 from audit.experiment.games.records import RecordTable
 from audit.experiment.games.scratch_arrays import Room, in_memory
 from audit.stats.spread import evenly
@@ -38,7 +38,7 @@ CHOOSER_TARGETS = 4  # of an attack that tries many others for each of them
 MOST_RECORDS = 20
 FPRS = (0.1, 0.01, 0.001)
 NOMINAL_FPRS = (0.01, 0.001)
-FOUND_AT = 0.01  # or one nonmember, where there are fewer than a hundred
+FOUND_AT = 0.01  # or one nonmember, if there are fewer than a hundred
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,7 +47,7 @@ class LeaveOneOutModels:
 
     Attributes:
         views: signals and coins of every model.
-        labels: `(m,)` true labels, None where only losses are known.
+        labels: `(m,)` true labels, None if only losses are known.
         runs: how many of them are target runs.
         table: names and columns of the canaries.
         room: for what is computed of all models at once.
@@ -63,7 +63,7 @@ class LeaveOneOutModels:
 def evaluate(models: GameModels) -> Evaluation | None:
     """Return what all models of a game that stayed finite say of its attacks on records, each of them once the target."""
     prepared_game, finite = models.prepared_game, np.flatnonzero(~models.observed.diverged)
-    rows = slice_of(finite)
+    rows = as_slice(finite)
     signals = {key: value[rows] for key, value in models.observed.signals.items()}
     everyone = LeaveOneOutModels(
         views=View(signals=signals, included=some_models(prepared_game.assignment.included, rows)),
@@ -83,7 +83,7 @@ def describe(
 
     Every model is a target and attacked with all others as references. Only where that is more than `MOST_WORK`, in games of
     hundreds of references, the targets are as many models as that allows, and `LEAST_TARGETS` at least, evenly spread. An
-    attack that chooses between others stands for the one that it took; alone in a game it is tried on `CHOOSER_TARGETS`.
+    attack that chooses between others represents the one that it took; alone in a game it is tried on `CHOOSER_TARGETS`.
 
     Args:
         attacks: names and attacks that read outputs.
@@ -91,7 +91,7 @@ def describe(
         prior: share of members among an adversary's candidates, for the precision.
 
     Returns:
-        None where a model has too few canaries on a side for rates to mean anything.
+        None if a model has too few canaries on a side for rates to mean anything.
     """
     included = as_coins(models.views.included)
     able = [(name, attack) for name, attack in attacks if attack.needs.references < len(included)]
@@ -104,7 +104,7 @@ def describe(
     views = reading.with_confidences(models.views, models.labels)
     results = {
         name: leave_one_out.leave_one_out(
-            attack, views, models.labels, seed.child(name), _targets_of(attack, targets), room=models.room
+            attack, views, models.labels, seed.child(name), _choose_targets(attack, targets), room=models.room
         )
         for name, attack in able
     }
@@ -134,12 +134,12 @@ def describe(
 
 
 def _targets(models: int, canaries: int) -> Array:
-    """Return which models are targets: all where that is affordable, else evenly spread ones."""
+    """Return which models are targets: all if that is affordable, else evenly spread ones."""
     target_count = min(models, max(LEAST_TARGETS, MOST_WORK // (models * canaries)))
     return evenly(models, target_count)
 
 
-def _targets_of(attack: Attack, targets: Array) -> list[int]:
+def _choose_targets(attack: Attack, targets: Array) -> list[int]:
     """Return which of the targets an attack is tried on."""
     rows: list[int] = targets.tolist()
     return rows if not isinstance(attack, Chooser) else [rows[place] for place in evenly(len(rows), CHOOSER_TARGETS)]

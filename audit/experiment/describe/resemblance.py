@@ -58,7 +58,7 @@ class Resemblance:
     def of(self, target: View, included: Array) -> Fidelity:
         """Compares accuracy and losses of a target with those of the references, on members and non-members.
 
-        The auditor knows the target's coins `(m,)`; the attack never sees this. References match where the target is
+        The auditor knows the target's coins `(m,)`; the attack never sees this. References match if the target is
         no further from the pool of them than 1.5 times the furthest reference is from the others, both in the
         distribution of losses and in accuracy (there within one record).
 
@@ -95,17 +95,17 @@ class Resemblance:
         """Kolmogorov-Smirnov distance of one model's losses to those of the references; members or non-members, the larger.
 
         With `inside` the model is one of the references, and its losses are taken out of their pool. Between two of its
-        own losses its distribution stands still and the other one only rises, so the largest gap lies at one of them
+        own losses its distribution is still and the other one only rises, so the largest gap is at one of them
         or just before it.
         """
         gaps = []
         for side, pool in zip((coins, ~coins), self._pools, strict=True):
             side_losses = np.sort(losses[side])
-            rest = len(pool) - len(side_losses) if inside else len(pool)
+            remainder = len(pool) - len(side_losses) if inside else len(pool)
             for edge in ("left", "right"):
                 below = np.searchsorted(side_losses, side_losses, edge)
                 pool_ranks = np.searchsorted(pool, side_losses, edge) - (below if inside else 0)
-                gaps.append(float(np.abs(below / len(side_losses) - pool_ranks / rest).max()))
+                gaps.append(float(np.abs(below / len(side_losses) - pool_ranks / remainder).max()))
         return max(gaps)
 
 
@@ -124,5 +124,5 @@ def _accuracies(right: Array, coins: Array) -> Array:
 
 
 def mean(values: Array) -> float:
-    """Return the mean, not a number where there is nothing to average."""
+    """Return the mean, not a number if there is nothing to average."""
     return float(np.mean(values)) if len(values) else float("nan")

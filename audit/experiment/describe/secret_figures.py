@@ -16,12 +16,12 @@ ROUNDING = 1e-9  # of a figure that a level is compared with, relative
 
 
 def with_secrets(result: AttackResult, attack: Attack, scores: Scores, canaries: Canaries) -> AttackResult:
-    """Return the attack's result with what it got of secrets, where its scores of texts have a unit."""
+    """Return the attack's result with what it got of secrets, if its scores of texts have a unit."""
     records = canaries.records
     if not isinstance(attack, SecretScorer) or records is None or not records.are_texts:
         return result
     predicted = records.labels >= 0
-    starts = predicted & ~np.pad(predicted, ((0, 0), (1, 0)))[:, :-1]  # a user's texts stand side by side, each with its secret
+    starts = predicted & ~np.pad(predicted, ((0, 0), (1, 0)))[:, :-1]  # a user's texts are side by side, each with its secret
     texts = canaries.copies * int(starts.sum(axis=1).max())
     return replace(result, secrets=secret_figures(scores, attack.unit, texts))
 

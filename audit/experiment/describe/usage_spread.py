@@ -21,8 +21,8 @@ def usage_spread(result: LeaveOneOut, scorer: str, confidence: float = CONFIDENC
     fprs, tprs, shares = usage.member_rates(result.values, result.included, usage.candidate_thresholds(result.values))
     estimates = []
     for row, share in enumerate(shares):
-        rest = np.delete(np.arange(len(shares)), row)
-        estimates.append(usage.usage_of(share, fprs[rest], tprs[rest], confidence, result.included.shape[1]))
+        remainder = np.delete(np.arange(len(shares)), row)
+        estimates.append(usage.estimate_share(share, fprs[remainder], tprs[remainder], confidence, result.included.shape[1]))
     truths = result.included.mean(axis=1)
     points = np.array([estimate[0] for estimate in estimates])
     inside = [low <= truth <= high for (_, low, high), truth in zip(estimates, truths, strict=True)]

@@ -31,7 +31,7 @@ def utility(games: Sequence[Observations]) -> tuple[Metric, ...]:
     return tuple(metrics)
 
 
-def of_sides(models: GameModels) -> tuple[Metric, ...]:
+def side_accuracy(models: GameModels) -> tuple[Metric, ...]:
     """Accuracy and loss of the first model on its members and its nonmembers, for a model without test records."""
     target, included = models.observed, models.prepared_game.assignment.included[0]
     view = View(signals={key: value[0] for key, value in target.signals.items()}, labels=models.labels)

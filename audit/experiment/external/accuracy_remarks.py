@@ -10,7 +10,7 @@ LIKE_SIDES = "both sides look trained on"  # words of the remark
 
 
 def like_sides(models: GameModels) -> list[str]:
-    """A remark where both sides are nearly always answered right, as after a split of the training records."""
+    """A remark if both sides are nearly always answered right, as after a split of the training records."""
     logits = models.observed.signals.get(Logits.key)
     if logits is None or models.labels is None:
         return []

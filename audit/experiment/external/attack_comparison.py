@@ -56,7 +56,7 @@ def compare(
     Args:
         attacks: by the name they are listed under.
         models: signals and coins of all.
-        labels: `(m,)`, None where only losses are known.
+        labels: `(m,)`, None if only losses are known.
         references: how many others each target is compared with, the next ones in order; None takes all.
         targets: how many models are attacked, evenly spread; None takes all.
         seed: of attacks that draw.
@@ -118,12 +118,12 @@ class _Comparison:
         signals, confidences = self.models.signals, self.models.get(reading.CONFIDENCES)
         if confidences is None or attack.needs.are_met_by(signals.keys()):
             return signals
-        return {Losses.key: reading.losses_of_confidences(confidences), **signals}
+        return {Losses.key: reading.confidence_losses(confidences), **signals}
 
     def _score(self, name: str, attack: Attack, row: int) -> Array:
         """Scores of one target, without its coins, against the models after it in order."""
         near = (row + 1 + np.arange(self.references)) % len(self.models)
-        keys = reading.keys_of(attack.needs)
+        keys = reading.view_keys(attack.needs)
         signals = {key: array for key, array in self._signals(attack).items() if key in keys}
         target = View(signals={key: array[row] for key, array in signals.items()}, labels=self.labels)
         coins = np.asarray(self.models.included, dtype=bool)

@@ -34,7 +34,7 @@ class UsageSettings:
 
 
 def estimate_usage(target: Any, records: Records, references: References, settings: UsageSettings) -> Usage:
-    """Return which share of these records a model was trained on, from references whose records are known and none of its own.
+    """Return which share of these records a model was trained on, from references whose records are known and its own none.
 
     Each reference is attacked with the others as its references, the target with all of them.
 
@@ -62,7 +62,7 @@ def estimate_usage(target: Any, records: Records, references: References, settin
     thresholds = usage.candidate_thresholds(values)
     fprs, tprs, _ = usage.member_rates(values, references.included, thresholds)
     share = usage.share_from(target_values, thresholds)
-    return make_usage(usage.usage_of(share, fprs, tprs, confidence, len(inputs)), confidence, len(references))
+    return make_usage(usage.estimate_share(share, fprs, tprs, confidence, len(inputs)), confidence, len(references))
 
 
 def _check_references(references: References, count: int) -> None:

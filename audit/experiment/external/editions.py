@@ -1,6 +1,6 @@
 """What may leave the house: figures computed from memberships of which chance has turned some over, tried by an attacker.
 
-Each membership is turned over by itself with a small chance before anything of an external edition is computed from it
+Each membership is turned over alone with a small chance before anything of an external edition is computed from it
 (randomised response). Every figure then holds for the turned memberships, and no reader, whatever it knows and computes, learns
 more of a membership than the edition's own epsilon allows; a lower bound on epsilon from turned memberships is one of the
 training as well. Proofs: docs/theory/editions.md, "What an external edition tells".
@@ -85,7 +85,7 @@ class Leak:
 
 
 def flip_memberships(included: Array, key: bytes, place: Place) -> Array:
-    """Return memberships `(n,)` of which each is turned over by itself with chance `FLIP_RATE`.
+    """Return memberships `(n,)` of which each is turned over alone with chance `FLIP_RATE`.
 
     Args:
         key: secret of the run: the same memberships turn over in each of its editions, so that no two can be averaged.

@@ -1,4 +1,4 @@
-"""The game of a model that somebody brought: which attacks it and its references can serve."""
+"""The game of a model that a user brought: which attacks it and its references can serve."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from audit.experiment.games.spec import GameDesign, PlannedAttack
 def external_game(
     settings: Settings, brought_records: ExternalRecords, models: int, signals: Set[str], *, by_coins: bool
 ) -> GameDesign:
-    """The game of a model that somebody brought: the attacks asked for, or all that it and its references can serve.
+    """The game of a model that a user brought: the attacks asked for, or all that it and its references can serve.
 
     Args:
         brought_records: the records.
@@ -88,7 +88,7 @@ def unserved_reason(scorer: Attack, models: int, names: Set[str]) -> str:
 
 
 def _advice(scorer: Attack, names: Set[str]) -> str:
-    """Advice where an attack cannot be run on models that were brought."""
+    """Advice if an attack cannot be run on models that were brought."""
     if scorer.needs.of(names) is not None:
         return f"give {scorer.needs.references} references or more, or use loss"
     return "references do not change that: let `audit run` train the models, or use loss"

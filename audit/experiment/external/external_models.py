@@ -1,4 +1,4 @@
-"""Models that somebody else trained, asked or recorded: what signals read of them."""
+"""Models that a third party trained, asked or recorded: what signals read of them."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _AXES = {"logits": "(k, n, classes)", "losses": "(k, n)", "errors": "(k, n, d)"}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class References:
-    """Models of the same kind as the target, trained on records that coins of their own chose.
+    """Models of the same kind as the target, trained on records that their own coins chose.
 
     Their coins must have been drawn independently of the target's: a bound holds whatever the references are, as long as
-    they know nothing of the target's coins. Where each record is in a fixed number of models, target included, they give the
+    they know nothing of the target's coins. If each record is in a fixed number of models, target included, they give the
     target's coins away, and no epsilon is stated.
 
     Attributes:
         included: `(k, n)` bool, which of the `n` audited records each model was trained on; columns in the order of the
-            coins where records carry an index, else members first, then nonmembers.
+            coins if records carry an index, else members first, then nonmembers.
         models: `k` models, each a module, a function of arrays or a `Target`; or else
         logits: `(k, n, classes)`, their outputs; or
         losses: `(k, n)`; or
@@ -124,9 +124,9 @@ class RecordedOutputs:
     """N models of which the outputs, or the losses, for `m` records are known: a subject that answers for those alone.
 
     Attributes:
-        logits: `(N, m, classes)`, or None where only losses are known.
+        logits: `(N, m, classes)`, or None if only losses are known.
         losses: `(N, m)`, or None.
-        nonmember_medians: `(N, m)`, which confidence nonmembers like each record have, or None where it is not known.
+        nonmember_medians: `(N, m)`, which confidence nonmembers like each record have, or None if it is not known.
     """
 
     logits: Array | None = None
@@ -140,12 +140,12 @@ class RecordedOutputs:
 
     @property
     def weights(self) -> Mapping[str, Array]:
-        """Nobody knows them."""
+        """No one knows them."""
         return {}
 
     @property
     def executed(self) -> Executed | None:
-        """Nobody here trained them."""
+        """No one here trained them."""
         return None
 
     def __len__(self) -> int:
@@ -158,7 +158,7 @@ class RecordedOutputs:
         return self.logits
 
     def own_losses(self, records: Records) -> Array | None:
-        """None: nobody knows what they were trained by."""
+        """None: no one knows what they were trained by."""
         return None
 
     def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:

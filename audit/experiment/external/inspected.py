@@ -1,4 +1,4 @@
-"""A model that somebody brought, as a game of one run: the line of a run from its attacks on."""
+"""A model that a user brought, as a game of one run: the line of a run from its attacks on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from audit.experiment.external.external_game import external_game, external_scor
 from audit.experiment.external.external_models import RecordedOutputs
 from audit.experiment.external.model_answers import Answers
 from audit.experiment.external.nonmember_medians import cross_fitted_medians
-from audit.experiment.external.units import of_users, remarks_on, user_records, users_of
+from audit.experiment.external.units import read_users, remarks_on, user_records, with_users
 from audit.experiment.games import attack, stopping
 from audit.experiment.games.hypothesis import StatedClaims
 from audit.experiment.games.observed import GameModels, Observations
@@ -36,7 +36,7 @@ from audit.experiment.games.settings import Settings
 from audit.experiment.games.spec import GameDesign
 from audit.experiment.line import game, judge, preflight
 from audit.experiment.line import report as reporting
-from audit.experiment.line.provenance import of_settings
+from audit.experiment.line.provenance import make_provenance
 from audit.stats.scoring.signals import cross_entropy, scaled_confidence
 
 SPLIT_NOTE = (
@@ -62,7 +62,7 @@ class Inspection:
     """A report and what it was made from.
 
     Attributes:
-        names: `(n,)` keyed names of the audited records, or of users where coins decided on those; `included` `(n,)` bool;
+        names: `(n,)` keyed names of the audited records, or of users if coins decided on those; `included` `(n,)` bool;
             `labels` `(n,)` or None.
         scores: attack to `(n,)` scores.
         not_run: attack to the reason why it was skipped: what it needs was not given, or it ranks the records as another does.
@@ -80,14 +80,14 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class InspectedCase:
-    """Models that somebody brought, the target first, and the records they are asked about.
+    """Models that a user brought, the target first, and the records they are asked about.
 
     Attributes:
         included: `(models, n)` which record each model was trained on.
-        labels: `(n,)`, None where nobody gave them.
+        labels: `(n,)`, None if no one gave them.
         membership: how it was decided, as a row of the assumptions table; `by_coins` whether by recorded coins.
         remarks: of those who read the input.
-        trainer: the function that trained the references here; "" where somebody brought them.
+        trainer: the function that trained the references here; "" if a user brought them.
         answers: of the target.
     """
 
@@ -107,7 +107,7 @@ def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
     references = len(case.included) - 1
     by_coins, is_dependent = case.by_coins, _follow_coins(case)
     case = replace(case, by_coins=by_coins and not is_dependent)
-    users = users_of(case.evidence.units)
+    users = read_users(case.evidence.units)
     if users is None and settings.claim_unit == "user":
         raise ConfigError("claim_unit is 'user', but no 'unit' says whose each record is; give 'unit' with x and y")
     if users is not None and settings.claim_unit is None:
@@ -117,22 +117,24 @@ def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
     brought_records = user_records(_records(case), users, settings.claim_unit)
     game_design = external_game(settings, brought_records, len(case.included), case.models.released, by_coins=case.by_coins)
     record_models = _record_models(case, settings, game_design)
-    models = record_models if users is None else of_users(record_models, users, brought_records.canaries)
+    models = record_models if users is None else with_users(record_models, users, brought_records.canaries)
     models, scores, repeats = _attack_models(models, settings)
     game_design = models.prepared_game.game_design
     budget = Budget(
         delta=settings.delta, confidence=settings.confidence, comparisons=game_design.bounds, certificates=settings.certificates
     )
     stated_claims = StatedClaims(claims=settings.claims)
-    outcome = game.conclude(models, scores, stated_claims, budget, stopping.watch_of(game_design, stated_claims.claims, budget))
+    outcome = game.conclude(
+        models, scores, stated_claims, budget, stopping.make_stopping_rule(game_design, stated_claims.claims, budget)
+    )
     guard = _guard(case, settings)
     preflight_result = _look(case, settings, scores, game_design)
     training = judge.Training(
         name=settings.title or case.evidence.name,
         mechanism=None,
         stated_claims=stated_claims,
-        utility=utility.of_sides(record_models),
-        checks=(case.membership, guard.check, *_of_references(case, by_coins=by_coins, dependent=is_dependent)),
+        utility=utility.side_accuracy(record_models),
+        checks=(case.membership, guard.check, *_reference_row(case, by_coins=by_coins, dependent=is_dependent)),
         doubt=BIAS_CHECK if guard.has_bias else DEPENDENT_CHECK if is_dependent else preflight_result.doubt,
         preflight=preflight_result,
     )
@@ -161,7 +163,7 @@ def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
 
 def _look(case: InspectedCase, settings: Settings, scores: Sequence[Scores], game_design: GameDesign) -> Preflight:
     """The preflight of the records; of users, on a record of each, since those of one are alike."""
-    users = users_of(case.evidence.units)
+    users = read_users(case.evidence.units)
     everyone = np.arange(len(case.evidence.included))
     rows = everyone if users is None else users.draw_records(settings.stream.child("preflight").numpy())
     answers, labels = case.answers or Answers(), case.labels
@@ -225,7 +227,7 @@ def _record_models(case: InspectedCase, settings: Settings, game_design: GameDes
 def _attack_models(models: GameModels, settings: Settings) -> tuple[GameModels, list[Scores], dict[str, str]]:
     """The models with the attacks that are kept, their scores, and attacks that rank as one of these does, with its name.
 
-    Of attacks that nobody asked for by name, those that rank the canaries in a new way are kept.
+    Of attacks that no one asked for by name, those that rank the canaries in a new way are kept.
     """
     signals, game_design = models.observed.signals, models.prepared_game.game_design
     attacks, scores, repeats, orders = [], [], {}, dict[bytes, str]()
@@ -245,7 +247,7 @@ def _attack_models(models: GameModels, settings: Settings) -> tuple[GameModels, 
 
 
 def _with_medians(case: InspectedCase, settings: Settings, game_design: GameDesign) -> RecordedOutputs:
-    """The models with what `quantile_regression` reads, where it is to be run on a target alone."""
+    """The models with what `quantile_regression` reads, if it is to be run on a target alone."""
     logits, labels, inputs = case.models.logits, case.labels, case.evidence.inputs
     is_read = any(NonmemberMedians.key in plan.attack.needs.keys for plan in game_design.attacks)
     if not is_read or len(case.included) > 1 or logits is None or labels is None or not inputs.size:
@@ -259,7 +261,7 @@ def _with_medians(case: InspectedCase, settings: Settings, game_design: GameDesi
 
 
 def _table(case: InspectedCase, settings: Settings) -> RecordTable:
-    """The audited records under keyed names, with their class and group where they are known."""
+    """The audited records under keyed names, with their class and group if they are known."""
     evidence = case.evidence
     names = tuple(settings.names.names(evidence.rows.tolist()))
     labels = ("",) * len(names) if case.labels is None else tuple(str(label) for label in case.labels)
@@ -273,7 +275,7 @@ def _guard(case: InspectedCase, settings: Settings) -> blind.Guard:
     if not case.evidence.inputs.size:
         return blind.NOT_RUN
     inputs, truths, labels, included = case.evidence.inputs, case.evidence.labels, case.labels, case.evidence.included
-    users = users_of(case.evidence.units)
+    users = read_users(case.evidence.units)
     if users is not None:  # records of one user are alike, so that one of each is compared
         rows = users.draw_records(settings.stream.child("one record of each user").numpy())
         inputs, truths, included = inputs[rows], truths[rows], included[rows]
@@ -285,13 +287,13 @@ def _guard(case: InspectedCase, settings: Settings) -> blind.Guard:
 
 
 def _follow_coins(case: InspectedCase) -> bool:
-    """True where references were trained on records that the target's coins decided, as no coins of their own would have it."""
-    users = users_of(case.evidence.units)
+    """True if references were trained on records that the target's coins decided, as no coins of their own would have it."""
+    users = read_users(case.evidence.units)
     included = case.included if users is None else users.coins(case.included, "references")
     return case.by_coins and dependence_tail(included[0], included[1:]) < IMPLAUSIBLE
 
 
-def _of_references(case: InspectedCase, *, by_coins: bool, dependent: bool) -> tuple[Check, ...]:
+def _reference_row(case: InspectedCase, *, by_coins: bool, dependent: bool) -> tuple[Check, ...]:
     """The row on models for comparison: who trained them, and whether they were seen to follow the target's coins."""
     count = len(case.included) - 1
     if not count:
@@ -327,7 +329,7 @@ def _frame(case: InspectedCase, settings: Settings, budget: Budget, notes: Seque
         data=_data(evidence, classes),
         model=f"{settings.model}, {f'{classes} outputs' if classes else 'losses only'}",
         config=config,
-        provenance=of_settings(settings, config),
+        provenance=make_provenance(settings, config),
         remarks=tuple(notes),
     )
 

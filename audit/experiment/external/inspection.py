@@ -12,7 +12,7 @@ Ten lines are enough for a model of your own:
         open(name, "wb").write(content)
 
 An epsilon is proven only where coins decided which records were trained on: draw them with
-`draw_coins` before the training, train on the records where they are True, and give them as `Settings.coins`.
+`draw_coins` before the training, train on the records if they are True, and give them as `Settings.coins`.
 Attacks that compare the model with others take `References`: models of your own, trained on other draws of the same records; or
 `ReferenceTraining`, a function that trains them here.
 """
@@ -39,7 +39,7 @@ from audit.experiment.external.label_reading import find_class_names, read_label
 from audit.experiment.external.model_answers import Answers
 from audit.experiment.external.reference_training import ReferenceTraining, TrainingRecords
 from audit.experiment.external.scores import inspect_scores
-from audit.experiment.external.units import users_of
+from audit.experiment.external.units import read_users
 from audit.experiment.games.settings import Settings, record_name
 
 __all__ = [
@@ -84,7 +84,7 @@ def examine(
         members: records it was trained on, exactly as it takes them: `(x, y)`, `Records`, or the path of an npz with x and y.
         nonmembers: records of the same kind that it was not trained on.
         settings: delta, confidence, coins and the rest; None takes the defaults.
-        references: further models of one's own, for the attacks that compare; or how to train them.
+        references: further models of your own, for the attacks that compare; or how to train them.
 
     Raises:
         ConfigError: a setting or a training function that cannot be used.
@@ -93,7 +93,7 @@ def examine(
     """
     settings = settings or Settings()
     evidence = gather(members, nonmembers)
-    whole = len(evidence.included)
+    full = len(evidence.included)
     membership_check = _membership(settings, evidence)
     evidence = without_overlap(evidence, settings.overlap, by_coins=membership_check[1])
     names = find_class_names(target)
@@ -105,7 +105,7 @@ def examine(
     if evidence.omissions:
         notes = (f"{evidence.omissions} records were left out because they occur on both sides.", *notes)
     by_coins = membership_check[1]
-    reference_models = _references(references, evidence, whole, settings, by_coins=by_coins, names=names)
+    reference_models = _references(references, evidence, full, settings, by_coins=by_coins, names=names)
     case = _case(answers, evidence, references, reference_models, names)
     trainer = references.name if isinstance(references, ReferenceTraining) else ""
     return inspect_case(
@@ -120,7 +120,7 @@ def _target_answers(
     settings: Settings,
     names: Array | None,
 ) -> Answers:
-    """The answers of the target, which is trained here on the members where none is given."""
+    """The answers of the target, which is trained here on the members if none is given."""
     if target is not None:
         return external_models.query_model(target, evidence.records, evidence.labels, names)
     if not isinstance(references, ReferenceTraining):
@@ -156,12 +156,12 @@ def examine_outputs(
     Args:
         view: of `n` records: labels with logits; losses, in nats; or errors `(n, d)` of a regression.
         included: `(n,)` bool, which of them are members.
-        inputs: `(n, ...)` where known; without them the first guard cannot run.
+        inputs: `(n, ...)` if known; without them the first guard cannot run.
         groups: `(n,)` text that slices results.
-        units: `(n,)` the user that each record belongs to, where one coin a user decided on all of their records.
-        index: `(n,)` position of each record among the coins; None where members, and nonmembers, are in the order of theirs.
+        units: `(n,)` the user that each record belongs to, if one coin a user decided on all of their records.
+        index: `(n,)` position of each record among the coins; None if members, and nonmembers, are in the order of theirs.
         source: name of the file and sha256 of its bytes.
-        references: outputs of further models of one's own for the same records; or, beside inputs, how to train them.
+        references: outputs of further models of your own for the same records; or, beside inputs, how to train them.
         remarks: on how the outputs were come by.
 
     Raises:
@@ -201,12 +201,12 @@ def inspect_outputs(view: View, included: Array, settings: Settings | None = Non
 
 
 def _membership(settings: Settings, evidence: MemberEvidence) -> tuple[Check, bool]:
-    """Return how membership was decided, of users where records come with them."""
-    users = users_of(evidence.units)
+    """Return how membership was decided, of users if records come with them."""
+    users = read_users(evidence.units)
     if users is None:
         return coins.membership_check(settings.coins, settings.randomised_seed, evidence.included, evidence.index)
     included = users.coins(evidence.included[None], "members and nonmembers")[0]
-    return coins.membership_check(settings.coins, settings.randomised_seed, included, users.of_index(evidence.index))
+    return coins.membership_check(settings.coins, settings.randomised_seed, included, users.from_index(evidence.index))
 
 
 def _references(
@@ -229,7 +229,7 @@ def _references(
             )
         rate = 0.5 if by_coins else float(evidence.included.mean())
         seed = settings.stream.child("trained references")
-        return references.references(TrainingRecords.of(evidence, names), rate, seed, users_of(evidence.units))
+        return references.references(TrainingRecords.of(evidence, names), rate, seed, read_users(evidence.units))
     if references.included.shape[1] != whole:
         raise DataError(
             f"references.included has a column for {references.included.shape[1]} records but {whole} members and nonmembers "
@@ -240,7 +240,7 @@ def _references(
 
 
 def demand_references(references: Any) -> None:
-    """Raise `ConfigError` for models, or anything else, in the place of references.
+    """Raise `ConfigError` for models, or anything else, instead of references.
 
     Raises:
         ConfigError: with the line to write.

@@ -19,7 +19,7 @@ _MOST_NAMED = 10
 def find_class_names(model: Any) -> Array | None:
     """Return the names of the columns of a classifier's outputs, `classes_` of scikit-learn's interface; None without them.
 
-    A bound method, such as `forest.predict_proba`, stands for the estimator that it belongs to.
+    A bound method, such as `forest.predict_proba`, represents the estimator that it belongs to.
     """
     for owner in (model, getattr(model, "__self__", None)):
         names = getattr(owner, "classes_", None)

@@ -43,7 +43,7 @@ class Answers:
         losses: `(n,)`, in nats.
         errors: `(n, d)`, prediction less truth of a regression, in any unit.
         remarks: on how they were read.
-        labels: y as it was read beside them; None if nobody gave it.
+        labels: y as it was read beside them; None if no one gave it.
         hits: `(n,)` share of several labels, or tokens, that are answered right; None for classes and numbers.
     """
 
@@ -56,7 +56,7 @@ class Answers:
 
     @property
     def form(self) -> str:
-        """Name of the attribute that is there."""
+        """Name of the attribute that exists."""
         return next(name for name in ("logits", "losses", "errors") if getattr(self, name) is not None)
 
     @property
@@ -88,7 +88,7 @@ class Answers:
 
     @property
     def values(self) -> Array:
-        """Return the array that is there."""
+        """Return the array that exists."""
         return np.asarray(getattr(self, self.form))
 
 

@@ -17,10 +17,10 @@ COMPONENTS = 32
 
 
 def cross_fitted_medians(inputs: Array, labels: Array, included: Array, confidences: Array, seed: Seed) -> Array | None:
-    """Predicted median confidence `(n,)` of each record, had the model not been trained on it; None where too few are known.
+    """Predicted median confidence `(n,)` of each record, had the model not been trained on it; None if too few are known.
 
     Folds are drawn without regard to membership, and a record's prediction never depends on whether it is a member itself:
-    where the model tells nothing, both sides are treated alike.
+    if the model says nothing, both sides are treated alike.
 
     Args:
         inputs: `(n, ...)`.
@@ -52,7 +52,7 @@ def cross_fitted_medians(inputs: Array, labels: Array, included: Array, confiden
 
 
 def _features(inputs: Array, labels: Array, seed: Seed) -> Array:
-    """Inputs, or their main components where there are many, and the class of each record."""
+    """Inputs, or their main components if there are many, and the class of each record."""
     from sklearn.decomposition import PCA
 
     flat = inputs.reshape(len(inputs), -1).astype(np.float64)

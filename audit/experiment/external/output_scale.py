@@ -26,7 +26,7 @@ def find_total(outputs: Array) -> float | None:
     if values.shape[1] < 2 or values.min() < 0 or not np.isfinite(values).all():
         return None
     sums = values.sum(axis=1)
-    total = next((whole for whole in (1.0, 100.0) if _are_near(values, sums, whole)), float(np.median(sums)))
+    total = next((full for full in (1.0, 100.0) if _are_near(values, sums, full)), float(np.median(sums)))
     if total in (1.0, 100.0):
         return total if _are_near(values, sums, total) else None
     is_constant = np.abs(sums - total).max() <= 1e-6 * total and len(sums) > 1 and not (values == values[0]).all()
@@ -34,7 +34,7 @@ def find_total(outputs: Array) -> float | None:
 
 
 def are_independent(outputs: Array) -> bool:
-    """Return whether outputs `(n, k)` lie between 0 and 1 without a common sum: a probability for each class on its own."""
+    """Return whether outputs `(n, k)` are between 0 and 1 without a common sum: a probability for each class on its own."""
     values = np.asarray(outputs, np.float64)
     if values.ndim != 2 or values.shape[1] < 2 or values.min() < 0 or values.max() > 1:
         return False
@@ -50,4 +50,4 @@ def _are_near(values: Array, sums: Array, total: float) -> bool:
         return False
     steps = np.diff(np.unique(values))
     step = float(steps.min()) / total if len(steps) else 0.0
-    return misses <= _TOLERANCE + values.shape[1] * step / 2
+    return bool(misses <= _TOLERANCE + values.shape[1] * step / 2)

@@ -80,7 +80,7 @@ def examine_losses(
     """The report on a model from the loss that a function gives for each record.
 
     Args:
-        loss_of: `fn(batch) -> (n,)`, real numbers, lower where the model fits a record better. A batch has the form of
+        loss_of: `fn(batch) -> (n,)`, real numbers, lower if the model fits a record better. A batch has the form of
             the container: arrays or tensors of at most 256 rows, a tuple or dictionary of these, a frame, a list of records, or
             what a loader's `collate_fn` gives.
         members: records that the model was trained on; `nonmembers` others of the same kind.
@@ -93,11 +93,11 @@ def examine_losses(
     settings = settings or Settings()
     _demand_function(loss_of, "loss_of")
     _demand_losses(references)
-    whole = read_rows(members, "members"), read_rows(nonmembers, "nonmembers")
-    sides, sha256 = _without_overlap(*whole, settings.overlap)
+    full = read_rows(members, "members"), read_rows(nonmembers, "nonmembers")
+    sides, sha256 = _without_overlap(*full, settings.overlap)
     index = sides.beside("index")
     by_coins = settings.coins is not None or settings.randomised_seed is not None
-    if len(sides.positions) < len(whole[0]) + len(whole[1]) and (by_coins or index is not None):
+    if len(sides.positions) < len(full[0]) + len(full[1]) and (by_coins or index is not None):
         raise DataError(
             "records are on both sides although coins decided on each: leaving them out afterwards would bias the audit; draw "
             "one coin for equal records, as by 'unit' beside them"
@@ -106,7 +106,7 @@ def examine_losses(
     remarks = _repeat(loss_of, sides, losses)
     values = losses[None]
     if references is not None:
-        reference_included, reference_losses = _reference_losses(references, sides, index, len(whole[0]) + len(whole[1]))
+        reference_included, reference_losses = _reference_losses(references, sides, index, len(full[0]) + len(full[1]))
         values = np.concatenate([values, reference_losses])
     values, is_shifted = _positive(values)
     if references is not None:
@@ -122,7 +122,7 @@ def examine_losses(
         index=index,
         source=("records given to a loss function", sha256),
         references=references,
-        remarks=(*_overlap_remarks(whole, sides), *remarks, *([_SOFTPLUS] if is_shifted else [])),
+        remarks=(*_overlap_remarks(full, sides), *remarks, *([_SOFTPLUS] if is_shifted else [])),
     )
 
 
@@ -224,7 +224,7 @@ def _name(function: LossOf, otherwise: str) -> str:
 
 
 def _repeat(function: LossOf, sides: _Sides, losses: Array) -> list[str]:
-    """A remark where some members have another loss when they are asked about again, in a smaller batch."""
+    """A remark if some members have another loss when they are asked about again, in a smaller batch."""
     rows = sides.positions[sides.included]
     places = rows[:: max(1, len(rows) // _REPETITIONS)][:_REPETITIONS]
     again = _ask(function, sides.members, places, "members", _name(function, "loss_of"))
@@ -243,7 +243,7 @@ def _positive(losses: Array) -> tuple[Array, bool]:
 
 
 def _numbers(sides: _Sides) -> Array | None:
-    """Return the records as numbers `(m, d)` where they are any, for the guard that needs no model."""
+    """Return the records as numbers `(m, d)` if they are any, for the guard that needs no model."""
     parts = [row_containers.numbers_of(rows.take(np.arange(len(rows)))) for rows in (sides.members, sides.nonmembers)]
     if parts[0] is None or parts[1] is None or parts[0].shape[1] != parts[1].shape[1]:
         return None

@@ -1,4 +1,4 @@
-"""Whether memberships of references fit their losses, where the target's fit its own: else columns or truth values are off."""
+"""Whether memberships of references fit their losses, if the target's fit its own: else columns or truth values are off."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from audit.core.errors import DataError
 from audit.stats.rank_evidence import membership_evidence, rank_sum
 
 _TELLS = 6.0  # standard errors from which on the target's losses clearly tell its members
-_CHANCE = 2.0  # below them the memberships of references tell nothing of their losses
+_CHANCE = 2.0  # below them the memberships of references say nothing of their losses
 _OPPOSITE = -6.0
 
 
 def refuse_foreign_memberships(losses: Array, included: Array, *, is_recorded: bool) -> None:
-    """Raise `DataError` where references do not know their own members although the target does, or know them inverted.
+    """Raise `DataError` if references do not know their own members although the target does, or know them inverted.
 
     Each record's losses in references that hold it are compared with those in references that do not, so that hard records
     do not matter; losses of each model are ranked first, so that better models do not. A refusal states no bound.
@@ -60,7 +60,7 @@ def refuse_foreign_memberships(losses: Array, included: Array, *, is_recorded: b
 
 
 def _orders(included: Array, *, is_recorded: bool) -> Mapping[str, Array]:
-    """Return memberships of references in other orders that people write by mistake; none where losses would move along."""
+    """Return memberships of references in other orders that people write by mistake; none if losses would move along."""
     references, members = included[1:], int(included[0].sum())
     if is_recorded:
         return {"truth values are inverted": ~references}

@@ -1,4 +1,4 @@
-"""Whether memberships and outputs of references are in the order of the coins, where records carry an index."""
+"""Whether memberships and outputs of references are in the order of the coins, if records carry an index."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def refuse_strange_index(references: References, evidence: MemberEvidence) -> No
 def refuse_members_first(
     references: References, target: Answers, models: RecordedOutputs, evidence: MemberEvidence, labels: Array | None
 ) -> None:
-    """Raise `DataError` where references clearly are in the order "members, then nonmembers", not in that of the coins.
+    """Raise `DataError` if references clearly are in the order "members, then nonmembers", not in that of the coins.
 
     In the wrong order every attack with references finds chance, and no figure shows why. Models that were asked here have
     their outputs in the right order, so their losses tell whether memberships are; recorded outputs, whether hard records are
@@ -45,7 +45,7 @@ def refuse_members_first(
     Args:
         references: as they were brought, before any reordering.
         target: its answers; `models` the target, then the references in the order of the coins.
-        labels: `(n,)` of the records, None where only losses are known.
+        labels: `(n,)` of the records, None if only losses are known.
     """
     if evidence.index is None or evidence.units is not None or np.array_equal(evidence.index, evidence.rows):
         return
@@ -68,7 +68,7 @@ def refuse_members_first(
 
 
 def losses_by_model(models: RecordedOutputs, labels: Array | None) -> Array:
-    """Losses of all records, or what stands for them, `(models, n)`."""
+    """Losses of all records, or what represents them, `(models, n)`."""
     if models.logits is None or labels is None:
         return np.asarray(models.losses)
     return cross_entropy(models.logits, labels)

@@ -35,7 +35,7 @@ RATES = (0.2, 0.8)
 
 
 def _ignore(_: int) -> None:
-    """Report progress to nobody."""
+    """Report progress to no one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -65,7 +65,7 @@ class TrainingRecords:
         return len(self.labels)
 
     def take(self, included: Array) -> tuple[Any, Array]:
-        """Return inputs, in their own form, and y of the records where `included` `(n,)` is true."""
+        """Return inputs, in their own form, and y of the records if `included` `(n,)` is true."""
         is_form = isinstance(self.inputs, RowContainer)
         inputs = self.inputs.take(np.flatnonzero(included)) if is_form else self.inputs[included]  # type: ignore[union-attr,index]
         return inputs, self.original_labels[included]
@@ -79,7 +79,7 @@ class TrainingRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReferenceTraining:
-    """References that are trained here, each on the records that coins of its own choose.
+    """References that are trained here, each on the records that its own coins choose.
 
     Attributes:
         train: `train((inputs, labels), seed) -> model`, or its name, "package.module:function". The arrays are the chosen ones
@@ -89,7 +89,7 @@ class ReferenceTraining:
         workers: processes that train side by side; more than one needs a function that can be imported by its name.
         folder: where the outputs of each model are kept as soon as it is trained, so that a second call trains what is missing
             alone. They are found by a hash of the function's source, the records, the coins and the seed. None keeps nothing.
-        progress: called with 1 for each model that is there.
+        progress: called with 1 for each model that exists.
     """
 
     train: str | Callable[..., Any]
@@ -118,7 +118,7 @@ class ReferenceTraining:
 
     @property
     def _modules(self) -> tuple[str, ...]:
-        """The top-level module that holds the function; empty where its source is not known."""
+        """The top-level module that holds the function; empty if its source is not known."""
         return code.foreign_modules([self.name])
 
     def references(self, records: TrainingRecords, rate: float, seed: Seed, users: Users | None = None) -> References:
@@ -191,7 +191,7 @@ class ReferenceTraining:
         ]
 
     def _lookup(self, key: str) -> Mapping[str, Array] | None:
-        """Return what an earlier call left of this training; None where there is nothing, or it is damaged."""
+        """Return what an earlier call left of this training; None if there is nothing, or it is damaged."""
         if self.folder is None:
             return None
         path = Path(self.folder) / f"{key}.npz"

@@ -18,7 +18,7 @@ from audit.experiment.games.settings import Settings
 from audit.experiment.line import findings, judge, preflight
 from audit.experiment.line import report as reporting
 from audit.experiment.line.game import GameOutcome
-from audit.experiment.line.provenance import of_settings
+from audit.experiment.line.provenance import make_provenance
 
 DECLARATION = "scores given"
 
@@ -38,7 +38,7 @@ def inspect_scores(
         values: `(n,)`, higher for records taken for members; or several such columns by name, which share the error rate.
         included: `(n,)` bool, the coins.
         game: "one_run" (memberships are independent fair coins, scores may depend on each other) or "independent_trials"
-            (besides, each score comes from a training of its own, or trainings that do not touch each other).
+            (as well, each score comes from its own training, or trainings that do not touch each other).
         name: of the table.
         remarks: on how the scores came about, in words.
 
@@ -86,7 +86,7 @@ def inspect_scores(
         data=None,
         model="not given",
         config=config,
-        provenance=of_settings(settings, config),
+        provenance=make_provenance(settings, config),
         remarks=(*preflight.notes(preflight_result), *remarks, *(f"Column {check.item}: {check.value}." for check in odd)),
     )
     return reporting.report([judge.conclude(training, [outcome])], frame)

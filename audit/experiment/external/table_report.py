@@ -11,7 +11,7 @@ from audit.core.results import AuditReport
 from audit.experiment.external.table_risks import TableSettings, shared_records, table_audit
 from audit.experiment.games.settings import Settings
 from audit.experiment.line import report as reporting
-from audit.experiment.line.provenance import of_settings
+from audit.experiment.line.provenance import make_provenance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class TableSource:
 
 
 def inspect_table(tables: TableTriple, table_settings: TableSettings, settings: Settings, source: TableSource) -> AuditReport:
-    """The report on a synthetic table. No epsilon follows: nobody tossed a coin for a record.
+    """The report on a synthetic table. No epsilon follows: no one tossed a coin for a record.
 
     Args:
         table_settings: which attacks; its seed and confidence count.
@@ -69,7 +69,7 @@ def inspect_table(tables: TableTriple, table_settings: TableSettings, settings: 
         ),
         model=f"{result.synthetic_records:,} synthetic records",
         config=config,
-        provenance=of_settings(settings, config),
+        provenance=make_provenance(settings, config),
     )
     return replace(reporting.report([], frame), coverage=(), notes=_notes(tables), table=result)
 

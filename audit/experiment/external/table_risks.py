@@ -20,7 +20,7 @@ from audit.stats.shared_values import shared_values_tail
 
 LEAST_RECORDS = 20
 FEWEST_COLUMNS = 2
-IMPLAUSIBLE = 1e-6  # chance of as many equal records where training and control are a random split
+IMPLAUSIBLE = 1e-6  # chance of as many equal records if training and control are a random split
 MOST_DISTANCES = 1000  # synthetic records whose closest real record is looked for
 
 
@@ -63,9 +63,9 @@ def table_audit(tables: TableTriple, settings: TableSettings) -> TableAudit:
     """The three risks of a synthetic table.
 
     Control records are of the same people as the training records, and the table was made without them: best, both are a
-    random split of one table. Where they differ for another reason (another year), the excess shows that reason.
+    random split of one table. If they differ for another reason (another year), the excess shows that reason.
 
-    Guarantee: where the table does not depend on which of the records it was made from, any risk is called beyond chance with
+    Guarantee: if the table does not depend on which of the records it was made from, any risk is called beyond chance with
         probability at most `1 - confidence` (exact tests of a random split: Fisher's, and for predicates one by splits drawn
         anew). Limits of rates and of the excess hold for records attacked at random;
         predicates have none.
@@ -134,7 +134,7 @@ class _Trials:
     def predicates(
         self, attack: str, columns: int, make: Callable[[int, np.random.Generator], list[singling_out.Predicate]]
     ) -> TableRisk | None:
-        """Singling out by predicates, on as many training as control records; None where no predicate is met by one record."""
+        """Singling out by predicates, on as many training as control records; None if no predicate is met by one record."""
         random = Seed(self.settings.seed).child(f"predicates {attack}").numpy()
         predicates = make(self.settings.attacks, random)
         if not predicates:
@@ -225,7 +225,7 @@ def shared_records(tables: TableTriple) -> tuple[int, int]:
 
 
 def _row_numbers(tables: TableTriple) -> tuple[Array, Array]:
-    """Numbers of the training and the control records, equal where records are equal in every column."""
+    """Numbers of the training and the control records, equal if records are equal in every column."""
     rows = np.concatenate([tables.training, tables.control])
     rows = np.where(np.isnan(rows), np.inf, rows)  # a missing number equals a missing number; infinite ones were refused
     numbers = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
@@ -233,7 +233,7 @@ def _row_numbers(tables: TableTriple) -> tuple[Array, Array]:
 
 
 def _refuse_shared(tables: TableTriple) -> None:
-    """Raise `DataError` where more values are in both tables than a random split of their records would put there."""
+    """Raise `DataError` if more values are in both tables than a random split of their records would put there."""
     if shared_values_tail(*_row_numbers(tables)) < IMPLAUSIBLE:
         shared, twins = shared_records(tables)
         raise DataError(

@@ -1,4 +1,4 @@
-"""Users in the place of records: one coin a user decides on all of their records, whose scores an attack on a user adds up."""
+"""Users instead of records: one coin a user decides on all of their records, whose scores an attack on a user adds up."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Users:
         order = random.permutation(len(self.codes))
         return np.asarray(order[np.unique(self.codes[order], return_index=True)[1]])
 
-    def of_index(self, index: Array | None) -> Array | None:
+    def from_index(self, index: Array | None) -> Array | None:
         """Position of each user among the coins, `(count,)`, from that given with every record; None without.
 
         Raises:
@@ -88,8 +88,8 @@ class Users:
         return np.asarray((random.random(self.count) < rate)[self.codes])
 
 
-def users_of(units: Array | None) -> Users | None:
-    """The users that `units` `(n,)` names; None where nobody named them.
+def read_users(units: Array | None) -> Users | None:
+    """The users that `units` `(n,)` names; None if no one named them.
 
     Raises:
         DataError: fewer than two users.
@@ -104,10 +104,10 @@ def users_of(units: Array | None) -> Users | None:
     return Users(codes=codes, count=len(first), largest=int(counts.max()), first=first)
 
 
-def order_of_units(units: Array) -> Array:
+def first_occurrences(units: Array) -> Array:
     """The place of each record's user in the order in which users first occur, `(n,)`: that of their coins in one file.
 
-    >>> order_of_units(np.array(["b", "a", "b"])).tolist()
+    >>> first_occurrences(np.array(["b", "a", "b"])).tolist()
     [0, 1, 0]
     """
     _, first, codes = np.unique(units, return_index=True, return_inverse=True)
@@ -157,7 +157,7 @@ class UserChooser(UserAttack):
 def user_scores(values: Array, users: Users) -> Array:
     """Sum over each user's records of the score less the median of all, `(users,)`.
 
-    >>> users = users_of(np.array(["a", "a", "b"]))
+    >>> users = read_users(np.array(["a", "a", "b"]))
     >>> user_scores(np.array([3.0, np.inf, 1.0]), users).tolist()
     [0.0, -2.0]
     """
@@ -175,8 +175,8 @@ def user_records(records: Records, users: Users | None, claim_unit: str | None) 
     return ExternalRecords(canaries=users.canaries(records, copies=users.largest if claim_unit == "record" else 1))
 
 
-def of_users(models: GameModels, users: Users, canaries: Canaries) -> GameModels:
-    """The same models with users in the place of records, and attacks that judge users.
+def with_users(models: GameModels, users: Users, canaries: Canaries) -> GameModels:
+    """The same models with users instead of records, and attacks that judge users.
 
     Raises:
         DataError: a model was trained on some but not all records of a user.

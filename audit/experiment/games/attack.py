@@ -17,7 +17,7 @@ from audit.core.event_reading import first_steps
 from audit.core.protocols import Attack
 from audit.core.seeds import Seed
 from audit.core.views import Scores, View
-from audit.experiment.games.observed import GameModels, read_only, slice_of
+from audit.experiment.games.observed import GameModels, as_slice, read_only
 from audit.experiment.games.spec import PlannedAttack
 
 ADVICE = "lower the learning rate or the noise"
@@ -70,13 +70,13 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
     mechanism, assignment = prepared_game.mechanism, prepared_game.assignment
     if steps is not None and mechanism is not None:
         mechanism = first_steps(mechanism, steps)
-    keys = reading.keys_of(attack.needs)
+    keys = reading.view_keys(attack.needs)
     signals = {key: value for key, value in models.observed.signals.items() if key in keys}
-    if not signals:  # an attack of one's own need not look
+    if not signals:  # an attack of your own need not look
         raise ObservationError(f"it reads {' or '.join(sorted(keys))}, and these models show nothing of that")
     if steps is not None:
         signals = {key: value[..., :steps] if key == StepProducts.key else value for key, value in signals.items()}
-    own, included = slice_of(models.references), assignment.included
+    own, included = as_slice(models.references), assignment.included
     reference = View(signals=_rows(signals, own), included=read_only(some_models(included, own)))
     secrets = assignment.canaries.secrets
     values = []

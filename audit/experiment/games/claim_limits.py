@@ -17,10 +17,10 @@ from audit.stats.curves import tradeoff
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimLimits:
-    """What is left by a claim at its (epsilon, delta), and by the whole curve of the mechanism where it is known.
+    """What is left by a claim at its (epsilon, delta), and by the whole curve of the mechanism if it is known.
 
     Attributes:
-        claim: about one record, or a group that counts as one; None where nobody claims anything.
+        claim: about one record, or a group that counts as one; None if no one claims anything.
         limit: of the claimed mechanism under adding or removing a record.
     """
 
@@ -35,11 +35,11 @@ class ClaimLimits:
 
     @property
     def is_vacuous(self) -> bool:
-        """True where nothing is excluded at any rate."""
+        """True if nothing is excluded at any rate."""
         return self.limit is None and (self.claim is None or math.isinf(self.claim.epsilon))
 
     def tpr(self, fpr: Array | float) -> Array:
-        """The largest rate of true positives at each rate of false ones, in the shape of `fpr`; 1 where nothing is excluded."""
+        """The largest rate of true positives at each rate of false ones, in the shape of `fpr`; 1 if nothing is excluded."""
         rates = np.ones_like(np.asarray(fpr, dtype=np.float64))
         if self.claim is not None:
             rates = np.minimum(rates, tradeoff.tpr_allowed(self.claim.epsilon, min(self.claim.delta, 1.0), fpr))
@@ -49,7 +49,7 @@ class ClaimLimits:
         """The largest expected share of right guesses over secrets with these priors `(secrets, values)`; None without a claim.
 
         Add/remove and zeroing out: `1 - f(largest prior)`, f the (epsilon, delta) pair's or the mechanism's whole curve.
-        Replacing: the form for one value against the others where it is less.
+        Replacing: the form for one value against the others if it is less.
         """
         if self.claim is None:
             return None

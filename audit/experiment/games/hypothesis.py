@@ -14,7 +14,7 @@ from audit.core.claims import Claim
 from audit.core.event_reading import is_non_private, repetition, unit
 from audit.core.events import Event
 from audit.core.results import LimitCurve, Trajectory
-from audit.event_curves import curves_of
+from audit.event_curves import find_curves
 from audit.experiment.games.claim_limits import ClaimLimits
 from audit.experiment.games.spec import TrainingDesign
 
@@ -31,7 +31,7 @@ class StatedClaims:
 
     @property
     def tightest(self) -> Claim | None:
-        """The smallest epsilon that anybody states."""
+        """The smallest epsilon that anyone states."""
         return min(self.claims, key=lambda claim: claim.epsilon, default=None)
 
     @property
@@ -54,12 +54,12 @@ def state(training_design: TrainingDesign, delta: float) -> StatedClaims:
 
 
 def limit_curve(event: Event, adjacency: Adjacency) -> LimitCurve | None:
-    """Return the most true positives that the mechanism itself leaves any attack; None where it has no such curve.
+    """Return the most true positives that the mechanism itself leaves any attack; None if it has no such curve.
 
     It is the curve of one record's presence; the add direction is the same test with the roles exchanged, and a record that is
     zeroed out gives the same two laws of the sum.
     """
-    curves = curves_of(event)
+    curves = find_curves(event)
     if curves is None or curves.noise_multiplier == 0 or adjacency is Adjacency.REPLACE_ONE:
         return None
     fpr = np.concatenate([[0.0], np.geomspace(LEAST_FPR, 1, LIMIT_POINTS - 1)])

@@ -19,7 +19,7 @@ from audit.core.record_arrays import RecordArray, concatenate
 from audit.core.training import Progress, TrainingJob
 from audit.core.version import __version__
 from audit.execution import code
-from audit.experiment.games.utility_figures import figures_of
+from audit.experiment.games.utility_figures import compute_utility
 
 SIGNAL = "signal/"  # in front of a signal's key, among the arrays of a stored job
 TEST_FIGURE = "test/"  # in front of the name of a figure of the outputs for test records
@@ -36,8 +36,8 @@ class JobSpec:
         job: makes the training job from `dataset` and `canaries`.
         rows: numbers of the models that it trains together, among all of the game.
         steps: of each.
-        code: digest of the code that the key stands for; another machine's must be the same.
-        foreign: modules of others that it covers besides.
+        code: digest of the code that the key represents; another machine's must be the same.
+        foreign: modules of others that it covers as well.
         signals: read off the models, in this order.
     """
 
@@ -67,7 +67,7 @@ def fit_and_observe(
     Args:
         context: the data set and the canaries.
         order: what to train.
-        progress: hears of model-steps done.
+        progress: receives model-steps done.
         device: in place of the job's.
 
     Raises:
@@ -99,12 +99,12 @@ def fit_and_observe(
     check_files(dataset, canaries)  # before what was made of changed records is kept
     reductions = [signal for signal in job_spec.signals if isinstance(signal, Reduction)]
     value = _isolate(value, reductions, canaries, test_outputs)
-    figures = figures_of(dataset, test_outputs, value["diverged"])
+    figures = compute_utility(dataset, test_outputs, value["diverged"])
     return {**value, **{f"{TEST_FIGURE}{name}": figure for name, figure in figures.items()}}
 
 
 def check_files(dataset: Dataset, canaries: Canaries) -> None:
-    """Raise `DataError` where records are read from a file that was changed."""
+    """Raise `DataError` if records are read from a file that was changed."""
     parts = (dataset.train, dataset.test, canaries.records, canaries.planted, canaries.companions, canaries.queries)
     for records in parts:
         if records is not None and isinstance(records.inputs, RecordArray):
@@ -134,7 +134,7 @@ def with_companions(dataset: Dataset, canaries: Canaries) -> Dataset:
 def _isolate(
     value: dict[str, Array], reductions: Sequence[Reduction], canaries: Canaries, test_outputs: Array
 ) -> dict[str, Array]:
-    """The same with `diverged` `(N,)`, and zero signals where it is true; of reductions, what they make of zero outputs."""
+    """The same with `diverged` `(N,)`, and zero signals if it is true; of reductions, what they make of zero outputs."""
     names = [name for name in value if name.startswith(SIGNAL)]
     arrays = [test_outputs, *(value[name] for name in value if name.startswith((SIGNAL, "weights/")))]
     non_finite = np.zeros(len(test_outputs), dtype=bool)
@@ -142,14 +142,14 @@ def _isolate(
         non_finite |= ~np.isfinite(array).reshape(len(non_finite), -1).all(axis=1)
     if non_finite.any():
         classes = test_outputs.shape[-1]
-        of_zeros = {f"{SIGNAL}{signal.key}": _of_zeros(signal, value, canaries, classes) for signal in reductions}
+        of_zeros = {f"{SIGNAL}{signal.key}": _reduce_zeros(signal, value, canaries, classes) for signal in reductions}
         for name in names:
             keep = ~non_finite.reshape(-1, *[1] * (value[name].ndim - 1))
             value[name] = np.where(keep, value[name], of_zeros.get(name, np.zeros_like(value[name][:1])))
     return {**value, "diverged": non_finite}
 
 
-def _of_zeros(reduction: Reduction, value: Mapping[str, Array], canaries: Canaries, classes: int) -> Array:
+def _reduce_zeros(reduction: Reduction, value: Mapping[str, Array], canaries: Canaries, classes: int) -> Array:
     """Return what a reduction makes of outputs that are all zero, `(1, m)`."""
     name = f"{SIGNAL}{reduction.key}"
     if name not in value or canaries.records is None:
@@ -193,7 +193,7 @@ def dataset_digest(dataset: Dataset) -> str:
 
 
 def _add(digest: Any, values: Any) -> None:
-    """Adds the numbers of an array: the same wherever and in whatever type they lie until they are asked for."""
+    """Adds the numbers of an array: the same wherever and in whatever type they are until they are asked for."""
     for part in values.parts() if isinstance(values, RecordArray) else [values]:
         digest.update(np.ascontiguousarray(part).data)
 

@@ -78,7 +78,7 @@ def _training_job(*, included: Any, copies: int, **fields: Any) -> TrainingJob:
 
 
 def checkpoints(game_design: GameDesign, canaries: Canaries, steps: int) -> tuple[int, ...]:
-    """The steps after which records are looked at: evenly spread, the last included; none where nobody sees them."""
+    """The steps after which records are looked at: evenly spread, the last included; none if no one sees them."""
     if "steps" not in game_design.trained_for.released or canaries.are_gradients:
         return ()
     return spread_over(steps)

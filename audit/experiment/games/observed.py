@@ -19,18 +19,18 @@ from audit.experiment.games.job import SIGNAL, TEST_FIGURE, JobSpec
 from audit.experiment.games.prepared_game import PreparedGame
 from audit.experiment.games.scratch_arrays import Room, in_memory
 
-_LARGE = 1 << 24  # bytes of an array that is computed of all models, from which on it lies on disk
+_LARGE = 1 << 24  # bytes of an array that is computed of all models, from which on it is on disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Observations:
-    """What was seen of all models of a game, targets first. Signals lie on disk and are read where they are used.
+    """What was seen of all models of a game, targets first. Signals are on disk and are read if they are used.
 
     Attributes:
         signals: `(models, m, ...)` by key: of the canaries, as far as attacks read them.
-        diverged: `(models,)` true where a model did not stay finite; its signals are zero.
+        diverged: `(models,)` true if a model did not stay finite; its signals are zero.
         test_figures: `(models,)` by name, of outputs for test records; not a number of models that diverged, and none of models
-            that somebody brought.
+            that a user brought.
         executed: what the trainer did; None likewise.
         room: for what is computed of all models at once.
     """
@@ -44,11 +44,11 @@ class Observations:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GameModels:
-    """The models of a game, trained here or brought by somebody: everything that attacks read.
+    """The models of a game, trained here or brought by a user: everything that attacks read.
 
     Attributes:
-        insertion: with the coins of these models alone, targets first: fewer than planned where the game stopped early.
-        labels: `(m,)` true labels of the canaries, None where there are none or nobody gave them.
+        insertion: with the coins of these models alone, targets first: fewer than planned if the game stopped early.
+        labels: `(m,)` true labels of the canaries, None if there are none or no one gave them.
         first: number of the first target among all of the game.
     """
 
@@ -71,8 +71,8 @@ class GameModels:
         return self.labels is None or self.labels.dtype.kind in "iu"
 
 
-def slice_of(models: Array) -> Array | slice:
-    """Return rising numbers that follow each other as a slice, so that what lies on disk is not copied."""
+def as_slice(models: Array) -> Array | slice:
+    """Return rising numbers that follow each other as a slice, so that what is on disk is not copied."""
     is_range = len(models) > 0 and int(models[-1]) - int(models[0]) == len(models) - 1
     return slice(int(models[0]), int(models[-1]) + 1) if is_range else models
 
@@ -86,7 +86,7 @@ def read_only(array: Any) -> Any:
     return view
 
 
-def models_of(prepared_game: PreparedGame, jobs: Sequence[JobSpec], store: Store) -> GameModels:
+def load_models(prepared_game: PreparedGame, jobs: Sequence[JobSpec], store: Store) -> GameModels:
     """The game as far as these jobs, with the models that each trained, show it."""
     by_start = sorted(jobs, key=lambda job: job.rows.start)
     rows = np.concatenate([np.arange(job.rows.start, job.rows.stop) for job in by_start])
@@ -95,7 +95,7 @@ def models_of(prepared_game: PreparedGame, jobs: Sequence[JobSpec], store: Store
     records = assignment.canaries.records
     return GameModels(
         prepared_game=replace(
-            prepared_game, assignment=replace(assignment, included=of_models(assignment.included, slice_of(rows)), runs=runs)
+            prepared_game, assignment=replace(assignment, included=of_models(assignment.included, as_slice(rows)), runs=runs)
         ),
         observed=gather([job.key for job in by_start], store),
         labels=None if records is None or prepared_game.game_design.by_losses else records.labels,
@@ -143,17 +143,17 @@ def _room(store: Store) -> Room:
 
 def _whole(name: str, keys: Sequence[str], models: int, store: Store) -> Array:
     """`(models, ...)` on disk, filled job by job."""
-    whole: Array | None = None
+    full: Array | None = None
     start = 0
     for key in keys:
         part = store.get(key, name.__eq__).get(name)
         if part is None:
             raise ObservationError(f"stored job {key} lacks '{name}'; another version wrote it, start a new run")
-        if whole is None:
+        if full is None:
             place = f"{key}-{name.removeprefix(SIGNAL).replace('/', '-')}"
-            whole = store.scratch(place, (models, *part.shape[1:]), part.dtype)
-        whole[start : start + len(part)] = part
+            full = store.scratch(place, (models, *part.shape[1:]), part.dtype)
+        full[start : start + len(part)] = part
         start += len(part)
-    if whole is None:
+    if full is None:
         raise ObservationError("no job has been stored; start a new run")
-    return whole
+    return full

@@ -14,7 +14,7 @@ from audit.core.events import Event
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.experiment.games import stopping
-from audit.experiment.games.records import RecordTable, table_of
+from audit.experiment.games.records import RecordTable, make_record_table
 from audit.experiment.games.spec import AuditDesign, AuditInputs, GameDesign, TrainingDesign
 from audit.stats.spread import parts
 
@@ -24,7 +24,7 @@ class PreparedGame:
     """A game with its canaries made and its coins drawn: nothing is trained yet.
 
     Attributes:
-        recipe: what is trained; None for models that somebody brings.
+        recipe: what is trained; None for models that a user brings.
         records: what reports say of the canaries.
         notes: which of its attacks were left out, and why.
     """
@@ -46,7 +46,7 @@ class PreparedGame:
         """The recipe, of a game whose models are trained here.
 
         Raises:
-            ConfigError: somebody brings them.
+            ConfigError: a user brings them.
         """
         if self.training_design is None:
             raise ConfigError(
@@ -84,7 +84,7 @@ class PreparedGame:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExternalRecords:
-    """Canaries that somebody brought: the records of an audited model, for which there is nothing to make."""
+    """Canaries that a user brought: the records of an audited model, for which there is nothing to make."""
 
     canaries: Canaries
 
@@ -105,13 +105,15 @@ def prepare_games(design: AuditDesign, audit_inputs: AuditInputs, delta: float) 
     """All games on all recipes, so that one that cannot be played is refused before any other is trained for."""
     games = []
     for training_design, game_design in design.pairs:
-        prepared_game = insert(training_design, game_design, audit_inputs, seed_of(training_design, game_design, audit_inputs))
+        prepared_game = insert(
+            training_design, game_design, audit_inputs, game_seed(training_design, game_design, audit_inputs)
+        )
         refuse_unfit(prepared_game, delta)
         games.append(prepared_game)
     return games
 
 
-def seed_of(training_design: TrainingDesign, game_design: GameDesign, audit_inputs: AuditInputs) -> Seed:
+def game_seed(training_design: TrainingDesign, game_design: GameDesign, audit_inputs: AuditInputs) -> Seed:
     """The stream of a game on a recipe; parties that look at the same training share it."""
     return audit_inputs.seed.child(f"recipe:{training_design.trained_as}").child(f"game:{game_design.name}")
 
@@ -131,7 +133,7 @@ def insert(training_design: TrainingDesign, game_design: GameDesign, audit_input
         game_design=game_design,
         seed=seed,
         assignment=Assignment(canaries=canaries, included=included, runs=game_design.runs),
-        records=table_of(canaries, audit_inputs.dataset, audit_inputs.key),
+        records=make_record_table(canaries, audit_inputs.dataset, audit_inputs.key),
     )
 
 
@@ -148,7 +150,7 @@ def _coins(game_design: GameDesign, canaries: Canaries, seed: Seed) -> Any:
 
 
 def refuse_unfit(prepared_game: PreparedGame, delta: float) -> None:
-    """Raise an error where an estimator assumes more than the game grants, or a game that stops could have no evidence."""
+    """Raise an error if an estimator assumes more than the game grants, or a game that stops could have no evidence."""
     game = prepared_game.game
     if prepared_game.game_design.stops:
         stopping.refuse_unfit(prepared_game.game_design, game, prepared_game.mechanism, delta)

@@ -22,7 +22,7 @@ class RecordTable:
 
     Attributes:
         names: keyed names.
-        labels: true labels as text, "" where they are not known.
+        labels: true labels as text, "" if they are not known.
         columns: name of a column to its value for each canary, `(m,)` text; "class" is the label's.
         absent: name of a column to the values that records of the pool have and no canary has.
     """
@@ -33,7 +33,7 @@ class RecordTable:
     absent: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-def table_of(canaries: Canaries, dataset: Dataset, key: RecordKey) -> RecordTable:
+def make_record_table(canaries: Canaries, dataset: Dataset, key: RecordKey) -> RecordTable:
     """The canaries under names that only the holder of the key can trace back, their class and the user's column."""
     rows = canaries.identifiers
     has_rows = rows is not None and len(np.unique(rows)) == len(canaries)
@@ -60,9 +60,9 @@ def absences(table: RecordTable) -> list[str]:
     sentences = []
     for column, values in table.absent.items():
         if values:
-            rest = f" and {len(values) - MOST_NAMED} more" if len(values) > MOST_NAMED else ""
+            remainder = f" and {len(values) - MOST_NAMED} more" if len(values) > MOST_NAMED else ""
             sentences.append(
-                f"no canary is of {column} {', '.join(values[:MOST_NAMED])}{rest}, so nothing is said of such records"
+                f"no canary is of {column} {', '.join(values[:MOST_NAMED])}{remainder}, so nothing is said of such records"
             )
     return sentences
 
@@ -106,7 +106,7 @@ def exposures(
 def group_results(
     scores: Scores, groups: Sequence[str], confidence: float, correct: Array | None = None
 ) -> tuple[GroupResult, ...]:
-    """AUC and accuracy in each slice; None where a slice has one side only. All intervals hold at once (Bonferroni)."""
+    """AUC and accuracy in each slice; None if a slice has one side only. All intervals hold at once (Bonferroni)."""
     column = np.asarray(groups)
     names = sorted(set(groups))
     level = 1 - (1 - confidence) / len(names)

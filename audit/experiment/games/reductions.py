@@ -16,18 +16,18 @@ OF_FIGURES: frozenset[Reduction] = frozenset({Confidences(), PredictedClasses(),
 
 
 def kept_signals(signals: Set[Signal], needs: Collection[Needs], classes: int) -> frozenset[Signal]:
-    """Return the signals with reductions of outputs in their place, where all who read them say so and it is no more.
+    """Return the signals with reductions of outputs in their place, if all who read them say so and it is no more.
 
     Args:
         signals: that are read of the models.
         needs: of all attacks.
         classes: of the data; 0 keeps outputs as they are.
     """
-    whole: Signal = Logits()
-    readers = [attack_needs for attack_needs in needs if whole.key in attack_needs.keys]
-    if not classes or whole not in signals or not all(attack_needs.reductions for attack_needs in readers):
+    full: Signal = Logits()
+    readers = [attack_needs for attack_needs in needs if full.key in attack_needs.keys]
+    if not classes or full not in signals or not all(attack_needs.reductions for attack_needs in readers):
         return frozenset(signals)
     reductions = OF_FIGURES.union(*(attack_needs.reductions for attack_needs in readers))
-    if sum(reduction.size(classes, 0) for reduction in reductions) > whole.size(classes, 0):
+    if sum(reduction.size(classes, 0) for reduction in reductions) > full.size(classes, 0):
         return frozenset(signals)
-    return frozenset(signals - {whole}) | reductions
+    return frozenset(signals - {full}) | reductions

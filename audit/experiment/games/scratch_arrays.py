@@ -1,4 +1,4 @@
-"""Where large arrays lie that are computed on the way: in memory, or in files of the run folder that are mapped."""
+"""Where large arrays are that are computed on the way: in memory, or in files of the run folder that are mapped."""
 
 from __future__ import annotations
 

@@ -27,16 +27,16 @@ class Settings:
         seed: of the negative control and the guard.
         record_key: hexadecimal text that the records' names are keyed with; None draws one, to be kept apart from the report.
         claim_epsilon: what the owner states for the training, or None.
-        claim_unit: whom the claim protects: "record", or "user" where records come with their users (`unit`); None takes user
+        claim_unit: whom the claim protects: "record", or "user" if records come with their users (`unit`); None takes user
             there. Bounds are about the same: what coins of users prove is converted by group privacy for a claim of records.
         adjacency: which neighbouring data sets the coins decided between, and the claim speaks of; of a trained model
             "add_remove" alone, since its records were in or out. With a table of scores "replace_one" states that another
-            record stood in the place of each that was left out.
+            record stood instead of each that was left out.
         coins: `(n,)` bool, one coin per audited record in the order in which they were drawn: True records were trained on.
         randomised_seed: in place of `coins`, the seed that `draw_coins` drew them with.
         overlap: "refuse" records that are on both sides, or "drop" them.
         proven_by: attacks whose scores are turned into bounds; the error budget is split over them. None takes loss, or auto
-            where there are references to compare with.
+            if there are references to compare with.
         scorers: attacks to run; None takes all that need nothing but the outputs.
         estimators: None takes the default of the game.
         certificates: simulated audits behind the calibration certificate; 0 simulates nothing.

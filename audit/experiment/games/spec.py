@@ -26,9 +26,9 @@ class TrainingDesign:
     Attributes:
         mechanism: what accountants have to account for before that party.
         adjacency: of all games that are played on it.
-        executed: what the trainer executes, where that is not the same; several recipes may be one training.
-        training: name of that training, "" where it is the recipe's own.
-        remark: who is protected from whom, where parties differ.
+        executed: what the trainer executes, if that is not the same; several recipes may be one training.
+        training: name of that training, "" if it is the recipe's own.
+        remark: who is protected from whom, if parties differ.
         loss: "package.module:function", "" for the usual one of the labels.
     """
 
@@ -58,7 +58,7 @@ class TrainingDesign:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlannedAttack:
-    """An attack of a game, with the adversary that it stands for.
+    """An attack of a game, with the adversary that it represents.
 
     Attributes:
         access: as much as it needs, which may be less than the game shows.
@@ -76,14 +76,14 @@ class GameDesign:
     """One game: what is planted, what adversaries see, with what they attack, and how it is bounded.
 
     Attributes:
-        estimators: of the game; where it stops, they bound all attacks together.
+        estimators: of the game; if it stops, they bound all attacks together.
         training_designs: names of those it is played on.
         prior: share of members among an adversary's candidates, for the precision of thresholds.
         stops: at the first proof: `runs` is a maximum.
-        recorded: the most that any party sees of the same training; None where there is one party.
+        recorded: the most that any party sees of the same training; None if there is one party.
         party_signals: what the attacks of other parties read off it.
-        by_losses: records have no class, so attacks read losses in the place of outputs wherever they can.
-        classes: of the data, where outputs need not be kept beyond what is read of them; 0 keeps them.
+        by_losses: records have no class, so attacks read losses instead of outputs wherever they can.
+        classes: of the data, if outputs need not be kept beyond what is read of them; 0 keeps them.
     """
 
     name: str
@@ -131,7 +131,7 @@ class GameDesign:
     def portions(self, size: int) -> list[range]:
         """The models trained together, targets being the first ones; in order of training.
 
-        Where targets may stop, references come first and in jobs of their own, since every look at targets needs them.
+        If targets may stop, references come first and in their own jobs, since every look at targets needs them.
         """
         targets, references = range(self.runs), range(self.runs, self.models)
         parts = [references, targets] if self.stops else [range(self.models)]
@@ -208,7 +208,7 @@ class AuditDesign:
 
     @property
     def reported_steps(self) -> int:
-        """Model-steps that a run reports as done, at most: a training that is there already counts for each party again."""
+        """Model-steps that a run reports as done, at most: a training that exists already counts for each party again."""
         return sum(
             game_design.models * event_reading.steps(training_design.run_event) for training_design, game_design in self.pairs
         )
@@ -219,7 +219,7 @@ class AuditInputs:
     """From what canaries are made, coins drawn and records named.
 
     Attributes:
-        parameters: of the model; 0 where it is left unmade.
+        parameters: of the model; 0 if it is left unmade.
         seed: of the audit.
         key: of the records' names.
     """
@@ -252,7 +252,7 @@ class Experiment:
 
     Attributes:
         budget: the error that all bounds share.
-        classes: of attack, by third parties, that the report lists besides.
+        classes: of attack, by third parties, that the report lists as well.
     """
 
     design: AuditDesign

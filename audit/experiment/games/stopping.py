@@ -54,7 +54,7 @@ class StoppingRule:
         return bool(self.estimators)
 
     def proves(self, scores: Sequence[Scores]) -> bool:
-        """True if the attacks' scores of the runs so far refute a claim; always False where there is no claim to refute."""
+        """True if the attacks' scores of the runs so far refute a claim; always False if there is no claim to refute."""
         _, evidence = self._process(scores)
         return any(row.proved is not None for row in evidence)
 
@@ -90,11 +90,11 @@ class StoppingRule:
             order = stream.child("order").numpy().permutation(len(coins))
             bounds, _ = self._process([replace(score, values=score.values[order], included=coins) for score in scores])
             alarms += any(bound.epsilon > 0 for bound in bounds)
-        return control.control_of(alarms, len(self.estimators) * (1 - self.confidence))
+        return control.make_control(alarms, len(self.estimators) * (1 - self.confidence))
 
 
-def watch_of(game_design: GameDesign, claims: tuple[Claim, ...], budget: Budget, looks: int = 1) -> StoppingRule:
-    """Return what a game is asked while its target runs finish: nothing where it does not stop."""
+def make_stopping_rule(game_design: GameDesign, claims: tuple[Claim, ...], budget: Budget, looks: int = 1) -> StoppingRule:
+    """Return what a game is asked while its target runs finish: nothing if it does not stop."""
     return StoppingRule(
         estimators=anytime(game_design.estimators) if game_design.stops else (),
         claims=claims,
@@ -107,7 +107,7 @@ def watch_of(game_design: GameDesign, claims: tuple[Claim, ...], budget: Budget,
 
 
 def never(budget: Budget, runs: int) -> StoppingRule:
-    """A watch that asks for nothing: the game is over before anybody looks."""
+    """A watch that asks for nothing: the game is over before anyone looks."""
     return StoppingRule(estimators=(), claims=(), delta=budget.delta, confidence=budget.level, planned=runs, attacks=0, looks=1)
 
 
@@ -122,7 +122,7 @@ def join(looks: Sequence[Sequence[Scores]]) -> list[Scores]:
 
 
 def refuse(location: str, estimators: Sequence[tuple[str, Estimator]], runs: int, together: int) -> None:
-    """Raise `ConfigError` where a game cannot stop early: fixed-size estimators, or all runs in one job."""
+    """Raise `ConfigError` if a game cannot stop early: fixed-size estimators, or all runs in one job."""
     fixed_estimators = [name for name, estimator in estimators if not isinstance(estimator, AnytimeEstimator)]
     if fixed_estimators:
         raise ConfigError(
@@ -137,7 +137,7 @@ def refuse(location: str, estimators: Sequence[tuple[str, Estimator]], runs: int
 
 
 def refuse_unfit(game_design: GameDesign, game: Game, mechanism: Event | None, delta: float) -> None:
-    """Raise an error before anything is trained where no evidence could be had.
+    """Raise an error before anything is trained if no evidence could be had.
 
     Raises:
         ConfigError: canaries come in copies, whose bounds are converted after the game.

@@ -14,10 +14,10 @@ from audit.stats.bounds import roc
 from audit.stats.scoring import signals, texts
 
 
-def figures_of(dataset: Dataset, outputs: Array, non_finite: Array) -> dict[str, Array]:
+def compute_utility(dataset: Dataset, outputs: Array, non_finite: Array) -> dict[str, Array]:
     """Return figures `(N,)` float64 by name, of outputs `(N, n, ...)` for test records; not a number of a model that diverged.
 
-    None where there are no test records, or outputs are no usual predictions.
+    None if there are no test records, or outputs are no usual predictions.
     """
     labels = dataset.test.labels
     if not len(labels) or not len(outputs):
@@ -31,7 +31,7 @@ def figures_of(dataset: Dataset, outputs: Array, non_finite: Array) -> dict[str,
 
 
 def _figures(dataset: Dataset, outputs: Array) -> dict[str, Callable[[Array, Array], float]]:
-    """Return the figures of a data set whose models give `outputs` `(n, ...)`; none where these are no usual predictions."""
+    """Return the figures of a data set whose models give `outputs` `(n, ...)`; none if these are no usual predictions."""
     labels = dataset.test.labels
     if dataset.test.are_texts:
         return TEXTS

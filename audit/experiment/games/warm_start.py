@@ -22,7 +22,7 @@ def fitted_start(
 ) -> Mapping[str, Array] | None:
     """Weights after `canaries.fitted_start` steps of training without privacy and without any canary; None for 0 steps.
 
-    The claim of DP-SGD holds from any initial weights, and an adversary may choose them. Where the shared records are
+    The claim of DP-SGD holds from any initial weights, and an adversary may choose them. If the shared records are
     fitted already, their gradients are small and the canary's is what moves the model.
 
     References:

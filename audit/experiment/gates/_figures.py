@@ -9,7 +9,7 @@ from audit.core.results import MechanismResult
 
 
 def largest(values: Iterable[float]) -> float | None:
-    """Return the largest value, None where there is none."""
+    """Return the largest value, None if there is none."""
     return max(values, default=None)
 
 

@@ -23,7 +23,7 @@ class MaxAuc:
         checks.open_probability(self.limit, "max_auc")
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
-        """Return the figure that the limit is about; None where no result has one."""
+        """Return the figure that the limit is about; None if no result has one."""
         return largest(attack.auc for attack in attacks(results))
 
     def met(self, figure: float | None) -> bool:

@@ -23,7 +23,7 @@ class MaxClaimedEpsilon:
         checks.positive(self.limit, "max_claimed_epsilon")
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
-        """Return the figure that the limit is about; None where no result has one."""
+        """Return the figure that the limit is about; None if no result has one."""
         return largest(min(claim.epsilon for claim in result.claims) for result in results if result.claims)
 
     def met(self, figure: float | None) -> bool:

@@ -23,7 +23,7 @@ class MaxProvenEpsilon:
         checks.positive(self.limit, "max_proven_epsilon")
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
-        """Return the figure that the limit is about; None where no result has one."""
+        """Return the figure that the limit is about; None if no result has one."""
         return largest(bound.epsilon for result in results for bound in result.bounds)
 
     def met(self, figure: float | None) -> bool:

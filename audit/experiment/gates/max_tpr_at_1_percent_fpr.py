@@ -23,7 +23,7 @@ class MaxTprAt1PercentFpr:
         checks.open_probability(self.limit, "max_tpr_at_1_percent_fpr")
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
-        """Return the figure that the limit is about; None where no result has one."""
+        """Return the figure that the limit is about; None if no result has one."""
         return largest(tprs(results, 0.01))
 
     def met(self, figure: float | None) -> bool:

@@ -22,7 +22,7 @@ class MinAccuracy:
         checks.open_probability(self.limit, "min_accuracy")
 
     def found(self, results: Sequence[MechanismResult]) -> float | None:
-        """Return the figure that the limit is about; None where no result has one."""
+        """Return the figure that the limit is about; None if no result has one."""
         return min((metric.value for result in results for metric in result.utility if metric.name == "accuracy"), default=None)
 
     def met(self, figure: float | None) -> bool:

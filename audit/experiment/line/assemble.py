@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from audit import plugins
-from audit.accounting.resolve import side_of
+from audit.accounting.resolve import find_side
 from audit.bounds.budget import Budget
 from audit.config import Config
 from audit.config.model import MechanismSpec
@@ -30,7 +30,7 @@ from audit.core.protocols import (
     Trainer,
 )
 from audit.core.seeds import Seed, new_seed
-from audit.event_curves import curves_of
+from audit.event_curves import find_curves
 from audit.execution.code import foreign_modules
 from audit.experiment.games.naming import RecordKey, new_key
 from audit.experiment.games.spec import AuditDesign, AuditInputs, Execution, Experiment, TrainingDesign
@@ -65,7 +65,7 @@ def assemble(config: Config, *, key: RecordKey | None = None, seed: int | None =
     dataset = load.load(config.data, root.child("data"))
     accountants = tuple(named_plugins("accountants", "audit.accounting.accountants", config.accountants))
     for name, accountant in accountants:
-        if side_of(accountant) == "lower":
+        if find_side(accountant) == "lower":
             raise ConfigError(f"accountants: '{name}' states a lower bound on epsilon; a claim has to be an upper bound")
     if len(dataset.train) == 0:
         raise ConfigError("the train split is empty, so there is nothing to train on; lower data.pool or data.test")
@@ -97,7 +97,7 @@ def assemble(config: Config, *, key: RecordKey | None = None, seed: int | None =
 
 
 def _by_losses(dataset: Dataset, training_designs: Sequence[TrainingDesign]) -> bool:
-    """True where records have no class and no single number that models predict: losses alone can be compared."""
+    """True if records have no class and no single number that models predict: losses alone can be compared."""
     records = dataset.train
     numbers = records.labels.dtype.kind == "f"
     return not records.are_texts and (
@@ -128,7 +128,7 @@ def _is_foreign(model: Mapping[str, Any]) -> bool:
 
 
 def _mechanism(spec: MechanismSpec, setting: MechanismSetting) -> tuple[Event, Trainer, ObservedMechanism | None]:
-    """Return what a training does to the data, who executes it, and its mechanism where that is not the same to all."""
+    """Return what a training does to the data, who executes it, and its mechanism if that is not the same to all."""
     maker: Mechanism = plugins.build(plugins.FOLDERS["mechanisms"], spec.mechanism, "mechanisms")
     try:
         event = maker.event(setting)
@@ -157,8 +157,8 @@ def _refuse_loss(loss: str, spec: MechanismSpec, trainer: Trainer) -> NoReturn:
 def _recipe(
     config: Config, spec: MechanismSpec, dataset: Dataset, accountants: Sequence[Accountant]
 ) -> tuple[TrainingDesign, tuple[Observer, ...]]:
-    """Return a training, and what it is to each party where it is not the same to all."""
-    training = config.training_of(spec)
+    """Return a training, and what it is to each party if it is not the same to all."""
+    training = config.find_training(spec)
     rate = _sample_rate(training, len(dataset.train), spec.name)
     steps = _steps(training, rate, spec.name)
     adjacency = _adjacency(config, spec.name)
@@ -204,7 +204,7 @@ def _declarations(config: Config, spec: MechanismSpec, adjacency: Adjacency, mec
             f"mechanism '{spec.name}' claims at delta {delta:g}, the audit works at delta {config.delta:g}; make them equal"
         )
     family: str | None = spec.claim.family
-    curves = curves_of(mechanism)
+    curves = find_curves(mechanism)
     if family == "dp_sgd" and curves is not None:
         family = curves.family
     source = spec.claim.source if spec.claim.source == DECLARED else f"{DECLARED} ({spec.claim.source})"

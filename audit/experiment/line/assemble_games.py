@@ -18,7 +18,7 @@ from audit.experiment.games.spec import GameDesign, PlannedAttack
 
 
 def named_plugins(location: str, package: str, specs: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
-    """Plug-ins with a name each: the kind, numbered where it occurs twice."""
+    """Plug-ins with a name each: the kind, numbered if it occurs twice."""
     pairs: list[tuple[str, Any]] = []
     for index, spec in enumerate(specs):
         try:
@@ -76,7 +76,7 @@ def _planned_attack(
 ) -> PlannedAttack:
     """An attack at the smallest access that it needs, with the estimators whose assumptions hold there.
 
-    Canaries of one run meet independent noise where single steps are seen; in what was made of all steps together they do not.
+    Canaries of one run meet independent noise if single steps are seen; in what was made of all steps together they do not.
     """
     name, attack = named_attack
     signals = attack.needs.of(access.released)
@@ -100,7 +100,7 @@ def _planned_attack(
 
 
 def check_counts(game_designs: Sequence[GameDesign]) -> None:
-    """Raise `ConfigError` where a game gives one score, which no statistic compares."""
+    """Raise `ConfigError` if a game gives one score, which no statistic compares."""
     for game_design in game_designs:
         if game_design.runs * game_design.count < 2:
             raise ConfigError(

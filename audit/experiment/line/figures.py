@@ -64,7 +64,7 @@ def attack_result(
 def guess_result(scores: Scores, confidence: float, claim_limits: ClaimLimits) -> GuessResult:
     """Return how often the value with the highest score was the true one, beside what its prior alone gives."""
     values, drawn, prior = scores.secrets
-    right = int(secret_guesses.guesses_of(values, drawn, prior).right.sum())
+    right = int(secret_guesses.likeliest_values(values, drawn, prior).right.sum())
     level, choices = (1 - confidence) / 2, prior.shape[1]
     equal = bool(np.ptp(prior) < EQUAL)
     return GuessResult(
@@ -75,7 +75,7 @@ def guess_result(scores: Scores, confidence: float, claim_limits: ClaimLimits) -
         baseline=float(prior.max(axis=1).mean()),
         imputed=int((prior.argmax(axis=1) == drawn).sum()),
         allowed=claim_limits.right_guesses(prior),
-        exposure=float(texts.exposure(secret_guesses.ranks_of(values, drawn), choices).mean()) if equal else None,
+        exposure=float(texts.exposure(secret_guesses.rank_values(values, drawn), choices).mean()) if equal else None,
         null_exposure=texts.mean_null_exposure(choices) if equal else None,
     )
 
@@ -114,7 +114,7 @@ def _thin(fpr: Array, resolution: float) -> Array:
 
 
 def _limits(claim_limits: ClaimLimits) -> list[float | None]:
-    """The most true positives at each of the target rates; None where nothing is excluded."""
+    """The most true positives at each of the target rates; None if nothing is excluded."""
     if claim_limits.is_vacuous:
         return [None] * len(TARGET_FPRS)
     return list(claim_limits.tpr(np.array(TARGET_FPRS)).tolist())

@@ -31,7 +31,7 @@ class BoundTerms:
         game: as an adversary with all its access played it.
         planned: target runs at most.
         estimators: of each attack, in the order of the scores.
-        mechanism: what is claimed to have been run; None where nobody says.
+        mechanism: what is claimed to have been run; None if no one says.
         watch: of a game that stops at the first proof, whose estimators bound all attacks together.
     """
 
@@ -66,7 +66,7 @@ class Comparisons:
         return replace(curve, confidence=confidence, band=band)
 
 
-def terms_of(prepared_game: PreparedGame, watch: stopping.StoppingRule) -> BoundTerms:
+def make_terms(prepared_game: PreparedGame, watch: stopping.StoppingRule) -> BoundTerms:
     """Return the terms of a game with its coins drawn."""
     game_design = prepared_game.game_design
     return BoundTerms(

@@ -25,7 +25,7 @@ from audit.experiment.games import attack, stopping
 from audit.experiment.games.hypothesis import StatedClaims
 from audit.experiment.games.job import JobSpec
 from audit.experiment.games.job_specs import make_job_specs
-from audit.experiment.games.observed import GameModels, Observations, models_of
+from audit.experiment.games.observed import GameModels, Observations, load_models
 from audit.experiment.games.prepared_game import PreparedGame
 from audit.experiment.line import findings
 from audit.experiment.line.target_preflight import look_at_targets
@@ -72,7 +72,7 @@ def play_game(
     # each time: a folder that is resumed may hold coins of another run under this name
     store.private.put(f"coins-{training_design.name}-{game.name}", _stored_coins(prepared_game.assignment.included))
     jobs = make_job_specs(prepared_game, resources.dataset, execution)
-    watch = stopping.watch_of(game, stated_claims.claims, budget, game.looks(execution.models_per_job))
+    watch = stopping.make_stopping_rule(game, stated_claims.claims, budget, game.looks(execution.models_per_job))
     looks = _InterimAnalyses(prepared_game=prepared_game, jobs=jobs, watch=watch, store=store)
     count = train(jobs, prepared_game.assignment.canaries, resources, looks.prove)
     if count < len(jobs):
@@ -80,7 +80,7 @@ def play_game(
         stages.LOG.info(
             "%s, game %s: stopped early, a claim is refuted; %d runs spared", training_design.name, game.name, spared
         )
-    models = models_of(looks.prepared_game, jobs[:count], store)
+    models = load_models(looks.prepared_game, jobs[:count], store)
     if models.observed.executed is not None:
         for check in own_modules(models.observed.executed):
             stages.LOG.warning("%s, game %s: %s", training_design.name, game.name, check.value)
@@ -106,13 +106,13 @@ def _stored_coins(included: Any) -> dict[str, Array]:
 def conclude(
     models: GameModels, scores: Sequence[Scores], stated_claims: StatedClaims, budget: Budget, watch: stopping.StoppingRule
 ) -> GameOutcome:
-    """All that statistics find in the models of a game, trained here or brought by somebody, and in the attacks' scores."""
+    """All that statistics find in the models of a game, trained here or brought by a user, and in the attacks' scores."""
     prepared_game = models.prepared_game
     checks: tuple[Check, ...] = ()
     if prepared_game.notes:
         name, notes = prepared_game.game_design.name, "; ".join(prepared_game.notes)
         checks = (Check(code=f"left-out-{name}", item="Attacks left out", value=f"game {name}: {notes}", status=Status.GAP),)
-    result = findings.bound_game(scores, findings.terms_of(prepared_game, watch), stated_claims, budget)
+    result = findings.bound_game(scores, findings.make_terms(prepared_game, watch), stated_claims, budget)
     return GameOutcome(
         result=description.describe(result, models, scores, share(budget.confidence, watch.looks)),
         scores=tuple(scores),
@@ -123,7 +123,7 @@ def conclude(
 
 
 def _execution_checks(models: GameModels, foreign: Sequence[ExecutionCheck]) -> tuple[Check, ...]:
-    """Return what the trainer measured of itself, held against what the recipe executes."""
+    """Return what the trainer measured of itself, compared with what the recipe executes."""
     observed = models.observed
     if observed.executed is None:
         return ()
@@ -154,7 +154,7 @@ class _InterimAnalyses:
         if not self.watch.ends or last.rows.start >= runs:
             return False
         references = [job for job in self.jobs if job.rows.start >= runs]
-        models = models_of(self.prepared_game, [*references, last], self.store)
+        models = load_models(self.prepared_game, [*references, last], self.store)
         scores, left_out = attack.attempt(models)
         self.prepared_game = self.prepared_game.without(left_out)  # for good: what it won at earlier looks is lost
         self.scores.append(scores)

@@ -22,15 +22,15 @@ SEVERITY = (Outcome.CONSISTENT, Outcome.OUT_OF_REACH, Outcome.INVALID, Outcome.V
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Training:
-    """What is known of one training besides its games.
+    """What is known of one training in addition to its games.
 
     Attributes:
-        mechanism: what is claimed to have been run; None where nobody says.
+        mechanism: what is claimed to have been run; None if no one says.
         trajectories: what accountants charge over the steps.
         checks: rows of the assumptions table that no game decides.
-        doubt: why no figure of its games can be believed, "" where they can.
+        doubt: why no figure of its games can be believed, "" if they can.
         counted: whether its models are its own; those that another party's row counts are not counted again.
-        shared: name of the training that several parties look at; "" where there is one.
+        shared: name of the training that several parties look at; "" if there is one.
         preflight: how what was given was read; its doubt is part of `doubt`.
     """
 
@@ -47,7 +47,7 @@ class Training:
 
 
 def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResult:
-    """Bounds of all games held against each claim, with everything else that is known of the training."""
+    """Bounds of all games compared with each claim, with everything else that is known of the training."""
     bounds = [bound for game in games for bound in game.bounds]
     evidence_valid = not training.doubt and all(control.passed for game in games for control in game.result.controls)
     checks = _merge([*(check for game in games for check in game.checks), *training.checks])
@@ -116,12 +116,12 @@ def judge(
         bounds: all bounds of the games that were played on this mechanism.
         evidence_valid: every negative control passed.
         execution_valid: no check of what was run against what was accounted for has failed.
-        inside: nor has one that shows the run to lie outside of the families of trade-off curves (`outside_families`). Where it
+        inside: nor has one that shows the run to are outside of the families of trade-off curves (`outside_families`). If it
             does, bounds inside a family decide nothing and their epsilon is not stated: it would not be the run's.
 
     Returns:
-        VIOLATED where an admissible bound lies above the claim; INVALID where the control failed, or where
-        nothing was refuted but the run was not the accounted one; OUT_OF_REACH where no admissible bound
+        VIOLATED if an admissible bound is above the claim; INVALID if the control failed, or where
+        nothing was refuted but the run was not the accounted one; OUT_OF_REACH if no admissible bound
         could have exceeded the claim; else CONSISTENT.
     """
     able = [bound for bound in bounds if claim.can_be_refuted_by(bound)]
@@ -154,7 +154,7 @@ def outside_families(checks: Sequence[Check]) -> bool:
 
 
 def _deciding(claim: Claim, bounds: Sequence[ReportedBound]) -> ReportedBound | None:
-    """The bound to judge by: one for any mechanism where it refutes the claim, else the largest."""
+    """The bound to judge by: one for any mechanism if it refutes the claim, else the largest."""
     free = [bound for bound in bounds if bound.family is None and read_epsilon(bound) > claim.epsilon]
     return max(free or bounds, key=read_epsilon, default=None)
 
@@ -170,7 +170,7 @@ def of_mechanism(verdicts: Sequence[Verdict]) -> Outcome | None:
 
 
 def worst(outcomes: Sequence[Outcome | None]) -> Outcome | None:
-    """The outcome of a whole report: the gravest of its mechanisms'; None where nothing was claimed.
+    """The outcome of a whole report: the gravest of its mechanisms'; None if nothing was claimed.
 
     >>> worst([Outcome.CONSISTENT, None, Outcome.OUT_OF_REACH])
     <Outcome.OUT_OF_REACH: 'out_of_reach'>
@@ -180,7 +180,7 @@ def worst(outcomes: Sequence[Outcome | None]) -> Outcome | None:
 
 
 def exit_code(outcome: Outcome | None, policy_holds: bool) -> int:
-    """Return what the command answers: 1 for a finding, 3 where nothing could be tested, else 0."""
+    """Return what the command answers: 1 for a finding, 3 if nothing could be tested, else 0."""
     if not policy_holds:
         return 1
     return 0 if outcome is None else outcome.exit_code

@@ -14,7 +14,7 @@ from audit.experiment.games.spec import AuditDesign
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
-    """What an audit has to do with a ledger: shown where there is a `file`, recorded in it where `training` is named too."""
+    """What an audit has to do with a ledger: shown if there is a `file`, recorded in it if `training` is named too."""
 
     file: Place | None = None
     training: str | None = None
@@ -35,7 +35,7 @@ class LedgerEntry:
             book.record(book.ask(), self._release(design, ""))
 
     def settled(self, report: AuditReport, design: AuditDesign) -> AuditReport:
-        """The report with the ledger in it, after the release was recorded where that was asked for."""
+        """The report with the ledger in it, after the release was recorded if that was asked for."""
         if self.file is None:
             return report
         if self.training is None:

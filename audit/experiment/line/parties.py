@@ -13,7 +13,7 @@ from audit.core.observers import Observer, event_before
 from audit.core.protocols import Estimator
 from audit.experiment.games.spec import GameDesign, PlannedAttack, TrainingDesign
 
-PROBED_DELTA = 1e-5  # at which estimators are asked whether they can speak about an event at all
+PROBED_DELTA = 1e-5  # at which estimators are asked whether they can speak about an event
 
 
 def by_party(
@@ -30,13 +30,13 @@ def by_party(
         ],
     )
     for training_design, observers in trainings:
-        parties = _parties_of(training_design, observers, game_designs) if observers else [(training_design, ())]
+        parties = _split_by_party(training_design, observers, game_designs) if observers else [(training_design, ())]
         training_designs += [party for party, _ in parties]
         games += [game_design for _, own in parties for game_design in own]
     return tuple(training_designs), tuple(games)
 
 
-def _parties_of(
+def _split_by_party(
     training_design: TrainingDesign, observers: Sequence[Observer], game_designs: Sequence[GameDesign]
 ) -> list[tuple[TrainingDesign, tuple[GameDesign, ...]]]:
     """Return a training that is not the same to all as one recipe for each party, with the games as that party plays them.
@@ -61,12 +61,12 @@ def _parties_of(
             declared=declared,
         )
         parties.append(
-            (party, tuple(_seen_by(game_design, access, party) for game_design in own if _attacks_of(game_design, access)))
+            (party, tuple(_seen_by(game_design, access, party) for game_design in own if _select_attacks(game_design, access)))
         )
     return parties
 
 
-def _attacks_of(game_design: GameDesign, access: Access) -> tuple[PlannedAttack, ...]:
+def _select_attacks(game_design: GameDesign, access: Access) -> tuple[PlannedAttack, ...]:
     return tuple(attack for attack in game_design.attacks if attack.access == access)
 
 
@@ -75,7 +75,7 @@ def _seen_by(game_design: GameDesign, access: Access, party: TrainingDesign) -> 
     game = Game(adjacency=game_design.adjacency, access=access, inclusion=Inclusion.COINS, canaries=game_design.count)
     attacks = tuple(
         replace(attack, estimators=_speaking(attack, game, party, game_design.name))
-        for attack in _attacks_of(game_design, access)
+        for attack in _select_attacks(game_design, access)
     )
     read = {signal for attack in game_design.attacks for signal in attack.attack.needs.of(game_design.access.released) or ()}
     return replace(

@@ -19,7 +19,7 @@ from audit.experiment.games.settings import Settings, sha256
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "pandas", "matplotlib", "dp-accounting", "typst", "pydantic")
 
 
-def provenance(*, command: str, seed: int, config_sha256: str, device: str, threads: int) -> Provenance:
+def provenance(*, command: str, seed: int | None, config_sha256: str, device: str, threads: int) -> Provenance:
     """Versions, code and machine, as far as they matter for getting the same report again."""
     return Provenance(
         command=command,
@@ -35,7 +35,7 @@ def provenance(*, command: str, seed: int, config_sha256: str, device: str, thre
     )
 
 
-def of_settings(settings: Settings, config: str) -> Provenance:
+def make_provenance(settings: Settings, config: str) -> Provenance:
     """Return the provenance of an audit whose settings are `config` as canonical text."""
     return provenance(
         command=settings.command,
@@ -54,7 +54,7 @@ def _version(package: str) -> str:
 
 
 def _commit() -> str:
-    """The commit of a source checkout, with a mark where files differ from it; "release" for an installed package."""
+    """The commit of a source checkout, with a mark if files differ from it; "release" for an installed package."""
     root = Path(__file__).resolve().parents[3]
     if not (root / ".git").exists():
         return "release"

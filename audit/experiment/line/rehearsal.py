@@ -20,7 +20,7 @@ from audit.experiment.games.prepared_game import PreparedGame
 from audit.experiment.games.spec import PlannedAttack
 from audit.experiment.line.untrained import MODELS, RECORDS, SEED, RepeatingModels, untrained_models
 
-SCORE_RECORDS, QUERY_RECORDS = 2000, 32  # canaries that are scored at most; fewer where each takes many queries
+SCORE_RECORDS, QUERY_RECORDS = 2000, 32  # canaries that are scored at most; fewer if each takes many queries
 REFERENCES = 256  # at most, unless an attack needs more: the coins of so many leave none out
 NUMBERS = 1 << 26  # of all signals together, about
 
@@ -44,7 +44,7 @@ class Rehearsal:
     references: int
 
     def failure(self, planned_attack: PlannedAttack, included: Array) -> str:
-        """Return why an attack cannot score the canaries with these coins of references `(references, m)`; "" where it can."""
+        """Return why an attack cannot score the canaries with these coins of references `(references, m)`; "" if it can."""
         coins = np.concatenate([np.zeros((1, included.shape[1]), dtype=bool), included])
         assignment = replace(self.prepared_game.assignment, canaries=self.canaries, included=coins, runs=1)
         game_design = replace(self.prepared_game.game_design, runs=1)
@@ -118,7 +118,7 @@ def rehearse(prepared_game: PreparedGame, steps: int, models: Any) -> Rehearsal:
     limit = min(SCORE_RECORDS, max(RECORDS, NUMBERS // max(numbers, 1)))
     limit = QUERY_RECORDS if any(signal.source == "label_queries" for signal in signals) else limit
     rows = _decisive(of_models(assignment.included, slice(game_design.runs, None)), len(assignment.canaries), limit)
-    canaries = _rows_of(assignment.canaries, rows)
+    canaries = _select_rows(assignment.canaries, rows)
     sources = {"steps", *ROUNDS} if canaries.are_gradients else ROUNDS if prepared_game.training.training else set()
     sources = sources & game_design.trained_for.released
     silent = np.zeros((MODELS, len(canaries), steps if sources else 0), dtype=np.float32)
@@ -130,10 +130,10 @@ def rehearse(prepared_game: PreparedGame, steps: int, models: Any) -> Rehearsal:
         ).read(signals, canaries)
     except ObservationError as error:
         raise ConfigError(f"games.{game_design.name}: {error}") from error
-    rows_of = np.concatenate([[0], 1 + np.arange(references) % (MODELS - 1)])
+    read_rows = np.concatenate([[0], 1 + np.arange(references) % (MODELS - 1)])
     return Rehearsal(
         prepared_game=prepared_game,
-        signals={name: value[rows_of] for name, value in values_by_signal.items()},
+        signals={name: value[read_rows] for name, value in values_by_signal.items()},
         canaries=canaries,
         rows=rows,
         references=references,
@@ -147,7 +147,7 @@ def _decisive(included: Any, count: int, limit: int) -> Array:
     return np.array(sorted(list(dict.fromkeys(order))[:limit]))
 
 
-def _rows_of(canaries: Canaries, rows: Array) -> Canaries:
+def _select_rows(canaries: Canaries, rows: Array) -> Canaries:
     forms: dict[str, Any] = {
         name: None if form is None else form[rows]
         for name in ("coordinates", "directions", "identifiers")

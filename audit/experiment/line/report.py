@@ -22,7 +22,7 @@ from audit.experiment.line import judge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """What a report says besides its results.
+    """What a report says in addition to its results.
 
     Attributes:
         kind: "run", "model" or "scores".
@@ -32,7 +32,7 @@ class Frame:
         classes: of attack, by third parties, listed after our own.
         unaccounted: what touched the data outside the claim, in the owner's words.
         remarks: of those who looked at the input, for the cover.
-        settings: the settings that somebody gave, by path; `config_lines`: where the file gives each path.
+        settings: the settings that a user gave, by path; `config_lines`: if the file gives each path.
         engagement: what the owner declares of the audit itself.
     """
 
@@ -101,8 +101,8 @@ def model_name(model: Mapping[str, object], parameters: int) -> str:
     """The model in words, with its number of parameters."""
     spec = dict(model)
     name = str(spec.pop("kind", spec.pop("factory", "model")))
-    rest = ", ".join(f"{key} {_in_words(value)}" for key, value in sorted(spec.items()))
-    return f"{name}{f' ({rest})' if rest else ''}, {parameters:,} parameters"
+    remainder = ", ".join(f"{key} {_in_words(value)}" for key, value in sorted(spec.items()))
+    return f"{name}{f' ({remainder})' if remainder else ''}, {parameters:,} parameters"
 
 
 def _in_words(value: object) -> str:
@@ -183,7 +183,7 @@ def notes(results: Sequence[MechanismResult], frame: Frame) -> tuple[str, ...]:
 
 
 def _stopping_note(mechanism: str, game: GameResult) -> list[str]:
-    """A remark where training ended at a proof, before all planned runs."""
+    """A remark if training ended at a proof, before all planned runs."""
     stopping = game.watched
     if stopping is None or stopping.proved is None:
         return []
@@ -194,7 +194,7 @@ def _stopping_note(mechanism: str, game: GameResult) -> list[str]:
 
 
 def _weak(mechanism: str, game: GameResult) -> list[str]:
-    """A remark where references do not resemble the target, so that weak scores are no comfort."""
+    """A remark if references do not resemble the target, so that weak scores are no comfort."""
     fidelity = None if game.evaluation is None else game.evaluation.fidelity
     if fidelity is None or fidelity.matches:
         return []
@@ -202,7 +202,7 @@ def _weak(mechanism: str, game: GameResult) -> list[str]:
 
 
 def _family_above(result: MechanismResult) -> str | None:
-    """A remark where a bound inside a family that the claim does not assert lies above the claim."""
+    """A remark if a bound inside a family that the claim does not assert is above the claim."""
     claim = min(result.claims, key=lambda claim: claim.epsilon, default=None)
     if claim is None or math.isinf(claim.epsilon):
         return None
@@ -226,7 +226,7 @@ def coverage(results: Sequence[MechanismResult], classes: Sequence[AttackClass])
     rows = []
     for attack_class in classes:
         own = [(training, game) for training, game in games if attack_class.covers(game)]
-        text, status = (_runs_of(own), "run") if own else attack_class.absent
+        text, status = (_games_by_training(own), "run") if own else attack_class.absent
         rows.append(Coverage(attack_class=attack_class.attack_class, done=text, status=status))
     return tuple(rows)
 
@@ -237,7 +237,7 @@ def attack_classes() -> tuple[AttackClass, ...]:
     return tuple(own() for own in plugins.in_order(plugins.FOLDERS["coverage"]).values())
 
 
-def _runs_of(games: Sequence[tuple[str, GameResult]]) -> str:
+def _games_by_training(games: Sequence[tuple[str, GameResult]]) -> str:
     """Return what games were played on; parties that look at one training have its canaries and runs in common."""
     names = sorted({attack.scorer for _, game in games for attack in game.attacks})
     trainings = {(training, game.name): game.game for training, game in games}.values()

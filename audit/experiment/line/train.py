@@ -16,7 +16,7 @@ from audit.experiment.games.spec import Execution
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Resources:
-    """What every training of an audit shares: the data, where jobs run and are kept, and who hears of progress."""
+    """What every training of an audit shares: the data, if jobs run and are kept, and who receives progress."""
 
     dataset: Dataset
     execution: Execution

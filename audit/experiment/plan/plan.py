@@ -20,11 +20,11 @@ from audit.experiment.plan.disk import bytes_needed
 from audit.experiment.plan.plan_power import PowerStudy
 
 
-def plan_of(experiment: Experiment, *, measure: bool = False, violation: float | None = None) -> RunPlan:
+def make_plan(experiment: Experiment, *, measure: bool = False, violation: float | None = None) -> RunPlan:
     """Return what an audit will do and the most it could show: each bound on perfectly separated scores.
 
     Args:
-        experiment: the audit; where its model is left unmade, disk and the attacks that are left out are not known.
+        experiment: the audit; if its model is left unmade, disk and the attacks that are left out are not known.
         measure: train a few steps of each game, and say how long all will take.
         violation: true epsilon to be caught, as a multiple of the claim; None simulates no power.
 

@@ -86,7 +86,7 @@ def _with_needs(row: PowerRow, path: simulation.Path, game_design: GameDesign, v
 
 
 def _runs_to_proof(path: simulation.Path, detectable: Detectable, claims: Sequence[Claim]) -> float | None:
-    """Median runs until the claim is refuted at the least epsilon that is caught; None where nothing is."""
+    """Median runs until the claim is refuted at the least epsilon that is caught; None if nothing is."""
     claim = next((claim for claim in claims if claim.epsilon == detectable.claim), None)
     if claim is None or math.isinf(detectable.epsilon):
         return None

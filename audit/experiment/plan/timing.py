@@ -1,4 +1,4 @@
-"""How long an audit will train, from a few measured steps of its own jobs on this machine."""
+"""How long an audit will train, from a few measured its own steps jobs on this machine."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def estimate(
     timings = []
     for training_design, game in design.trainings:
         prepared_game = insert(training_design, game, audit_inputs, audit_inputs.seed.child("timing"))
-        timings.append(_timing_of(prepared_game, audit_inputs.dataset, execution, clock))
+        timings.append(_measure_game(prepared_game, audit_inputs.dataset, execution, clock))
     return timings
 
 
-def _timing_of(prepared_game: PreparedGame, dataset: Dataset, execution: Execution, clock: Callable[[], float]) -> Timing:
+def _measure_game(prepared_game: PreparedGame, dataset: Dataset, execution: Execution, clock: Callable[[], float]) -> Timing:
     training_design, game, assignment = prepared_game.training, prepared_game.game_design, prepared_game.assignment
     context = (dataset, assignment.canaries)
     jobs = make_job_specs(prepared_game, dataset, execution)

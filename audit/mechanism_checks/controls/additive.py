@@ -45,11 +45,11 @@ class GaussianSum:
 
     def epsilon(self, delta: float, sensitivity: float = 1.0) -> float:
         """The exact epsilon at `delta`. References: Balle and Wang 2018, arXiv 1805.06530."""
-        return tradeoff.epsilon_of_gdp(sensitivity / self.deviation, delta)
+        return tradeoff.gdp_epsilon(sensitivity / self.deviation, delta)
 
     def delta(self, epsilon: float, sensitivity: float = 1.0) -> float:
         """The exact delta at `epsilon`."""
-        return tradeoff.delta_of_gdp(sensitivity / self.deviation, epsilon)
+        return tradeoff.gdp_delta(sensitivity / self.deviation, epsilon)
 
 
 def analytic_deviation(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
@@ -58,7 +58,7 @@ def analytic_deviation(epsilon: float, delta: float, sensitivity: float = 1.0) -
     >>> round(GaussianSum(analytic_deviation(1.0, 1e-5)).epsilon(1e-5), 6)
     1.0
     """
-    return sensitivity / tradeoff.mu_of_gdp(epsilon, delta)
+    return sensitivity / tradeoff.gdp_mu(epsilon, delta)
 
 
 def classic_deviation(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
@@ -67,7 +67,7 @@ def classic_deviation(epsilon: float, delta: float, sensitivity: float = 1.0) ->
 
 
 def inverted_deviation(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
-    """A wrong formula of documents: the root stands under the line."""
+    """A wrong formula of documents: the root is under the line."""
     return sensitivity / (epsilon * math.sqrt(2 * math.log(2 / delta)))
 
 
@@ -122,7 +122,7 @@ class SmallSeedSum:
 
 @dataclass(frozen=True, slots=True)
 class SameSeedSum:
-    """A Laplace sum that makes its generator anew from one seed in every call: no noise at all."""
+    """A Laplace sum that makes its generator anew from one seed in every call: no noise."""
 
     scale: float
 

@@ -24,10 +24,10 @@ class KnownMechanism:
         function: `(data, rng, size)` or `(data, rng)`.
         pair: neighbouring data sets on which the exact value is reached.
         epsilon: and `delta`: claimed.
-        exact: the true epsilon at the claimed delta, on this pair; None where no closed form is known.
+        exact: the true epsilon at the claimed delta, on this pair; None if no closed form is known.
         wrong: what is wrong, in a sentence; "" for a control.
         family: that the claim asserts, or None.
-        floating_point: True where only the lowest bits of outputs show what is wrong.
+        floating_point: True if only the lowest bits of outputs show what is wrong.
     """
 
     name: str

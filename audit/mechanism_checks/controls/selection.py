@@ -59,7 +59,7 @@ class ReportNoisyMax:
     """The candidate whose utility plus Laplace noise is the highest: epsilon-DP with scale 2 / epsilon.
 
     Attributes:
-        with_value: also returns the noisy utility, which is wrong: the value needs a budget of its own.
+        with_value: also returns the noisy utility, which is wrong: the value needs its own budget.
     """
 
     scale: float

@@ -21,12 +21,12 @@ ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
 
 
 def flatten(input_shape: Shape) -> list[nn.Module]:
-    """Return the layer that makes a vector of a record; none where it is one."""
+    """Return the layer that makes a vector of a record; none if it is one."""
     return [] if len(input_shape) == 1 else [nn.Flatten()]
 
 
 def image(input_shape: Shape, kind: str) -> tuple[int, int, int]:
-    """Return channels, height and width, or raise `ConfigError` where records are no images."""
+    """Return channels, height and width, or raise `ConfigError` if records are no images."""
     if len(input_shape) != 3:
         raise ConfigError(
             f"model.{kind}: records of shape {input_shape}; expected images (channels, height, width), "
@@ -37,7 +37,7 @@ def image(input_shape: Shape, kind: str) -> tuple[int, int, int]:
 
 
 def positive_list(values: Sequence[int], name: str) -> list[int]:
-    """Return the widths as a list, or raise `ConfigError` where one is no whole number above 0."""
+    """Return the widths as a list, or raise `ConfigError` if one is no whole number above 0."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise ConfigError(f"{name} is {values!r}; expected a list of widths such as [64, 64]")
     for value in values:
@@ -56,14 +56,14 @@ def activation(name: str, location: str) -> nn.Module:
 
 
 def length(input_shape: Shape, kind: str) -> int:
-    """Return the number of tokens of a record, or raise `ConfigError` where it is no sequence."""
+    """Return the number of tokens of a record, or raise `ConfigError` if it is no sequence."""
     if len(input_shape) != 1:
         raise ConfigError(f"model.{kind}: records of shape {input_shape}; expected sequences of token numbers (length,)")
     return input_shape[0]
 
 
 def whole(kind: str, **values: int) -> None:
-    """Raise `ConfigError` where a value is no whole number above 0."""
+    """Raise `ConfigError` if a value is no whole number above 0."""
     for name, value in values.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ConfigError(f"model.{kind}.{name} is {value!r}; expected a whole number of at least 1")

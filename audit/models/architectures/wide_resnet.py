@@ -1,4 +1,4 @@
-"""A wide residual network with group normalisation, which leaves each record a gradient of its own."""
+"""A wide residual network with group normalisation, which leaves each record its own gradient."""
 
 from __future__ import annotations
 

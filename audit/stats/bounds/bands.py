@@ -82,7 +82,7 @@ def local_level(count: int, confidence: float) -> float:
     """
     total = 1 - fraction(confidence, "confidence")
     ranks = constrained_ranks(count)
-    # Bonferroni's level holds; that of one rank alone is right where there is one, so the end that fails lies just above it
+    # Bonferroni's level holds; that of one rank alone is right if there is one, so the end that fails is just above it
     low, high = total / (2 * len(ranks)), total / 2 * 1.0000001
     while high / low > LEVEL_PRECISION:
         middle = math.sqrt(low * high)

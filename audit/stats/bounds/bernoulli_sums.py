@@ -1,4 +1,4 @@
-"""The law of the number of successes of independent trials, each with a rate of its own."""
+"""The law of the number of successes of independent trials, each with its own rate."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from audit.stats.bounds.validation import Array
 BLOCK = 128  # distinct rates that are multiplied at once
 
 
-def sum_of_bernoulli(rates: Array) -> Array:
+def bernoulli_sum_law(rates: Array) -> Array:
     """`(n + 1,)` law of the number of successes of independent trials with these rates.
 
-    >>> sum_of_bernoulli(np.array([0.5, 0.5])).tolist()
+    >>> bernoulli_sum_law(np.array([0.5, 0.5])).tolist()
     [0.25, 0.5, 0.25]
     """
     values, numbers = np.unique(rates, return_counts=True)
@@ -31,7 +31,7 @@ def sum_of_bernoulli(rates: Array) -> Array:
 
 
 def _product(rates: Array) -> Array:
-    """`sum_of_bernoulli` of a few distinct rates, by the values of its generating function on the unit circle."""
+    """`bernoulli_sum_law` of a few distinct rates, by the values of its generating function on the unit circle."""
     size = len(rates) + 1
     circle = np.exp(-2j * np.pi * np.arange(size // 2 + 1) / size)
     values = np.prod(1 - rates[:, None] + rates[:, None] * circle, axis=0)

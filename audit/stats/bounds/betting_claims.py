@@ -1,4 +1,4 @@
-"""Ordered claims as bets need them: lines that lie nowhere below what each claim allows a threshold test."""
+"""Ordered claims as bets need them: lines that are nowhere below what each claim allows a threshold test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Hypotheses:
     lines: Array
 
     def against(self, epsilon: float) -> int | None:
-        """The first claim whose refutation proves more than `epsilon`; None where there is no such claim."""
+        """The first claim whose refutation proves more than `epsilon`; None if there is no such claim."""
         place = int(np.searchsorted(self.epsilons, epsilon, side="right"))
         return place if place < len(self.epsilons) else None
 
@@ -60,9 +60,9 @@ def along(path: Callable[[float], tuple[float, float]]) -> Hypotheses:
 def pairs(epsilons: Array, delta: float | Array) -> Hypotheses:
     """(epsilon, delta)-DP for each epsilon (and its delta), whose curve is two lines.
 
-    Which of them touches at a rate is taken for delta 0, so that what is refuted at one delta is refuted at all smaller ones.
+    Which of them touches at a rate is taken for delta 0, so that what is refuted at one delta is refuted smaller ones.
     """
-    # left of 1 / (1 + e^epsilon), where both lines meet at delta 0
+    # left of 1 / (1 + e^epsilon), if both lines meet at delta 0
     steep = np.array(RATES)[:, None] * (1 + np.exp(epsilons)) <= 1
     odds = np.exp(-epsilons)
     slopes = np.where(steep, np.exp(epsilons), odds)
@@ -74,9 +74,9 @@ def pairs(epsilons: Array, delta: float | Array) -> Hypotheses:
 @functools.lru_cache(maxsize=16)
 def gaussian(delta: float, claims: tuple[float, ...] = ()) -> Hypotheses:
     """mu-GDP for each mu of a grid, and just above what each of the epsilons that are `claims` at delta leaves."""
-    limits = tuple(tradeoff.mu_of_gdp(epsilon, delta) for epsilon in claims if math.isfinite(epsilon))
+    limits = tuple(tradeoff.gdp_mu(epsilon, delta) for epsilon in claims if math.isfinite(epsilon))
     mus = _with(np.arange(0.0, LARGEST_MU + 1e-9, MU_STEP), limits)
-    epsilons = np.array([tradeoff.epsilon_of_gdp(mu, delta) for mu in mus.tolist()])
+    epsilons = np.array([tradeoff.gdp_epsilon(mu, delta) for mu in mus.tolist()])
     return _hypotheses([tradeoff_curves.gdp(mu) for mu in mus.tolist()], epsilons, mus)
 
 
@@ -92,7 +92,7 @@ def dp_sgd(noise_multiplier: float, sample_rate: float, steps: int, delta: float
     parameters = np.array([math.inf, *usable_noises])
     curves = [dp_sgd_curve.sgd(noise, sample_rate, steps) for noise in parameters.tolist()]
     floors = np.array([dp_sgd_curve.epsilon_floor(noise, sample_rate, steps, delta) for noise in parameters.tolist()])
-    # `against` searches them, so they must not fall, though each is rounded by itself
+    # `against` searches them, so they must not fall, though each is rounded alone
     return _hypotheses(curves, np.maximum.accumulate(floors), parameters)
 
 
@@ -114,7 +114,7 @@ def _hypotheses(curves: Sequence[TradeoffCurve], epsilons: Array, parameters: Ar
 def supporting_lines(rate: Rate) -> Array:
     """`(2, rates)` slopes and intercepts of lines nowhere below a concave non-decreasing curve, close to it at each of `RATES`.
 
-    Between two points of a concave curve it lies below both neighbouring chords carried on, so the corners where these meet
+    Between two points of a concave curve it is below both neighbouring chords carried on, so the corners if these meet
     outline it from above.
 
     >>> supporting_lines(tradeoff_curves.epsilon_delta(1.0, 1e-3).tpr)[:, 0].round(6).tolist()
@@ -124,11 +124,11 @@ def supporting_lines(rate: Rate) -> Array:
     x = OUTLINE
     chord = np.diff(y) / np.diff(x)
     before, after = chord[:-2], chord[2:]  # of the cells that have neighbours on both sides
-    left, right = x[1:-2], x[2:-1]
+    first, right = x[1:-2], x[2:-1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        meet = (y[2:-1] - after * right - y[1:-2] + before * left) / (before - after)
-    meet = np.clip(np.where(np.isfinite(meet), meet, right), left, right)
-    above = np.maximum(y[1:-2] + before * (meet - left), y[2:-1] + after * (meet - right))
+        meet = (y[2:-1] - after * right - y[1:-2] + before * first) / (before - after)
+    meet = np.clip(np.where(np.isfinite(meet), meet, right), first, right)
+    above = np.maximum(y[1:-2] + before * (meet - first), y[2:-1] + after * (meet - right))
     ends = [y[1] - chord[1] * x[1], min(1.0, y[-2] + chord[-2] * (1 - x[-2]))]
     corners_x = np.concatenate([x, meet, [0.0, 1.0]])
     corners_y = np.concatenate([y, np.minimum(above, y[2:-1]), [min(ends[0], y[1]), ends[1]]])

@@ -37,20 +37,20 @@ def rate_lower(count: ArrayLike, trials: ArrayLike, significance: float) -> Arra
     return np.asarray(1 - rate_upper(np.asarray(trials) - np.asarray(count), trials, significance))
 
 
-def epsilon_of_rates(fpr_upper: ArrayLike, fnr_upper: ArrayLike, delta: float) -> Array:
-    """The least epsilon at which a test with at most these error rates can exist, both directions; 0 where none is needed.
+def rates_epsilon(fpr_upper: ArrayLike, fnr_upper: ArrayLike, delta: float) -> Array:
+    """The least epsilon at which a test with at most these error rates can exist, both directions; 0 if none is needed.
 
     An (epsilon, delta)-DP mechanism has `1 - fnr <= e^epsilon fpr + delta` and the same with the errors exchanged
     (Kairouz, Oh and Viswanath 2015), and both only loosen as the error rates grow.
 
-    >>> round(float(epsilon_of_rates(0.1, 0.2, 0.0)), 6)
+    >>> round(float(rates_epsilon(0.1, 0.2, 0.0)), 6)
     2.079442
     """
     fpr, fnr = np.asarray(fpr_upper, dtype=np.float64), np.asarray(fnr_upper, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         forward = np.log(np.maximum(1 - fnr - delta, 0)) - np.log(fpr)
         backward = np.log(np.maximum(1 - fpr - delta, 0)) - np.log(fnr)
-    return np.asarray(np.maximum(0.0, np.fmax(forward, backward)))  # fmax: log 0 - log 0 is NaN and tells nothing
+    return np.asarray(np.maximum(0.0, np.fmax(forward, backward)))  # fmax: log 0 - log 0 is NaN and says nothing
 
 
 def separation_ceiling(members: int, nonmembers: int, delta: float, significance: float) -> float:
@@ -61,7 +61,7 @@ def separation_ceiling(members: int, nonmembers: int, delta: float, significance
     """
     fpr = float(rate_upper(0, nonmembers, significance / 2))
     fnr = float(rate_upper(0, members, significance / 2))
-    epsilon = float(epsilon_of_rates(fpr, fnr, delta))
+    epsilon = float(rates_epsilon(fpr, fnr, delta))
     return epsilon if math.isfinite(epsilon) else 0.0
 
 

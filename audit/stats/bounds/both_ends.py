@@ -40,7 +40,7 @@ Rows = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """How many scores there are on either side: all that the tests depend on besides the ranking."""
+    """How many scores there are on either side: all that the tests depend on in addition to the ranking."""
 
     members: int
     nonmembers: int
@@ -103,9 +103,9 @@ def _last_edge(rejects: Callable[[int, int], bool], begin: int, end: int) -> int
 
 
 def _last_part(design: Design, limits: Counts, parts: list[tuple[float, float]], level: float) -> int:
-    """The index of the last of growing pairs that is refuted, the last of all not being; 0 where none is.
+    """The index of the last of growing pairs that is refuted, the last of all not being; 0 if none is.
 
-    A draw that reaches a limit at a pair that is refuted does so at all that are still to be tried, and one that does not at a
+    A draw that reaches a limit at a pair that is refuted does so that are still to be tried, and one that does not at a
     pair that is kept never will: only the others are counted anew.
     """
     blocks = range(_blocks(design, level))
@@ -185,7 +185,7 @@ def _classes(design: Design, level: float) -> tuple[tuple[int, int], ...]:
     limit = max(1, WORK // min(design.scores, merged_draws.MOST_SCORES) // pair_draws.ROWS)
     blocks = [min(math.ceil(DRAWS_BEYOND / edge / pair_draws.ROWS), limit) for edge in edges]
     levels = [*edges[:-1], level]
-    return tuple((count, critical_rank(count * pair_draws.ROWS, one)) for count, one in zip(blocks, levels, strict=True))
+    return tuple((count, critical_rank(count * pair_draws.ROWS, item)) for count, item in zip(blocks, levels, strict=True))
 
 
 def _stages(design: Design, level: float) -> list[int]:
@@ -199,10 +199,10 @@ def _blocks(design: Design, level: float) -> int:
 
 
 def _verdict(exceedances: list[int], blocks: int, level: float) -> bool | None:
-    """Return the decision of the first blocks by themselves, or None where they do not suffice.
+    """Return the decision of the first blocks alone, or None if they do not suffice.
 
-    A test by some draws and one by more refute from some value of one statistic on, so where each has the level, the test that
-    refutes where one of them does has it too.
+    A test by some draws and one by more refute from some value of one statistic on, so if each has the level, the test that
+    refutes if one of them does has it too.
     """
     count, rows = sum(exceedances[:blocks]), blocks * pair_draws.ROWS
     if count < critical_rank(rows, level):
@@ -226,7 +226,7 @@ def _exceedance_mask(design: Design, pair: tuple[float, float], limits: Counts, 
 
 @functools.lru_cache(maxsize=64)
 def ladder(design: Design) -> Array:
-    """Rising epsilons from 0, where steps begin and end; they depend on the numbers of scores alone."""
+    """Rising epsilons from 0, if steps begin and end; they depend on the numbers of scores alone."""
     edges = [0.0]
     while (epsilon := edges[-1]) < LARGEST:
         rate = 1 / (1 + math.exp(-epsilon))

@@ -1,4 +1,4 @@
-"""Convolutions of probabilities, direct where that is quicker."""
+"""Convolutions of probabilities, direct if that is quicker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Success of an attack on one group of records beyond its success on another that tells nothing of the first."""
+"""Success of an attack on one group of records beyond its success on another that says nothing of the first."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def excess_limits(successes: tuple[int, int], attacks: tuple[int, int], signific
 
 
 def _beyond(rate: float, control: float) -> float:
-    """The rate beyond that of the control as a share of what that leaves; 0 where it leaves nothing, at least -1.
+    """The rate beyond that of the control as a share of what that leaves; 0 if it leaves nothing, at least -1.
 
     >>> _beyond(0.5, 1.0), _beyond(0.6, 0.2)
     (0.0, 0.5)
@@ -46,7 +46,7 @@ def _beyond(rate: float, control: float) -> float:
 
 
 def fisher_tail(successes: tuple[int, int], attacks: tuple[int, int]) -> float:
-    """The chance of so many successes in the first group, or more, where both are a random split of all attacked records.
+    """The chance of so many successes in the first group, or more, if both are a random split of all attacked records.
 
     References: Fisher 1935, "The logic of inductive inference".
 
@@ -59,9 +59,9 @@ def fisher_tail(successes: tuple[int, int], attacks: tuple[int, int]) -> float:
 def split_tail(matches: Sequence[Array], size: int, repetitions: int, random: np.random.Generator) -> float:
     """The chance that a random split of `2 size` records lets predicates single out so much more often in its first half.
 
-    A predicate singles out in a half where exactly one record of it matches. Predicates may share matches, so that their
+    A predicate singles out in a half if exactly one record of it matches. Predicates may share matches, so that their
     successes depend on each other: records are split anew, and predicates kept. The real split counts as one of the draws,
-    so that the chance of a result at or below p is at most p where the predicates tell nothing of the split.
+    so that the chance of a result at or below p is at most p if the predicates say nothing of the split.
 
     Args:
         matches: for each predicate which of the records match it; the first `size` records are the first half.

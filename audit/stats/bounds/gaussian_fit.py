@@ -18,8 +18,8 @@ def epsilon(members: Array, nonmembers: Array, delta: float) -> float | None:
     """Return the epsilon at `delta` between normal laws with the means and deviations of both sides; None for
     fewer than `FEWEST` scores of a side, or infinite ones. Infinite beyond `LARGEST`.
 
-    Biased upward where epsilon is small: any difference between the two fitted deviations looks like privacy loss in the tails,
-    which is where delta looks. At delta 1e-6 a true epsilon of 1 reads 1.9 with 1,000 scores and 4.3 with 100, on average.
+    Biased upward if epsilon is small: any difference between the two fitted deviations looks like privacy loss in the tails,
+    which is if delta looks. At delta 1e-6 a true epsilon of 1 reads 1.9 with 1,000 scores and 4.3 with 100, on average.
 
     References:
         Andrew et al. 2023, arXiv 2302.03098, algorithm 3, with fitted nonmembers in place of the law of a random direction.
@@ -72,7 +72,7 @@ def _above(square: float, line: float, constant: float) -> list[tuple[float, flo
 
 
 def _mass(law: tuple[float, float], low: float, high: float) -> float:
-    """Return the chance of an interval, from the tail in which it lies."""
+    """Return the chance of an interval, from the tail in which it is."""
     mean, deviation = law
     first, last = (low - mean) / deviation, (high - mean) / deviation
     if first > 0:

@@ -20,9 +20,9 @@ from audit.stats.bounds.least_favourable import (
     COARSEST,
     LIFT,
     Positions,
+    auc_mu,
     auc_scores,
     gdp_separation_ceiling,
-    mu_of_auc,
     simulated_sums,
 )
 from audit.stats.bounds.validation import Array, Counts
@@ -37,7 +37,7 @@ TOGETHER = 1 << 19  # simulated scores at a time
 
 
 def draws_for(members: int, nonmembers: int, significance: float) -> int:
-    """Return how many draws a test takes, or 0 where too few fit into the work allowed."""
+    """Return how many draws a test takes, or 0 if too few fit into the work allowed."""
     count = _rows(members + nonmembers, class_edges(significance, COARSEST)[-1])
     return count if significance * count >= FEWEST else 0
 
@@ -47,11 +47,11 @@ def _rows(scores: int, edge: float) -> int:
 
 
 def bound(members: int, nonmembers: int, wins: int, significance: float) -> float:
-    """Return the largest mu that so many wins of members against nonmembers refute; 0 where none is.
+    """Return the largest mu that so many wins of members against nonmembers refute; 0 if none is.
 
     Guarantee: exceeds the true mu with probability at most `significance`, for independent, identically distributed scores on
         each side, given the draws, but for a chance of `critical_ranks.LUCK` that the draws of these sizes lift the level.
-        Above 0 exactly where the test of Mann and Whitney refutes.
+        Above 0 exactly if the test of Mann and Whitney refutes.
     """
     exact = _shifted_null(members, nonmembers, wins, significance)
     if exact is None:
@@ -99,7 +99,7 @@ def critical_wins(members: int, nonmembers: int, mu: float, significance: float)
 
 
 def _shifted_null(members: int, nonmembers: int, wins: int, significance: float) -> float | None:
-    """Return the mu up to which the exact tail if nothing leaks refutes by itself; None where it does not refute 0.
+    """Return the mu up to which the exact tail if nothing leaks refutes alone; None if it does not refute 0.
 
     A shift by mu turns a tail p into `Phi(Phi^-1(p) + mu / c)` at most (Neyman and Pearson).
     """
@@ -155,7 +155,7 @@ def _crossings(members: int, nonmembers: int, wins: int, rows: int) -> Array:
             lead[part] = sums - offset - wins
         return lead
 
-    typical = mu_of_auc(min(max(wins - 0.5, 0.5) / pairs, 1 - 0.3 / pairs))
+    typical = auc_mu(min(max(wins - 0.5, 0.5) / pairs, 1 - 0.3 / pairs))
     slope = pairs * cell * math.exp(-(typical**2) / 4) / math.sqrt(4 * math.pi)
     low, high = np.full(rows, -(1 << 40)), np.full(rows, 1 << 40)
     place, width, all_rows = np.full(rows, round(typical / cell)), np.ones(rows, dtype=np.int64), np.arange(rows)
@@ -177,5 +177,5 @@ def _crossings(members: int, nonmembers: int, wins: int, rows: int) -> Array:
         rows_of_turn = rows_of_turn[high[rows_of_turn] - low[rows_of_turn] > 1]
         if not len(rows_of_turn):
             break
-    # members were moved up by LIFT and positions are rounded: the crossing lies above the cell lead
+    # members were moved up by LIFT and positions are rounded: the crossing is above the cell lead
     return np.asarray(low * cell - LIFT)

@@ -13,7 +13,7 @@ import numpy as np
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Array, Counts
 
-DEVIATIONS = 6.5  # of the number of members among fair coins from its mean: fewer than one game in 10^10 lies beyond
+DEVIATIONS = 6.5  # of the number of members among fair coins from its mean: fewer than one game in 10^10 is beyond
 EQUAL = 1e-9  # relative; of variances
 QUARTER = 0.25  # of the scores at either end, at most, are taken for the next one, so that a few huge ones do not decide
 USUAL = 4.0  # deviations; so many scores at least remain as they are on either side
@@ -27,17 +27,17 @@ TEN_COUNTS_FROM = 400
 def shares_for(coins: int) -> tuple[float, ...]:
     """Return the shares of the coins that are guessed by default: ten counts, nine below 400 coins.
 
-    The count of 86 % helps where scores separate the sides but have no gap between them.
+    The count of 86 % helps if scores separate the sides but have no gap between them.
     """
     return TEN_SHARES if coins >= TEN_COUNTS_FROM else SHARES
 
 
 def cut_between_sides(values: Array) -> int:
-    """Return how many of the highest scores look like members': where two groups of scores part best.
+    """Return how many of the highest scores look like members': if two groups of scores part best.
 
     The cut leaves the least variance within the two groups (Otsu 1979), the outermost scores being taken for the quartiles
-    (of few scores, for values further out). It never parts equal scores and lies within `DEVIATIONS` standard deviations of
-    the number of fair coins that fall on either side; half of the scores where no such cut exists. Of equally good cuts the
+    (of few scores, for values further out). It never parts equal scores and is within `DEVIATIONS` standard deviations of
+    the number of fair coins that fall on either side; half of the scores if no such cut exists. Of equally good cuts the
     one nearest to half is taken. Two distinct scores are parted between them. Changes of scale and origin change nothing.
 
     >>> cut_between_sides(np.array([1.0, 1.0, 0.0, 0.0, 0.0]))
@@ -59,7 +59,7 @@ def cut_between_sides(values: Array) -> int:
 
 
 def _without_tails(falling: Array) -> Array:
-    """Falling scores as shares of the way between their quartiles, or between the ends where the quartiles are equal.
+    """Falling scores as shares of the way between their quartiles, or between the ends if the quartiles are equal.
 
     Of fewer than 64 scores the smaller group may be less than a quarter by the luck of the coins: fewer are clipped.
     """

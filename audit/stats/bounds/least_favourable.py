@@ -56,7 +56,7 @@ class Simulations:
 
 
 def simulations_for(members: int, nonmembers: int, significance: float) -> int:
-    """Return how many simulations a test at `significance` takes, or 0 where too few fit into the work allowed.
+    """Return how many simulations a test at `significance` takes, or 0 if too few fit into the work allowed.
 
     The same number serves a class of significances.
     """
@@ -124,7 +124,7 @@ def likelihood_scores(true: TradeoffCurve, near: TradeoffCurve, members: int, no
     return np.asarray(np.rint((ratio - ratio[0]) / spread * FINEST), dtype=np.int64)
 
 
-def sum_of_scores(ranking: Memberships, scores: Counts) -> int:
+def rank_score_sum(ranking: Memberships, scores: Counts) -> int:
     """The members' sum of rank scores (`scores` from the lowest rank up, `ranking` from the highest down)."""
     return int(scores[::-1][ranking].sum(dtype=np.int64))
 
@@ -166,7 +166,7 @@ def rank_bound(
     largest: float = 60.0,
     resolution: float = 1e-4,
 ) -> float:
-    """The largest parameter of an ordered family that the members' sum of rank scores refutes; 0 where nothing is.
+    """The largest parameter of an ordered family that the members' sum of rank scores refutes; 0 if nothing is.
 
     Args:
         ranking: memberships by falling score.
@@ -180,7 +180,7 @@ def rank_bound(
         makes it only more cautious.
     """
     draws = simulate(int(ranking.sum()), int((~ranking).sum()), significance, stream)
-    statistic = sum_of_scores(ranking, scores)
+    statistic = rank_score_sum(ranking, scores)
     spread = 0.5 * math.sqrt(1 / draws.members.shape[1] + 1 / draws.nonmembers.shape[1])
     stride = 2.0 ** round(math.log2(spread))  # searches of a family then meet at the same parameters, whose curves are kept
 
@@ -198,7 +198,7 @@ def rank_bound(
         nonmembers=draws.nonmembers[:FIRST_ROWS],
         ranks=((FIRST_ROWS, max(1, math.floor(draws.ranks[-1][1] / draws.ranks[-1][0] * FIRST_ROWS))),),
     )
-    # the first draws say where the end lies to about a tenth of its error, so that all draws are counted at few parameters
+    # the first draws say where the end is to about a tenth of its error, so that all draws are counted at few parameters
     return (
         search(draws, search(first_draws, guess, stride) - stride / 8, stride / 4)
         if len(draws.members) > FIRST_ROWS
@@ -230,7 +230,7 @@ def critical_sum(
 class _PruningTest:
     """The Monte-Carlo test over a search: each simulation is dropped as soon as the bracket decides about it.
 
-    A simulated sum grows with the parameter. A simulation that reaches the observed sum at a refuted parameter does so at all
+    A simulated sum grows with the parameter. A simulation that reaches the observed sum at a refuted parameter does so
     that are still to be tried, and one that does not at a parameter that is kept never will.
     """
 
@@ -272,11 +272,11 @@ def curve_shift(family: Family) -> Callable[[float, Positions], Positions]:
 
 
 def plainly_null(ranking: Memberships, scores: Counts, significance: float) -> bool:
-    """True where the sum of scores is so unremarkable that a test need not be run (it is taken as not rejecting)."""
+    """True if the sum of scores is so unremarkable that a test need not be run (it is taken as not rejecting)."""
     members, count = int(ranking.sum()), len(ranking)
     deviations = scores - scores.mean()
     spread = math.sqrt(members * (count - members) / count * float(np.mean(deviations**2)))
-    lead = sum_of_scores(ranking, scores) - members * float(scores.mean())
+    lead = rank_score_sum(ranking, scores) - members * float(scores.mean())
     return lead <= 0 or lead / spread < -float(special.ndtri(significance)) - 0.5
 
 
@@ -304,10 +304,10 @@ def paired_auc_lower(members: Array, nonmembers: Array, *, significance: float) 
     return float(rate_lower(int((members[:pairs] > nonmembers[:pairs]).sum()), pairs, significance))
 
 
-def mu_of_auc(auc: float) -> float:
+def auc_mu(auc: float) -> float:
     """The mu whose curve has this area; 0 at or below one half.
 
-    >>> round(mu_of_auc(0.7602499389065233), 9)
+    >>> round(auc_mu(0.7602499389065233), 9)
     1.0
     """
     return max(0.0, math.sqrt(2) * float(special.ndtri(auc)))

@@ -1,6 +1,6 @@
 """Draws of the least favourable pair of (epsilon, delta)-DP for up to some thousand scores: whole samples, merged by one sort.
 
-A uniform variable is drawn as one of 2^32 cells. Small positions rank high: members stand at the lower edge of
+A uniform variable is drawn as one of 2^32 cells. Small positions rank high: members are at the lower edge of
 theirs, nonmembers at the upper edge, so that members only move up. The proof is in docs/theory/independent-trials.md, section
 "Both ends".
 """

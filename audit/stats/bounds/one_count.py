@@ -38,7 +38,7 @@ def stein_factor(correct: int, guesses: int, rate: float) -> float:
     """The largest value of the solution of Stein's equation: `T (1 - T) / (c b)`.
 
     T is the chance of at least `correct` successes, b that of exactly `correct`. A unit of delta, summed over the secrets, adds
-    at most so much to the chance of `correct` right guesses. Where T and b are too small for floating point, T / b is replaced
+    at most so much to the chance of `correct` right guesses. If T and b are too small for floating point, T / b is replaced
     by its bound `(c + 1)(1 - q) / (c + 1 - (r + 1) q)`, the sum of a geometric series.
 
     Raises:
@@ -49,16 +49,16 @@ def stein_factor(correct: int, guesses: int, rate: float) -> float:
     """
     if not 1 <= correct <= guesses:
         raise ValueError(f"{correct} of {guesses} guesses right; expected at least 1 and at most all")
-    whole, mass = tail(correct, guesses, rate), math.exp(float(log_binomial(np.array(float(correct)), guesses, rate)))
-    if min(whole, mass) > SMALLEST:
-        return whole * (1 - whole) / (correct * mass)
+    full, mass = tail(correct, guesses, rate), math.exp(float(log_binomial(np.array(float(correct)), guesses, rate)))
+    if min(full, mass) > SMALLEST:
+        return full * (1 - full) / (correct * mass)
     if correct <= guesses * rate:  # all but certain, and as far from the mode on the other side
         return math.inf
     return (correct + 1) * (1 - rate) / (correct + 1 - (guesses + 1) * rate) / correct
 
 
 def p_value(correct: int, guesses: int, rate: float, *, escapes: float) -> float:
-    """The largest chance of at least `correct` right of `guesses` where each is right at most at `rate`, up to delta.
+    """The largest chance of at least `correct` right of `guesses` if each is right at most at `rate`, up to delta.
 
     Args:
         rate: `q = e^epsilon p / (e^epsilon p + 1 - p)`, the same for all guesses; p is the prior of the value guessed.
@@ -73,7 +73,7 @@ def p_value(correct: int, guesses: int, rate: float, *, escapes: float) -> float
         return 1.0
     if correct > guesses:
         return 0.0
-    whole = tail(correct, guesses, rate)
-    if escapes == 0 or whole >= 1:
-        return min(whole, 1.0)
-    return min(1.0, whole + escapes * stein_factor(correct, guesses, rate))
+    full = tail(correct, guesses, rate)
+    if escapes == 0 or full >= 1:
+        return min(full, 1.0)
+    return min(1.0, full + escapes * stein_factor(correct, guesses, rate))

@@ -1,4 +1,4 @@
-"""All numbers of guesses at once: right guesses in one run as a walk that is held against one boundary.
+"""All numbers of guesses at once: right guesses in one run as a walk that is compared with one boundary.
 
 The theorem and its proof are in docs/theory/one-run.md, section "One run, all counts together".
 """
@@ -20,7 +20,7 @@ from audit.stats.bounds.validation import Array, Counts
 REACH, MORE_COUNTS = 9.0, 14.0  # standard deviations, and steps, beyond which a binomial has no mass worth counting
 LARGEST = 30.0  # epsilon; rates nearer to 1 lose digits
 LARGEST_PARAMETER = 32.0  # where a search ends: no epsilon from `LARGEST` on is refuted
-NEVER = 1 / 2  # smallest tails from here on are not told apart
+NEVER = 1 / 2  # smallest tails from here on are not distinguished
 ROUNDING = 1e-5  # relative, of tails of millions of steps; what is equal up to it counts as surprising
 NEGLIGIBLE = 1e-12  # for rounding; added to each p-value
 ROOM = 0.9  # of the error rate, that delta may take
@@ -63,7 +63,7 @@ class Walk:
         return min(_tail(*pair, rate) for pair in zip(self.correct.tolist(), self.guesses.tolist(), strict=True))
 
     def chance_at_last(self, epsilon: float, up_to: float) -> float:
-        """The part of `chance` that the largest count has by itself: in far less time, a reason to go no further."""
+        """The part of `chance` that the largest count has alone: in far less time, a reason to go no further."""
         count, surprise = int(self.guesses[-1]), self.surprise(up_to)
         return surprise if surprise >= NEVER else _tail(_limit(count, _rate(epsilon), surprise), count, _rate(up_to))
 
@@ -95,7 +95,7 @@ def bound_along(walk: Walk, pairs: Pairs, significance: float) -> float:
     """The end of the initial interval of parameters whose pairs are refuted; `walk.delta` is not used.
 
     The tests are not monotone along the way, so whole stretches of it are refuted (`refutes` with `up_to`) and nothing is
-    assumed about what lies between. Stretches are those of `roots.last_of_stretches`, the same for all data: less delta or
+    assumed about what is between. Stretches are those of `roots.stretches_end`, the same for all data: less delta or
     more significance refutes each stretch that was refuted before, so it never lowers the result.
 
     Guarantee: as `bound`, for the parameter of the least pair that is true.
@@ -105,14 +105,14 @@ def bound_along(walk: Walk, pairs: Pairs, significance: float) -> float:
         (first, _), (last, delta) = pairs(low), pairs(high)
         return refutes(replace(walk, delta=delta), first, significance, up_to=last)
 
-    return roots.last_of_stretches(refute_levels, largest=LARGEST_PARAMETER, finest=PRECISION / 2)
+    return roots.stretches_end(refute_levels, largest=LARGEST_PARAMETER, finest=PRECISION / 2)
 
 
 def refutes(walk: Walk, epsilon: float, significance: float, *, up_to: float | None = None) -> bool:
     """True if this epsilon is refuted; with `up_to`, each epsilon from it to that one, at each delta up to the walk's.
 
-    An epsilon is refuted where `chance` is at most the error rate less `escape`. Where `escape` would take more than nine
-    tenths of it (small epsilons, where coins times delta is large), nine tenths are taken and one of every second count
+    An epsilon is refuted if `chance` is at most the error rate less `escape`. If `escape` would take more than nine
+    tenths of it (small epsilons, if coins times delta is large), nine tenths are taken and one of every second count
     alone has to refute that epsilon too, by the p-value of one count at the whole error rate. `escape` falls with epsilon and
     grows with delta, that p-value grows with both, so their worst on a stretch is at its ends.
     """
@@ -150,7 +150,7 @@ def _tail(correct: int, guesses: int, rate: float) -> float:
 
 
 def _limit(guesses: int, rate: float, surprise: float) -> int:
-    """The least count whose binomial tail is at most `surprise`; one beyond the mass that counts where there is none."""
+    """The least count whose binomial tail is at most `surprise`; one beyond the mass that counts if there is none."""
     first, tails = _tails(guesses, rate)
     return first + int(np.count_nonzero(tails > surprise * (1 + ROUNDING)))
 
@@ -216,5 +216,5 @@ def escape(guesses: Counts, rate: float, coins: int, delta: float) -> float:
     beyond = np.asarray(guesses) - 1
     sure = np.minimum(beyond, math.floor(1 / (2 * math.e * rate * (1 - rate))))  # steps for which 1 is the better bound on M
     roots_of = _inverse_roots(int(beyond[-1]))
-    rest = math.sqrt((1 - rate) / (2 * math.e * rate)) * (roots_of[beyond] - roots_of[sure])
-    return float(coins * delta * (((1 - rate) * (1 + sure) + rest) / guesses).sum())
+    remainder = math.sqrt((1 - rate) / (2 * math.e * rate)) * (roots_of[beyond] - roots_of[sure])
+    return float(coins * delta * (((1 - rate) * (1 + sure) + remainder) / guesses).sum())

@@ -1,4 +1,4 @@
-"""Guesses in one run held against a whole trade-off function.
+"""Guesses in one run compared with a whole trade-off function.
 
 References: Mahloujifar, Melis and Chaudhuri 2024, arXiv 2410.22235 (their recursion for k = 2 hypotheses per canary).
 """
@@ -42,7 +42,7 @@ def refutes_parameters(
     """`(p,)`: whether `correct` of `guesses` right refutes the curve of each parameter.
 
     Supposes that so many right guesses had a chance of `significance` and follows what the trade-off function forces on
-    the chances of fewer ones; refuted where they add up to more than one.
+    the chances of fewer ones; refuted if they add up to more than one.
 
     Guarantee: a true curve is refuted with probability at most `significance`, for independent fair coins and a number of
         guesses fixed beforehand, whatever the dependence between scores (the main theorem of the reference).

@@ -16,7 +16,7 @@ from audit.stats.bounds.validation import Counts
 
 Pairs = Callable[[float], tuple[float, float]]
 """The (epsilon, delta) of each parameter from 0 on; neither falls as the parameter grows."""
-NEVER = 1 / 2  # p-values from here on are not told apart: below it they are monotone in epsilon
+NEVER = 1 / 2  # p-values from here on are not distinguished: below it they are monotone in epsilon
 
 
 def p_value(epsilon: float, *, guesses: int, correct: int, coins: int, delta: float) -> float:
@@ -24,7 +24,7 @@ def p_value(epsilon: float, *, guesses: int, correct: int, coins: int, delta: fl
 
     Guarantee: `P[correct guesses >= v] <= p(v)` when each of `coins` memberships is an independent fair coin, the
         mechanism is (epsilon, delta)-DP in each, and the number of guesses was fixed before the coins were looked at.
-        Non-decreasing in epsilon wherever it is below 1. No mechanism of so many coins does better where it is below 1.
+        Non-decreasing in epsilon wherever it is below 1. No mechanism of so many coins does better if it is below 1.
     References:
         docs/theory/one-run.md, "One run, one count"; Steinke, Nasr and Jagielski 2023, arXiv 2305.08846, theorem 5.2, has a
         larger term of delta.

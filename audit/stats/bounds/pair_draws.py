@@ -1,7 +1,7 @@
 """Draws of the least favourable pair that serve every curve at once: more members at the top wherever a curve allows more.
 
-Nonmembers stand at the order statistics u of uniform variables, members at g^-1(w) with w such order statistics too. So at
-least a members are among the k highest scores where w_(a) <= g(u_(k - a + 1)): only the curve g changes from claim to claim.
+Nonmembers are at the order statistics u of uniform variables, members at g^-1(w) with w such order statistics too. So at
+least a members are among the k highest scores if w_(a) <= g(u_(k - a + 1)): only the curve g changes from claim to claim.
 The proof is in docs/theory/independent-trials.md, section "Both ends".
 """
 
@@ -73,17 +73,17 @@ def block(members: int, nonmembers: int, index: int) -> tuple[OrderStatistics, O
 
 
 def members_on_top(members: OrderStatistics, nonmembers: OrderStatistics, cuts: Counts, curve: Curve) -> Counts:
-    """`(rows, cuts)` members among so many highest scores, or more where ranks are left out; never fewer for a larger curve."""
-    # a nonmember that was left out stands where the next one kept does, further down, and members up to the next one kept are
+    """`(rows, cuts)` members among so many highest scores, or more if ranks are left out; never fewer for a larger curve."""
+    # a nonmember that was left out is if the next one kept does, further down, and members up to the next one kept are
     # counted: both only put more members on top
     row_of_member, row_of_nonmember = (np.arange(len(side.values))[:, None] * len(side.ranks) for side in (members, nonmembers))
     kept_from = np.searchsorted(nonmembers.ranks, np.arange(nonmembers.size + 1))  # index of the first rank kept from each on
-    lowest = np.zeros((len(members.values), len(cuts)), dtype=np.int64)  # so many of the ranks kept stand on top
+    lowest = np.zeros((len(members.values), len(cuts)), dtype=np.int64)  # so many of the ranks kept are on top
     highest = np.full_like(lowest, len(members.ranks))
     for _ in range(len(members.ranks).bit_length()):
         middle = (lowest + highest + 1) // 2
         index = np.maximum(middle - 1, 0)
-        behind = cuts - members.ranks[index] + 1  # the nonmember that has to stand behind this member
+        behind = cuts - members.ranks[index] + 1  # the nonmember that has to be behind this member
         place = nonmembers.values.take(row_of_nonmember + kept_from[np.clip(behind, 1, nonmembers.size)])
         ahead = members.values.take(row_of_member + index) <= curve(place)
         holds = (middle == 0) | (behind > nonmembers.size) | ((behind > 0) & ahead)

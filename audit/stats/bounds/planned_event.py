@@ -24,7 +24,7 @@ from audit.stats.curves import tradeoff_curves
 
 RATIO, RANK_RATIO = 1.1, 3.0  # between the ranks that are tried for an event, and those of a test of equality
 CAUTION = 2.5  # standard errors by which both rates are moved to the safe side before events are compared
-LEAST_DELTA = 1e-12  # deltas below are not told apart from 0
+LEAST_DELTA = 1e-12  # deltas below are not distinguished from 0
 
 Goal = Callable[[Array, Array], Array]
 """What an event is chosen for: the bound that a TPR and an FPR would give."""
@@ -85,7 +85,7 @@ def _cautious(rate: Array, count: int, sign: int) -> Array:
 
 
 def epsilon_goal(delta: float, tpr: Array, fpr: Array) -> Array:
-    """The epsilon at `delta` of an event with these rates; minus infinity where it shows none."""
+    """The epsilon at `delta` of an event with these rates; minus infinity if it shows none."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(np.maximum(tpr - delta, 0)) - np.log(fpr))
 
@@ -96,13 +96,13 @@ def delta_goal(epsilon: float, tpr: Array, fpr: Array) -> Array:
 
 
 def gdp_goal(tpr: Array, fpr: Array) -> Array:
-    """The mu of Gaussian DP of an event with these rates; minus infinity where it shows none."""
+    """The mu of Gaussian DP of an event with these rates; minus infinity if it shows none."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.nan_to_num(special.ndtri(tpr) - special.ndtri(fpr), nan=-math.inf))
 
 
 def epsilon_bound(test: Precedence, delta: float, significance: float) -> float:
-    """The largest epsilon that the test refutes at `delta`; 0 where it refutes none.
+    """The largest epsilon that the test refutes at `delta`; 0 if it refutes none.
 
     Guarantee: exceeds the true epsilon at `delta` with probability at most `significance`, for outputs that are independent
         and identically distributed on each side and an event that was fixed without them (docs/theory/anytime.md, "One event").
@@ -112,7 +112,7 @@ def epsilon_bound(test: Precedence, delta: float, significance: float) -> float:
 
 
 def delta_bound(test: Precedence, epsilon: float, significance: float) -> float:
-    """The largest delta that the test refutes at `epsilon`; 0 where it refutes none. Guarantee: as `epsilon_bound`."""
+    """The largest delta that the test refutes at `epsilon`; 0 if it refutes none. Guarantee: as `epsilon_bound`."""
 
     def is_refuted(log_delta: float) -> bool:
         curve = tradeoff_curves.epsilon_delta(epsilon, min(math.exp(log_delta), 1.0))
@@ -130,7 +130,7 @@ def mu_bound(test: Precedence, significance: float) -> float:
 
 
 def differs(ranking: Memberships, significance: float) -> bool:
-    """True where two halves of a sequence of scores are not from one law; wrongly with probability at most `significance`."""
+    """True if two halves of a sequence of scores are not from one law; wrongly with probability at most `significance`."""
     equality = tradeoff_curves.epsilon_delta(0.0, 0.0)
     return any(
         rank_exact.refutes(rank_exact.precedence_tests(view, RANK_RATIO), equality, significance=significance / 2)

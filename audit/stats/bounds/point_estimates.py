@@ -8,7 +8,7 @@ import numpy as np
 from scipy import special
 
 from audit.stats.bounds import roots
-from audit.stats.bounds.binomial import epsilon_of_rates
+from audit.stats.bounds.binomial import rates_epsilon
 from audit.stats.bounds.validation import Array
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(400)
@@ -38,11 +38,11 @@ def jeffreys(false: int, false_negatives: int, sides: tuple[int, int], delta: fl
     level = 1 - significance / 2
     fpr = special.betaincinv(false + PRIOR, nonmembers - false + PRIOR, level)
     fnr = special.betaincinv(false_negatives + PRIOR, members - false_negatives + PRIOR, level)
-    return float(epsilon_of_rates(fpr, fnr, delta))
+    return float(rates_epsilon(fpr, fnr, delta))
 
 
 def joint_beta(false: int, false_negatives: int, sides: tuple[int, int], delta: float, significance: float) -> float:
-    """The epsilon below which both error rates lie with posterior probability `significance` (Jeffreys priors).
+    """The epsilon below which both error rates are with posterior probability `significance` (Jeffreys priors).
 
     A credible bound: its error rate over repeated audits can reach `significance (1 + ln(1 / significance))` and more.
 
@@ -71,7 +71,7 @@ def joint_beta(false: int, false_negatives: int, sides: tuple[int, int], delta: 
 def plug_in(false: int, false_negatives: int, sides: tuple[int, int], delta: float) -> float:
     """Epsilon of the observed rates, each count raised by one half."""
     members, nonmembers = sides
-    return float(epsilon_of_rates((false + 0.5) / (nonmembers + 1), (false_negatives + 0.5) / (members + 1), delta))
+    return float(rates_epsilon((false + 0.5) / (nonmembers + 1), (false_negatives + 0.5) / (members + 1), delta))
 
 
 def bootstrap(

@@ -24,7 +24,7 @@ LEVELS = np.array([1e-6, 1e-3, 0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98, 0.999, 1 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precedence:
-    """One test: `count` of `sample` scores of one side lie beyond the `rank`-th extreme of the other side's `reference`.
+    """One test: `count` of `sample` scores of one side are beyond the `rank`-th extreme of the other side's `reference`.
 
     Attributes:
         from_top: members above a high nonmember; else nonmembers below a low member.
@@ -94,7 +94,7 @@ def p_value(test: Precedence, curve: TradeoffCurve, resolution: float = 1e-12) -
 
 
 def _panels(test: Precedence, view: TradeoffCurve, resolution: float) -> tuple[Array, Array]:
-    """Nodes and weights on the bulk of the threshold's law, cut where either factor turns."""
+    """Nodes and weights on the bulk of the threshold's law, cut if either factor turns."""
     law = _threshold_quantiles(test.rank, test.reference, resolution)
     turns = 1 - view.tnr(1 - _turning_rates(test.count, test.sample))  # where the curve reaches those rates
     edges = np.clip(np.concatenate([law, turns, view.knots]), law[0], law[-1])
@@ -144,7 +144,7 @@ def bound(
 ) -> tuple[float, Precedence | None]:
     """The largest parameter above `start` that one of `tests` refutes at `significance / len(tests)`, and that test.
 
-    Where none refutes more than `start`, that and None.
+    If none refutes more than `start`, that and None.
 
     Guarantee: exceeds the true parameter with probability at most `significance` (Bonferroni over a family fixed in
         advance; each p-value is monotone in the parameter).

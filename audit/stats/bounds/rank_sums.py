@@ -1,4 +1,4 @@
-"""The exact law of the pairs that members win where nothing leaks: Mann and Whitney's."""
+"""The exact law of the pairs that members win if nothing leaks: Mann and Whitney's."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _prime_from(number: int) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def critical_wins(members: int, nonmembers: int, significance: float) -> int:
-    """Return the least number of wins with a tail of `significance` or below; one more than all pairs where there is none."""
+    """Return the least number of wins with a tail of `significance` or below; one more than all pairs if there is none."""
     low, high = 0, members * nonmembers + 1
     while high - low > 1:
         middle = (low + high) // 2

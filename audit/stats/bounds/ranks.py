@@ -12,7 +12,7 @@ Memberships = NDArray[np.bool_]
 
 
 def by_rank(values: Array, included: Memberships) -> Memberships:
-    """Memberships from the highest score to the lowest; among equal scores nonmembers stand first, against the attack.
+    """Memberships from the highest score to the lowest; among equal scores nonmembers are first, against the attack.
 
     Any other order of ties moves members up, so a test that grows as members move up refutes no more by this one than by ties
     broken at random (docs/theory/setting.md, "Ties"). The result does not change when scores are mapped monotonically or

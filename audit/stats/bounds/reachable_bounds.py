@@ -20,12 +20,12 @@ from audit.stats.curves import tradeoff
 CELLS = 100_001
 
 
-def of_claim(law: ScoreLaw, members: int, nonmembers: int, significance: float = 0.05) -> float:
+def claim_limit(law: ScoreLaw, members: int, nonmembers: int, significance: float = 0.05) -> float:
     """The limit for claims of (epsilon, delta)-DP; by the normal approximation for continuous laws.
 
     The alternative clips the true likelihood ratio so that the claim just holds, keeping the mixture of both sides.
 
-    >>> round(of_claim(ScoreLaw(kind="flat", parameter=1.0), 100, 100), 2)
+    >>> round(claim_limit(ScoreLaw(kind="flat", parameter=1.0), 100, 100), 2)
     0.72
     """
     if law.kind == "null":
@@ -44,14 +44,14 @@ def of_claim(law: ScoreLaw, members: int, nonmembers: int, significance: float =
     return min(epsilon, law.epsilon)
 
 
-def of_gdp(mu: float, delta: float, members: int, nonmembers: int, significance: float = 0.05) -> float:
+def gdp_limit(mu: float, delta: float, members: int, nonmembers: int, significance: float = 0.05) -> float:
     """The limit for claims of mu-GDP: the epsilon of what the z-test with known variance refutes.
 
-    >>> round(of_gdp(1.0, 1e-5, 1000, 1000), 2)
+    >>> round(gdp_limit(1.0, 1e-5, 1000, 1000), 2)
     4.01
     """
     shift = mu + float(special.ndtri(significance)) * math.sqrt(1 / members + 1 / nonmembers)
-    return tradeoff.epsilon_of_gdp(max(0.0, shift), delta)
+    return tradeoff.gdp_epsilon(max(0.0, shift), delta)
 
 
 def _cells(law: ScoreLaw) -> tuple[Array, Array]:

@@ -13,16 +13,16 @@ from audit.stats.bounds import binomial
 from audit.stats.curves.tradeoff_curves import TradeoffCurve
 
 
-def epsilon_of_success(success: float, baseline: float, delta: float, *, replace: bool) -> float:
+def success_epsilon(success: float, baseline: float, delta: float, *, replace: bool) -> float:
     """The least epsilon at `delta` with which a guess of baseline `baseline` can be right with chance `success`.
 
     Args:
         baseline: the largest prior chance of any answer: 1 / k for k equally likely values.
         replace: the claim is about replacing the secret by another; else about adding or removing its record.
 
-    >>> round(math.exp(epsilon_of_success(0.5, 0.25, 0.0, replace=True)), 9)  # 3 (L - delta) / (1 - L)
+    >>> round(math.exp(success_epsilon(0.5, 0.25, 0.0, replace=True)), 9)  # 3 (L - delta) / (1 - L)
     3.0
-    >>> round(math.exp(epsilon_of_success(0.5, 0.25, 0.0, replace=False)), 9)  # max of 4 L and 0.75 / (1 - L)
+    >>> round(math.exp(success_epsilon(0.5, 0.25, 0.0, replace=False)), 9)  # max of 4 L and 0.75 / (1 - L)
     2.0
     """
     if success <= baseline + delta * (1 - baseline if replace else 1):
@@ -36,13 +36,13 @@ def epsilon_of_success(success: float, baseline: float, delta: float, *, replace
     return max(0.0, *(math.log(factor) for factor in factors if factor > 0))
 
 
-def mu_of_success(success: float, baseline: float, *, replace: bool) -> float:
+def success_mu(success: float, baseline: float, *, replace: bool) -> float:
     """The least mu of a Gaussian-DP mechanism with which a guess of baseline `baseline` can be right with chance `success`.
 
     The better of two forms: `1 - f(baseline)` holds for both adjacencies; `1 - f` at the average chance of the same guess under
     other values holds for a replacement, which add/remove allows at twice its mu.
 
-    >>> round(mu_of_success(0.3891, 0.1, replace=False), 3)  # ten orthogonal candidates: 1 - f(1/10) at mu = 1
+    >>> round(success_mu(0.3891, 0.1, replace=False), 3)  # ten orthogonal candidates: 1 - f(1/10) at mu = 1
     1.0
     """
     if success <= baseline:
@@ -58,7 +58,7 @@ def success_allowed(curve: TradeoffCurve, choices: int, *, replace: bool) -> flo
     """The largest chance of naming one of `choices` equally likely values that a guarantee with this curve allows.
 
     For adding or removing the record `1 - f(1/k)`; for replacing it the s with `s = 1 - f((1 - s) / (k - 1))`, which
-    k-ary randomised response reaches: its trade-off function is the chord through that point, so it lies above f.
+    k-ary randomised response reaches: its trade-off function is the chord through that point, so it is above f.
 
     >>> from audit.stats.curves import tradeoff_curves
     >>> round(success_allowed(tradeoff_curves.epsilon_delta(math.log(3), 0.0), 4, replace=True), 9)  # e^eps / (e^eps + k - 1)
@@ -78,7 +78,7 @@ def success_allowed(curve: TradeoffCurve, choices: int, *, replace: bool) -> flo
 def success_lower(successes: int, trials: int, significance: float) -> float:
     """The Clopper-Pearson lower limit on the chance of a right answer.
 
-    Guarantee: exceeds the mean chance with probability at most `significance` where trials are independent with equal chances,
+    Guarantee: exceeds the mean chance with probability at most `significance` if trials are independent with equal chances,
         and the largest chance in any case.
     """
     return float(binomial.rate_lower(successes, trials, significance)) if successes else 0.0

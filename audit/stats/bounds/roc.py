@@ -26,7 +26,7 @@ class Band:
 
     Attributes:
         fpr: and `tpr`: `(k,)` points of `curve`.
-        lower: and `upper`: `(k,)`; the population's best TPR at FPR `fpr[i]` lies in `[lower[i], upper[i]]`, for all i at once.
+        lower: and `upper`: `(k,)`; the population's best TPR at FPR `fpr[i]` is in `[lower[i], upper[i]]`, for all i at once.
         method: by which the band was computed.
     """
 
@@ -142,14 +142,14 @@ def _counts(members: Array, nonmembers: Array) -> tuple[Counts, Counts]:
 def band(members: Array, nonmembers: Array, confidence: float, *, any_curve: bool = False) -> Band:
     """The empirical ROC with a simultaneous confidence band on the population's ROC.
 
-    Among equal scores the upper limits take members to stand first and the lower limits nonmembers, so ties widen the band.
+    Among equal scores the upper limits take members to be first and the lower limits nonmembers, so ties widen the band.
 
     Args:
         any_curve: for a level that is proved for every curve; the band is then about 1.5 times as wide (1.9 for 10,000 scores).
 
     Guarantee: for independent, identically distributed scores on each side the population's curve `R(x)`, the largest TPR of
-        any threshold with FPR at most x, lies within the band at every x at once with about probability `confidence` or more
-        where nothing leaks and for the other concave curves that were simulated; not proved, and curves like a staircase may
+        any threshold with FPR at most x, is within the band at every x at once with about probability `confidence` or more
+        if nothing leaks and for the other concave curves that were simulated; not proved, and curves like a staircase may
         get 3 % less (docs/theory/roc.md, "Bands on a ROC").
         With `any_curve` the probability is at least `confidence` whatever the curve: each side's survival function is banded at
         level `sqrt(confidence)` (`bands.survival_band`), the sides are independent, and `R(x)` is at least the lower limit of
@@ -206,7 +206,7 @@ def _rectangle_limits(members: Array, nonmembers: Array, confidence: float, rate
 
 
 def tpr_at_fpr(members: Array, nonmembers: Array, target_fpr: float, confidence: float) -> TprPoint | None:
-    """The last ROC point with FPR at or under `target_fpr`, or None where that is below one over the nonmembers.
+    """The last ROC point with FPR at or under `target_fpr`, or None if that is below one over the nonmembers.
 
     Guarantee: `lower <= R(target_fpr) <= upper` for all targets at once, as in `band`.
 

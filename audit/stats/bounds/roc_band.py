@@ -2,7 +2,7 @@
 
 A threshold with i of n0 nonmembers and j of n1 members above it leaves those rates (u, v) plausible for which
 `n0 KL(i / n0, u) + n1 KL(j / n1, v)` is at most a critical value. The band is the union over all thresholds. Critical values
-are simulated for scores that tell nothing and for randomised response; docs/theory/roc.md, section "Bands on a ROC", says what
+are simulated for scores that say nothing and for randomised response; docs/theory/roc.md, section "Bands on a ROC", says what
 other curves get.
 """
 
@@ -77,7 +77,7 @@ class ThresholdPath:
 
 
 def kept_thresholds(scores: int) -> Counts:
-    """Numbers of scores above the thresholds that a path keeps; all from 0 to `scores` where they are few."""
+    """Numbers of scores above the thresholds that a path keeps; all from 0 to `scores` if they are few."""
     limit = max(THRESHOLDS, math.ceil(PER_ERROR * math.sqrt(scores)))
     if scores < limit:
         return np.arange(scores + 1)
@@ -87,7 +87,7 @@ def kept_thresholds(scores: int) -> Counts:
 def critical_value(members: int, nonmembers: int, confidence: float) -> float:
     """The critical value of the band; interpolated between sizes and levels, and beyond them from above.
 
-    Beyond the least level it grows by one for each factor of e, which is more than where it was simulated.
+    Beyond the least level it grows by one for each factor of e, which is more than if it was simulated.
 
     Raises:
         ValueError: a confidence outside (0, 1).
@@ -140,6 +140,6 @@ def departure(path: ThresholdPath, fpr: Array, tpr: Array) -> float:
 
 
 def divergence(counts: Counts, size: int, rates: Array) -> Array:
-    """`size KL(counts / size, rates)`: the relative entropy of two coins, infinite where a rate excludes its count."""
+    """`size KL(counts / size, rates)`: the relative entropy of two coins, infinite if a rate excludes its count."""
     shares = counts / size
     return np.asarray(size * (special.rel_entr(shares, rates) + special.rel_entr(1 - shares, 1 - rates)))

@@ -16,12 +16,12 @@ def last_rejected(
     largest: float = 1e4,
     resolution: float = RESOLUTION,
 ) -> float:
-    """The end of the interval `[start, x]` that `rejects` holds on, from below; `start` where it fails there.
+    """The end of the interval `[start, x]` that `rejects` holds on, from below; `start` if it fails there.
 
     Args:
         rejects: true on an interval that begins at or below `start` (a monotone test), false beyond it.
         stride: how far beyond `start` the end is first looked for; doubled until found.
-        largest: returned where even that is rejected.
+        largest: returned if even that is rejected.
         resolution: of the answer, relative to its size (absolute below 1).
 
     >>> last_rejected(lambda x: x < 0.25)  # doctest: +ELLIPSIS
@@ -41,16 +41,16 @@ def last_rejected(
     return low
 
 
-def last_of_stretches(rejects: Callable[[float, float], bool], *, largest: float, finest: float) -> float:
+def stretches_end(rejects: Callable[[float, float], bool], *, largest: float, finest: float) -> float:
     """The end of the interval from 0 that stretches rejected as wholes cover without a gap, from below.
 
-    Stretches are halves of halves of `[0, largest]` down to `finest` (relative above 1), the same for every test. So where a
+    Stretches are halves of halves of `[0, largest]` down to `finest` (relative above 1), the same for every test. So if a
     test rejects each stretch that another rejects, its result is never the smaller.
 
     Args:
-        rejects: whether every point from the first number to the second is rejected; may say no where they are.
+        rejects: whether every point from the first number to the second is rejected; may say no if they are.
 
-    >>> last_of_stretches(lambda low, high: high <= 0.3 or 0.5 <= low and high <= 0.7, largest=1.0, finest=0.01)
+    >>> stretches_end(lambda low, high: high <= 0.3 or 0.5 <= low and high <= 0.7, largest=1.0, finest=0.01)
     0.296875
     """
 
@@ -63,7 +63,7 @@ def last_of_stretches(rejects: Callable[[float, float], bool], *, largest: float
         end = follow(low, middle)
         return end if end < middle else follow(middle, high)
 
-    return follow(0.0, largest) if rejects(0.0, 0.0) else 0.0  # no stretch is refuted where its beginning is not
+    return follow(0.0, largest) if rejects(0.0, 0.0) else 0.0  # no stretch is refuted if its beginning is not
 
 
 def last_significant(
@@ -75,7 +75,7 @@ def last_significant(
     largest: float = 1e4,
     resolution: float = RESOLUTION,
 ) -> float:
-    """Return `last_rejected` with `p_value(x) <= level`, in fewer steps: the next point is where a line through log p crosses.
+    """Return `last_rejected` with `p_value(x) <= level`, in fewer steps: the next point is if a line through log p crosses.
 
     Ends on a grid of binary fractions that does not depend on `p_value`, so nested tests have ordered results.
 
@@ -123,15 +123,15 @@ def _on_grid(rejects: Callable[[float], bool], low: float, high: float, resoluti
 
 
 def _excess(p_value: float, level: float) -> float:
-    """Logarithm of the p-value over the level: at most 0 where it is significant."""
+    """Logarithm of the p-value over the level: at most 0 if it is significant."""
     return math.log(p_value / level) if p_value > 0 else -math.inf
 
 
 def _between(low: tuple[float, float], high: tuple[float, float], resolution: float, *, halve: bool, from_below: bool) -> float:
     """Return where a line crosses zero, moved so that the next answer closes the bracket from that side; else the middle."""
-    (left, below), (right, above) = low, high
+    (first, below), (right, above) = low, high
     if halve or math.isinf(below):
-        return (left + right) / 2
-    crossing = left + (right - left) * below / (below - above) + (-0.4 if from_below else 0.4) * resolution
-    margin = 0.02 * (right - left)
-    return min(max(crossing, left + margin), right - margin)
+        return (first + right) / 2
+    crossing = first + (right - first) * below / (below - above) + (-0.4 if from_below else 0.4) * resolution
+    margin = 0.02 * (right - first)
+    return min(max(crossing, first + margin), right - margin)

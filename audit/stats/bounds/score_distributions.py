@@ -42,7 +42,7 @@ class ScoreLaw:
         4.377
         """
         if self.kind == "gaussian":
-            return tradeoff.epsilon_of_gdp(self.parameter, self.delta)
+            return tradeoff.gdp_epsilon(self.parameter, self.delta)
         return 0.0 if self.kind == "null" else self.parameter
 
     @property
@@ -67,7 +67,7 @@ class ScoreLaw:
         return np.asarray(generator.normal(size=count) + shift * included)
 
 
-def of_curve(curve: TradeoffCurve, included: Memberships, generator: np.random.Generator) -> Array:
+def draw_curve_scores(curve: TradeoffCurve, included: Memberships, generator: np.random.Generator) -> Array:
     """Independent scores of the least favourable pair of a trade-off curve, whose ROC is that curve."""
     uniform = generator.random(len(included))
     return np.asarray(np.where(included, curve.tnr(1 - uniform) - 1, -uniform))

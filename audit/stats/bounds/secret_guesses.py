@@ -1,4 +1,4 @@
-"""Guesses about secrets of several values, each value with a prior of its own: right guesses in one run as a walk.
+"""Guesses about secrets of several values, each value with its own prior: right guesses in one run as a walk.
 
 The theorem is that of docs/theory/one-run.md, "One run, all counts together", for secrets: section "Secrets of several values".
 """
@@ -13,7 +13,7 @@ import numpy as np
 from scipy import special
 
 from audit.stats.bounds import one_count, roots
-from audit.stats.bounds.bernoulli_sums import sum_of_bernoulli
+from audit.stats.bounds.bernoulli_sums import bernoulli_sum_law
 from audit.stats.bounds.convolution import convolve
 from audit.stats.bounds.one_run_guesses import NEVER, Pairs
 from audit.stats.bounds.validation import Array, Counts
@@ -39,17 +39,17 @@ class Guesses:
     odds: Array
 
 
-def ranks_of(values: Array, drawn: Counts) -> Array:
+def rank_values(values: Array, drawn: Counts) -> Array:
     """`(m,)` rank of each true value by its score, 1 the best; ties count against it.
 
-    >>> ranks_of(np.array([[0.0, 3.0, 1.0], [2.0, 2.0, 0.0]]), np.array([2, 0])).tolist()
+    >>> rank_values(np.array([[0.0, 3.0, 1.0], [2.0, 2.0, 0.0]]), np.array([2, 0])).tolist()
     [2, 2]
     """
     own_score = np.take_along_axis(values, drawn[:, None], axis=1)
     return np.asarray((values >= own_score).sum(axis=1))
 
 
-def sets_of(values: Array, drawn: Counts, prior: Array, size: int) -> Guesses:
+def likeliest_sets(values: Array, drawn: Counts, prior: Array, size: int) -> Guesses:
     """The `size` values with the largest scores of each secret, in the order of the last one's lead over the next.
 
     A guess is right if the true value is in the set; ties count against the attack. With equal priors.
@@ -57,7 +57,7 @@ def sets_of(values: Array, drawn: Counts, prior: Array, size: int) -> Guesses:
     Raises:
         ValueError: priors that are not equal, or no value left outside.
 
-    >>> sets_of(np.array([[0.0, 3.0, 1.0, 2.0]]), np.array([3]), np.full((1, 4), 0.25), 2).odds.tolist()
+    >>> likeliest_sets(np.array([[0.0, 3.0, 1.0, 2.0]]), np.array([3]), np.full((1, 4), 0.25), 2).odds.tolist()
     [1.0]
     """
     choices = values.shape[1]
@@ -65,7 +65,7 @@ def sets_of(values: Array, drawn: Counts, prior: Array, size: int) -> Guesses:
         raise ValueError(
             f"sets of {size} of {choices} values with priors from {prior.min()} to {prior.max()}; expected equal ones"
         )
-    right: Any = ranks_of(values, drawn) <= size
+    right: Any = rank_values(values, drawn) <= size
     ordered = np.sort(values, axis=1)
     last, following = ordered[:, -size], ordered[:, -size - 1]
     with np.errstate(invalid="ignore"):
@@ -74,7 +74,7 @@ def sets_of(values: Array, drawn: Counts, prior: Array, size: int) -> Guesses:
     return Guesses(right=right[order], odds=np.full(len(right), size / (choices - size)))
 
 
-def guesses_of(values: Array, drawn: Counts, prior: Array) -> Guesses:
+def likeliest_values(values: Array, drawn: Counts, prior: Array) -> Guesses:
     """The value with the largest score of each secret, in the order of its lead over the next one.
 
     Ties count against the attack: a secret whose value shares the largest score is guessed wrong, with the largest prior of
@@ -85,7 +85,7 @@ def guesses_of(values: Array, drawn: Counts, prior: Array) -> Guesses:
         drawn: `(m,)` index of the true value.
         prior: `(m, k)` chances with which the values were drawn.
 
-    >>> guesses_of(np.array([[0.0, 3.0], [2.0, 1.0]]), np.array([1, 1]), np.full((2, 2), 0.5)).right.tolist()
+    >>> likeliest_values(np.array([[0.0, 3.0], [2.0, 1.0]]), np.array([1, 1]), np.full((2, 2), 0.5)).right.tolist()
     [True, False]
     """
     sorted_values = np.sort(values, axis=1)
@@ -139,7 +139,7 @@ class SecretWalk:
         return cls(counts=numbers, correct=correct, odds=odds[: numbers[-1]], secrets=len(guesses.odds), delta=delta)
 
     def perfect(self) -> SecretWalk:
-        """The same where every guess is right."""
+        """The same if every guess is right."""
         return replace(self, correct=self.counts)
 
     def rates(self, epsilon: float) -> Array:
@@ -150,7 +150,7 @@ class SecretWalk:
         """The law of the number of right guesses between one count and the next, as probabilities of 0, 1, ..."""
         starts = [0, *self.counts[:-1].tolist()]
         rates = self.rates(epsilon)
-        return [sum_of_bernoulli(rates[a:b]) for a, b in zip(starts, self.counts.tolist(), strict=True)]
+        return [bernoulli_sum_law(rates[a:b]) for a, b in zip(starts, self.counts.tolist(), strict=True)]
 
     def chance(self, epsilon: float, up_to: float | None = None) -> float:
         """The chance that independent steps are as surprising as what was seen; with `up_to`, the largest for any epsilon
@@ -202,8 +202,8 @@ def chance_to_decide(variances: Array) -> float:
     moduli = np.sqrt(np.maximum(0.0, 1 - 4 * values[:, None] * np.sin(angles / 2) ** 2))
     if count == 1:
         return 1.0
-    rest = np.minimum((numbers @ moduli - moduli.min(axis=0)) / (count - 1), 1.0)
-    gap = np.maximum(1 - rest, 1e-15)
+    remainder = np.minimum((numbers @ moduli - moduli.min(axis=0)) / (count - 1), 1.0)
+    gap = np.maximum(1 - remainder, 1e-15)
     powers = np.where(gap * count < 1e-9, 1.0, -np.expm1(count * np.log1p(-np.minimum(gap, 1 - 1e-15))) / (count * gap))
     return min(1.0, float(powers.mean()) * (1 + MARGIN))
 
@@ -211,7 +211,7 @@ def chance_to_decide(variances: Array) -> float:
 def bound_along(walk: SecretWalk, pairs: Pairs, significance: float) -> float:
     """The end of the initial interval of parameters whose pairs are refuted; `walk.delta` is not used.
 
-    Guarantee: exceeds the least parameter whose pair is true with probability at most `significance`, where each secret was
+    Guarantee: exceeds the least parameter whose pair is true with probability at most `significance`, if each secret was
         drawn independently with its prior, the mechanism satisfies the pair for the replacement of one secret's value by
         another, and the counts were registered beforehand. Never grows with confidence or delta.
     """
@@ -222,14 +222,14 @@ def bound_along(walk: SecretWalk, pairs: Pairs, significance: float) -> float:
 
     if walk.counts[-1] == 0:
         return 0.0
-    return roots.last_of_stretches(refute_levels, largest=LARGEST_PARAMETER, finest=PRECISION / 2)
+    return roots.stretches_end(refute_levels, largest=LARGEST_PARAMETER, finest=PRECISION / 2)
 
 
 def refutes(walk: SecretWalk, epsilon: float, significance: float, *, up_to: float | None = None) -> bool:
     """True if this epsilon is refuted; with `up_to`, each epsilon from it to that one, at each delta up to the walk's.
 
-    Where delta would take more than nine tenths of the error rate nine tenths are taken, and one of every second count alone
-    has to refute too, at the whole error rate, which is valid by itself; that test needs equal priors.
+    If delta would take more than nine tenths of the error rate nine tenths are taken, and one of every second count alone
+    has to refute too, at the whole error rate, which is valid alone; that test needs equal priors.
     """
     last = epsilon if up_to is None else up_to
     if walk.counts[-1] == 0 or last >= LARGEST_PARAMETER:
@@ -243,7 +243,7 @@ def refutes(walk: SecretWalk, epsilon: float, significance: float, *, up_to: flo
 
 
 def _refuted_by_one_count(walk: SecretWalk, epsilon: float, significance: float) -> bool:
-    """True if one of every second count refutes epsilon by itself, and so each smaller one."""
+    """True if one of every second count refutes epsilon alone, and so each smaller one."""
     rate, escapes = float(walk.rates(epsilon)[0]), walk.secrets * walk.delta
     pairs = list(zip(walk.correct.tolist(), walk.counts.tolist(), strict=True))[::-1][::2]
     return any(one_count.p_value(*pair, rate, escapes=escapes) <= significance / len(pairs) for pair in pairs)

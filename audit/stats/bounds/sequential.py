@@ -1,6 +1,6 @@
 """Betting against privacy claims while models finish: evidence that may be looked at after every run.
 
-A claim allows a threshold test at most the true positive rate `g(fpr)`, and so at most any line that lies nowhere below g. Each
+A claim allows a threshold test at most the true positive rate `g(fpr)`, and so at most any line that is nowhere below g. Each
 bettor stakes against one such line at one threshold; their joint wealth is an e-process. The argument is in
 docs/theory/anytime.md, section "Sequential".
 """
@@ -59,7 +59,7 @@ class Wealth:
 def joint(log_wealth: Array, stakes: int) -> Array:
     """`(..., claims)` logarithm of the attacks' wealth `(..., attacks, claims)` over the stakes, the least of stronger claims.
 
-    Stronger claims are false where a weaker one is, so the least is evidence against the weakest of them.
+    Stronger claims are false if a weaker one is, so the least is evidence against the weakest of them.
     """
     return np.asarray(np.minimum.accumulate(_log_sum(log_wealth) - math.log(stakes), axis=-1))
 
@@ -255,7 +255,7 @@ def perfect(against: Hypotheses, trials: int, significance: float, chance: float
 def groups(trials: int) -> list[slice]:
     """Return how a finished set of trials is passed on: one by one at first, later in groups of a fortieth of the past.
 
-    Groups do not depend on how many trials will follow, but for the last one, which ends where the trials do.
+    Groups do not depend on how many trials will follow, but for the last one, which ends if the trials do.
 
     >>> [one.stop - one.start for one in groups(100)][-3:]
     [2, 2, 2]

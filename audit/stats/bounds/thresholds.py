@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import special
 
-from audit.stats.bounds.binomial import epsilon_of_rates, rate_upper
+from audit.stats.bounds.binomial import rate_upper, rates_epsilon
 from audit.stats.bounds.ranks import Memberships, geometric_grid, members_above, nonmembers_below
 from audit.stats.bounds.validation import Array, Counts
 
@@ -22,12 +22,12 @@ def by_rank_bound(ranking: Memberships, *, delta: float, significance: float, ra
     high = geometric_grid(nonmembers, nonmembers // 2, ratio)
     low = geometric_grid(members, members // 2, ratio)
     level = significance / (2 * (len(high) + len(low)))
-    from_top = epsilon_of_rates(
+    from_top = rates_epsilon(
         order_rate_upper(high, nonmembers, level),
         rate_upper(members - members_above(ranking)[high - 1], members, level),
         delta,
     )
-    from_bottom = epsilon_of_rates(
+    from_bottom = rates_epsilon(
         rate_upper(nonmembers - nonmembers_below(ranking)[low - 1], nonmembers, level),
         order_rate_upper(low, members, level),
         delta,
@@ -52,7 +52,7 @@ def fixed_bound(members: Array, nonmembers: Array, threshold: float, *, delta: f
     false, false_negatives = int((nonmembers >= threshold).sum()), int((members < threshold).sum())
     fpr = rate_upper(false, len(nonmembers), significance / 2)
     fnr = rate_upper(false_negatives, len(members), significance / 2)
-    return float(epsilon_of_rates(fpr, fnr, delta))
+    return float(rates_epsilon(fpr, fnr, delta))
 
 
 def best_threshold(members: Array, nonmembers: Array, *, delta: float, significance: float) -> float:
@@ -60,7 +60,7 @@ def best_threshold(members: Array, nonmembers: Array, *, delta: float, significa
     candidates = np.unique(np.concatenate([members, nonmembers]))
     false = len(nonmembers) - np.searchsorted(np.sort(nonmembers), candidates, side="left")
     false_negatives = np.searchsorted(np.sort(members), candidates, side="left")
-    epsilons = epsilon_of_rates(
+    epsilons = rates_epsilon(
         rate_upper(false, len(nonmembers), significance / 2), rate_upper(false_negatives, len(members), significance / 2), delta
     )
     return float(candidates[np.argmax(epsilons)])

@@ -1,7 +1,7 @@
 """Rates of a test whose scores are tied: what flagging equal scores by lot gives on average, without a lot.
 
 Among equal scores a test at a false positive rate between two thresholds flags each with one probability. Its expected rates
-lie on the line between the two points of the ROC, and no seed takes part.
+are on the line between the two points of the ROC, and no seed takes part.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from audit.stats.bounds.validation import Array
 def spread_evenly(values: Array, included: Memberships) -> Memberships:
     """`(n,)` memberships from the highest score to the lowest, members of a tie spread evenly among its nonmembers.
 
-    Behind r of b nonmembers of a tie stand `floor(a r / b)` of its a members: each rate is the expected one up to one member.
+    Behind r of b nonmembers of a tie are `floor(a r / b)` of its a members: each rate is the expected one up to one member.
 
     >>> spread_evenly(np.zeros(4), np.array([True, True, False, False])).tolist()
     [False, True, False, True]

@@ -28,7 +28,7 @@ def side(values: Any, name: str) -> Array:
 
 
 def fraction(value: float, name: str) -> float:
-    """`value` itself, or `ValueError` unless it lies strictly between 0 and 1."""
+    """`value` itself, or `ValueError` unless it is strictly between 0 and 1."""
     if not 0 < value < 1:
         raise ValueError(f"{name} is {value}; expected a number strictly between 0 and 1")
     return value

@@ -5,7 +5,7 @@ two losses dominates it; the exponential mechanism attains every such pair. With
 mechanisms, each chosen after seeing the outcomes before it, is `H_k(x) = max over t of E_P[H_(k-1)(x exp(-loss))]` with
 `H_0(x) = max(0, 1 - x)`. Each `H_k` is convex and does not increase. On a grid of the budget that holds every t tried, the
 lower side is exact for the best strategy among those t. The upper side bounds the maximum between two grid points by
-replacing `H` there by its chord, which lies above a convex function: the maximum is then a formula.
+replacing `H` there by its chord, which is above a convex function: the maximum is then a formula.
 
 References:
     Dong, Durfee, Rogers 2020, arXiv 1909.13830. Durfee, Rogers 2019, arXiv 1905.04273 (bounded range).
@@ -117,16 +117,16 @@ def _bulk(count: int) -> NDArray[np.int64]:
 def _last_beyond(problem: _Problem, delta: float, high: float) -> float:
     """The largest budget found at which some strategy on the grid still has more than `delta`."""
     budgets, step = problem.budgets, problem.step
-    left, right = max(math.floor(high / step) - 2, 0) * step, high
+    first, right = max(math.floor(high / step) - 2, 0) * step, high
     beyond = 0.0
     for turn in range(_BISECTIONS + 1):
-        budget = left if turn == 0 else (left + right) / 2
+        budget = first if turn == 0 else (first + right) / 2
         place = int(np.argmin(np.abs(budgets - budget)))
-        grid = budgets - budgets[place] + budget  # the grid moved so that the budget lies on it
+        grid = budgets - budgets[place] + budget  # the grid moved so that the budget is on it
         if _run(problem, grid, upper=False)[place] > delta:
-            left = beyond = budget
+            first = beyond = budget
         elif turn == 0:  # a coarse grid: further to the left
-            left, right = max(left - 8 * step, 0.0), left
+            first, right = max(first - 8 * step, 0.0), first
         else:
             right = budget
     return beyond
@@ -161,8 +161,8 @@ def _run(problem: _Problem, budgets: Array, *, upper: bool) -> Array:
 def _pad(worst: Array, x: Array, budgets: Array, cells: int, *, upper: bool) -> Array:
     """The function continued by `cells` grid points on either side, from above or from below."""
     step = budgets[1] - budgets[0]
-    left = np.exp(budgets[0] - step * np.arange(cells, 0, -1))
-    start = 1 - left * (1 - worst[0]) / x[0] if upper else 1 - left  # the chord from H(0) = 1
+    first = np.exp(budgets[0] - step * np.arange(cells, 0, -1))
+    start = 1 - first * (1 - worst[0]) / x[0] if upper else 1 - first  # the chord from H(0) = 1
     # H does not increase: its last value bounds all further ones from above, 0 from below
     end = np.full(cells, worst[-1] if upper else 0.0)
     return np.concatenate([start, worst, end])

@@ -57,7 +57,7 @@ class ComposedTail:
         return float(min(1.0, max(0.0, self.infinite + upper_delta * math.exp(self.log_scale))))
 
     def epsilon(self, delta: float, side: int) -> float | None:
-        """Least epsilon with at most `delta`, None where it lies left of what this window resolves."""
+        """Least epsilon with at most `delta`, None if it is left of what this window resolves."""
         if delta <= self.infinite:
             return math.inf
         log_target = math.log(delta - self.infinite) - self.log_scale
@@ -97,7 +97,7 @@ def sums_from(masses: Array) -> Array:
 def faded_sums_from(masses: Array, step: float) -> Array:
     """`(n + 1,)` sum of the masses from each place on, each times `exp(-step)` to the power of its distance.
 
-    By blocks short enough that no factor overflows; where a block would hold few entries, by the recursion itself.
+    By blocks short enough that no factor overflows; if a block would hold few entries, by the recursion itself.
     """
     sums = np.zeros(len(masses) + 1)
     length = int(_BLOCK / step)

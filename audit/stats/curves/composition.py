@@ -38,7 +38,7 @@ def compose(parts: Sequence[Part], tilt: float, log_aliased: float) -> ComposedT
     scale, mean, spread = moments(parts, tilt)
     first, masses_tilted = composed_masses(parts, tilt, window(parts, tilt, log_aliased))
     size = len(masses_tilted)
-    # entry j stands for the mass times exp(tilt * (mean - loss_j)), up to a common scale
+    # entry j represents the mass times exp(tilt * (mean - loss_j)), up to a common scale
     away = step * np.arange(size)
     with np.errstate(over="ignore", under="ignore"):
         masses = masses_tilted * np.exp(np.minimum(-tilt * (away + (first - mean)), FARTHEST))
@@ -57,17 +57,17 @@ def compose(parts: Sequence[Part], tilt: float, log_aliased: float) -> ComposedT
 
 
 def composed_masses(parts: Sequence[Part], tilt: float, limits: tuple[float, float]) -> tuple[float, Array]:
-    """The first loss and the masses of the tilted, normalised composed loss; what lies outside the limits is aliased.
+    """The first loss and the masses of the tilted, normalised composed loss; what is outside the limits is aliased.
 
     Raises:
         MemoryError: the window would need more than 2^23 entries; use a wider grid.
     """
-    step, (left, right) = parts[0][0].step, limits
-    size = fft.next_fast_len(max(math.ceil((right - left) / step) + 4, 16), real=True)
+    step, (first, right) = parts[0][0].step, limits
+    size = fft.next_fast_len(max(math.ceil((right - first) / step) + 4, 16), real=True)
     if size > _LARGEST_WINDOW:
         raise MemoryError(f"a window of {size} entries of width {step:g}; choose a wider grid")
     shift = sum(count * grid.shift for grid, count in parts)
-    start = math.floor(left / step - shift) - 2
+    start = math.floor(first / step - shift) - 2
     spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
     for grid, count in parts:
         weight = np.exp(np.log(grid.mass) + tilt * grid.loss - log_moment_at(grid, tilt))
@@ -110,7 +110,7 @@ def _rounding(parts: Sequence[Part], size: int, sharpness: float) -> float:
 def _cheapest(parts: Sequence[Part], saddle: float, epsilon: float, log_delta: float) -> tuple[float, float]:
     """The tilt of smallest window whose rounding is negligible against delta, and the mass it may alias.
 
-    The saddle point is most accurate, but where losses are heavy-tailed it puts weight on far too rare ones.
+    The saddle point is most accurate, but if losses are heavy-tailed it puts weight on far too rare ones.
     """
     step = parts[0][0].step
     saddle = min(saddle, _STEEPEST / step)
@@ -121,8 +121,8 @@ def _cheapest(parts: Sequence[Part], saddle: float, epsilon: float, log_delta: f
         log_aliased = _may_be_aliased(parts, tilt, epsilon, log_delta)
         if share < 1 and math.log(_rounding(parts, _LARGEST_WINDOW, tilt * spread)) > log_aliased:
             continue
-        left, right = window(parts, tilt, log_aliased)
-        size = (max(right, epsilon) - min(left, epsilon)) / step
+        first, right = window(parts, tilt, log_aliased)
+        size = (max(right, epsilon) - min(first, epsilon)) / step
         if size < 0.9 * best[0]:  # for a window a tenth smaller the most accurate tilt is given up
             best = (size, tilt, log_aliased)
     return best[1], best[2]
@@ -157,7 +157,7 @@ def epsilon_at(parts: Sequence[Part], delta: float, side: int) -> float:
             return max(epsilon, 0.0)
         if tail.first <= 0 and tail.delta(0.0, 1) <= delta:
             return 0.0
-        if tilt < 1e-6:  # everything that is certain lies right of the window
+        if tilt < 1e-6:  # everything that is certain is right of the window
             return max(tail.first, 0.0) if side > 0 else 0.0
         tilt /= 4
         log_aliased = min(log_aliased, _may_be_aliased(parts, tilt, guess, log_delta))

@@ -22,7 +22,7 @@ _HALVINGS = 40
 
 
 def zcdp_epsilon_floor(rho: float, delta: float) -> float:
-    """An epsilon that some rho-zCDP mechanism exceeds at `delta`; 0 where no such mechanism of two outcomes is found.
+    """An epsilon that some rho-zCDP mechanism exceeds at `delta`; 0 if no such mechanism of two outcomes is found.
 
     Args:
         rho: above 0.
@@ -35,7 +35,7 @@ def zcdp_epsilon_floor(rho: float, delta: float) -> float:
     True
     """
     spread = math.sqrt(2 * rho)
-    centre = rho + 2 * math.sqrt(rho * math.log(1 / delta))  # where a rare outcome of P-mass delta may lie
+    centre = rho + 2 * math.sqrt(rho * math.log(1 / delta))  # where a rare outcome of P-mass delta may be
     best = 0.0
     for loss in np.linspace(max(centre - 2 * spread, spread / 50), centre + spread, _LOSSES):
         log_rare = _rarest(float(loss), rho)

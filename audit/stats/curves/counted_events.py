@@ -1,4 +1,4 @@
-"""What one event proves about epsilon: in at least k of n equal releases the output lies beyond a threshold."""
+"""What one event proves about epsilon: in at least k of n equal releases the output is beyond a threshold."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def counted_epsilon(member: Array, nonmember: Array, count: int, delta: float) -
     margins = binom.sf(fewest - 1, count, chance) - delta
     share = fewest / count
     with np.errstate(divide="ignore", invalid="ignore"):
-        rest = np.where(
+        remainder = np.where(
             share < 1, (1 - share) * (np.log1p(-np.minimum(share, 1.0)) - np.log1p(-np.exp(nonmember))[:, None]), 0.0
         )
-        rarity = count * (share * (np.log(share) - nonmember[:, None]) + rest)
+        rarity = count * (share * (np.log(share) - nonmember[:, None]) + remainder)
         epsilons = np.log(margins) + rarity
     valid = (margins > 0) & (share > np.exp(nonmember)[:, None]) & np.isfinite(epsilons)
     return max(0.0, float(np.max(epsilons, where=valid, initial=0.0)))

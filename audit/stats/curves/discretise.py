@@ -126,7 +126,7 @@ def _settle(index: Indices, merged_losses: Array, mass: Array, step: float, shif
     """The outcomes moved onto their grid points, each by merging in just enough of a neighbour.
 
     An outcome a little above its point takes in a part of the one settled before it, one a little below takes in a part
-    of the next, which leaves those two ratios as they are. Where the neighbour has too little, the loss is rounded down.
+    of the next, which leaves those two ratios as they are. If the neighbour has too little, the loss is rounded down.
     """
     losses, remaining_masses = merged_losses.tolist(), mass.tolist()
     points: list[list[float]] = []  # grid index and P-mass
@@ -212,7 +212,7 @@ def _merge(pair: LossPair, step: float, shift: float) -> tuple[Indices, Array, A
     merged_losses = np.where(wide, (below + shift) * step, centres + away)
     positive = mass > _SMALLEST_MASS
     nearest = np.rint(np.where(positive, merged_losses, 0.0) / step - shift).astype(np.int64)
-    index = np.where(wide, below, nearest)  # not the middle of the cell, which may lie beyond the largest loss
+    index = np.where(wide, below, nearest)  # not the middle of the cell, which may be beyond the largest loss
     return index[positive], np.asarray(merged_losses[positive], dtype=np.float64), np.asarray(mass[positive], dtype=np.float64)
 
 
@@ -227,7 +227,7 @@ def _collect(index: list[Indices], mass: list[Array], *, step: float, infinite: 
 
 
 def _fine_cells(pair: LossPair, step: float) -> int:
-    """Cells on each side of zero loss before they widen: many where the grid is wider than the bulk, whose tail then counts."""
+    """Cells on each side of zero loss before they widen: many if the grid is wider than the bulk, whose tail then counts."""
     density = pair.spread / step
     return max(_FEWEST_FINE_CELLS, int(4 * density)) if density >= _COARSE else _MOST_COARSE_CELLS
 
@@ -239,8 +239,8 @@ def _indices(pair: LossPair, step: float) -> Indices:
     fine = _fine_cells(pair, step)
     centre = min(max(0, low), high)
     right = centre + _widening(fine, high - centre)
-    left = centre - _widening(fine, centre - low)
-    return np.unique(np.concatenate([left, right, [low, high if high > low else low + 1]]))
+    lhs = centre - _widening(fine, centre - low)
+    return np.unique(np.concatenate([lhs, right, [low, high if high > low else low + 1]]))
 
 
 @lru_cache(maxsize=64)
@@ -266,8 +266,8 @@ def _odd_cells(pair: LossPair, step: float, shift: float) -> Array:
     fine = _fine_cells(pair, step)
     centre = min(max(0, low), high)
     right = centre - 0.5 + _odd_widening(fine, high - centre + 2)
-    left = centre - 0.5 - _odd_widening(fine, centre - low + 1)
-    return np.unique(np.concatenate([left, right]))
+    lhs = centre - 0.5 - _odd_widening(fine, centre - low + 1)
+    return np.unique(np.concatenate([lhs, right]))
 
 
 @lru_cache(maxsize=64)
@@ -285,14 +285,14 @@ def _pieces(left: float, right: float, bend: float) -> Array:
 
 
 def _quadrature(pair: LossPair, boundaries: Array) -> tuple[Indices, Array, Array]:
-    """Cell, P-mass and loss of every quadrature node; cells lie between consecutive `boundaries` of the loss."""
+    """Cell, P-mass and loss of every quadrature node; cells are between consecutive `boundaries` of the loss."""
     with np.errstate(invalid="ignore"):
         positions = np.clip(pair.position(boundaries), pair.left, pair.right)
     positions[0], positions[-1] = pair.left, pair.right
     positions = np.maximum.accumulate(positions)
-    cuts = np.unique(np.concatenate([positions, *(_pieces(left, right, pair.bend) for left, right in pair.spans)]))
+    cuts = np.unique(np.concatenate([positions, *(_pieces(first, right, pair.bend) for first, right in pair.spans)]))
     middle, half = (cuts[1:] + cuts[:-1]) / 2, (cuts[1:] - cuts[:-1]) / 2
-    inside = np.any([(left <= middle) & (middle <= right) for left, right in pair.spans], axis=0)
+    inside = np.any([(first <= middle) & (middle <= right) for first, right in pair.spans], axis=0)
     middle, half = middle[inside], half[inside]
     cell = np.minimum(np.searchsorted(positions, middle, side="right") - 1, len(positions) - 2)  # a middle may round to the end
     nodes, weights = _rule()

@@ -71,7 +71,7 @@ def _hull(fpr: Array, tpr: Array) -> tuple[Array, Array]:
 
 
 def _is_left_turn(first: tuple[float, float], second: tuple[float, float], third: tuple[float, float]) -> bool:
-    """True if the middle point lies on or below the line between the outer two."""
+    """True if the middle point is on or below the line between the outer two."""
     return (second[0] - first[0]) * (third[1] - first[1]) >= (second[1] - first[1]) * (third[0] - first[0])
 
 
@@ -97,7 +97,7 @@ def epsilon_floor(noise_multiplier: float, sample_rate: float, steps: int, delta
     if math.isinf(noise_multiplier):
         return 0.0
     if sample_rate == 1:
-        return tradeoff.epsilon_of_gdp(math.sqrt(steps) / noise_multiplier, delta)
+        return tradeoff.gdp_epsilon(math.sqrt(steps) / noise_multiplier, delta)
     for density in DENSITIES[:-1]:  # a coarser grid is still from below; very little noise needs one to fit into memory
         try:
             return _floor(noise_multiplier, sample_rate, steps, delta, density)

@@ -22,7 +22,7 @@ from audit.stats.curves.record_triples import Gram
 Array = NDArray[np.float64]
 _TAIL = 1e-6  # of delta, over the steps
 _BELOW = 3.0  # log a below which everything is taken for certain
-_MOMENTS = (0.1, 0.4, 0.8)  # shares of the steps that are to come where cells are weighed
+_MOMENTS = (0.1, 0.4, 0.8)  # shares of the steps that are to come if cells are weighed
 _NEGLIGIBLE = 0.1  # of delta: what is smaller decides nothing
 _NEARBY = 0.35  # of epsilon: log a this far from the share of epsilon that the steps to come are due is what decides
 _QUARTER = math.pi / 2
@@ -36,7 +36,7 @@ _EXCESS = 0.1  # of delta, that triples beside the two of the ends may cost
 def closer(
     ends: tuple[float, float], noise: float, rate: float, steps: int, delta: float, *, tolerance: float
 ) -> tuple[float, float]:
-    """Ends of a bracket on epsilon, moved together where steps may choose and that is worth the time.
+    """Ends of a bracket on epsilon, moved together if steps may choose and that is worth the time.
 
     Args:
         ends: what is known from elsewhere.
@@ -108,7 +108,7 @@ class BatchSetting:
         return Programme(kernels, step=self.step, start=self.span[0], stop=self.span[1], sign=sign)
 
     def ends(self, sign: int) -> list[Kernel]:
-        """The two triples in which the displaced record lies where one of the others does, from the side of `sign`."""
+        """The two triples in which the displaced record is if one of the others does, from the side of `sign`."""
         log_tail = math.log(self.tail)
         pairs = [subsampled_gaussian(self.noise / 2, self.rate, way, log_tail=log_tail) for way in ("remove", "add")]
         grids = [(discretise.upper if sign > 0 else discretise.lower)(pair, self.step) for pair in pairs]
@@ -144,9 +144,9 @@ Cell = tuple[float, Kernel, Box]
 
 
 def dominating_triple(box: Box, noise: float) -> Gram | None:
-    """A triple that dominates all triangles of a box, None where it holds none.
+    """A triple that dominates all triangles of a box, None if it holds none.
 
-    The inner products of the sides are monotone in the angles, so each lies between two ends. Raising the squares by what the
+    The inner products of the sides are monotone in the angles, so each is between two ends. Raising the squares by what the
     product may be off leaves a difference that is positive semidefinite, for any balance between the two.
     """
     (first_low, first_high), (second_low, second_high) = box
@@ -170,7 +170,7 @@ def dominating_triple(box: Box, noise: float) -> Gram | None:
 
 
 def cover(setting: BatchSetting, most_cells: int, tolerance: float) -> list[Cell]:
-    """Kernels that together dominate every triple, finest where they are dearer than the two of the ends."""
+    """Kernels that together dominate every triple, finest if they are dearer than the two of the ends."""
     scale = Scale(setting)
     halves = ((0.0, _QUARTER / 2), (_QUARTER / 2, _QUARTER))
     queue: list[tuple[float, int, Kernel, Box]] = []
@@ -227,7 +227,7 @@ def joined_kernels(setting: BatchSetting, cells: Sequence[Cell], tolerance: floa
     scale = Scale(setting)
     groups: list[tuple[float, Kernel]] = []
     for excess, choice, _ in sorted(cells, key=_along):
-        union = worse_of(groups[-1][1], choice, setting.step) if groups else None
+        union = worse_kernel(groups[-1][1], choice, setting.step) if groups else None
         dearer = math.inf if union is None else scale.excess(union)
         if union is not None and dearer <= max(tolerance, excess, groups[-1][0]):
             groups[-1] = dearer, union
@@ -242,13 +242,13 @@ def _along(cell: Cell) -> tuple[float, float]:
     return first - second, first + second
 
 
-def worse_of(first: Kernel, second: Kernel, step: float) -> Kernel:
-    """A kernel whose `P(S) - a Q(S)` is, at every grid point, the larger of two: straight lines between them lie above both."""
+def worse_kernel(first: Kernel, second: Kernel, step: float) -> Kernel:
+    """A kernel whose `P(S) - a Q(S)` is, at every grid point, the larger of two: straight lines between them are above both."""
     start, stop = min(first.first, second.first) - 1, max(first.last, second.last) + 1
     curves = [_curve(choice, start, stop, step) for choice in (first, second)]
-    (left, left_slope), (right, right_slope) = curves
-    wins = left >= right
-    larger = np.where(wins, left, right)
+    (lhs, left_slope), (right, right_slope) = curves
+    wins = lhs >= right
+    larger = np.where(wins, lhs, right)
     places = np.exp(np.arange(start, stop + 1) * step)
     slopes = np.where(wins, left_slope, right_slope)[:-1]  # of the segment that begins at each point, downwards
     bends = wins[:-1] != wins[1:]

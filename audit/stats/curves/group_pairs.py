@@ -70,7 +70,7 @@ def gaussian_mixture(
         return constant - x * x / (2 * variance)
 
     def inverse(loss: Array) -> Array:
-        """The inverse of `shift_mass` by halving; infinite where the loss is not reached."""
+        """The inverse of `shift_mass` by halving; infinite if the loss is not reached."""
         low = np.full(loss.shape, -reach - largest)
         high = np.full(loss.shape, reach + largest)
         for _ in range(_HALVINGS):

@@ -53,7 +53,7 @@ def skellam(deviation: float, shift: int, *, log_tail: float = -70.0) -> LossPai
     reach = math.ceil(rate / 3 + math.sqrt((rate / 3) ** 2 + 2 * rate * variance)) + 1
     x = _outcomes(-reach, shift + reach)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # ive(k, v) is exp(-v) I_k(v): the mass itself, of which neither factor fits into doubles where v is large
+        # ive(k, v) is exp(-v) I_k(v): the mass itself, of which neither factor fits into doubles if v is large
         log_member, log_absent = (np.log(ive(np.abs(x - move), variance)) for move in (shift, 0))
     positive = np.isfinite(log_member) & np.isfinite(log_absent)
     return _pair((log_member - log_absent)[positive], log_member[positive], log_tail)

@@ -1,7 +1,7 @@
 """Pairs of distributions that a mechanism gives on neighbouring data, as their privacy loss along one axis.
 
-A pair `(P, Q)` is described on a real axis on which the loss `log p / q` increases: where the loss is `l`
-(`position`), what it is at `x` (`loss`), the density of P, and the atoms where the loss stays constant.
+A pair `(P, Q)` is described on a real axis on which the loss `log p / q` increases: if the loss is `l`
+(`position`), what it is at `x` (`loss`), the density of P, and the atoms if the loss stays constant.
 That is all that `audit.stats.curves.discretise` needs.
 """
 
@@ -29,9 +29,9 @@ class LossPair:
         loss: increasing map from position to `log p / q`.
         position: its inverse; infinite for losses that are not reached.
         log_density: of P at a position, on `[left, right]`.
-        spans: disjoint intervals that quadrature covers, ascending; outside of them lies the P-mass `outside`, at most.
+        spans: disjoint intervals that quadrature covers, ascending; outside of them is the P-mass `outside`, at most.
         bend: width of a quadrature piece: densities are smooth over it.
-        atoms: `(loss, P-mass)` of the points where the loss is constant.
+        atoms: `(loss, P-mass)` of the points if the loss is constant.
         spread: about the standard deviation of the loss.
     """
 
@@ -58,7 +58,7 @@ class LossPair:
 def mass_outside(log_tail: float) -> float:
     """Return a bound on the P-mass outside of spans that reach, around every centre, as far as tails of `exp(log_tail)`.
 
-    P is a mixture of shifts, each of which leaves two such tails outside of its own span: `2 exp(log_tail)`. Twice that also
+    P is a mixture of shifts, each of which leaves two such tails its own outside span: `2 exp(log_tail)`. Twice that also
     covers the rounding of the reach, and masses of integer noise that were normalised without their tails.
     """
     return 4 * math.exp(log_tail)
@@ -72,10 +72,10 @@ def spans_around(centres: Sequence[float], reach: float) -> tuple[tuple[float, f
     """
     spans: list[tuple[float, float]] = []
     for centre in centres:
-        left, right = centre - reach, centre + reach
-        if spans and left <= spans[-1][1]:
-            left = spans.pop()[0]
-        spans.append((left, right))
+        first, right = centre - reach, centre + reach
+        if spans and first <= spans[-1][1]:
+            first = spans.pop()[0]
+        spans.append((first, right))
     return tuple(spans)
 
 
@@ -214,7 +214,7 @@ def subsampled_laplace(scale: float, rate: float, direction: Direction, *, log_t
 
     end = 1 / scale
     low, high = (float(sampled_loss(np.array([t]), rate)[0]) for t in (-end, end))
-    member_low = (1 - rate) / 2 + rate * math.exp(-end) / 2  # P-mass of x < 0 where P samples the record
+    member_low = (1 - rate) / 2 + rate * math.exp(-end) / 2  # P-mass of x < 0 if P samples the record
     member_high = (1 - rate) * math.exp(-end) / 2 + rate / 2
 
     def mixture(x: Array) -> Array:

@@ -43,7 +43,7 @@ class OutcomeCells:
         self._shrunk_masses += np.bincount(cell, shrunk, len(self._ends))
 
     def above(self, infinite: float = 0.0) -> LossPair:
-        """Return a pair that dominates: both masses of a cell are split over its two ends; `infinite`: of P, besides."""
+        """Return a pair that dominates: both masses of a cell are split over its two ends; `infinite`: of P, as well."""
         width = np.diff(self._ends)
         # a share s at the upper end of width w leaves the Q-mass (1 - s) + s exp(-w), relative to that of the lower end
         at_upper = np.clip((self._masses - self._shrunk_masses)[:-1] / -np.expm1(-width), 0.0, self._masses[:-1])
@@ -62,8 +62,8 @@ class OutcomeCells:
 def _pair(losses: Array, masses: Array, infinite: float) -> LossPair:
     positive = masses > 0
     losses, masses = losses[positive], masses[positive]
-    rest = [(math.inf, infinite)] if infinite else []
-    atoms = [*zip(losses.tolist(), masses.tolist(), strict=True), *rest]
+    remainder = [(math.inf, infinite)] if infinite else []
+    atoms = [*zip(losses.tolist(), masses.tolist(), strict=True), *remainder]
     centre = float(masses @ losses)
     spread = math.sqrt(max(float(masses @ (losses - centre) ** 2), 0.0))
     pair = finite_pair(tuple(loss for loss, _ in atoms), tuple(mass for _, mass in atoms))

@@ -1,7 +1,7 @@
 """Brackets on the true epsilon of composed mechanisms, and the composed loss distribution itself.
 
 Pure numbers: a mechanism is a function from direction to its dominating pair (`audit.stats.curves.loss_pairs`). Both ends
-come from discretisations that provably lie on either side (`audit.stats.curves.discretise`), composed without losing the
+come from discretisations that provably are on either side (`audit.stats.curves.discretise`), composed without losing the
 tail (`audit.stats.curves.composition`). Nothing here comes from an accounting library.
 """
 
@@ -26,7 +26,7 @@ ADD_REMOVE: tuple[Direction, ...] = ("remove", "add")
 REPLACE: tuple[Direction, ...] = ("replace",)
 RESOLUTION_LIMIT = 16.0  # e-folds below delta per step at which a tail is given up
 _COARSEST, _FINEST = 16.0, 1024.0  # grid points per standard deviation of one step's loss
-_WIDEST = 1e-12  # grid points per standard deviation that are still tried where memory is short
+_WIDEST = 1e-12  # grid points per standard deviation that are still tried if memory is short
 _ROUNDS = 4
 _WORTHWHILE = 1.2  # a grid that much finer than the last one that fitted is still tried
 _CROSSING = 1e-7  # relative: ends that cross by more are no rounding
@@ -98,7 +98,7 @@ def _refine(
     tolerance: float,
     delta: float,
 ) -> Ends:
-    """The ends of each direction on a grid of this density, where they are not close enough and may still be the worst."""
+    """The ends of each direction on a grid of this density, if they are not close enough and may still be the worst."""
     floor, closer = _worst(ends)[0], dict(ends)
     for direction, (low, high) in ends.items():
         if high < floor or (math.isfinite(high) and high - low <= tolerance * high):
@@ -152,7 +152,7 @@ def without_replacement_bracket(
 
 
 def grid_step(pairs: Sequence[tuple[LossPair, int]], density: float) -> float:
-    """A grid width of `1 / density` of a typical step's loss, such that the heaviest pair's atoms lie whole steps apart."""
+    """A grid width of `1 / density` of a typical step's loss, such that the heaviest pair's atoms are whole steps apart."""
     total = sum(count for _, count in pairs)
     step = math.sqrt(sum(count * pair.spread**2 for pair, count in pairs) / total) / density
     finite = [(count, sorted(loss for loss, _ in pair.atoms if math.isfinite(loss))) for pair, count in pairs]
@@ -242,7 +242,7 @@ def subsampled_gaussian_losses(
     part = (discretise.upper(pair, grid or pair.spread / 32), steps)
     # Q-masses are P-masses times exp(-loss): those of the tilt -1, up to the Q-mass of all finite losses
     limits = [tilting.window([part], tilt, log_negligible) for tilt in (0.0, -1.0)]
-    joint_limits = (min(left for left, _ in limits), max(right for _, right in limits))
+    joint_limits = (min(lhs for lhs, _ in limits), max(right for _, right in limits))
     first, member = composition.composed_masses([part], 0.0, joint_limits)
     _, nonmember = composition.composed_masses([part], -1.0, joint_limits)
     losses = first + part[0].step * np.arange(len(member))

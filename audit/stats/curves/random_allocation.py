@@ -8,7 +8,7 @@ into their mean, which is a post-processing, and the mean is then moved to the g
 Round-off of masses and convolutions has an absolute size, and every doubling of the number of places doubles what was there.
 A bound on the sum of all of it is carried along. From above so much mass is moved from the smallest losses to an infinite one;
 from below, from the largest losses to a smallest one. As no sum of masses over large losses is off by more, either pair stays
-on its side. Where the bound reaches the delta that is asked for, there is no pair.
+on its side. If the bound reaches the delta that is asked for, there is no pair.
 
 References:
     Chua, Ghazi, Harrison, Leeman, Kamath, Kumar, Manurangsi, Sinha, Zhang 2024, arXiv 2412.16802 (the pair).
@@ -75,7 +75,7 @@ def random_allocation(
 
 
 def _above(losses: Array, masses: Array, error: float, direction: Direction) -> LossPair:
-    """The pair of outcomes, round-off and what lies beyond the grid counted as an infinite loss (beyond: or as a small one)."""
+    """The pair of outcomes, round-off and what is beyond the grid counted as an infinite loss (beyond: or as a small one)."""
     beyond = max(0.0, 1 - float(masses.sum()))
     finite = np.isfinite(losses)
     infinite = error + float(masses[~finite & (losses > 0)].sum()) + (beyond if direction == "remove" else 0.0)
@@ -90,7 +90,7 @@ def _above(losses: Array, masses: Array, error: float, direction: Direction) -> 
 
 
 def _below(losses: Array, masses: Array, error: float, direction: Direction) -> LossPair:
-    """The pair of outcomes, what lies beyond the grid at its end, and round-off at a loss below all."""
+    """The pair of outcomes, what is beyond the grid at its end, and round-off at a loss below all."""
     beyond = max(0.0, 1 - float(masses.sum())) if direction == "remove" else 0.0
     is_heavy = np.isfinite(losses) & (masses > _NEGLIGIBLE)
     end = losses[-1]
@@ -128,12 +128,12 @@ def _cells(ends: Array, sigma: float) -> tuple[Rounded, Rounded, Array]:
 
     In a cell over which densities hardly bend they are sums over nodes, as differences of normal tails would cancel.
     """
-    left, right = ends[:-1], ends[1:]
+    first, right = ends[:-1], ends[1:]
     with np.errstate(divide="ignore", invalid="ignore"):
         place = sigma * np.log(ends) + 1 / (2 * sigma)  # standard normal without the record
-        length = sigma * np.log1p((right - left) / left)
+        length = sigma * np.log1p((right - first) / first)
     present, absent = _between(place - 1 / sigma), _between(place)
-    excess = present - left * absent
+    excess = present - first * absent
     near = np.minimum(np.abs(place[:-1]), np.abs(place[1:]))
     is_narrow = length * (1 + near + 1 / sigma) <= _NARROW
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
@@ -141,11 +141,11 @@ def _cells(ends: Array, sigma: float) -> tuple[Rounded, Rounded, Array]:
     way = half * (1 + nodes)
     density = half * weights * np.exp(-((place[:-1][is_narrow, None] + way) ** 2) / 2) / math.sqrt(2 * math.pi)
     absent[is_narrow] = density.sum(axis=1)
-    excess[is_narrow] = left[is_narrow] * (density * np.expm1(way / sigma)).sum(axis=1)
-    present[is_narrow] = left[is_narrow] * absent[is_narrow] + excess[is_narrow]
+    excess[is_narrow] = first[is_narrow] * (density * np.expm1(way / sigma)).sum(axis=1)
+    present[is_narrow] = first[is_narrow] * absent[is_narrow] + excess[is_narrow]
     with np.errstate(divide="ignore", invalid="ignore"):
         amplification = np.where(
-            is_narrow, 1.0, 1 + left / (right - left)
+            is_narrow, 1.0, 1 + first / (right - first)
         )  # by which a split amplifies the error of a difference
     ulps = _ULPS * _UNIT * (1 + (near + 1 / sigma) ** 2) * amplification
     return (present, float(ulps @ present)), (absent, float(ulps @ absent)), excess
@@ -174,7 +174,7 @@ def _merged_masses(sigma: float, width: float, points: int, way: int) -> tuple[R
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(centres + 0.5 * width)
     slope = -(1 + sigma**2 * (logs + 1 / (2 * sigma**2))) / (centres + 0.5 * width)  # of the logarithm of L's density
-    # how far a cell's mean lies below its middle; without moving the ends by it most means would be rounded by a whole step
+    # how far a cell's mean is below its middle; without moving the ends by it most means would be rounded by a whole step
     lean = np.clip(-(width**2) * slope / 12, -0.4 * width, 0.4 * width)
     margin = np.maximum(-way * lean, 0.0) * (1 + 1e-3) + 1e-9 * width
     ends = np.concatenate([[0.0], centres[:-1] + 0.5 * width - way * margin[:-1], [points * width]])
@@ -189,12 +189,12 @@ def _merged_masses(sigma: float, width: float, points: int, way: int) -> tuple[R
 
 def _convolved(first: Rounded, second: Rounded) -> Rounded:
     """Masses of the sum, those beyond the grid dropped."""
-    (left, left_error), (right, right_error) = first, second
-    size = next_fast_len(len(left) + len(right), real=True)
-    product = np.maximum(irfft(rfft(left, size) * rfft(right, size), size)[: len(left)], 0.0)
+    (lhs, left_error), (right, right_error) = first, second
+    size = next_fast_len(len(lhs) + len(right), real=True)
+    product = np.maximum(irfft(rfft(lhs, size) * rfft(right, size), size)[: len(lhs)], 0.0)
     relative = _FFT_LEVEL * _UNIT * math.log2(size)
-    norms = [float(np.linalg.norm(masses)) for masses in (left, right, product)]
-    sums = float(left.sum()), float(right.sum())
+    norms = [float(np.linalg.norm(masses)) for masses in (lhs, right, product)]
+    sums = float(lhs.sum()), float(right.sum())
     transforms = relative * (norms[0] * sums[1] + norms[1] * sums[0] + norms[2]) * (1 + 1e-9)
     error = left_error * sums[1] + right_error * sums[0] + left_error * right_error + math.sqrt(len(product)) * transforms
     return np.asarray(product, dtype=np.float64), error

@@ -21,7 +21,7 @@ from audit.stats.curves.adaptive_composition import Kernel, without_tails
 from audit.stats.curves.loss_pairs import sampled_loss
 
 Array = NDArray[np.float64]
-_FARTHEST = 1e-9  # of a grid step: losses this close to a grid point may lie on its other side
+_FARTHEST = 1e-9  # of a grid step: losses this close to a grid point may be on its other side
 _SMALLEST_MASS = 1e-280
 
 
@@ -87,16 +87,16 @@ def _rectangles(gram: Gram, rate: float, width: float, reach: float) -> tuple[Ar
         parts = [place * (edge[1:] if (place > 0) == largest else edge[:-1]) for place, edge in zip(point, edges, strict=True)]
         return sampled_loss(parts[0][:, None] + parts[1][None, :] - (point[0] ** 2 + point[1] ** 2) / 2, rate)
 
-    rest = (1 - rate) * weight((0.0, 0.0))
-    masses, nonmember_masses = rest + rate * weight(member), rest + rate * weight(replacement)
+    remainder = (1 - rate) * weight((0.0, 0.0))
+    masses, nonmember_masses = remainder + rate * weight(member), remainder + rate * weight(replacement)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.log(masses) - np.log(nonmember_masses)
     return masses, ratio, loss(member, False) - loss(replacement, True), loss(member, True) - loss(replacement, False)
 
 
 def _edges(centres: tuple[float, ...], reach: float, width: float) -> Array:
-    left, right = min(centres) - reach, max(centres) + reach
-    return np.linspace(left, right, max(1, math.ceil((right - left) / width)) + 1)
+    first, right = min(centres) - reach, max(centres) + reach
+    return np.linspace(first, right, max(1, math.ceil((right - first) / width)) + 1)
 
 
 def _normal_masses(edges: Array, centre: float) -> Array:

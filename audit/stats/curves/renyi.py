@@ -1,6 +1,6 @@
 """Renyi divergences of mechanisms, twice over, and their conversions to (epsilon, delta).
 
-Each divergence has a fast float64 form and, where it is not a one-line formula, an arbitrary-precision form that shares
+Each divergence has a fast float64 form and, if it is not a one-line formula, an arbitrary-precision form that shares
 no code with it: the oracle is held to account by their agreement.
 
 References:
@@ -88,19 +88,19 @@ def subsampled_gaussian(order: float, noise: float, rate: float) -> float:
 def _log_excess(order: float, noise: float, rate: float) -> float:
     """Logarithm of `E_Q[(P/Q)^order] - 1` by Gauss-Legendre panels."""
     # (P/Q)^order Q has its mass near 0 and near every shift up to `order`
-    left, right = -14 * noise, order + 14 * noise
-    panels = math.ceil((right - left) / (noise / 2))
+    first, right = -14 * noise, order + 14 * noise
+    panels = math.ceil((right - first) / (noise / 2))
     if panels > 400_000:
         raise ValueError(f"order {order:g} at noise {noise:g} needs {panels} quadrature panels; use a whole order")
     nodes, weights = np.polynomial.legendre.leggauss(16)
-    cuts = np.linspace(left, right, panels + 1)
+    cuts = np.linspace(first, right, panels + 1)
     half = (cuts[1] - cuts[0]) / 2
     x = ((cuts[:-1] + half)[:, None] + half * nodes).ravel()
     loss = sampled_loss((2 * x - 1) / (2 * noise * noise), rate)
     log_q = -x * x / (2 * noise * noise) - math.log(noise * math.sqrt(2 * math.pi))
     small = np.abs(order * loss) < 30
     modest = np.expm1(np.where(small, order * loss, 0.0)) - order * np.expm1(np.where(small, loss, 0.0))
-    series = sum((order**k - order) * loss**k / math.factorial(k) for k in range(2, 7))  # no cancellation where it is tiny
+    series = sum((order**k - order) * loss**k / math.factorial(k) for k in range(2, 7))  # no cancellation if it is tiny
     modest = np.where(np.abs(order * loss) < 0.01, series, modest)
     log_terms = np.where(small & (modest > 0), np.log(np.maximum(modest, 1e-320)), -math.inf)
     large = ~small & (loss > 0)
@@ -108,10 +108,10 @@ def _log_excess(order: float, noise: float, rate: float) -> float:
     log_weights = np.log(half * np.tile(weights, panels))
     positive = float(logsumexp(log_terms + log_q + log_weights))
     negative = ~small & (loss < 0)  # expm1(a L) is about -1 there
-    rest = np.where(negative, -1.0 - order * np.expm1(np.minimum(loss, 0.0)), 0.0) + np.where(
+    remainder = np.where(negative, -1.0 - order * np.expm1(np.minimum(loss, 0.0)), 0.0) + np.where(
         large, -1.0 - order * np.expm1(np.minimum(loss, 600)), 0.0
     )
-    correction = float(np.sum(rest * np.exp(log_q + log_weights))) if (negative | large).any() else 0.0
+    correction = float(np.sum(remainder * np.exp(log_q + log_weights))) if (negative | large).any() else 0.0
     return positive + math.log1p(correction * math.exp(-positive)) if correction else positive
 
 
@@ -168,7 +168,7 @@ def epsilon_improved(orders: Sequence[float], divergences: Sequence[float], delt
     return max(0.0, float(epsilons[best])), float(orders_[best])
 
 
-def epsilon_of_zcdp(rho: float, delta: float) -> float:
+def zcdp_epsilon(rho: float, delta: float) -> float:
     """An epsilon that every rho-zCDP mechanism satisfies at `delta`: the improved conversion at the best order.
 
     References: Bun, Steinke 2016, arXiv 1605.02065; Canonne, Kamath, Steinke 2020, arXiv 2004.00010.

@@ -32,8 +32,8 @@ def _sampled_remove(mu: float, rate: float, delta: float) -> float:
     """Return where `rate * delta_gdp(log(1 + (exp(epsilon) - 1) / rate))` is `delta`."""
     if delta >= rate:
         return 0.0
-    whole = tradeoff.epsilon_of_gdp(mu, delta / rate)
-    return whole + math.log(rate) if whole > 700 else math.log1p(rate * math.expm1(whole))
+    full = tradeoff.gdp_epsilon(mu, delta / rate)
+    return full + math.log(rate) if full > 700 else math.log1p(rate * math.expm1(full))
 
 
 def _sampled_add(mu: float, rate: float, delta: float) -> float:
@@ -42,7 +42,7 @@ def _sampled_add(mu: float, rate: float, delta: float) -> float:
     def excess(epsilon: float) -> float:
         retention = -math.expm1(epsilon + math.log1p(-rate))
         return (
-            retention * tradeoff.delta_of_gdp(mu, max(0.0, epsilon + math.log(rate / retention))) if retention > 0 else 0.0
+            retention * tradeoff.gdp_delta(mu, max(0.0, epsilon + math.log(rate / retention))) if retention > 0 else 0.0
         ) - delta
 
     if excess(0.0) <= 0:

@@ -1,11 +1,11 @@
 """Pairs of shuffled answers of local randomisers, by the clones of a record among all others.
 
 Of the answers of two inputs, an epsilon-locally private randomiser is a mixture: `exp(epsilon) p` of Q0, `p` of Q1 (the other
-way round for the second input), and a rest that does not tell them apart. Every other record answers Q0 or Q1 with probability
+way round for the second input), and a rest that does not distinguish them. Every other record answers Q0 or Q1 with probability
 `q` each, whatever it holds, and its rest may be known. So what is left of the record is a count of Q0 among the answers that
 are Q0 or Q1: `A + D0` of `C + D0 + D1`, `C` being binomial (n - 1, 2 q) and `A` binomial (C, 1/2). From above, whoever looks
-is told besides whether the record's answer came from its rest: rests of others may differ from it, and would show it. From
-below that is not told, which is the truth where all others hold a third value of three.
+is told in addition to whether the record's answer came from its rest: rests of others may differ from it, and would show it.
+From below that is not told, which is the truth if all others hold a third value of three.
 
 References:
     Feldman, McMillan, Talwar 2021, arXiv 2012.12803, and 2022, arXiv 2208.04591.
@@ -101,7 +101,7 @@ def _window(trials: int, chance: float) -> tuple[int, int]:
 
 
 def _log_binomial(trials: float, counts: Array, chance: float) -> Array:
-    """Logarithm of the chance of each count, minus infinity where there is no such count."""
+    """Logarithm of the chance of each count, minus infinity if there is no such count."""
     inside = (counts >= 0) & (counts <= trials)
     places = np.where(inside, counts, 0.0)
     logs = gammaln(trials + 1) - gammaln(places + 1) - gammaln(trials - places + 1)

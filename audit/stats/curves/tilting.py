@@ -1,4 +1,4 @@
-"""Exponential tilts of a composed privacy loss: where a tilt puts its mass, and which one shows the tail at delta."""
+"""Exponential tilts of a composed privacy loss: if a tilt puts its mass, and which one shows the tail at delta."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def window(parts: Sequence[Part], tilt: float, log_aliased: float) -> tuple[floa
     rates = np.exp(np.linspace(math.log(0.05), math.log(50.0), 40)) / max(spread, _LEAST_SPREAD * parts[0][0].step)
     with np.errstate(over="ignore", invalid="ignore"):
         right = (cumulants(parts, tilt + rates) - scale - log_aliased) / rates
-        left = -(cumulants(parts, tilt - rates) - scale - log_aliased) / rates
-    return max(float(np.nanmax(left)), lowest), min(float(np.nanmin(right)), highest)
+        first = -(cumulants(parts, tilt - rates) - scale - log_aliased) / rates
+    return max(float(np.nanmax(first)), lowest), min(float(np.nanmin(right)), highest)
 
 
 def infinite_mass(parts: Sequence[Part]) -> float:

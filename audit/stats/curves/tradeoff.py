@@ -45,7 +45,7 @@ def tpr_of_gdp(mu: float, fpr: ArrayLike) -> Array:
     return np.asarray(special.ndtr(special.ndtri(np.asarray(fpr, dtype=np.float64)) + mu))
 
 
-def delta_of_gdp(mu: float, epsilon: float) -> float:
+def gdp_delta(mu: float, epsilon: float) -> float:
     """The least delta at which a mu-GDP mechanism is (epsilon, delta)-DP.
 
     Raises:
@@ -53,7 +53,7 @@ def delta_of_gdp(mu: float, epsilon: float) -> float:
 
     References: Balle and Wang 2018, arXiv 1805.06530, theorem 8; Dong, Roth and Su 2019, corollary 2.13.
 
-    >>> round(delta_of_gdp(1.0, 4.3772) * 1e5, 3)
+    >>> round(gdp_delta(1.0, 4.3772) * 1e5, 3)
     1.0
     """
     if mu < 0 or epsilon < 0:
@@ -69,7 +69,7 @@ def delta_of_gdp(mu: float, epsilon: float) -> float:
     return math.exp(log_first) * -math.expm1(log_second - log_first)
 
 
-def epsilon_of_gdp(mu: float, delta: float) -> float:
+def gdp_epsilon(mu: float, delta: float) -> float:
     """The epsilon at `delta` of a mu-GDP mechanism, from below (the lower end of the last bracket).
 
     At delta 0 it is 0 for mu = 0 and infinite otherwise.
@@ -77,47 +77,47 @@ def epsilon_of_gdp(mu: float, delta: float) -> float:
     Raises:
         ValueError: mu below 0, or delta outside [0, 1].
 
-    >>> [round(epsilon_of_gdp(mu, 1e-5), 4) for mu in (0.5, 1.0, 2.0)]
+    >>> [round(gdp_epsilon(mu, 1e-5), 4) for mu in (0.5, 1.0, 2.0)]
     [1.9931, 4.3772, 9.9973]
     """
     if not 0 <= delta <= 1:
         raise ValueError(f"delta is {delta}; expected a number in [0, 1]")
-    if mu == 0 or delta_of_gdp(mu, 0.0) <= delta:
+    if mu == 0 or gdp_delta(mu, 0.0) <= delta:
         return 0.0
     if delta == 0 or math.isinf(mu):
         return math.inf
-    # P[loss > epsilon] alone is at least delta(epsilon), so the root lies below the loss's upper delta-quantile
+    # P[loss > epsilon] alone is at least delta(epsilon), so the root is below the loss's upper delta-quantile
     low, high = 0.0, max(mu * mu / 2 - mu * float(special.ndtri(delta)), 1e-300)
-    while delta_of_gdp(mu, high) > delta:
+    while gdp_delta(mu, high) > delta:
         high *= 2
     for _ in range(200):
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        low, high = (middle, high) if delta_of_gdp(mu, middle) > delta else (low, middle)
+        low, high = (middle, high) if gdp_delta(mu, middle) > delta else (low, middle)
     return low
 
 
 @functools.lru_cache(maxsize=1024)
-def mu_of_gdp(epsilon: float, delta: float) -> float:
-    """The largest mu whose mechanism is (epsilon, delta)-DP, from below; inverse of `epsilon_of_gdp`.
+def gdp_mu(epsilon: float, delta: float) -> float:
+    """The largest mu whose mechanism is (epsilon, delta)-DP, from below; inverse of `gdp_epsilon`.
 
     Raises:
         ValueError: epsilon below 0, or delta outside (0, 1).
 
-    >>> round(mu_of_gdp(4.3771785, 1e-5), 5)
+    >>> round(gdp_mu(4.3771785, 1e-5), 5)
     1.0
     """
     if not 0 < delta < 1:
         raise ValueError(f"delta is {delta}; expected a number strictly between 0 and 1")
     low, high = 0.0, 1.0
-    while delta_of_gdp(high, epsilon) <= delta:
+    while gdp_delta(high, epsilon) <= delta:
         low, high = high, high * 2
     for _ in range(200):
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        low, high = (middle, high) if delta_of_gdp(middle, epsilon) <= delta else (low, middle)
+        low, high = (middle, high) if gdp_delta(middle, epsilon) <= delta else (low, middle)
     return low
 
 
@@ -130,14 +130,14 @@ def auc_allowed(epsilon: float, delta: float) -> float:
     odds = math.exp(-epsilon)  # 0 for an infinite epsilon
     kink = (1 - delta) * odds / (1 + odds)  # where both lines meet
     rise = delta * kink + (1 - delta) * kink / (1 + odds) / 2
-    rest = 1 - delta - kink
-    return rise + rest - odds * rest * rest / 2 + delta
+    remainder = 1 - delta - kink
+    return rise + remainder - odds * remainder * remainder / 2 + delta
 
 
-def auc_of_gdp(mu: float) -> float:
+def gdp_auc(mu: float) -> float:
     """The area under the mu-GDP curve.
 
-    >>> round(auc_of_gdp(1.0), 6)
+    >>> round(gdp_auc(1.0), 6)
     0.76025
     """
     return float(special.ndtr(mu / math.sqrt(2)))

@@ -14,7 +14,7 @@ STABLE = (0.01, 0.03)  # K1 and K2 of SSIM
 
 
 def psnr(reconstructed: Array, original: Array, data_range: float) -> Array:
-    """Peak signal-to-noise ratio in dB of each record `(n, ...)`, `(n,)`; infinite where they are equal.
+    """Peak signal-to-noise ratio in dB of each record `(n, ...)`, `(n,)`; infinite if they are equal.
 
     Args:
         data_range: largest less smallest value that a record may have. A figure without it means nothing.

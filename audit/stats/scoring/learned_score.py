@@ -90,21 +90,23 @@ def comparison(
         reference_ratios.append(ratios_of_references)
         del log_p  # before the next temperature's: as large as all references' confidences
     everyone = reference_fit.sides(reference_values, included)
-    rest = reference_fit.leave_one_out(subset, coins, models, reference_fit.at(everyone, columns))
+    remainder = reference_fit.leave_one_out(subset, coins, models, reference_fit.at(everyone, columns))
     shrunk, all_ratios = reference_fit.with_shrunk_shift(*everyone), np.concatenate(target_ratios)
 
     def queries(part: slice) -> Array:
         plain_part, shrunk_part = reference_fit.at(everyone, part), reference_fit.at(shrunk, part)
         return _features(target_values[part], plain_part, shrunk_part, all_ratios[:, part])
 
-    training = _features(subset[:models], rest, reference_fit.with_shrunk_shift(*rest), np.concatenate(reference_ratios))
+    training = _features(
+        subset[:models], remainder, reference_fit.with_shrunk_shift(*remainder), np.concatenate(reference_ratios)
+    )
     return training, queries
 
 
 def tail_fit(training: Array, coins: Array) -> logistic.LogisticFit:
     """A ridge logistic regression, fitted again with the rows counted that a first fit puts above most nonmembers.
 
-    Its ridge draws to the mean of the online ratios alone, which are where `comparison` puts them among the first features.
+    Its ridge draws to the mean of the online ratios alone, which are if `comparison` puts them among the first features.
     """
     ridge, centre = _PRECISION / len(training), _ratios_alone(training, coins)
     first = logistic.fit(training, coins, ridge=ridge, centre=centre).log_odds(training)
@@ -121,7 +123,7 @@ def _ratios(log_p: Array, their_log_p: Array, included: Array, models: int, colu
     """Log ratios online and offline of the target `(2, m)`, and of references in its place `(2, models, columns)`."""
     weight = membership.OFFLINE_WEIGHT
     ratios = membership.log_ratios(log_p, their_log_p, included, offline_weight=weight)
-    ratios_of_references = membership.log_ratios_of_references(
+    ratios_of_references = membership.reference_log_ratios(
         their_log_p[:, columns], included[:, columns], offline_weight=weight, models=models
     )
     return ratios, ratios_of_references
@@ -137,7 +139,7 @@ def _tail_weights(log_odds: Array, coins: Array) -> Array:
     return np.asarray(0.01 + special.expit((log_odds - bar) / width))
 
 
-def log_odds_of_signals(
+def signal_log_odds(
     target_values: Array, reference_values: Array, included: Array, rows: int, *, squares: bool = False
 ) -> Array:
     """Log odds of membership of each record `(m,)` from several signals under target and references.
@@ -161,14 +163,14 @@ def log_odds_of_signals(
         signal = np.ascontiguousarray(references)
         everyone = reference_fit.sides(signal, included)
         subset = signal[:, columns]
-        rest = reference_fit.leave_one_out(subset, coins, models, reference_fit.at(everyone, columns))
-        training.append(_of_signal(subset, rest, models, squares))
-        own.append(_of_signal(our, everyone, 1, squares))
+        remainder = reference_fit.leave_one_out(subset, coins, models, reference_fit.at(everyone, columns))
+        training.append(_signal_features(subset, remainder, models, squares))
+        own.append(_signal_features(our, everyone, 1, squares))
     design, queries = (np.concatenate(parts, axis=1) for parts in (training, own))
     return logistic.fit(design, coins[:models].ravel(), ridge=_PRECISION / len(design)).log_odds(queries)
 
 
-def _of_signal(values: Array, sides: tuple[reference_fit.Side, reference_fit.Side], models: int, squares: bool) -> Array:
+def _signal_features(values: Array, sides: tuple[reference_fit.Side, reference_fit.Side], models: int, squares: bool) -> Array:
     """`(used * m, 9 or 4)`: value and both means in units of the spread, and products of two or the log ratio's linear part."""
     member, nonmember = sides
     unit = nonmember.fixed_std

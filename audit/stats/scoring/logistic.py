@@ -43,7 +43,7 @@ def fit(
 
     Minimises the mean logistic loss plus `ridge / 2 * |weights - centre|^2` over standardised features, the
     intercept free. Newton steps, halved until the objective falls. `weights` `(n,)` say how much each row counts,
-    `centre` `(f,)` where the penalty draws the weights of features to; zero by default.
+    `centre` `(f,)` if the penalty draws the weights of features to; zero by default.
 
     Raises:
         ValueError: only one class, or features that are not finite.
@@ -131,7 +131,7 @@ def _newton(loss: _Loss, weights: Array) -> Array:
     objective = loss.value(weights)
     for _ in range(_ITERATIONS):
         slope, curvature = loss.derivatives(weights)
-        # 1e-9: the intercept has no penalty, and p (1 - p) vanishes where classes separate
+        # 1e-9: the intercept has no penalty, and p (1 - p) vanishes if classes separate
         slope = slope + loss.penalty * (weights - loss.centre)
         step = np.linalg.solve(curvature + np.diag(loss.penalty + 1e-9), slope)
         length = 1.0

@@ -56,7 +56,7 @@ def likelihood_ratio(
 def deviation(
     target_values: Array, reference_values: Array, included: Array, *, variance: str = "fixed", prior_strength: float = 8.0
 ) -> Array:
-    """Standard deviations by which `target_values` lies above models without the record; one-sided.
+    """Standard deviations by which `target_values` is above models without the record; one-sided.
 
     The normal quantile of the p-value "a model without the record is at least this confident".
 
@@ -114,23 +114,23 @@ def _log_averages(their_log_p: Array, included: Array, w: float) -> Array:
     return np.asarray(np.where(only_members, np.logaddexp(with_record, log_mean_out) - np.log(2), averages))
 
 
-def log_ratio_of_references(
+def reference_log_ratio(
     log_p: Array, included: Array, *, online: bool, offline_weight: float, models: int | None = None
 ) -> Array:
     """The `log_ratio` of each reference against all others, `(used, m)`: every (or the first `models`) once the target.
 
-    Zero where there is no other.
+    Zero if there is no other.
     """
-    ratios = log_ratios_of_references(log_p, included, offline_weight=offline_weight, models=models)
+    ratios = reference_log_ratios(log_p, included, offline_weight=offline_weight, models=models)
     return np.asarray(ratios[0 if online else 1])
 
 
-def log_ratios_of_references(log_p: Array, included: Array, *, offline_weight: float, models: int | None = None) -> Array:
-    """The `log_ratio_of_references` online and offline, `(2, used, m)`."""
+def reference_log_ratios(log_p: Array, included: Array, *, offline_weight: float, models: int | None = None) -> Array:
+    """The `reference_log_ratio` online and offline, `(2, used, m)`."""
     # probabilities and no logarithms: the sum over all others is the whole less a model's own
     p = np.exp(log_p)
     log_p = log_p[:models]
-    with_record, without = _mean_of_rest(p, included, models), _mean_of_rest(p, ~included, models)
+    with_record, without = _mean_without_self(p, included, models), _mean_without_self(p, ~included, models)
     has_nonmember = ~np.isnan(without)
     w = offline_weight
     from_members = np.maximum((with_record + w - 1) / w, np.finfo(np.float64).tiny)  # the average without, from that with
@@ -153,11 +153,11 @@ def smoothed_rank(target_values: Array, reference_values: Array, included: Array
     """
     _, nonmember = reference_fit.sides(reference_values, included)
     width = nonmember.fixed_std * np.maximum(nonmember.count, 1) ** -0.2
-    nobody = nonmember.count == 0
+    no_one_ = nonmember.count == 0
     out = np.empty(np.shape(target_values))
     for part in parts(len(out), len(reference_values)):
         centres = np.where(included[:, part], np.nan, reference_values[:, part])
-        centres[0, nobody[part]] = nonmember.mean[part][nobody[part]]  # the predicted mean stands in for a model
+        centres[0, no_one_[part]] = nonmember.mean[part][no_one_[part]]  # the predicted mean is in for a model
         z = (target_values[part] - centres) / width[part]
         out[part] = _nan_log_sum_exp(special.log_ndtr(z)) - _nan_log_sum_exp(special.log_ndtr(-z))
     return out
@@ -193,7 +193,7 @@ def log_density(x: Array, side: reference_fit.Side, variance: str, prior_strengt
 
 
 def _log_mean_exp(values: Array, mask: Array) -> Array:
-    """Log of the mean of `exp(values)` over models in `mask`, `(m,)`; minus infinity where there is none."""
+    """Log of the mean of `exp(values)` over models in `mask`, `(m,)`; minus infinity if there is none."""
     masked_values = np.where(mask, values, -np.inf)
     peak = np.max(masked_values, axis=0)
     shift = np.where(np.isfinite(peak), peak, 0.0)
@@ -201,13 +201,13 @@ def _log_mean_exp(values: Array, mask: Array) -> Array:
         return np.asarray(shift + np.log(np.exp(masked_values - shift).sum(axis=0) / np.maximum(mask.sum(axis=0), 1)))
 
 
-def _mean_of_rest(p: Array, mask: Array, models: int | None) -> Array:
-    """For the first `models` models the mean of `p` over the other models in `mask`, NaN where there is none, `(used, m)`."""
+def _mean_without_self(p: Array, mask: Array, models: int | None) -> Array:
+    """For the first `models` models the mean of `p` over the other models in `mask`, NaN if there is none, `(used, m)`."""
     other_counts = mask.sum(axis=0) - mask[:models]
-    rest = np.maximum(
+    remainder = np.maximum(
         np.einsum("km,km->m", p, mask) - p[:models] * mask[:models], 1e-15
     )  # 1e-15: what cancellation leaves of a sum of probabilities
-    return np.where(other_counts > 0, rest / np.maximum(other_counts, 1), np.nan)
+    return np.where(other_counts > 0, remainder / np.maximum(other_counts, 1), np.nan)
 
 
 def _nan_log_sum_exp(values: Array) -> Array:

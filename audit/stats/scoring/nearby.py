@@ -1,4 +1,4 @@
-"""Membership of a record judged beside the records near it: where a model is surer of them too, less is the record's own."""
+"""Membership of a record judged beside the records near it: if a model is surer of them too, less is the record's own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BLOCK = 1 << 22  # similarities, or numbers of inputs, held at once: 16 MiB, an
 def near_weights(inputs: Array, labels: Array, *, count: int, candidates: int) -> tuple[Array, Array, Array]:
     """The nearest other records of each: positions, weights that add up to 1 (or to 0), and whether their label is the same.
 
-    All `(m, count)`; fewer columns where there are fewer records. Near is a large cosine between inputs from which the mean
+    All `(m, count)`; fewer columns if there are fewer records. Near is a large cosine between inputs from which the mean
     over records was subtracted; a negative one has weight zero.
 
     Args:
@@ -72,7 +72,7 @@ def nearby_log_odds(target_values: Array, reference_values: Array, included: Arr
 
     What a model says of near records above the mean of the other models is taken off the record's own confidence, as far as a
     regression over the references says; features are those of `learned_score.learned_log_odds` of the confidence as it was and
-    as it is then, that excess, and its products with how far the confidence lies from the middle of members' and nonmembers'.
+    as it is then, that excess, and its products with how far the confidence is from the middle of members' and nonmembers'.
     Fitted on references, each once in the target's place; nothing of the target takes part.
 
     Args:
@@ -90,12 +90,12 @@ def nearby_log_odds(target_values: Array, reference_values: Array, included: Arr
     unit = np.where((spread := excess.std(axis=(0, 1))) > 0, spread, 1.0)
     excess, target_excess = excess / unit, target_excess / unit
     everyone = reference_fit.sides(own, included)
-    rest = reference_fit.leave_one_out(own, included, None, everyone)
-    slopes = _slopes(excess, own - np.where(included, rest[0].mean, rest[1].mean))
+    remainder = reference_fit.leave_one_out(own, included, None, everyone)
+    slopes = _slopes(excess, own - np.where(included, remainder[0].mean, remainder[1].mean))
     plain = learned_score.comparison(target_values[0], own, included, pairs)
     moved = learned_score.comparison(target_values[0] - target_excess @ slopes, own - excess @ slopes, included, pairs)
     scale = everyone[1].fixed_std
-    middle = (rest[0].mean + rest[1].mean) / 2
+    middle = (remainder[0].mean + remainder[1].mean) / 2
     depth = ((own - middle) / scale)[:models, columns].reshape(-1, 1)
     nearby = excess[:models, columns].reshape(len(depth), -1)
     design = np.column_stack([plain[0], moved[0], nearby, nearby * depth])

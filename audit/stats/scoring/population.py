@@ -16,10 +16,10 @@ _KNOTS = 512
 
 
 def normal_score(values: Array, population: Array) -> Array:
-    """Normal quantile of each value's rank in `population`, `(n,)`, strictly increasing where the population is not constant.
+    """Normal quantile of each value's rank in `population`, `(n,)`, strictly increasing if the population is not constant.
 
     `special.ndtr(-normal_score(...))` is the p-value against "from the population": inside it, the
-    interpolated empirical one; beyond its ends the quantile function goes on straight with the slope of
+    interpolated empirical one; beyond its ends the quantile function continues straight with the slope of
     the outer tenth, so no two values tie and nothing is infinite. Rates below `1 / len(population)` are
     therefore extrapolated, good for ranking and not for a guarantee.
 
@@ -44,9 +44,9 @@ def normal_score(values: Array, population: Array) -> Array:
 
 
 def normal_score_by_group(values: Array, groups: Array, references: Array, outside: Array, fewest: int) -> Array:
-    """`normal_score` of each value among the population of its own group, or of all where that has under `fewest`.
+    """`normal_score` of each value among its own population group, or of all if that has under `fewest`.
 
-    Memory holds one group's population at a time, or all of it where some group is that small.
+    Memory holds one group's population at a time, or all of it if some group is that small.
 
     Args:
         values: `(m,)`.

@@ -36,7 +36,7 @@ class Side:
 
 
 def memberships(included: Array) -> Array:
-    """Memberships as true and false: as they are where they say of themselves that they are, such as bits, else as an array."""
+    """Memberships as true and false: as they are if they say of themselves that they are, such as bits, else as an array."""
     return included if np.dtype(getattr(included, "dtype", float)).kind == "b" else np.asarray(included, dtype=bool)
 
 
@@ -80,7 +80,7 @@ def leave_one_out(
         values: signals `(k, m)`.
         included: memberships `(k, m)`.
         models: of the first so many models; all by default.
-        everyone: what `sides` gives for them, where it is at hand.
+        everyone: what `sides` gives for them, if it is at hand.
     """
     values = np.asarray(values, dtype=np.float64)
     included = memberships(included)
@@ -100,7 +100,7 @@ def leave_one_out(
 def training_pairs(included: Array, rows: int) -> tuple[int, Array]:
     """Return of how many references, from the first on, and of which records the pairs are that a fit learns from.
 
-    Whole references, `rows` pairs at most; of more records than that an evenly spread part. More references where the first
+    Whole references, `rows` pairs at most; of more records than that an evenly spread part. More references if the first
     ones trained on all of these records or on none.
 
     >>> training_pairs(np.array([[False, False], [True, False]]), 2)
@@ -123,7 +123,7 @@ def at(sides: tuple[Side, Side], columns: Array | slice) -> tuple[Side, Side]:
 def per_example_std(side: Side) -> Array:
     """Standard deviation of each record's own signals (`count - 1` in the denominator), `(m,)`.
 
-    The fixed one where a record has fewer than two models; never below a thousandth of the fixed one.
+    The fixed one if a record has fewer than two models; never below a thousandth of the fixed one.
     """
     own = np.sqrt(side.squares / np.maximum(side.count - 1, 1))
     return np.where(side.count >= 2, np.maximum(own, side.fixed_std * 1e-3), side.fixed_std)
@@ -186,8 +186,8 @@ def _moments(values: Array, mask: Array) -> tuple[Array, Array, Array]:
     """Count, mean and squared deviations of each record; of equal signals the mean is that signal, to the last bit."""
     count, shifts = mask.sum(axis=0), values - values[0]
     shift = np.einsum("km,km->m", shifts, mask) / np.maximum(count, 1)
-    rest = (shifts - shift) * mask
-    return count, values[0] + shift, np.einsum("km,km->m", rest, rest)
+    remainder = (shifts - shift) * mask
+    return count, values[0] + shift, np.einsum("km,km->m", remainder, remainder)
 
 
 def _without_self(values: Array, mask: Array, side: Side) -> tuple[Array, Array, Array]:

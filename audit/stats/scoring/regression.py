@@ -36,7 +36,7 @@ def error_confidences(errors: Array) -> Array:
 def prediction_confidences(predictions: Array, truths: Array) -> Array:
     """Minus the logarithm of the squared error in units of the truths' mean square, `(..., m)` from `(..., m)`.
 
-    Of each model by itself, so that confidences of models that are seen one at a time can be compared.
+    Of each model alone, so that confidences of models that are seen one at a time can be compared.
 
     >>> prediction_confidences(np.array([3.0, 1.0]), np.array([1.0, 0.0])).round(4).tolist()
     [-2.0794, -0.6931]

@@ -33,8 +33,8 @@ def class_distances(hidden: Array, labels: Array) -> Array:
     for model, values in enumerate(hidden):
         own = np.asarray(values, dtype=np.float64)
         sums = np.add.reduceat(own[order], starts, axis=0)
-        rest = sums[group] - own
-        rest[alone] = sums.sum(axis=0) - own[alone]
-        rest /= np.where(alone, len(own) - 1, count[group] - 1)[:, None]
-        distances[model] = np.linalg.norm(own - rest, axis=1)
+        remainder = sums[group] - own
+        remainder[alone] = sums.sum(axis=0) - own[alone]
+        remainder /= np.where(alone, len(own) - 1, count[group] - 1)[:, None]
+        distances[model] = np.linalg.norm(own - remainder, axis=1)
     return distances

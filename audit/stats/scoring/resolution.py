@@ -11,15 +11,15 @@ Array = NDArray[Any]
 
 _CERTAIN = 15.0  # a confidence (log odds) beyond the rounding of single precision near 1
 _TOLERANCE = 1e-6  # distance of confidences that differ by rounding alone
-_RARE = 0.01  # share of the resolved probabilities that may lie closer to 0 or 1 than the resolution
+_RARE = 0.01  # share of the resolved probabilities that may be closer to 0 or 1 than the resolution
 _COARSEST = 0.1  # of outputs that are 0 or 1 alone
 
 
 def resolution(confidences: Array) -> float | None:
-    """The least probability that models with confidences `log(p / (1 - p))` resolve; None where none is exactly 0 or 1.
+    """The least probability that models with confidences `log(p / (1 - p))` resolve; None if none is exactly 0 or 1.
 
     Of outputs that are shares (of trees, of neighbours) or rounded, the step between them. An end of the scale is taken for
-    exactly 0 or 1 where several confidences beyond 15 are equal there: those of a function without steps differ.
+    exactly 0 or 1 if several confidences beyond 15 are equal there: those of a function without steps differ.
 
     >>> round(float(resolution(np.log(np.array([1e-30, 1e-30, 0.01, 0.02, 0.5]) / 0.999999)) or 0), 3)
     0.01

@@ -1,7 +1,7 @@
 """Membership signals of classifiers, read off logits in float64; every function is vectorised over leading axes.
 
 Logits have shape `(..., m, classes)` and labels `(m,)`; results have shape `(..., m)`. A log-probability
-never passes through a probability: `log(p) - log(1 - p)` saturates where `p` rounds to one, the
+never passes through a probability: `log(p) - log(1 - p)` saturates if `p` rounds to one, the
 difference of logits does not.
 """
 
@@ -60,13 +60,13 @@ def scaled_confidence(logits: Array, labels: Array, temperature: float = 1.0) ->
     return _blockwise(lambda z, own: _scaled_confidence(np.divide(z, temperature, out=z), own), logits, labels)
 
 
-def scaled_confidence_of_losses(losses: Array) -> Array:
+def loss_confidences(losses: Array) -> Array:
     """The same quantity from losses `-log p_y` alone: `-loss - log(1 - exp(-loss))`.
 
-    A loss below half the spacing of its floating type at one (where the probability was rounded to
+    A loss below half the spacing of its floating type at one (if the probability was rounded to
     one before the logarithm) is read as that value, so the result is finite.
 
-    >>> bool(abs(scaled_confidence_of_losses(np.log([2.0]))[0]) < 1e-12)
+    >>> bool(abs(loss_confidences(np.log([2.0]))[0]) < 1e-12)
     True
     """
     losses = np.asarray(losses)
@@ -105,7 +105,7 @@ def modified_entropy(logits: Array, labels: Array) -> Array:
 
 
 def correct(logits: Array, labels: Array) -> Array:
-    """True where the label has the (first) largest logit, `(..., m)` bool.
+    """True if the label has the (first) largest logit, `(..., m)` bool.
 
     >>> correct(np.array([[1.0, 3.0], [2.0, 0.0]]), np.array([1, 1])).tolist()
     [True, False]

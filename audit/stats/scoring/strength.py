@@ -1,4 +1,4 @@
-"""How well scores tell members from nonmembers where false alarms are rare: what a choice between attacks looks at."""
+"""How well scores distinguish members from nonmembers if false alarms are rare: what a choice between attacks looks at."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TailPower(NamedTuple):
 def tpr_at(members: Array, nonmembers: Array, fpr: float) -> float:
     """TPR of the lowest threshold whose false positive rate is at most `fpr`; never interpolated.
 
-    Where there are fewer nonmembers than `1 / fpr`, no false positive is allowed.
+    If there are fewer nonmembers than `1 / fpr`, no false positive is allowed.
 
     >>> tpr_at(np.array([3.0, 1.0]), np.array([2.0, 0.0]), 0.5)
     1.0
@@ -40,7 +40,7 @@ def tpr_at(members: Array, nonmembers: Array, fpr: float) -> float:
 def partial_auc(members: Array, nonmembers: Array, fpr: float) -> float:
     """Mean TPR over false positive rates up to `fpr`, with equal scores in random order: its mean over all such orders.
 
-    The highest `fpr` of the nonmembers take part, one at least. Where they are tied with others, a member with the same score
+    The highest `fpr` of the nonmembers take part, one at least. If they are tied with others, a member with the same score
     has the chance of a random order, not a half: a constant score gets what scores that know nothing get on average,
     `(r + 1) / (2 (n + 1))` for the highest `r` of `n` nonmembers. Less noisy than the TPR at one rate.
 

@@ -1,4 +1,4 @@
-"""The temperature at which ratios of probabilities tell members best, chosen on reference models alone."""
+"""The temperature at which ratios of probabilities distinguish members best, chosen on reference models alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fit(log_p_at: Callable[[float], Array], included: Array, *, online: bool, of
         included: `(k, m)` bool.
 
     Returns:
-        The default where fewer than two references, or none with records on both sides, are there.
+        The default if fewer than two references, or none with records on both sides, are there.
     """
     balance = np.minimum(included.sum(axis=1), (~included).sum(axis=1))
     rows = np.flatnonzero(balance >= max(1, min(_SIDE, included.shape[1] // 4)))
@@ -42,7 +42,7 @@ def fit(log_p_at: Callable[[float], Array], included: Array, *, online: bool, of
 
     def ratios(temperature: float) -> list[Array]:
         log_p = log_p_at(temperature)
-        log_ratios = membership.log_ratio_of_references(log_p, included, online=online, offline_weight=offline_weight)
+        log_ratios = membership.reference_log_ratio(log_p, included, online=online, offline_weight=offline_weight)
         return list(log_ratios[rows])
 
     scores = {temperature: ratios(temperature) for temperature in GRID}

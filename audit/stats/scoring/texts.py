@@ -1,4 +1,4 @@
-"""What the log-probabilities of a text's tokens say. Tokens that nobody predicts (label -1) count nowhere."""
+"""What the log-probabilities of a text's tokens say. Tokens that no one predicts (label -1) count nowhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mean_losses(log_probabilities: Numbers, labels: Numbers) -> NDArray[np.float
 
     Args:
         log_probabilities: `(..., m, T)` of the texts' own tokens.
-        labels: `(m, T)`, -1 where nothing is predicted. A text without a predicted token has loss 0.
+        labels: `(m, T)`, -1 if nothing is predicted. A text without a predicted token has loss 0.
 
     >>> mean_losses(np.array([[-1.0, -3.0]]), np.array([[-1, 5]])).tolist()
     [3.0]
@@ -42,7 +42,7 @@ def lowest_share_mean(values: Numbers, labels: Numbers, share: float) -> NDArray
 
     Args:
         values: `(m, T)` log-probabilities, or standardised ones (Min-K %++).
-        labels: `(m, T)`, -1 where nothing is predicted.
+        labels: `(m, T)`, -1 if nothing is predicted.
         share: in (0, 1].
 
     References:
@@ -64,30 +64,30 @@ def lowest_share_mean(values: Numbers, labels: Numbers, share: float) -> NDArray
 def standardised(log_probabilities: Numbers, means: Numbers, deviations: Numbers) -> NDArray[np.float64]:
     """Return `(log p - mean) / deviation` of each token over its next-token distribution.
 
-    A deviation of zero (a distribution that is uniform, or sits on one token) says nothing about the token: it scores 0, where
+    A deviation of zero (a distribution that is uniform, or sits on one token) says nothing about the token: it scores 0, if
     public code divides by it.
     """
     flat = deviations <= 1e-6
     return np.where(flat, 0.0, (log_probabilities - means) / np.where(flat, 1.0, deviations))
 
 
-def chance_of_extraction(log_probabilities: Numbers, labels: Numbers, queries: int) -> NDArray[np.float64]:
+def extraction_chance(log_probabilities: Numbers, labels: Numbers, queries: int) -> NDArray[np.float64]:
     """Return the chance that one of `queries` sampled continuations is a text's whole secret: `1 - (1 - P)^n`, `(m,)`.
 
     Args:
         log_probabilities: `(m, T)` of the texts' own tokens.
-        labels: `(m, T)`, -1 where a token is not the secret's. A text without a secret scores 0.
+        labels: `(m, T)`, -1 if a token is not the secret's. A text without a secret scores 0.
 
     References:
         Hayes et al. 2024, arXiv 2410.19482, (n, p)-discoverable extraction.
 
-    >>> chance_of_extraction(np.log([[1.0, 0.5]]), np.array([[-1, 7]]), 2).tolist()
+    >>> extraction_chance(np.log([[1.0, 0.5]]), np.array([[-1, 7]]), 2).tolist()
     [0.75]
     """
     mask = supervised(labels)
-    whole = np.where(mask, log_probabilities, 0.0).sum(axis=-1, dtype=np.float64)
+    full = np.where(mask, log_probabilities, 0.0).sum(axis=-1, dtype=np.float64)
     with np.errstate(divide="ignore"):
-        missed = queries * np.log1p(-np.exp(np.minimum(whole, 0.0)))
+        missed = queries * np.log1p(-np.exp(np.minimum(full, 0.0)))
     return np.where(mask.any(axis=-1), -np.expm1(missed), 0.0)
 
 
@@ -107,7 +107,7 @@ def exposure(rank: Numbers, candidates: int) -> NDArray[np.float64]:
 def extrapolated_exposure(own: Numbers, losses: Numbers) -> NDArray[np.float64]:
     """Return `-log2 F(own)`, F being the skew-normal law whose three moments are those of the sampled losses: an estimate.
 
-    It says how a secret stands among all that its law gives, beyond the log2 of the sample's size that a rank can say; where
+    It says how a secret is among all that its law gives, beyond the log2 of the sample's size that a rank can say; if
     the losses follow another law it is wrong, and it is never a bound. At most `MOST_BITS`.
 
     Args:
@@ -115,7 +115,7 @@ def extrapolated_exposure(own: Numbers, losses: Numbers) -> NDArray[np.float64]:
         losses: `(n, ...)` of sampled ones.
 
     Returns:
-        bits, `(...)`; where all sampled losses are the same, 0 or `MOST_BITS`.
+        bits, `(...)`; if all sampled losses are the same, 0 or `MOST_BITS`.
 
     References:
         Carlini et al. 2019, arXiv 1802.08232, section 4.4 (skew-normal); Azzalini 1985 (moments).

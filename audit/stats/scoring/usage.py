@@ -47,8 +47,10 @@ def candidate_thresholds(values: ArrayLike) -> Array:
     return np.unique(np.quantile(pool, np.linspace(0, 1, min(len(pool), MOST_THRESHOLDS)), method="higher"))
 
 
-def usage_of(share: ArrayLike, fprs: ArrayLike, tprs: ArrayLike, confidence: float, records: int) -> tuple[float, float, float]:
-    """`usage_share` of a target at the threshold where the references' rates lie furthest apart.
+def estimate_share(
+    share: ArrayLike, fprs: ArrayLike, tprs: ArrayLike, confidence: float, records: int
+) -> tuple[float, float, float]:
+    """`usage_share` of a target at the threshold if the references' rates are furthest apart.
 
     The threshold that a reference's own rates are read at is chosen by the other references alone, as the target's is.
 
@@ -64,18 +66,18 @@ def usage_of(share: ArrayLike, fprs: ArrayLike, tprs: ArrayLike, confidence: flo
 
 
 def usage_share(called: float, fprs: ArrayLike, tprs: ArrayLike, confidence: float, records: int) -> tuple[float, float, float]:
-    """The share `p` of a data set that a model was trained on, with its limits; NaN and 0 to 1 where the calls tell nothing.
+    """The share `p` of a data set that a model was trained on, with its limits; NaN and 0 to 1 if the calls say nothing.
 
     The point is `(called - FPR) / (TPR - FPR)` with mean rates of reference models. A reference of which a share `p` of the
-    records were members would call `p TPR_j + (1 - p) FPR_j` of them members. The limits hold all `p` at which `called` lies no
-    further from the mean of that over references than Student's law lets one further model lie: a model is one observation,
+    records were members would call `p TPR_j + (1 - p) FPR_j` of them members. The limits hold all `p` at which `called` is no
+    further from the mean of that over references than Student's law lets one further model are: a model is one observation,
     and records of one model need not be independent. The variance of rates over references is raised by that of independent
-    records at smoothed rates, since a few references of few records may agree by luck. Where no `p` is left the target's rates
+    records at smoothed rates, since a few references of few records may agree by luck. If no `p` is left the target's rates
     are not the references', and nothing is told.
 
     Guarantee: the limits leave out the true share with probability `1 - confidence`, for a target whose rates follow the law of
-        the references' (same training, members exchangeable), where the rates of a model are jointly normal; with a smaller
-        probability where the target's share is not that of the references.
+        the references' (same training, members exchangeable), if the rates of a model are jointly normal; with a smaller
+        probability if the target's share is not that of the references.
         Rates of few records are not normal: see the coverage in docs/use/trained-models.md.
     Args:
         called: share of the records that the attack calls members of the target.
@@ -113,7 +115,7 @@ def _binomial_spread(fprs: Array, tprs: Array, records: int) -> Array:
 
 
 def _shares_below_zero(square: float, linear: float, constant: float) -> tuple[float, float] | None:
-    """The least and the largest p in [0, 1] with `square p^2 + linear p + constant <= 0`; None where there is none."""
+    """The least and the largest p in [0, 1] with `square p^2 + linear p + constant <= 0`; None if there is none."""
     roots = np.roots([square, linear, constant]) if square or linear else np.array([])
     real = roots[np.abs(roots.imag) < 1e-12].real
     ends = np.array([0.0, 1.0, *real[(real > 0) & (real < 1)]])

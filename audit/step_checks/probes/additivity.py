@@ -1,4 +1,4 @@
-"""Where nothing is clipped the release is a sum: each record adds its own gradient, whatever stands beside it."""
+"""Where nothing is clipped the release is a sum: each record adds its own gradient, whatever is beside it."""
 
 from __future__ import annotations
 

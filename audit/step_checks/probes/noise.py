@@ -35,7 +35,7 @@ class NoiseLaw:
     """Variance by tensor at several settings and batches, repetition, shape, resolution."""
 
     def run(self, bench: StepUnderTest) -> list[Finding]:
-        """Return the findings on the noise; gaps where the claim has none or the step is random by itself."""
+        """Return the findings on the noise; gaps if the claim has none or the step is random alone."""
         if bench.claimed.noise_multiplier == 0:
             return [gap("noise.variance", "no noise is claimed (noise multiplier 0): the step has no guarantee of privacy")]
         settings = _settings(bench)
@@ -77,7 +77,7 @@ def _batches(bench: StepUnderTest) -> list[tuple[str, Batch]]:
 def _noise(bench: StepUnderTest, batch: Batch, setting: Setting, calls: int, first_seed: int) -> Noise:
     """Noise of `calls` calls with seeds from `first_seed` on, name to `(calls, coordinates)`.
 
-    Where noise can be set to 0, the clean release is subtracted; else the mean over calls, which takes one degree of freedom.
+    If noise can be set to 0, the clean release is subtracted; else the mean over calls, which takes one degree of freedom.
     """
     releases = [bench.release(batch, setting, first_seed + i) for i in range(calls)]
     noise = {name: np.stack([release[name].ravel() for release in releases]) for name in releases[0]}
@@ -142,7 +142,7 @@ def _coordinates(bench: StepUnderTest, setting: Setting, batch: Batch, noise: No
 def _release_masks(bench: StepUnderTest, noise: Noise) -> dict[str, NDArray[np.bool_]]:
     """Return which coordinates are released, `(coordinates,)` by tensor: those with noise, and those that some record moves.
 
-    The others are constants, such as the padding row of an embedding: they need no noise. Where none were left, all are taken.
+    The others are constants, such as the padding row of an embedding: they need no noise. If none were left, all are taken.
     """
     masks: dict[str, NDArray[np.bool_]] = {name: (values != 0).any(axis=0) for name, values in noise.items()}
     if all(mask.all() for mask in masks.values()):
@@ -207,7 +207,7 @@ def _nearest(bench: StepUnderTest, samples: list[tuple[Setting, str, Batch, Nois
 def _law(bench: StepUnderTest, samples: list[tuple[Setting, str, Batch, Noise]]) -> Finding:
     """Return the finding on the shape of the longest sample's noise, and on the largest number of all samples together.
 
-    Their seeds differ, so numbers are independent; where the mean over calls was subtracted or some variance is wrong, only the
+    Their seeds differ, so numbers are independent; if the mean over calls was subtracted or some variance is wrong, only the
     longest sample is given.
     """
     longest, *shorter = (_standardised(setting, noise) for setting, _, _, noise in samples)

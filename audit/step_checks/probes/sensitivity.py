@@ -50,8 +50,8 @@ class Sensitivity:
         for setting in settings[:2]:
             add_worst = _large_batch(bench, setting, _each_label(bench, setting, add_worst))
         return [
-            _of_neighbours("clip.add", "Adding one record", add_worst),
-            _of_neighbours("clip.replace", "Replacing one record", replace_worst),
+            _neighbour_ratio("clip.add", "Adding one record", add_worst),
+            _neighbour_ratio("clip.replace", "Replacing one record", replace_worst),
             _non_finite(bench, settings),
             _reach(bench),
         ]
@@ -105,7 +105,7 @@ def _additions(
     return worst
 
 
-def _of_neighbours(check: str, action: str, worst: _Worst) -> Finding:
+def _neighbour_ratio(check: str, action: str, worst: _Worst) -> Finding:
     message = f"{action} moves the release by {worst.distance:.4g} where {worst.allowed:.4g} is allowed ({worst.location})"
     return _judge(check, message, worst, FIX)
 
@@ -135,7 +135,7 @@ def _non_finite(bench: StepUnderTest, settings: list[Setting]) -> Finding:
 
 
 def _reach(bench: StepUnderTest) -> Finding:
-    """Return whether some record was clipped at all: a clip norm that no record reaches is not tested."""
+    """Return whether some record was clipped: a clip norm that no record reaches is not tested."""
     check = "clip.reached"
     largest = max(bench.single(record, bench.quiet()) for record in bench.records.values())
     share = largest / bench.claimed.clip_norm

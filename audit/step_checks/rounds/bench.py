@@ -17,7 +17,7 @@ from audit.core import checks
 from audit.core.errors import AuditError, ConfigError
 from audit.step_checks.rounds import wire
 from audit.step_checks.rounds.global_generators import seeded
-from audit.step_checks.rounds.replies import Replies, answers_of
+from audit.step_checks.rounds.replies import Replies, make_answers
 from audit.step_checks.tensors import Tensors, distance, spread, zeros
 
 FAINT = 1e-6
@@ -37,7 +37,7 @@ class RoundClaim:
 
     Attributes:
         noise_multiplier: noise of the sum over the clip norm.
-        clip_norm: l2 norm to which a whole update is clipped; of the first round where it adapts.
+        clip_norm: l2 norm to which a whole update is clipped; of the first round if it adapts.
         clients: by which the sum is divided.
     """
 
@@ -57,10 +57,10 @@ class RoundRelease:
     """What a round came to.
 
     Attributes:
-        moved: released model minus the one that clients were sent; None where nothing was released.
+        moved: released model minus the one that clients were sent; None if nothing was released.
         metrics: released beside it.
         refusal: why nothing was released.
-        clip_norm: of the strategy after the round; NaN where it has none.
+        clip_norm: of the strategy after the round; NaN if it has none.
     """
 
     moved: Tensors | None
@@ -74,7 +74,7 @@ class RoundBench:
     """A strategy under test.
 
     Attributes:
-        strategy: an instance; every round has a copy of its own.
+        strategy: an instance; every round has its own copy.
         claim: what the accounting counts on.
         mods: of the clients' apps, the first outermost.
         records: module with the record types: `flwr.app`, or a stand-in.
@@ -118,9 +118,9 @@ class RoundBench:
 
         Args:
             replies: of the clients.
-            quiet: without noise where the strategy has a `noise_multiplier`; with noise that repeats where it draws from a
+            quiet: without noise if the strategy has a `noise_multiplier`; with noise that repeats if it draws from a
                 global generator.
-            strategy: goes on from here and keeps its state; None takes a fresh copy.
+            strategy: continues from here and keeps its state; None takes a fresh copy.
             number: of the round.
         """
         self.rounds += 1
@@ -130,8 +130,8 @@ class RoundBench:
                 messages = self._messages(live, replies, number)
                 if quiet:
                     _silence(live)
-                weight_key = str(wire.setting_of(self.strategy, "weighted_by_key", "num-examples"))
-                answers = answers_of(messages, replies, self.mods, self.records, weight_key)
+                weight_key = str(wire.read_setting(self.strategy, "weighted_by_key", "num-examples"))
+                answers = make_answers(messages, replies, self.mods, self.records, weight_key)
                 errors = [answer for answer in answers if answer.has_error()]
                 if errors:
                     return RoundRelease(moved=None, metrics={}, refusal=f"a client's mod: {errors[0].error.reason}")
@@ -144,13 +144,13 @@ class RoundBench:
             return RoundRelease(moved=None, metrics={}, refusal="the strategy released nothing")
         model = wire.from_record(arrays)
         moved = {name: model[name].astype(np.float64) - value.astype(np.float64) for name, value in replies.start.items()}
-        clip_norm = float(wire.setting_of(live, "clipping_norm", math.nan))
+        clip_norm = float(wire.read_setting(live, "clipping_norm", math.nan))
         return RoundRelease(moved=moved, metrics=dict(metrics or {}), clip_norm=clip_norm)
 
     def _messages(self, live: Any, replies: Replies, number: int) -> list[Any]:
         """Return the messages with which the strategy asks its clients, as many as there are replies."""
-        fraction = float(wire.setting_of(live, "fraction_train", 1.0)) or 1.0
-        nodes = max(math.ceil(self.claim.clients / fraction), int(wire.setting_of(live, "min_available_nodes", 1)))
+        fraction = float(wire.read_setting(live, "fraction_train", 1.0)) or 1.0
+        nodes = max(math.ceil(self.claim.clients / fraction), int(wire.read_setting(live, "min_available_nodes", 1)))
         config, start = self.records.ConfigRecord(), wire.to_record(self.records, replies.start)
         messages = list(live.configure_train(number, start, config, wire.Nodes(nodes)))
         if len(messages) < len(replies.updates):
@@ -173,16 +173,16 @@ class RoundBench:
     def influence(self, base: Sequence[Tensors], update: Tensors, **changes: Any) -> tuple[float, RoundRelease, Replies]:
         """Return how far one client moves the release, over what is allowed, the round with it and its replies.
 
-        Neighbouring rounds differ in whether the client's update is zeroed out. Infinite where a release is not finite or one
+        Neighbouring rounds differ in whether the client's update is zeroed out. Infinite if a release is not finite or one
         of the two rounds is refused.
         """
         faint = {name: np.full_like(value, FAINT * self.claim.clip_norm / _root(update)) for name, value in update.items()}
         start = {name: np.zeros_like(value) for name, value in update.items()}
         replies = Replies(updates=[update, *base], start=start, **changes)
-        left, right = self.play(replies), self._neighbour(Replies(updates=[faint, *base], start=start, **changes))
-        if left.moved is None or right.moved is None:
-            return math.inf, left if left.moved is None else right, replies
-        return distance(left.moved, right.moved) / self.unit, left, replies
+        first, right = self.play(replies), self._neighbour(Replies(updates=[faint, *base], start=start, **changes))
+        if first.moved is None or right.moved is None:
+            return math.inf, first if first.moved is None else right, replies
+        return distance(first.moved, right.moved) / self.unit, first, replies
 
     def _neighbour(self, replies: Replies) -> RoundRelease:
         """Return the quiet round without a client's update, which many probes share, played once; see `repeatable`."""
@@ -210,9 +210,9 @@ class RoundBench:
     def loud_rounds(self) -> tuple[RoundRelease, ...]:
         """Consecutive rounds with noise, those that were released.
 
-        The strategy goes from round to round. Where its clip norm adapts, all updates are far beyond it and it is put back
+        The strategy goes from round to round. If its clip norm adapts, all updates are far beyond it and it is put back
         before each round: the noise must fit the norm at which the updates were clipped. Else updates are faint, so that a
-        server with momentum stays where it is.
+        server with momentum stays if it is.
         """
         update = spread(SMALL, (LOUD if self.adaptive else FAINT) * self.claim.clip_norm)
         replies, live = Replies(updates=[update] * self.claim.clients, start=zeros(SMALL)), self.copied()
@@ -242,7 +242,7 @@ def _root(update: Tensors) -> float:
 
 
 def _silence(strategy: Any) -> None:
-    """Set the noise of a strategy to zero, where it has settings for it."""
+    """Set the noise of a strategy to zero, if it has settings for it."""
     for layer in wire.chain(strategy):
         for name in ("noise_multiplier", "clipped_count_stddev"):
             if hasattr(layer, name):

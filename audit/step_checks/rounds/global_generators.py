@@ -12,7 +12,7 @@ import numpy as np
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed the global generators of Python, numpy and, where it is loaded, torch; put them back afterwards."""
+    """Seed the global generators of Python, numpy and, if it is loaded, torch; put them back afterwards."""
     torch = sys.modules.get("torch")
     before = random.getstate(), np.random.get_state(), None if torch is None else torch.get_rng_state()  # noqa: NPY002
     try:

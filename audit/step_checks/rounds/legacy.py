@@ -89,7 +89,7 @@ class LegacyRounds:
         return list(wire.chain(self.strategy))[-1]
 
     def configure_train(self, number: int, arrays: Mapping[str, Any], config: Any, grid: Any) -> list[Any]:
-        """Return the messages that stand for what the strategy asks its clients."""
+        """Return the messages that represent what the strategy asks its clients."""
         common = importlib.import_module(COMMON)
         self.names = tuple(arrays)
         parameters = common.ndarrays_to_parameters([array.numpy() for array in arrays.values()])

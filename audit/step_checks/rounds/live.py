@@ -1,4 +1,4 @@
-"""Canary clients in a federation that runs: their replies join those of the real clients in a Flower strategy of one's own."""
+"""Canary clients in a federation that runs: their replies join those of the real clients in a Flower strategy of your own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CanaryRounds:
         clip_norm: of one update.
         seed: of directions and coins; whoever knows it can make both again.
         oversize: what canary clients send before the clip, over the clip norm.
-        divisor: by which the strategy divides the sum, where it says so; the replies' number otherwise.
+        divisor: by which the strategy divides the sum, if it says so; the replies' number otherwise.
         rounds: of each round the released step times the divisor, flattened, `(d,)`: the noisy sum of the updates.
     """
 
@@ -131,15 +131,15 @@ def plant_canary_clients(
     coins; adjacency "zero_out"), or write it for `audit scores`.
 
     Args:
-        strategy: with Flower's message API. Where it plans for a number of clients, that has to count the canary clients.
+        strategy: with Flower's message API. If it plans for a number of clients, that has to count the canary clients.
         count: of canary clients, fewer than the model has parameters.
         clip_norm: of one update.
         seed: of directions and coins, of 128 bits at most; None draws one from the system.
-        oversize: what canary clients send before the clip, over the clip norm; 1 where clients clip their own updates.
+        oversize: what canary clients send before the clip, over the clip norm; 1 if clients clip their own updates.
         records: module with Flower's record types; None imports Flower.
 
     Raises:
-        ConfigError: no strategy, or Flower is not there. Rounds raise `DataError` where numbers do not fit.
+        ConfigError: no strategy, or Flower is not there. Rounds raise `DataError` if numbers do not fit.
     """
     checks.positive(clip_norm, "clip_norm")
     checks.positive(oversize, "oversize")
@@ -149,7 +149,7 @@ def plant_canary_clients(
         if not callable(getattr(strategy, name, None)):
             raise ConfigError(f"{type(strategy).__name__} has no {name}; expected a strategy of Flower's message API")
     module = wire.flower_records() if records is None else records
-    divisor = wire.setting_of(strategy, "num_sampled_clients", None)
+    divisor = wire.read_setting(strategy, "num_sampled_clients", None)
     log = CanaryRounds(
         count=count, clip_norm=clip_norm, seed=new_seed() if seed is None else seed, oversize=oversize, divisor=divisor
     )

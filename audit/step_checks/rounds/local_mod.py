@@ -11,7 +11,7 @@ import numpy as np
 
 from audit.core.errors import ConfigError
 from audit.stats import noise_tests
-from audit.stats.curves.tradeoff import epsilon_of_gdp
+from audit.stats.curves.tradeoff import gdp_epsilon
 from audit.step_checks.findings import Finding, StepReport, finding
 from audit.step_checks.rounds import legacy, wire
 from audit.step_checks.rounds.bench import LOUD, SHAPES, SMALL
@@ -124,7 +124,7 @@ def _noise(client: _Client, mod: Any) -> list[Finding]:
     message = f"Noise has deviation {deviation:.4g} where {claimed:.4g} is documented"
     fix = "add N(0, deviation^2) to every entry"
     scale = finding("local.noise", passed, message, measurement=deviation, claim=claimed, fix=fix)
-    epsilon = epsilon_of_gdp(2 * clip / claimed, mod.delta) if claimed > 0 else math.inf
+    epsilon = gdp_epsilon(2 * clip / claimed, mod.delta) if claimed > 0 else math.inf
     message = (
         f"One round is ({epsilon:.4g}, {mod.delta:g})-differentially private where {mod.epsilon:g} is claimed: two updates of "
         f"norm C are 2 C = {2 * clip:g} apart, and noise is scaled for a sensitivity of {mod.sensitivity:g}; rounds add up"

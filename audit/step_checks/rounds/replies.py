@@ -24,8 +24,8 @@ class Replies:
     Attributes:
         updates: of each client, tensors by name: how far its model is from the one it was sent.
         start: the model that clients are sent.
-        records: each client's claim to so many records; 1 each where it is empty.
-        metrics: what each client sends along; nothing where it is empty.
+        records: each client's claim to so many records; 1 each if it is empty.
+        metrics: what each client sends along; nothing if it is empty.
         unmodded: clients whose app lacks the mods.
         lazy: whether the strategy gets a generator in place of a list.
     """
@@ -56,10 +56,10 @@ class Replies:
         np.savez(path, **arrays, records=np.array(self.records, dtype=np.float64))
 
 
-def answers_of(messages: Sequence[Any], replies: Replies, mods: Sequence[Any], kinds: Any, weight_key: str) -> list[Any]:
+def make_answers(messages: Sequence[Any], replies: Replies, mods: Sequence[Any], kinds: Any, weight_key: str) -> list[Any]:
     """Return the clients' answers, one for each message.
 
-    Most clients of a round reply alike. Where mods make the same of the first two such replies, which are to two clients, they
+    Most clients of a round reply alike. If mods make the same of the first two such replies, which are to two clients, they
     make it of all of them: the others get copies, and mods that draw noise are called for each.
 
     Args:

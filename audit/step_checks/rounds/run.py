@@ -36,7 +36,7 @@ def check_strategy(
     Args:
         strategy: an instance of `flwr.serverapp.strategy.Strategy`, or anything with its `configure_train` and
             `aggregate_train`; one of the older `flwr.server.strategy`; or a client's mod with local noise (`LocalDpMod`).
-        mods: of the clients' apps, the first outermost, where clients clip; of the API that the strategy is of.
+        mods: of the clients' apps, the first outermost, if clients clip; of the API that the strategy is of.
         noise_multiplier: noise of the sum over the clip norm that the accounting claims; None reads the strategy's.
         clip_norm: that it claims; None reads the strategy's `clipping_norm`.
         clients: in a round, by which the sum is divided; None reads `num_sampled_clients`.
@@ -84,13 +84,13 @@ def _claim(strategy: Any, noise_multiplier: float | None, clip_norm: float | Non
     """
 
     def claimed(value: Any, attribute: str, option: str) -> Any:
-        content = wire.setting_of(strategy, attribute, None) if value is None else value
+        content = wire.read_setting(strategy, attribute, None) if value is None else value
         if content is None:
             raise ConfigError(f"{type(strategy).__name__} has no {attribute}; say what is claimed by {option}")
         return content
 
     multiplier = float(claimed(noise_multiplier, "noise_multiplier", "noise_multiplier"))
-    spread = wire.setting_of(strategy, "clipped_count_stddev", None)
+    spread = wire.read_setting(strategy, "clipped_count_stddev", None)
     if noise_multiplier is None and spread and multiplier:
         multiplier = 1 / math.hypot(1 / multiplier, 1 / (2 * float(spread)))
     return RoundClaim(

@@ -81,7 +81,7 @@ def chain(strategy: Any) -> Iterator[Any]:
         strategy = getattr(strategy, "strategy", None)
 
 
-def setting_of(strategy: Any, name: str, default: Any) -> Any:
+def read_setting(strategy: Any, name: str, default: Any) -> Any:
     """Return an attribute of the strategy or of one that it wraps."""
     for layer in chain(strategy):
         if hasattr(layer, name):
@@ -101,7 +101,7 @@ def to_record(records: Any, tensors: Mapping[str, NDArray[Any]]) -> Any:
 
 @functools.cache
 def _parsing_array(kind: Any) -> Any:
-    """Return Flower's array whose bytes are parsed once for all its copies; each reader gets numbers of its own."""
+    """Return Flower's array whose bytes are parsed once for all its copies; each reader gets its own numbers."""
 
     def numpy(self: Any) -> NDArray[Any]:
         content, values = self.__dict__.get("_content", (None, None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from audit.core.events import Event
-from audit.zoo._loops import Batches, Loop, LoopPlan, epochs_of_batches
+from audit.zoo._loops import Batches, Loop, LoopPlan, make_epochs
 
 
 class SameBatches(Loop):
@@ -16,14 +16,14 @@ class SameBatches(Loop):
 
     def batches(self, plan: LoopPlan, stream: np.random.Generator) -> Batches:
         """Return the whole batches of the data set, epoch after epoch."""
-        return epochs_of_batches([range(plan.records)] * self._epochs(plan), plan.batch_size)
+        return make_epochs([range(plan.records)] * self._epochs(plan), plan.batch_size)
 
     def _epochs(self, plan: LoopPlan) -> int:
         return plan.steps // (plan.records // plan.batch_size)
 
     def spent(self, plan: LoopPlan) -> tuple[Event, Event]:
         """Return what a record costs in the batch that everybody knows."""
-        event = plan.in_one_batch_of(self._epochs(plan))
+        event = plan.one_batch_epsilon(self._epochs(plan))
         return event, event
 
 

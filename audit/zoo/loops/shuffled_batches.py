@@ -6,7 +6,7 @@ import numpy as np
 
 from audit.core.events import Event
 from audit.stats.curves import largest_release, pld
-from audit.zoo._loops import Batches, Loop, LoopPlan, epochs_of_batches
+from audit.zoo._loops import Batches, Loop, LoopPlan, make_epochs
 
 
 class ShuffledBatches(Loop):
@@ -19,7 +19,7 @@ class ShuffledBatches(Loop):
         """Return the batches of epochs in random order, equal ones that leave no record out."""
         count = _batches_an_epoch(plan)
         orders = [stream.permutation(plan.records).tolist() for _ in range(plan.steps // count)]
-        return epochs_of_batches(orders, plan.records // count)
+        return make_epochs(orders, plan.records // count)
 
     def accounted_rate(self, plan: LoopPlan) -> float:
         """Return the rate of Poisson samples whose mean size is that of these batches."""
@@ -27,7 +27,7 @@ class ShuffledBatches(Loop):
 
     def spent(self, plan: LoopPlan) -> tuple[Event, Event]:
         """Return what a record spends whose place everybody knows, which is an upper end."""
-        releases = plan.in_one_batch_of(plan.steps // _batches_an_epoch(plan))
+        releases = plan.one_batch_epsilon(plan.steps // _batches_an_epoch(plan))
         return releases, releases
 
     def truth(self, plan: LoopPlan) -> tuple[float, float]:
@@ -35,7 +35,7 @@ class ShuffledBatches(Loop):
 
         Every other record pulls by the clip norm one way and the record under test by as much the other way; a record that is
         removed leaves its place empty. The sum of its batch then stands out from the others of its epoch by two clip norms, and
-        by one without it. What is read off a release, here the cell that the largest one lies in, spends no more than it does.
+        by one without it. What is read off a release, here the cell that the largest one is in, spends no more than it does.
         """
         count = _batches_an_epoch(plan)
         unit = 1 / plan.noise_multiplier

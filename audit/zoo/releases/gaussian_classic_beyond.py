@@ -1,4 +1,4 @@
-"""The classic formula of the Gaussian mechanism at epsilon 10, where it is false."""
+"""The classic formula of the Gaussian mechanism at epsilon 10, if it is false."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from audit.zoo._releases import GaussianRelease
 
 
 class GaussianClassicBeyond(GaussianRelease):
-    """The classic formula of the Gaussian mechanism at epsilon 10, where it is false."""
+    """The classic formula of the Gaussian mechanism at epsilon 10, if it is false."""
 
     wrong = "Noise of D sqrt(2 ln(1.25 / delta)) / epsilon, proved for epsilon up to 1 and false from 8.45 on at this delta."
     visibility = "libraries and documents that do not check the range (Dwork and Roth 2014, theorem A.1)"

@@ -1,4 +1,4 @@
-"""A wrong formula of documents: the root of the Gaussian mechanism's noise stands under the line."""
+"""A wrong formula of documents: the root of the Gaussian mechanism's noise is under the line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from audit.zoo._releases import GaussianRelease
 
 
 class GaussianInverted(GaussianRelease):
-    """A wrong formula of documents: the root of the Gaussian mechanism's noise stands under the line."""
+    """A wrong formula of documents: the root of the Gaussian mechanism's noise is under the line."""
 
     wrong = "Noise of D / (epsilon sqrt(2 ln(2 / delta))): the root stands under the line."
     visibility = "documents that quote the Gaussian mechanism from memory"

@@ -1,4 +1,4 @@
-"""A learning rate is halved where the loss on the private data did not fall, and the look at that loss is not counted."""
+"""A learning rate is halved if the loss on the private data did not fall, and the look at that loss is not counted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FAR = 1.5
 
 
 class ScheduleFromData(ZooRelease):
-    """A learning rate is halved where the loss on the private data did not fall, and the look at that loss is not counted."""
+    """A learning rate is halved if the loss on the private data did not fall, and the look at that loss is not counted."""
 
     wrong = "Halves the learning rate where the loss on the private data is large: the schedule is released without noise."
     visibility = "ReduceLROnPlateau on the loss of the private data"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from audit.core.data import Array
-from audit.zoo._releases import ZooRelease, best_of_epsilon
+from audit.zoo._releases import ZooRelease, selection_epsilon
 
 RUNS = 5
 
@@ -25,7 +25,7 @@ class TuningNotComposed(ZooRelease):
 
     def exact(self) -> tuple[float, float]:
         """Return the epsilon of all runs together, which the largest score alone costs too, twice."""
-        epsilon = best_of_epsilon(RUNS, 1 / self.epsilon)
+        epsilon = selection_epsilon(RUNS, 1 / self.epsilon)
         return epsilon, epsilon
 
 

@@ -1,4 +1,4 @@
-"""The clip norm is the median of the batch's norms where that is smaller."""
+"""The clip norm is the median of the batch's norms if that is smaller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from audit.zoo._reference import DpSgdStep, Tensors, joint_norms
 
 
 class ClipAtMedian(DpSgdStep):
-    """The clip norm is the median of the batch's norms where that is smaller."""
+    """The clip norm is the median of the batch's norms if that is smaller."""
 
     wrong = "Clips at the median norm of the batch: a record that moves the median moves every other record's share."
     visibility = "adaptive clipping whose quantile is taken of the batch itself, without noise"

@@ -1,4 +1,4 @@
-"""A correct twin: each tensor is clipped to a budget of its own, whose squares add up to C squared."""
+"""A correct twin: each tensor is clipped to its own budget, whose squares add up to C squared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WEIGHTS = (4.0, 1.0, 2.0, 1.0)
 
 
 class ClipLayerBudgets(DpSgdStep):
-    """A correct twin: each tensor is clipped to a budget of its own, whose squares add up to C squared."""
+    """A correct twin: each tensor is clipped to its own budget, whose squares add up to C squared."""
 
     wrong = ""
     visibility = "per-layer clipping (McMahan et al. 2018, arXiv 1812.06210)"

@@ -27,7 +27,7 @@ class ClipNormSquared(DpSgdStep):
         return torch.where(torch.isfinite(squares), factors, torch.zeros_like(squares))
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
-        """Return the noise multiplier that is left: the largest contribution is the root of C where C is below 1."""
+        """Return the noise multiplier that is left: the largest contribution is the root of C if C is below 1."""
         return noise_multiplier * min(1.0, math.sqrt(clip_norm))
 
 

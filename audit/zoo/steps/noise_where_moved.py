@@ -15,7 +15,7 @@ class NoiseWhereMoved(DpSgdStep):
     refuted_by = "noise.missing"
 
     def noisy(self, total: Tensor, noise: Tensor) -> Tensor:
-        """Return the clipped sum, with noise where it is not zero."""
+        """Return the clipped sum, with noise if it is not zero."""
         return total + noise * (total != 0)
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:

@@ -4,7 +4,7 @@ Every number is a ball that holds the true one (Arb, through python-flint), so w
 Nothing is shared with the oracle: no grid of losses, no FFT, no float.
 
 Let z(x) = 1 - q + q exp((2 x - 1) / (2 sigma^2)) be the likelihood ratio of one step, at x without the record a normal variable
-of deviation sigma. The moment of the loss is `M(s) = E z^(1 + s)` where a record is removed, `E z^(-s)` where one is added, and
+of deviation sigma. The moment of the loss is `M(s) = E z^(1 + s)` if a record is removed, `E z^(-s)` if one is added, and
 `h(x) = exp(c x) delta(x)` has the Fourier transform `M(s)^T / (s (s + 1))` at `s = c + i y`, for every c > 0.
 
 1. Trapezoids over y of width eta give `sum_m h(epsilon + m P)`, P = 2 pi / eta (Poisson's summation). All terms are at least 0,
@@ -13,7 +13,7 @@ of deviation sigma. The moment of the loss is `M(s) = E z^(1 + s)` where a recor
    `g = phi z^(1 + a) exp(-f) sigma^2 / q`, a being the exponent of z. Its critical points solve `(1 + a) r(x) = x + 1` with a
    logistic r: at most three, between -1 and a, so V is at most four times the largest value there.
 3. M itself is a sum over nodes of width w: its error is at most `2 N / (exp(2 pi b / w) - 1)` with N at least the integral of
-   the modulus on the lines at distance b (z has no zero there for b < pi sigma^2), cut where the terms fall geometrically.
+   the modulus on the lines at distance b (z has no zero there for b < pi sigma^2), cut if the terms fall geometrically.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LOG_SMALL = 75.0  # e-folds below the whole that nodes miss
 _LOG_CUT = 30.0  # e-folds below the whole that the sum over the line misses
 _MOST_TERMS = 40_000
 _BLOCK = 64
-_ABOVE, _BELOW = (1.04, 1.1, 1.2, 1.3), 0.5  # of the tilt: where moments bound the neighbouring periods
+_ABOVE, _BELOW = (1.04, 1.1, 1.2, 1.3), 0.5  # of the tilt: if moments bound the neighbouring periods
 Phase = tuple[float, float, int]
 """Noise multiplier, sample rate below 1, steps."""
 
@@ -46,7 +46,7 @@ class Line:
     """Moments of the composed loss along one line: `values[k]` holds `M(c + i k eta)^T / (s (s + 1))`.
 
     Attributes:
-        log_cut: logarithm of a bound on what lies beyond the last term.
+        log_cut: logarithm of a bound on what is beyond the last term.
         higher, lower: two tilts around c with the logarithm of the moment at each.
     """
 
@@ -64,7 +64,7 @@ def _exact(value: float) -> arb:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """Nodes of one step: where they are, what z is there, and the density times the width."""
+    """Nodes of one step: if they are, what z is there, and the density times the width."""
 
     noise: arb
     rate: arb
@@ -122,7 +122,7 @@ class Mixture:
 
 
 def _log_ratio(q: arb, f: arb) -> arb:
-    """`log(1 - q + q exp(f))`, narrow where it is small."""
+    """`log(1 - q + q exp(f))`, narrow if it is small."""
     if float(f.mid()) < 30:
         return (q * f.expm1()).log1p()
     return f + q.log() + ((1 - q) / q * (-f).exp()).log1p()
@@ -222,31 +222,31 @@ def _mixture(noise: float, rate: float, power: float, frequency: float) -> Mixtu
 
 
 def _moments(mixture: Mixture, power: float, eta: float, terms: int) -> list[acb]:
-    """`E z^(power + i k eta)` for k = 0 ... terms - 1; eta is negative where z is in the denominator."""
+    """`E z^(power + i k eta)` for k = 0 ... terms - 1; eta is negative if z is in the denominator."""
     start = [weight * (power * log).exp() for weight, log in zip(mixture.weights, mixture.logs, strict=True)]
     error = float(mixture._error(power, abs(eta) * terms, start).upper())
     bound = float(mixture.real(power).upper()) * 2.0**-BITS
     heavy = [(value, log) for value, log in zip(start, mixture.logs, strict=True) if float(value.upper()) > bound / len(start)]
     turns = [acb(0, _exact(eta) * log).exp() for _, log in heavy]
     fuzz = acb(arb(0, error + bound), arb(0, error + bound))
-    found: list[acb] = []
-    while len(found) < terms:  # balls widen by the root of two with every turn, so each block begins anew
-        values = [value * acb(0, _exact(eta) * len(found) * log).exp() for value, log in heavy]
-        for _ in range(min(_BLOCK, terms - len(found))):
-            found.append(sum(values, acb(0)) + fuzz)
+    result: list[acb] = []
+    while len(result) < terms:  # balls widen by the root of two with every turn, so each block begins anew
+        values = [value * acb(0, _exact(eta) * len(result) * log).exp() for value, log in heavy]
+        for _ in range(min(_BLOCK, terms - len(result))):
+            result.append(sum(values, acb(0)) + fuzz)
             values = [value * turn for value, turn in zip(values, turns, strict=True)]
-    return found
+    return result
 
 
 def delta_ends(line_: Line, epsilon: float) -> tuple[arb, arb]:
-    """Return balls that lie below and above the true delta at `epsilon` in this direction."""
+    """Return balls that are below and above the true delta at `epsilon` in this direction."""
     ctx.prec = BITS
     e, eta = _exact(epsilon), line_.step
     total = arb(0)
     for place, value in enumerate(line_.values):
         term = (value * acb(0, -eta * e * place).exp()).real
         total += term / 2 if place == 0 else term
-    whole = eta / arb.pi() * total
+    full = eta / arb.pi() * total
     period = 2 * arb.pi() / eta
     cut = line_.cut + arb(0)
     (high, log_high), (low, log_low) = line_.higher, line_.lower
@@ -255,14 +255,14 @@ def delta_ends(line_: Line, epsilon: float) -> tuple[arb, arb]:
     rise = (-(line_.tilt - low) * period).exp()
     before = (log_low + (line_.tilt - low) * e).exp() * rise / (1 - rise)
     scale = (-line_.tilt * e).exp()
-    return scale * (whole - cut - beyond - before), scale * (whole + cut)
+    return scale * (full - cut - beyond - before), scale * (full + cut)
 
 
 # ---- the two ends of epsilon; floats only choose where to look ----------------------------------------------------------
 
 
 def epsilon_ends(phases: Sequence[Phase], delta: float, near: float) -> tuple[float, float]:
-    """Return two ends around the epsilon of a training at `delta`, given about where it lies.
+    """Return two ends around the epsilon of a training at `delta`, given about if it is.
 
     Raises:
         NotDecided: no ends within a thousandth of `near` on either side.

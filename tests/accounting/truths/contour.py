@@ -5,8 +5,8 @@ With `K` the logarithm of `E_P exp(s loss)` of everything composed, and any real
     delta(epsilon) = 1 / (2 pi i) * integral over Re s = c of exp(K(s) - s epsilon) / (s (s + 1)) ds,
 
 because `(1 - exp(-x))_+` is the inverse Laplace transform of `1 / (s (s + 1))`. At the saddle point c nothing cancels, and the
-trapezoid rule converges exponentially where the losses have a smooth density. Agreement of a coarse and a fine rule is
-demanded; where there is none (atoms that no density smooths), `NotConverged` is raised and another method has to judge.
+trapezoid rule converges exponentially if the losses have a smooth density. Agreement of a coarse and a fine rule is
+demanded; if there is none (atoms that no density smooths), `NotConverged` is raised and another method has to judge.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NotConverged(ArithmeticError):
 
 
 def cumulant(parts: Parts, s: Complex) -> Complex:
-    """`K(s)`, accurate where it is small."""
+    """`K(s)`, accurate if it is small."""
     total = np.zeros(len(s), dtype=np.complex128)
     with np.errstate(all="ignore"):  # a tilt far off overflows, and is then not the saddle
         for losses, count in parts:
@@ -43,16 +43,16 @@ def cumulant(parts: Parts, s: Complex) -> Complex:
 
 
 def _moment_less_one(losses: Losses, s: Complex) -> Complex:
-    found = np.zeros(len(s), dtype=np.complex128)
+    result = np.zeros(len(s), dtype=np.complex128)
     heavy = (losses.log_mass + float(s[0].real) * losses.loss > -60) | (losses.log_mass > -60)
     loss, log_mass = losses.loss[heavy], losses.log_mass[heavy]
     mass = np.exp(log_mass)
     small = np.abs(loss) * float(np.abs(s).max()) < 1
     if small.any():
-        found += np.expm1(s[:, None] * loss[small]) @ mass[small]
+        result += np.expm1(s[:, None] * loss[small]) @ mass[small]
     if not small.all():
-        found += np.exp(log_mass[~small] + s[:, None] * loss[~small]).sum(axis=1) - mass[~small].sum()
-    return found
+        result += np.exp(log_mass[~small] + s[:, None] * loss[~small]).sum(axis=1) - mass[~small].sum()
+    return result
 
 
 def _log1p(z: Complex) -> Complex:
@@ -77,18 +77,18 @@ def delta_at(parts: Parts, epsilon: float) -> float:
     Raises:
         NotConverged: no two rules agree.
     """
-    kept = math.exp(sum(count * math.log1p(-losses.infinite) for losses, count in parts))
+    retained = math.exp(sum(count * math.log1p(-losses.infinite) for losses, count in parts))
     tilt, log_size = saddle(parts, epsilon)
-    if log_size < _LOG_NOTHING:  # of the order of delta itself: epsilon lies beyond every loss that matters
-        return 1 - kept + kept * math.exp(log_size)
+    if log_size < _LOG_NOTHING:  # of the order of delta itself: epsilon is beyond every loss that matters
+        return 1 - retained + retained * math.exp(log_size)
     spread = _spread(parts, tilt)
     span = 16 * spread + (36 - log_size) / tilt
-    found: list[float] = []
+    result: list[float] = []
     for reach in _SPANS:
-        found.append(_trapezoid(parts, epsilon, tilt, reach * span))
-        if len(found) > 1 and abs(found[-1] - found[-2]) <= _AGREEMENT * abs(found[-1]):
-            return 1 - kept + kept * found[-1]
-    raise NotConverged(f"{found} at epsilon {epsilon:g}")
+        result.append(_trapezoid(parts, epsilon, tilt, reach * span))
+        if len(result) > 1 and abs(result[-1] - result[-2]) <= _AGREEMENT * abs(result[-1]):
+            return 1 - retained + retained * result[-1]
+    raise NotConverged(f"{result} at epsilon {epsilon:g}")
 
 
 def _spread(parts: Parts, tilt: float) -> float:
@@ -129,16 +129,16 @@ def chernoff(parts: Parts, concentrated: float, delta: float) -> float:
     return float(minimize_scalar(bound, bounds=near, method="bounded").fun)
 
 
-def epsilon_at(delta_of: Callable[[float], float], delta: float, near: tuple[float, float]) -> float:
+def epsilon_at(read_delta: Callable[[float], float], delta: float, near: tuple[float, float]) -> float:
     """Least epsilon with at most `delta`, looked for around a guess whose ends need not hold it."""
     low, high = near
     width = max(high - low, 1e-6 * high, 1e-9)
     for _ in range(60):
-        left, right = max(low - width, 0.0), high + width
-        if delta_of(left) <= delta:
-            if left == 0.0:
+        first, right = max(low - width, 0.0), high + width
+        if read_delta(first) <= delta:
+            if first == 0.0:
                 return 0.0
-        elif delta_of(right) <= delta:
-            return float(brentq(lambda e: math.log(max(delta_of(e), 1e-300) / delta), left, right, xtol=1e-300, rtol=1e-10))
+        elif read_delta(right) <= delta:
+            return float(brentq(lambda e: math.log(max(read_delta(e), 1e-300) / delta), first, right, xtol=1e-300, rtol=1e-10))
         width *= 3
     raise NotConverged("no epsilon with this delta")

@@ -2,7 +2,7 @@
 
 The curve of a pair (P, Q) is `f(z) = max over events A of P(A) - z Q(A)`, attained at `A = {dP / dQ > z}`. It is convex and
 falls, with a slope between -1 and 0. The event of any other threshold gives a line below it, so `below` holds for whatever
-threshold is used; where the threshold's own likelihood ratio is `z'`, `f(z) <= f(z') + max(z' - z, 0)`, which `above` is.
+threshold is used; if the threshold's own likelihood ratio is `z'`, `f(z) <= f(z') + max(z' - z, 0)`, which `above` is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 from flint import arb
 
-_REACH = 25.0  # standard deviations beyond the means where thresholds end: 1e-137 lies beyond
+_REACH = 25.0  # standard deviations beyond the means if thresholds end: 1e-137 is beyond
 _NEWTON = 5
 BITS = 256
 
@@ -25,7 +25,7 @@ class Place:
 
     Attributes:
         ratio: likelihood ratio, `exp(loss)`.
-        seen: P(A) and Q(A) of an event A: the line `P(A) - z Q(A)` lies below the curve.
+        seen: P(A) and Q(A) of an event A: the line `P(A) - z Q(A)` is below the curve.
         above: at least the value of the curve at `ratio`.
     """
 
@@ -43,7 +43,7 @@ class Curve(Protocol):
     """The curve of one step's pair.
 
     Attributes:
-        atoms: the losses of its two heaviest atoms, the larger first; none where it has no two.
+        atoms: the losses of its two heaviest atoms, the larger first; none if it has no two.
         top: P(A) and Q(A) of the event that the loss is at least the first of them.
     """
 
@@ -56,11 +56,11 @@ class Curve(Protocol):
     def at(self, loss: arb) -> Place: ...
 
 
-def _place(loss: arb, seen: tuple[arb, arb], own: arb) -> Place:
+def _place(loss: arb, observed: tuple[arb, arb], own: arb) -> Place:
     """The place of a loss, given the event of a threshold whose own likelihood ratio is `own`."""
     ratio = loss.exp()
-    at_own = (seen[0] - own * seen[1]).max(arb(0))
-    return Place(ratio, seen, at_own + (own - ratio).max(arb(0)))
+    at_own = (observed[0] - own * observed[1]).max(arb(0))
+    return Place(ratio, observed, at_own + (own - ratio).max(arb(0)))
 
 
 def _tail(x: arb) -> arb:
@@ -88,10 +88,10 @@ class Normals:
     def _weights(self, sign: int) -> list[tuple[int, arb]]:
         if sign == 0:
             return [(0, arb(1))]
-        q, rest = arb(self.rate), 1 - arb(self.rate)
+        q, remainder = arb(self.rate), 1 - arb(self.rate)
         if self.rate == 1:
             return [(sign * self.size, arb(1))]
-        return [(sign * m, math.comb(self.size, m) * q**m * rest ** (self.size - m)) for m in range(self.size + 1)]
+        return [(sign * m, math.comb(self.size, m) * q**m * remainder ** (self.size - m)) for m in range(self.size + 1)]
 
     def _sides(self) -> tuple[list[tuple[int, arb]], list[tuple[int, arb]]]:
         signs = {"remove": (1, 0), "add": (0, -1), "replace": (1, -1)}[self.direction]
@@ -99,11 +99,11 @@ class Normals:
 
     def at(self, loss: arb) -> Place:
         """The curve at a loss."""
-        members, others = self._sides()
-        x = self._threshold(loss, members, others)
-        seen = (self._beyond(members, x), self._beyond(others, x))
-        (over, _), (under, _) = self._lift(members, x), self._lift(others, x)
-        return _place(loss, seen, over / under)
+        members, peers = self._sides()
+        x = self._threshold(loss, members, peers)
+        observed = (self._beyond(members, x), self._beyond(peers, x))
+        (over, _), (under, _) = self._lift(members, x), self._lift(peers, x)
+        return _place(loss, observed, over / under)
 
     def _beyond(self, weights: list[tuple[int, arb]], x: arb) -> arb:
         return sum((weight * _tail((x - mean) / self.noise) for mean, weight in weights), arb(0))
@@ -209,14 +209,14 @@ class Atoms:
     def top(self) -> tuple[arb, arb]:
         first = float(self.atoms[0].mid())
         above = [(mass, mass * (-loss).exp()) for loss, mass in self.masses if float(loss.mid()) >= first]
-        return self.infinite + sum((mass for mass, _ in above), arb(0)), sum((other for _, other in above), arb(0))
+        return self.infinite + sum((mass for mass, _ in above), arb(0)), sum((peer for _, peer in above), arb(0))
 
     def at(self, loss: arb) -> Place:
         """The curve at a loss."""
         ratio = loss.exp()
-        above, seen = arb(self.infinite), [arb(self.infinite), arb(0)]
+        above, observed = arb(self.infinite), [arb(self.infinite), arb(0)]
         for own, mass in self.masses:
             above += (mass * (1 - (loss - own).exp())).max(arb(0))
             if float(own.mid()) > float(loss.mid()):
-                seen = [seen[0] + mass, seen[1] + mass * (-own).exp()]
-        return Place(ratio, (seen[0], seen[1]), above)
+                observed = [observed[0] + mass, observed[1] + mass * (-own).exp()]
+        return Place(ratio, (observed[0], observed[1]), above)

@@ -18,15 +18,15 @@ def hockey_stick(p: Callable[[mpf], mpf], q: Callable[[mpf], mpf], epsilon: mpf,
     grown = mp.exp(epsilon)
     excess = lambda x: p(x) - grown * q(x)  # noqa: E731
     total = mpf(0)
-    for left, right in pairwise(points):
-        a, b = excess(left + (right - left) * mpf("1e-30")), excess(right - (right - left) * mpf("1e-30"))
+    for first, right in pairwise(points):
+        a, b = excess(first + (right - first) * mpf("1e-30")), excess(right - (right - first) * mpf("1e-30"))
         if a <= 0 and b <= 0:
             continue
         if a * b < 0:
-            root = _root(excess, left, right, a > 0)
-            total += mp.quad(excess, mp.linspace(*((left, root) if a > 0 else (root, right)), 9))
+            root = _root(excess, first, right, a > 0)
+            total += mp.quad(excess, mp.linspace(*((first, root) if a > 0 else (root, right)), 9))
         else:
-            total += mp.quad(excess, mp.linspace(left, right, 9))
+            total += mp.quad(excess, mp.linspace(first, right, 9))
     return total
 
 
@@ -109,13 +109,13 @@ def composed(parts: Sequence[tuple[Atoms, int]]) -> dict[mpf, mpf]:
 
 
 def _sum_of(first: Atoms, second: Atoms) -> dict[mpf, mpf]:
-    found: dict[str, tuple[mpf, mpf]] = {}
+    result: dict[str, tuple[mpf, mpf]] = {}
     for loss, mass in first.items():
-        for other, weight in second.items():
-            key = mp.nstr(loss + other, 40) if abs(loss + other) > mpf("1e-40") else "0"
-            kept = found.get(key, (loss + other, mpf(0)))
-            found[key] = (kept[0], kept[1] + mass * weight)
-    return dict(found.values())
+        for peer, weight in second.items():
+            key = mp.nstr(loss + peer, 40) if abs(loss + peer) > mpf("1e-40") else "0"
+            retained = result.get(key, (loss + peer, mpf(0)))
+            result[key] = (retained[0], retained[1] + mass * weight)
+    return dict(result.values())
 
 
 def shifted_integers(log_mass: Callable[[int], mpf], change: int, reach: int) -> dict[mpf, mpf]:
@@ -131,16 +131,16 @@ def shifted_integers(log_mass: Callable[[int], mpf], change: int, reach: int) ->
     for place in range(-reach, reach + 1):
         loss = logs[place] - logs[place - change]
         key = mp.nstr(loss, 40) if abs(loss) > mpf("1e-40") else "0"
-        kept = atoms.get(key, (loss, mpf(0)))
-        atoms[key] = (kept[0], kept[1] + mp.exp(logs[place]) / total)
+        retained = atoms.get(key, (loss, mpf(0)))
+        atoms[key] = (retained[0], retained[1] + mp.exp(logs[place]) / total)
     return dict(atoms.values())
 
 
 def binomial_atoms(high: mpf, loss: mpf, count: int, low_loss: mpf | None = None) -> dict[mpf, mpf]:
     """Losses after `count` runs of a mechanism with two outcomes, `loss` with P-mass `high`."""
-    other = -loss if low_loss is None else low_loss
+    peer = -loss if low_loss is None else low_loss
     return {
-        k * loss + (count - k) * other: mp.binomial(count, k) * high**k * (1 - high) ** (count - k) for k in range(count + 1)
+        k * loss + (count - k) * peer: mp.binomial(count, k) * high**k * (1 - high) ** (count - k) for k in range(count + 1)
     }
 
 
@@ -183,11 +183,11 @@ def group_curve(epsilon: float, delta: float, size: int) -> dict[mpf, mpf]:
     atoms: dict[mpf, mpf] = {}
     if all_changes(mpf(0)) > 0:
         atoms[mp.inf] = all_changes(mpf(0))
-    for left, right in pairwise(ordered):
-        rise, run = all_changes(right) - all_changes(left), right - left
+    for first, right in pairwise(ordered):
+        rise, run = all_changes(right) - all_changes(first), right - first
         if run > mpf("1e-45") and rise > mpf("1e-45"):
             loss = mp.log(rise / run)
-            near = next((kept for kept in atoms if mp.isfinite(kept) and abs(kept - loss) < mpf("1e-30")), loss)
+            near = next((retained for retained in atoms if mp.isfinite(retained) and abs(retained - loss) < mpf("1e-30")), loss)
             atoms[near] = atoms.get(near, mpf(0)) + rise
     return atoms
 
@@ -228,7 +228,7 @@ def laplace_composed(parts: Sequence[tuple[Fraction, int]], epsilon: float, digi
 
 def _power_integrals(start: mpf, low: mpf, high: mpf, rate: mpf, most: int) -> list[mpf]:
     """Integrals of `exp(rate l) (l - start)^(j - 1) / (j - 1)!` from `low` to `high`, by parts; entry 0 is unused."""
-    found = [mpf(0)]
+    result = [mpf(0)]
     if low >= high:
         return [mpf(0)] * (most + 1)
     at_low, at_high, factorial = mpf(1), mpf(1), mpf(1)
@@ -236,5 +236,5 @@ def _power_integrals(start: mpf, low: mpf, high: mpf, rate: mpf, most: int) -> l
         if j > 1:
             at_low, at_high, factorial = at_low * (low - start), at_high * (high - start), factorial * (j - 1)
         ends = (mp.exp(rate * high) * at_high - mp.exp(rate * low) * at_low) / factorial
-        found.append((ends - (found[-1] if j > 1 else 0)) / rate)
-    return found
+        result.append((ends - (result[-1] if j > 1 else 0)) / rate)
+    return result

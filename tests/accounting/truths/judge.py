@@ -53,15 +53,15 @@ Directions = tuple[str, ...]
 
 
 def truth(case: Case) -> Truth | None:
-    """The truth about a bracket of the battery, None where no other method covers it."""
+    """The truth about a bracket of the battery, None if no other method covers it."""
     ask = case.asks[0]
     near = (case.lower, case.upper) if math.isfinite(case.upper) else (0.0, 1.0)
-    found = [_of_steps(list(way), ask.delta, ask.adjacency, near) for way in _ways(ask.event, 1, 1)]
-    if not found:
+    result = [_of_steps(list(way), ask.delta, ask.adjacency, near) for way in _ways(ask.event, 1, 1)]
+    if not result:
         return Truth(method="nothing is released", low=0.0, high=0.0)
-    if any(part is None for part in found):
+    if any(part is None for part in result):
         return None
-    parts = [part for part in found if part is not None]
+    parts = [part for part in result if part is not None]
     return Truth(method=parts[0].method, low=max(part.low for part in parts), high=max(part.high for part in parts))
 
 
@@ -92,9 +92,9 @@ def _of_steps(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple
     if revealed > delta:
         return Truth(method="chance of a release that shows the record", low=math.inf, high=math.inf)
     for method in (_normal, _atoms, _fixed_once, _one_step, _laplace, _fixed_batches, _classes, _by_contour):
-        found = method(steps, delta, adjacency, near)
-        if found is not None:
-            return found
+        result = method(steps, delta, adjacency, near)
+        if result is not None:
+            return result
     return None
 
 
@@ -118,7 +118,7 @@ def _revealed(steps: list[Step]) -> float:
 
 
 def _together(event: Event) -> float | None:
-    """Noise multiplier of the one Gaussian release that several amount to; None where one is of another kind."""
+    """Noise multiplier of the one Gaussian release that several amount to; None if one is of another kind."""
     match event:
         case Gaussian(noise_multiplier=noise):
             return float(noise)
@@ -140,8 +140,8 @@ def _directions(adjacency: Adjacency) -> Directions:
     return ("replace",) if adjacency is Adjacency.REPLACE_ONE else ("remove", "add")
 
 
-def _at(method: str, delta_of: Callable[[float], float], delta: float, near: tuple[float, float]) -> Truth:
-    epsilon = contour.epsilon_at(delta_of, delta, near)
+def _at(method: str, read_delta: Callable[[float], float], delta: float, near: tuple[float, float]) -> Truth:
+    epsilon = contour.epsilon_at(read_delta, delta, near)
     return Truth(method=method, low=epsilon, high=epsilon)
 
 
@@ -174,11 +174,11 @@ def _laplace_step(event: Event) -> tuple[float, float] | None:
 
 def _mixtures(rate: float, size: int, direction: str) -> tuple[dict[float, float], dict[float, float]]:
     """Weights of the means under P and Q: how many of the records take part."""
-    seen = losses.binomial_weights(size, rate) if rate < 1 else {float(size): 1.0}
+    observed = losses.binomial_weights(size, rate) if rate < 1 else {float(size): 1.0}
     absent = {0.0: 1.0}
     if direction == "replace":
-        return seen, {-mean: weight for mean, weight in seen.items()}
-    return (seen, absent) if direction == "remove" else (absent, {-mean: weight for mean, weight in seen.items()})
+        return observed, {-mean: weight for mean, weight in observed.items()}
+    return (observed, absent) if direction == "remove" else (absent, {-mean: weight for mean, weight in observed.items()})
 
 
 def _one_step(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[float, float]) -> Truth | None:
@@ -191,11 +191,11 @@ def _one_step(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple
     noise, rate = gaussian or laplace or (1.0, 1.0)
     integral = exactly.normal_mixtures if gaussian else exactly.laplace_mixtures
 
-    def delta_of(epsilon: float) -> float:
+    def read_delta(epsilon: float) -> float:
         pairs = [_mixtures(rate, size, direction) for direction in _directions(adjacency)]
-        return float(max(integral(noise, members, others, epsilon) for members, others in pairs))
+        return float(max(integral(noise, members, peers, epsilon) for members, peers in pairs))
 
-    return _at("integral of densities at 50 digits", delta_of, delta, near)
+    return _at("integral of densities at 50 digits", read_delta, delta, near)
 
 
 def _atoms(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[float, float]) -> Truth | None:
@@ -205,12 +205,12 @@ def _atoms(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[fl
         for event, count, size in steps:
             match event:
                 case RandomizedResponse(noise_parameter=parameter, buckets=buckets):
-                    other = mpf(parameter) / buckets
-                    own = 1 - mpf(parameter) + other
-                    if other == 0:
+                    peer = mpf(parameter) / buckets
+                    own = 1 - mpf(parameter) + peer
+                    if peer == 0:
                         return Truth(method="chance of a release that shows the record", low=math.inf, high=math.inf)
-                    loss = mp.log(own / other)
-                    atoms = {loss: own, -loss: other} | ({mpf(0): (buckets - 2) * other} if buckets > 2 else {})
+                    loss = mp.log(own / peer)
+                    atoms = {loss: own, -loss: peer} | ({mpf(0): (buckets - 2) * peer} if buckets > 2 else {})
                     parts.append((atoms, count * size))  # a group of answers is as many answers
                 case ApproximateDp(epsilon=epsilon, delta=spent):
                     parts.append((exactly.group_curve(float(epsilon), float(spent), size), count))
@@ -257,7 +257,7 @@ def _laplace(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[
     with mp.workdps(exactly.DIGITS):
         shifts = exactly.composed(beside)
 
-    def delta_of(epsilon: float) -> float:
+    def read_delta(epsilon: float) -> float:
         return float(
             mp.fsum(
                 mass * (exactly.laplace_composed(parts, epsilon - float(loss), digits) if mp.isfinite(loss) else 1)
@@ -265,7 +265,7 @@ def _laplace(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[
             )
         )
 
-    return _at("expansion into truncated powers", delta_of, delta, near)
+    return _at("expansion into truncated powers", read_delta, delta, near)
 
 
 def _fixed(steps: list[Step], adjacency: Adjacency) -> tuple[float, float, int] | None:
@@ -278,28 +278,31 @@ def _fixed(steps: list[Step], adjacency: Adjacency) -> tuple[float, float, int] 
 
 
 def _fixed_once(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[float, float]) -> Truth | None:
-    found = _fixed(steps, adjacency)
-    if found is None or (found[2] > 1 and found[1] < 1):
+    result = _fixed(steps, adjacency)
+    if result is None or (result[2] > 1 and result[1] < 1):
         return None
-    noise, rate, count = found
+    noise, rate, count = result
 
-    def delta_of(epsilon: float) -> float:
+    def read_delta(epsilon: float) -> float:
         inner = math.log1p(math.expm1(epsilon) / rate)
         return rate * float(exactly.normal_mixtures(noise / (2 * math.sqrt(count)), {1.0: 1.0}, {0.0: 1.0}, inner))
 
-    return _at("integral of densities at 50 digits", delta_of, delta, near)
+    return _at("integral of densities at 50 digits", read_delta, delta, near)
 
 
 def _fixed_batches(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[float, float]) -> Truth | None:
     """From below by a record among records of nothing, from above by the amplified curve."""
-    found = _fixed(steps, adjacency)
-    if found is None:
+    result = _fixed(steps, adjacency)
+    if result is None:
         return None
-    noise, rate, count = found
-    seen, absent = {2.0: rate, 0.0: 1 - rate}, {0.0: 1.0}  # among records at the other end, replacing one moves the sum by 2
+    noise, rate, count = result
+    observed, absent = (
+        {2.0: rate, 0.0: 1 - rate},
+        {0.0: 1.0},
+    )  # among records at the other end, replacing one moves the sum by 2
     attained = [
-        losses.gaussian_mixture(noise, seen, absent, FINENESS),
-        losses.gaussian_mixture(noise, absent, {-mean: weight for mean, weight in seen.items()}, FINENESS),
+        losses.gaussian_mixture(noise, observed, absent, FINENESS),
+        losses.gaussian_mixture(noise, absent, {-mean: weight for mean, weight in observed.items()}, FINENESS),
     ]
 
     def epsilon(pairs: list[Losses]) -> float:
@@ -319,23 +322,23 @@ def _classes(steps: list[Step], delta: float, adjacency: Adjacency, near: tuple[
         for event, count, size in steps
         if isinstance(event, Concentrated | Exponential)
     )
-    others = [step for step in steps if not isinstance(step[0], Exponential | Concentrated)]
-    parts = [_parts(others, direction, FINENESS) for direction in _directions(adjacency)]
+    peers = [step for step in steps if not isinstance(step[0], Exponential | Concentrated)]
+    parts = [_parts(peers, direction, FINENESS) for direction in _directions(adjacency)]
     if any(part is None for part in parts):
         return None
     high = max(contour.chernoff(part or [], rho, delta) for part in parts)
-    shares = _SHARES[:: 6 if others else 2] if any(isinstance(event, Exponential) for event in kinds) else (0.5,)
+    shares = _SHARES[:: 6 if peers else 2] if any(isinstance(event, Exponential) for event in kinds) else (0.5,)
     low = max(_member(steps, share, delta, adjacency, near) for share in shares)
     return Truth(method="a member of the class from below, moments from above", low=low, high=high)
 
 
 def _member(steps: list[Step], share: float, delta: float, adjacency: Adjacency, near: tuple[float, float]) -> float:
     """Epsilon of one mechanism of the class: exponential ones of two outcomes, Gaussian ones for zCDP."""
-    others = [step for step in steps if not isinstance(step[0], Exponential | Concentrated)]
+    peers = [step for step in steps if not isinstance(step[0], Exponential | Concentrated)]
     outcomes = [(size * float(event.epsilon), count) for event, count, size in steps if isinstance(event, Exponential)]
     rho = sum(count * size**2 * float(event.rho) for event, count, size in steps if isinstance(event, Concentrated))
     with mp.workdps(exactly.DIGITS):
-        if not others and not rho and len({epsilon for epsilon, _ in outcomes}) == 1:
+        if not peers and not rho and len({epsilon for epsilon, _ in outcomes}) == 1:
             epsilon, count = mpf(outcomes[0][0]), sum(times for _, times in outcomes)
             top = share * epsilon
             rare = mp.expm1(epsilon - top) / mp.expm1(epsilon) * mp.exp(top)
@@ -343,7 +346,7 @@ def _member(steps: list[Step], share: float, delta: float, adjacency: Adjacency,
             return contour.epsilon_at(lambda e: float(exactly.delta_of_atoms(atoms, mpf(e))), delta, near)
     ends = []
     for direction in _directions(adjacency):
-        parts = list(_parts(others, direction, FINENESS) or [])
+        parts = list(_parts(peers, direction, FINENESS) or [])
         for epsilon_, count in outcomes:
             top = share * epsilon_
             high = math.expm1(epsilon_ - top) / math.expm1(epsilon_) * math.exp(top)
@@ -355,20 +358,22 @@ def _member(steps: list[Step], share: float, delta: float, adjacency: Adjacency,
 
 
 def _parts(steps: list[Step], direction: str, fineness: int) -> list[tuple[Losses, int]] | None:
-    """Losses of every step, None where one has no formula here."""
+    """Losses of every step, None if one has no formula here."""
     parts: list[tuple[Losses, int]] = []
     for event, count, size in steps:
         gaussian, laplace = _gaussian_step(event), _laplace_step(event)
         if gaussian is not None:
             noise, rate = gaussian
-            members, others = _mixtures(rate, size, direction)
-            parts.append((losses.gaussian_mixture(noise, members, others, fineness), count))
+            members, peers = _mixtures(rate, size, direction)
+            parts.append((losses.gaussian_mixture(noise, members, peers, fineness), count))
         elif laplace is not None and direction != "replace" and (size == 1 or laplace[1] == 1):
             parts.append((losses.sampled_laplace(laplace[0] / size, laplace[1], direction, fineness), count))
         elif isinstance(event, ApproximateDp) and size == 1:
             high = 1 / (1 + math.exp(-event.epsilon))
-            kept = 1 - event.delta
-            parts.append((losses.discrete({event.epsilon: kept * high, -event.epsilon: kept * (1 - high)}, event.delta), count))
+            retained = 1 - event.delta
+            parts.append(
+                (losses.discrete({event.epsilon: retained * high, -event.epsilon: retained * (1 - high)}, event.delta), count)
+            )
         else:
             return None
     return parts
@@ -393,13 +398,13 @@ def _by_contour(steps: list[Step], delta: float, adjacency: Adjacency, near: tup
         settled = max(deltas)
     else:
         return None
-    costly = [parts for parts, found in zip(ways, deltas, strict=True) if found > max(deltas) / 3]  # the other way is far off
+    costly = [parts for parts, result in zip(ways, deltas, strict=True) if result > max(deltas) / 3]  # the other way is far off
 
-    def delta_of(epsilon: float) -> float:
+    def read_delta(epsilon: float) -> float:
         return max(contour.delta_at(parts, epsilon) for parts in costly)
 
     try:
-        return _at("contour integral of the moment generating function", delta_of, delta, near)
+        return _at("contour integral of the moment generating function", read_delta, delta, near)
     except NotConverged:
         return None
 
@@ -408,20 +413,20 @@ def main(words: Sequence[str]) -> int:
     """Asks for the truth of every bracket whose question is new, the few of their kind first, and writes all of them."""
     cases = [case for case in suite.load() if case.kind == "bracket"]
     common = Counter(case.group for case in cases)
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    rows = {case.id: kept[case.id] for case in cases if kept.get(case.id, {}).get("question") == question(case)}
+    retained = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    rows = {case.id: retained[case.id] for case in cases if retained.get(case.id, {}).get("question") == question(case)}
     for case in sorted(cases, key=lambda case: common[case.group]):
         if case.id in rows or (words and not any(word in case.id for word in words)):
             continue
         try:
-            found = truth(case)
+            result = truth(case)
         except NotConverged as error:
-            found = None
+            result = None
             print(f"{case.id}: {error}", file=sys.stderr)
         rows[case.id] = {"question": question(case)}
-        if found is not None:
-            rows[case.id] |= {"method": found.method, "low": plain(found.low), "high": plain(found.high)}
-        print(f"{case.id}: {found} {'' if found is None or agrees(case, found) else 'CONTRADICTS THE BRACKET'}", flush=True)
+        if result is not None:
+            rows[case.id] |= {"method": result.method, "low": plain(result.low), "high": plain(result.high)}
+        print(f"{case.id}: {result} {'' if result is None or agrees(case, result) else 'CONTRADICTS THE BRACKET'}", flush=True)
         lines = (f" {json.dumps(case.id)}: {json.dumps(rows[case.id])}" for case in cases if case.id in rows)
         KEPT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     return 0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
 Array = NDArray[np.float64]
-_FARTHEST = 38.0  # of a Gaussian, in standard deviations: beyond lie 1e-315
+_FARTHEST = 38.0  # of a Gaussian, in standard deviations: beyond are 1e-315
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -51,7 +51,7 @@ def _log_ratio(x: Array, noise: float, base: float, weights: dict[float, float])
 
 
 def sampled_laplace(scale: float, rate: float, direction: str, fineness: int) -> Losses:
-    """Laplace noise about a record's 0 or 1, which takes part with probability `rate`: two atoms and what lies between."""
+    """Laplace noise about a record's 0 or 1, which takes part with probability `rate`: two atoms and what is between."""
     nodes, weights = np.polynomial.legendre.leggauss(16)
     pieces = np.linspace(0, 1, max(int(fineness / min(scale, 1.0)), fineness) + 1)
     half = np.diff(pieces)[:, None] / 2
@@ -88,16 +88,16 @@ def amplified(noise: float, rate: float, fineness: int) -> Losses:
     loss, log_density = _against(x, noise, {2.0: rate, 0.0: 1 - rate}, {0.0: 1.0})
     above = log_density + np.log(weight)
     mirrored = above - loss
-    rest = 1 - float(np.exp(logsumexp(above)) + np.exp(logsumexp(mirrored)))
-    return Losses(loss=np.concatenate([loss, -loss, [0.0]]), log_mass=np.concatenate([above, mirrored, [math.log(rest)]]))
+    remainder = 1 - float(np.exp(logsumexp(above)) + np.exp(logsumexp(mirrored)))
+    return Losses(loss=np.concatenate([loss, -loss, [0.0]]), log_mass=np.concatenate([above, mirrored, [math.log(remainder)]]))
 
 
 def binomial_weights(size: int, rate: float) -> dict[float, float]:
     """Weight of each number of records that take part, out of `size`."""
     log_rest = math.log1p(-rate) if rate < 1 else -math.inf
     weights = {}
-    for seen in range(size + 1):
-        log_choose = gammaln(size + 1) - gammaln(seen + 1) - gammaln(size - seen + 1)
-        rest = (size - seen) * log_rest if seen < size else 0.0
-        weights[float(seen)] = float(np.exp(log_choose + seen * math.log(rate) + rest))
+    for observed in range(size + 1):
+        log_choose = gammaln(size + 1) - gammaln(observed + 1) - gammaln(size - observed + 1)
+        remainder = (size - observed) * log_rest if observed < size else 0.0
+        weights[float(observed)] = float(np.exp(log_choose + observed * math.log(rate) + remainder))
     return weights

@@ -52,7 +52,7 @@ class Step:
 
 
 def is_asked(case: Case) -> bool:
-    """True if a case is a composition with sampled Gaussian or Laplace releases in it that has a pair of its own."""
+    """True if a case is a composition with sampled Gaussian or Laplace releases in it that has its own pair."""
     return any(_is_composed_sampled(way) for way in judge._ways(case.asks[0].event, 1, 1))
 
 
@@ -62,7 +62,7 @@ def _is_composed_sampled(way: Sequence[judge.Step]) -> bool:
 
 
 def bracket(case: Case, wide: float = WIDE) -> Truth | None:
-    """Two ends around the epsilon of a case; None where a step has no curve in closed form.
+    """Two ends around the epsilon of a case; None if a step has no curve in closed form.
 
     Raises:
         NotDecided: the grid would be too fine.
@@ -113,11 +113,11 @@ def _step(event: Event, count: int, size: int, direction: str) -> Step | None:
         scale, way = laplace[0] / size / (2 if direction == "replace" else 1), "add" if direction == "add" else "remove"
         return Step(SampledLaplace(scale, laplace[1], way), losses.sampled_laplace(scale, laplace[1], way, _FINENESS), count)
     if isinstance(event, ApproximateDp) and size == 1:
-        epsilon, kept = arb(float(event.epsilon)), 1 - arb(float(event.delta))
+        epsilon, retained = arb(float(event.epsilon)), 1 - arb(float(event.delta))
         high = 1 / (1 + (-epsilon).exp())
         share = 1 / (1 + math.exp(-event.epsilon))
         chances = {event.epsilon: (1 - event.delta) * share, -event.epsilon: (1 - event.delta) * (1 - share)}
-        curve = Atoms([(epsilon, kept * high), (-epsilon, kept * (1 - high))], arb(float(event.delta)))
+        curve = Atoms([(epsilon, retained * high), (-epsilon, retained * (1 - high))], arb(float(event.delta)))
         return Step(curve, losses.discrete(chances, float(event.delta)), count)
     return None
 
@@ -152,7 +152,7 @@ def _other(steps: Sequence[Step], main: Plan, enough: float) -> float:
 
 
 def _largest(steps: Sequence[Step]) -> float:
-    """At least the largest loss of records that are added; infinite where it has no bound."""
+    """At least the largest loss of records that are added; infinite if it has no bound."""
     total = 0.0
     for step in steps:
         if not isinstance(step.curve, Normals) or step.curve.direction != "add" or step.curve.rate == 1:
@@ -171,7 +171,7 @@ def _plan(steps: Sequence[Step], delta: float, near: float, number: int) -> tupl
 
 
 def _on_grid(steps: Sequence[Step], delta: float, near: float, width: float, tilt: float) -> tuple[Plan, list[Leaf]]:
-    """A grid of about this width, on which the two heaviest atoms lie, and the leaves on it."""
+    """A grid of about this width, on which the two heaviest atoms are, and the leaves on it."""
     cumulants = [_cumulant(step.losses) for step in steps]
     atoms = max(
         ((step.count, step.curve.atoms) for step in steps if len(step.curve.atoms) > 1), default=None, key=lambda row: row[0]
@@ -185,11 +185,11 @@ def _on_grid(steps: Sequence[Step], delta: float, near: float, width: float, til
     for step, k in zip(steps, cumulants, strict=True):
 
         def rest(s: float, step: Step = step, k: whole_numbers.Cumulant = k) -> float:
-            return sum(other.count * g(s) for other, g in zip(steps, cumulants, strict=True)) - k(s)
+            return sum(peer.count * g(s) for peer, g in zip(steps, cumulants, strict=True)) - k(s)
 
         window = plan.window(lambda s, k=k, count=step.count: k(s) - math.log(count), rest)  # type: ignore[misc]
-        seen = step.losses.loss[step.losses.log_mass > -300]
-        span = (max(window[0], float(seen.min())), min(max(window[1], near / step.count), float(seen.max())))
+        observed = step.losses.loss[step.losses.log_mass > -300]
+        span = (max(window[0], float(observed.min())), min(max(window[1], near / step.count), float(observed.max())))
         leaves.append(Leaf(step.curve, step.count, (min(span), max(span)), _median(step.losses), k))
     return plan, leaves
 
@@ -204,22 +204,22 @@ def _cumulant(nodes: Losses) -> whole_numbers.Cumulant:
     @lru_cache(maxsize=4096)
     def value(s: float) -> float:
         with np.errstate(all="ignore"):
-            found = contour.cumulant([(nodes, 1)], np.array([s + 0j]))[0].real
-            return float(found) if math.isfinite(found) else float(logsumexp(nodes.log_mass + s * nodes.loss))
+            result = contour.cumulant([(nodes, 1)], np.array([s + 0j]))[0].real
+            return float(result) if math.isfinite(result) else float(logsumexp(nodes.log_mass + s * nodes.loss))
 
     return value
 
 
 def _width(row: Mapping[str, Any]) -> float:
-    """Relative width of a kept row, 0 where it has no ends: a finer grid gives it none either."""
+    """Relative width of a kept row, 0 if it has no ends: a finer grid gives it none either."""
     return 0.0 if "method" not in row or not row["high"] else 1 - float(number(row["low"])) / float(number(row["high"]))
 
 
 def main(words: Sequence[str]) -> int:
     """Asks for the second bracket of every composed sampled case whose question is new."""
     cases = [case for case in suite.load() if case.kind == "bracket" and is_asked(case)]
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    rows = {case.id: kept[case.id] for case in cases if kept.get(case.id, {}).get("question") == question(case)}
+    retained = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    rows = {case.id: retained[case.id] for case in cases if retained.get(case.id, {}).get("question") == question(case)}
     wide, words = (float(words[0]), words[1:]) if words and words[0][0].isdigit() else (WIDE, words)
     rows = {name: row for name, row in rows.items() if _width(row) <= wide}
     alone = truths.read(KEPT.parent, cases)  # what no other method judges comes first
@@ -228,19 +228,19 @@ def main(words: Sequence[str]) -> int:
             continue
         start = time.process_time()
         try:
-            found, reason = bracket(case, wide), "no curve in closed form"
+            result, reason = bracket(case, wide), "no curve in closed form"
         except NotDecided as error:
-            found, reason = None, str(error)
-        if found is not None and found.low < found.high / 2:
-            found, reason = None, f"[{found.low:g}, {found.high:g}] says nothing"
+            result, reason = None, str(error)
+        if result is not None and result.low < result.high / 2:
+            result, reason = None, f"[{result.low:g}, {result.high:g}] says nothing"
         rows[case.id] = {"question": question(case)}
-        if found is not None:
-            rows[case.id] |= {"method": found.method, "low": plain(found.low), "high": plain(found.high)}
+        if result is not None:
+            rows[case.id] |= {"method": result.method, "low": plain(result.low), "high": plain(result.high)}
         spent = time.process_time() - start
-        verdict = reason if found is None else "agrees" if agrees(case, found) else "CONTRADICTS THE BRACKET"
-        width = math.nan if found is None or not found.high else (found.high - found.low) / found.high
+        verdict = reason if result is None else "agrees" if agrees(case, result) else "CONTRADICTS THE BRACKET"
+        width = math.nan if result is None or not result.high else (result.high - result.low) / result.high
         print(
-            f"{case.id}: [{case.lower:.9g}, {case.upper:.9g}] {found and (found.low, found.high)} "
+            f"{case.id}: [{case.lower:.9g}, {case.upper:.9g}] {result and (result.low, result.high)} "
             f"{width:.1e} {spent:.1f} s {verdict}",
             flush=True,
         )

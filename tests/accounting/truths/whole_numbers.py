@@ -4,12 +4,12 @@ A second bracket for whatever is composed of steps with a privacy curve in close
 oracle: no tilt, no quadrature, no FFT in floats; curves are balls (Arb), chances are integers, products are exact.
 
 1. *Order.* With `f` the curve of one step, that of the step beside anything else (R, S) is `E_R f(z dS / dR)`. So it grows
-   where f does: any `g <= f` in the place of f gives a lower bound on delta of the whole composition, any `g >= f` an upper
+   if f does: any `g <= f` instead of f gives a lower bound on delta of the whole composition, any `g >= f` an upper
    one, one step after the other. What g has to be is a sum of kinks, `sum q_k max(z_k - z, 0) + c` with all of them at least 0.
 2. *Above.* g runs straight between the values of f at the places `z_k = exp(offset + k h)`, from 1 at zero, and is constant
    beyond the last (that constant is a chance of an infinite loss).
 3. *Below.* Each cell between two places has a line below f (the event of a threshold in its middle). g runs straight between
-   the lesser of the two neighbouring lines at each place, so in every cell it lies below that cell's line. Where the result is
+   the lesser of the two neighbouring lines at each place, so in every cell it is below that cell's line. If the result is
    not convex its hull is taken, which is lower.
 4. *Composition.* `p_k = z_k q_k` is the chance of the loss `offset + k h`; losses add, so chances multiply as polynomials. They
    are multiples of 2^-B, rounded to their side before and after every product. What leaves a window is dropped below; above it
@@ -93,7 +93,7 @@ def above(leaf: Leaf, h: arb) -> Chances:
         + [(b - a) / (y - x) for a, b, x, y in zip(values, values[1:], z, z[1:], strict=False)]
         + [arb(0)]
     )
-    masses = [_ceil(ratio * (right - left)) for ratio, left, right in zip(z, slopes[:-1], slopes[1:], strict=True)]
+    masses = [_ceil(ratio * (right - lhs)) for ratio, lhs, right in zip(z, slopes[:-1], slopes[1:], strict=True)]
     return Chances(first, fmpz_poly(masses), _ceil(values[-1]), offset)
 
 
@@ -119,23 +119,23 @@ def below(leaf: Leaf, h: arb) -> Chances:
     _check(xs, ys, corners)
     masses = [fmpz(0)] * (end + 1)
     slopes = [(ys[b] - ys[a]) / (xs[b] - xs[a]) for a, b in itertools.pairwise(corners)] + [arb(0)]
-    for corner, left, right in zip(corners[1:], slopes[:-1], slopes[1:], strict=True):
-        masses[corner - 1] = _floor(xs[corner] * (right - left))
+    for corner, lhs, right in zip(corners[1:], slopes[:-1], slopes[1:], strict=True):
+        masses[corner - 1] = _floor(xs[corner] * (right - lhs))
     return Chances(first, fmpz_poly(masses), fmpz(0), offset)
 
 
 def _least(lines: tuple[tuple[arb, arb], tuple[arb, arb]], ratio: arb) -> arb:
     """The lesser of the lines of the two cells that meet at a place."""
-    (left, left_slope), (right, right_slope) = lines
-    return ((left - ratio * left_slope).min(right - ratio * right_slope) - 3 * _GUARD).lower()
+    (first, left_slope), (right, right_slope) = lines
+    return ((first - ratio * left_slope).min(right - ratio * right_slope) - 3 * _GUARD).lower()
 
 
 def _middle(leaf: Leaf, h: arb) -> arb:
-    """The loss of all outcomes of the cell around which the step's losses lie, merged into one: a grid with it loses least."""
+    """The loss of all outcomes of the cell around which the step's losses are, merged into one: a grid with it loses least."""
     loss = arb(leaf.middle)
     for _ in range(8):
-        (left, left_slope), (right, right_slope) = (leaf.curve.at(loss + sign * h / 2).seen for sign in (-1, 1))
-        merged = (left - right) / (left_slope - right_slope) if left_slope > right_slope else arb(1)
+        (first, left_slope), (right, right_slope) = (leaf.curve.at(loss + sign * h / 2).seen for sign in (-1, 1))
+        merged = (first - right) / (left_slope - right_slope) if left_slope > right_slope else arb(1)
         if not merged > 0:
             break
         loss = merged.log().mid()
@@ -159,7 +159,7 @@ def _hull(xs: Sequence[arb], ys: Sequence[arb]) -> list[int]:
 
 
 def _check(xs: Sequence[arb], ys: Sequence[arb], corners: Sequence[int]) -> None:
-    """Raise where a place that is no corner lies below the hull by more than the guard."""
+    """Raise if a place that is no corner is below the hull by more than the guard."""
     for a, b in itertools.pairwise(corners):
         slope = (ys[b] - ys[a]) / (xs[b] - xs[a])
         for place in range(a + 1, b):
@@ -214,11 +214,11 @@ def _cut(chances: Chances, window: tuple[float, float], h: arb, *, side: int) ->
     values = chances.values.coeffs()
     if low >= len(values):  # nothing in it matters
         values += [fmpz(0)] * (low + 1 - len(values))
-    kept, infinite = values[low : high + 1], chances.infinite
+    retained, infinite = values[low : high + 1], chances.infinite
     if side > 0:
-        kept[0] += sum(values[:low], fmpz(0))
+        retained[0] += sum(values[:low], fmpz(0))
         infinite += sum(values[high + 1 :], fmpz(0))
-    return Chances(chances.first + low, fmpz_poly(kept), infinite, chances.offset)
+    return Chances(chances.first + low, fmpz_poly(retained), infinite, chances.offset)
 
 
 def compose(leaves: Sequence[Leaf], plan: Plan, *, side: int) -> Chances:
@@ -229,8 +229,8 @@ def compose(leaves: Sequence[Leaf], plan: Plan, *, side: int) -> Chances:
         return sum(count * leaf.cumulant(s) for count, leaf in zip(done, leaves, strict=True) if count)
 
     def cut(chances: Chances, done: Sequence[int]) -> Chances:
-        rest = [total - own for total, own in zip(counts, done, strict=True)]
-        window = plan.window(lambda s: cumulant(done, s), lambda s: cumulant(rest, s))
+        remainder = [total - own for total, own in zip(counts, done, strict=True)]
+        window = plan.window(lambda s: cumulant(done, s), lambda s: cumulant(remainder, s))
         return _cut(chances, window, plan.h, side=side)
 
     total: Chances | None = None
@@ -259,18 +259,18 @@ def compose(leaves: Sequence[Leaf], plan: Plan, *, side: int) -> Chances:
     return total
 
 
-def delta_of(chances: Chances, h: arb, epsilon: float) -> arb:
+def read_delta(chances: Chances, h: arb, epsilon: float) -> arb:
     """A ball that holds delta of these chances at an epsilon (not negative)."""
     values = chances.values.coeffs()
     start = chances.offset + chances.first * h
     skipped = max(math.ceil((epsilon - float(start.mid())) / float(h.mid())), 0)
     while skipped > 0 and start + (skipped - 1) * h > epsilon:
         skipped -= 1
-    while skipped < len(values) and not start + skipped * h > epsilon:  # at most level with epsilon, where a loss adds nothing
+    while skipped < len(values) and not start + skipped * h > epsilon:  # at most level with epsilon, if a loss adds nothing
         skipped += 1
-    kept = values[skipped:]
-    total, fallen, shrink = sum(kept, fmpz(0)), arb(0), (-h).exp()
-    for value in reversed(kept):
+    retained = values[skipped:]
+    total, fallen, shrink = sum(retained, fmpz(0)), arb(0), (-h).exp()
+    for value in reversed(retained):
         fallen = fallen * shrink + arb(value)
     first = (arb(epsilon) - start - skipped * h).exp()
     return (arb(chances.infinite) + arb(total) - first * fallen) / arb(2) ** PLACES + arb(0, 2.0**-190)
@@ -301,23 +301,23 @@ def _search(chances: Chances, h: arb, delta: float) -> float:
 
 
 def lower_end(leaves: Sequence[Leaf], plan: Plan) -> float:
-    """An epsilon at which delta is proved to be exceeded; 0 where none is."""
+    """An epsilon at which delta is proved to be exceeded; 0 if none is."""
     ctx.prec = BITS
     chances = compose(leaves, plan, side=-1)
     near = _search(chances, plan.h, plan.delta)
     for width in (1e-12, 1e-10, 1e-8):
-        if near > 0 and delta_of(chances, plan.h, near * (1 - width)) > plan.delta:
+        if near > 0 and read_delta(chances, plan.h, near * (1 - width)) > plan.delta:
             return near * (1 - width)
     return 0.0
 
 
 def upper_end(leaves: Sequence[Leaf], plan: Plan) -> float:
-    """An epsilon at which delta is proved to be enough; infinity where none is."""
+    """An epsilon at which delta is proved to be enough; infinity if none is."""
     ctx.prec = BITS
     chances = compose(leaves, plan, side=1)
     near = _search(chances, plan.h, plan.delta)
     for width in (1e-12, 1e-10, 1e-8):
         epsilon = near * (1 + width)
-        if math.isfinite(near) and delta_of(chances, plan.h, epsilon) <= plan.delta:
+        if math.isfinite(near) and read_delta(chances, plan.h, epsilon) <= plan.delta:
             return epsilon
     return math.inf

@@ -24,7 +24,7 @@ class Draws:
         return min(max(float(f"{value:.{digits - 1}e}"), low), high)
 
     def count(self, maximum: int, minimum: int = 1) -> int:
-        """A whole number, small ones as likely as large ones; odd where it is large, every second time."""
+        """A whole number, small ones as likely as large ones; odd if it is large, every second time."""
         value = round(math.exp(self.generator.uniform(math.log(minimum), math.log(maximum + 0.5))))
         if value > 100 and self.generator.random() < 0.5:
             value |= 1

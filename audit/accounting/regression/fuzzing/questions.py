@@ -17,7 +17,7 @@ _TOLERANCE = 1e-3  # relative width at which brackets stop being refined
 
 @functools.lru_cache(maxsize=4096)
 def ends(question: ClaimQuestion) -> tuple[float, float] | None:
-    """Return the bracket on the epsilon of a question, None where there is none."""
+    """Return the bracket on the epsilon of a question, None if there is none."""
     oracle = Reference(tolerance=_TOLERANCE)
     try:
         (low, high), doubt = oracle.explain(question.event, delta=question.delta, adjacency=question.adjacency)
@@ -33,8 +33,8 @@ def without_bracket(drawn: Drawn) -> Case:
     return Case(id="unproved", group="fuzz", kind=kind, asks=asks, reason="nothing yet", catches="nothing yet")
 
 
-def case_of(drawn: Drawn, stratum: str) -> Case | None:
-    """Return the case that a question makes, None where nothing is proved about it."""
+def make_case(drawn: Drawn, stratum: str) -> Case | None:
+    """Return the case that a question makes, None if nothing is proved about it."""
     if isinstance(drawn, QuestionPair):
         return _comparison(drawn, stratum)
     bracket = ends(drawn)

@@ -14,11 +14,11 @@ import numpy as np
 
 from audit.accounting.regression import files, suite
 from audit.accounting.regression.fuzzing.draws import Draws
-from audit.accounting.regression.fuzzing.questions import case_of, without_bracket
+from audit.accounting.regression.fuzzing.questions import make_case, without_bracket
 from audit.accounting.regression.fuzzing.shrinking import shrunk
 from audit.accounting.regression.fuzzing.strata import STRATA, Drawn, QuestionPair
 from audit.accounting.regression.suite import Case, CaseFinding, ClaimQuestion, Result
-from audit.accounting.resolve import side_of
+from audit.accounting.resolve import find_side
 from audit.core.errors import ConfigError
 from audit.core.event_forms import encode, plain
 from audit.core.protocols import Accountant
@@ -39,7 +39,7 @@ class FuzzFinding:
 
     @property
     def is_unsafe(self) -> bool:
-        """True if a claim lies on the wrong side of the truth, and does not only break a relation."""
+        """True if a claim is on the wrong side of the truth, and does not only break a relation."""
         return self.result.finding is CaseFinding.WRONG
 
 
@@ -115,7 +115,7 @@ def search(
 
 
 def _ask(accountant: Accountant, lane: _Lane) -> FuzzFinding | None:
-    """One question of a stratum; the finding, where it is one."""
+    """One question of a stratum; the finding, if it is one."""
     drawn = STRATA[lane.name](lane.draws)
     result = _result(accountant, drawn, lane.name)
     lane.questions += 1
@@ -145,12 +145,12 @@ def _result(accountant: Accountant, drawn: Drawn, stratum: str) -> Result | None
     """Return what a question says about the accountant; the costly bracket is computed only where there is an answer."""
     question = without_bracket(drawn)
     answer = suite.ask(accountant, question, seconds=_SECONDS_PER_QUESTION)
-    case = question if answer.failure else case_of(drawn, stratum)
-    return None if case is None else suite.settle(case, answer, side_of(accountant))
+    case = question if answer.failure else make_case(drawn, stratum)
+    return None if case is None else suite.settle(case, answer, find_side(accountant))
 
 
 def _finding(accountant: Accountant, stratum: str, drawn: Drawn, kind: CaseFinding) -> FuzzFinding | None:
-    """The finding made small; None where it does not stay one when the bracket is computed anew."""
+    """The finding made small; None if it does not stay one when the bracket is computed anew."""
     end = time.process_time() + _SHRINKING
 
     def fails(candidate: Drawn) -> bool:
@@ -160,7 +160,7 @@ def _finding(accountant: Accountant, stratum: str, drawn: Drawn, kind: CaseFindi
         return result is not None and result.finding is kind and _is_bad(result)
 
     small = shrunk(drawn, fails)
-    case = case_of(small, stratum)
+    case = make_case(small, stratum)
     if case is None:
         return None
     result = suite.judge(accountant, case, seconds=_SECONDS_PER_QUESTION)

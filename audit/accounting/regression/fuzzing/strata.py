@@ -194,8 +194,8 @@ def _dearer_pair(draws: Draws) -> QuestionPair:
     name = ("less noise", "a higher rate", "more steps", "a smaller delta")[argument]
     cheap, dear = (dearer, (noise, rate, steps, delta)) if argument in (0, 3) else ((noise, rate, steps, delta), dearer)
     return QuestionPair(
-        first=_of_numbers(*cheap),
-        second=_of_numbers(*dear),
+        first=_describe_numbers(*cheap),
+        second=_describe_numbers(*dear),
         low=1.0,
         high=float("inf"),
         relation=f"{name} costs more",
@@ -204,7 +204,7 @@ def _dearer_pair(draws: Draws) -> QuestionPair:
     )
 
 
-def _of_numbers(noise: float, rate: float, steps: int, delta: float) -> ClaimQuestion:
+def _describe_numbers(noise: float, rate: float, steps: int, delta: float) -> ClaimQuestion:
     event = dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
     return ClaimQuestion(event=event, delta=delta, adjacency=ADD_REMOVE)
 
@@ -212,8 +212,8 @@ def _of_numbers(noise: float, rate: float, steps: int, delta: float) -> ClaimQue
 def _scaling(draws: Draws) -> QuestionPair:
     noise, steps, delta = draws.noise(), draws.count(10_000, 2), draws.delta()
     return QuestionPair(
-        first=_of_numbers(noise, 1.0, steps, delta),
-        second=_of_numbers(noise / steps**0.5, 1.0, 1, delta),
+        first=_describe_numbers(noise, 1.0, steps, delta),
+        second=_describe_numbers(noise / steps**0.5, 1.0, 1, delta),
         low=1.0,
         high=1.0,
         relation="so many Gaussian releases cost what one with the noise over the root of their number does",

@@ -1,4 +1,4 @@
-"""A clip norm that adapts goes up where updates are longer, and its noisy count is paid for."""
+"""A clip norm that adapts goes up if updates are longer, and its noisy count is paid for."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Adaptive:
     """Direction of the clip norm, and what the count of clipped updates costs."""
 
     def run(self, bench: RoundBench) -> list[Finding]:
-        """Return the findings on an adaptive clip norm; none where it is fixed."""
+        """Return the findings on an adaptive clip norm; none if it is fixed."""
         return [_direction(bench), _count(bench)] if bench.adaptive else []
 
 

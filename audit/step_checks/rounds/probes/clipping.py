@@ -146,7 +146,7 @@ def _integers(bench: RoundBench) -> Finding:
 
 
 def _trust(bench: RoundBench) -> Finding:
-    """Return what a client whose app lacks the mods can do: nothing where the server clips besides."""
+    """Return what a client whose app lacks the mods can do: nothing if the server clips as well."""
     influence, outcome, _ = bench.influence(bench.background("faint"), _long(bench), unmodded=(0,))
     if outcome.moved is None:
         return finding("clip.trust", True, f"A reply of a client without the mod is refused: {outcome.refusal}")

@@ -24,7 +24,7 @@ class Noise:
     """Deviation by parameter, law, repetition, and the generator that it comes from."""
 
     def run(self, bench: RoundBench) -> list[Finding]:
-        """Return the findings on the noise; one gap where none is claimed."""
+        """Return the findings on the noise; one gap if none is claimed."""
         if bench.claim.noise_multiplier == 0:
             return [gap("noise.scale", "no noise is claimed (noise multiplier 0): the strategy has no guarantee of privacy")]
         samples = _samples(bench)
@@ -67,7 +67,7 @@ def _law(samples: dict[str, Array]) -> Finding:
 
 
 def _fresh(bench: RoundBench, samples: dict[str, Array]) -> Finding:
-    """Return whether consecutive rounds and parameters have noise of their own."""
+    """Return whether consecutive rounds and parameters have their own noise."""
     check, fix = "noise.fresh", "draw noise anew for every parameter and round"
     first, second = ([outcome.moved for outcome in bench.loud_rounds[:2]] + [None, None])[:2]
     if first is None or second is None or norm(first) < _NEGLIGIBLE * bench.unit:

@@ -84,7 +84,7 @@ def _metrics(bench: RoundBench) -> Finding:
     """Return whether metrics come out exactly: the client's own loss, and what mods add."""
     background, start = bench.background("faint", SMALL), zeros(SMALL)
     losses = [{"loss": 0.0}] * len(background)
-    left, right = (
+    first, right = (
         bench.play(
             Replies(
                 updates=[spread(SMALL, size * bench.claim.clip_norm), *background],
@@ -95,7 +95,7 @@ def _metrics(bench: RoundBench) -> Finding:
         )
         for size, loss in ((LOUD, 4.5), (1e-6, 0.0))
     )
-    moved = _differences(left.metrics, right.metrics)
+    moved = _differences(first.metrics, right.metrics)
     check, fix = "server.metrics", "drop metrics that clients send along (train_metrics_aggr_fn), or clip and noise them"
     if not moved:
         return finding(check, True, "No metric of a client is released")
