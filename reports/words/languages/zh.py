@@ -1260,7 +1260,7 @@ RECORDED = {
         "outputs and sides what they were read as?"
     ): "请先查看：成员的表现差于非成员，偶然所致的机会低于 1/100：记录、标签、输出与两侧是否如所读取的那样？",
     "The target's outputs sum to {total} in each row; they were taken for shares of it, that is, for probabilities": (
-        "目标的输出每行之和为 {total}；已按占该总和的份额即概率读取"
+        "目标的输出每行之和为 {total}；已按占该总和的比例即概率读取"
     ),
     (
         "The target's outputs are never negative and their rows have no common sum; they were taken for logits. If they are "
