@@ -25,7 +25,8 @@ def resolution(confidences: Array) -> float | None:
     0.01
     """
     values = np.asarray(confidences, dtype=np.float64)
-    if values.size < 2:
+    # looked at first: most models are nowhere so sure, and an array of as many truth values costs memory
+    if values.size < 2 or max(float(values.max()), -float(values.min())) <= _CERTAIN:
         return None
     ends = at_ends(values)
     if not ends.any():
@@ -41,9 +42,10 @@ def at_ends(values: Array) -> Array:
     """True for confidences at an end of the scale that several share; the same shape."""
     high, low = float(values.max()), float(values.min())
     ends = np.zeros(values.shape, dtype=bool)
-    for is_end, limit in ((values >= high - _TOLERANCE, high), (values <= low + _TOLERANCE, -low)):
-        if limit > _CERTAIN and np.count_nonzero(is_end) > 1:
-            ends |= is_end
+    if high > _CERTAIN and np.count_nonzero(values >= high - _TOLERANCE) > 1:
+        ends |= values >= high - _TOLERANCE
+    if -low > _CERTAIN and np.count_nonzero(values <= low + _TOLERANCE) > 1:
+        ends |= values <= low + _TOLERANCE
     return ends
 
 
