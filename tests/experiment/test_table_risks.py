@@ -138,7 +138,7 @@ def test_what_does_not_fit_is_named(tables: list[pd.DataFrame]) -> None:
         table_audit(provided, TableSettings(secrets=("name",)))
     with pytest.raises(DataError, match="column 'age' is on both sides"):
         table_audit(provided, TableSettings(first=("age",), second=("age", "job")))
-    with pytest.raises(ConfigError, match="name both, or neither"):
+    with pytest.raises(ConfigError, match="name both, 'first' and 'second', or neither"):
         TableSettings(first=("age",))
 
 
