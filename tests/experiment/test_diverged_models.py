@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from audit.cli.app import answer
+from audit.core.seeds import new_seed
 from tests.tiny import CONFIG
 
 
@@ -63,7 +64,12 @@ def test_a_game_whose_targets_are_all_lost_is_reported_as_not_testable(
     assert "'lira' was left out: all 2 target runs diverged" in capsys.readouterr().out
     (result,) = json.loads((tmp_path / "run" / "report.json").read_text())["mechanisms"]
     assert result["games"][0]["attacks"] == [] and result["outcome"] == "out_of_reach"
-    assert answer(["report", str(tmp_path / "run"), "--edition", "external"]) == 0
+    assert answer(["report", str(tmp_path / "run"), "-o", str(tmp_path / "again")]) == 0
+    secret = f"seed={new_seed()}"
+    assert run(tmp_path / "secret", [0, 1], "json", secret) == 3
+    capsys.readouterr()
+    assert answer(["report", str(tmp_path / "secret"), "--edition", "external"]) == 2
+    assert "an external edition needs scores.parquet with the scores of a game about membership" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("rows", "scorers"), [([12, 13, 14, 15], ["loss"]), ([], ["loss", "lira"])])
