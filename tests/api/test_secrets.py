@@ -52,18 +52,18 @@ def test_scores_that_are_none(scores: list[list[float]], drawn: list[float], mes
         ([0.2, 0.3, 0.5], "shape \\(3,\\) for scores of shape \\(4, 2\\)"),
         ([[0.5], [0.5], [0.5], [0.5]], "shape \\(4, 1\\)"),
         (["a", "b"], "cannot be read as numbers"),
-        ([[0.5, 0.5], [1.0]], "cannot be read as numbers"),
+        ([[0.5, 0.5], [1.0]], "prior is .*; expected an array"),
         ([0.0, 1.0], "drawn value of 2 secrets has chance 0, the first is secret 1"),
         ([1.0, 1e-300 - 1e-300], "drawn value of 2 secrets has chance 0, the first is secret 0"),
     ],
 )
 def test_priors_that_contradict_what_was_drawn(prior: list, message: str) -> None:
     scores, drawn = np.eye(2)[[1, 0, 1, 0]], np.array([1, 0, 1, 0])
-    with pytest.raises(audit.DataError, match=message):
+    with pytest.raises(audit.AuditError, match=message):
         audit.secret_lower_bound(scores, drawn, delta=1e-5, prior=prior)
     with pytest.raises(audit.DataError, match="scores cannot be read"):
         audit.secret_lower_bound([["a", "b"]], [0], delta=1e-5)
-    with pytest.raises(audit.DataError, match="drawn cannot be read"):
+    with pytest.raises(audit.ConfigError, match="drawn is .*; expected an array"):
         audit.secret_lower_bound(scores, [[1], [1, 2]], delta=1e-5)
 
 

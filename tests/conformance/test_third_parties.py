@@ -181,7 +181,7 @@ class Names:  # a report format
 CONFIG = """
 version: 1
 name: foreign
-seed: 5
+seed: 271828182845904523536028747135266249775
 data: {kind: "their_audit.parts:Clouds", spread: 0.5, train: 150, pool: 100}
 model: {kind: "their_audit.parts:Narrow", width: 4}
 training: {optimizer: {kind: "their_audit.parts:Signs", dead_zone: 1e-6}, learning_rate: 0.01, batch_size: 30, steps: 10}
