@@ -250,7 +250,7 @@ def test_outputs_of_any_kind_are_read(kind: str) -> None:
         ({"neighbours": "rows"}, "neighbours is 'rows'"),
         ({"neighbours": "records", "low": 2.0}, "low = 2.0 and high = 1.0"),
         ({"adjacency": "swap"}, "adjacency is 'swap'"),
-        ({"function": 3}, "the mechanism is a int"),
+        ({"function": 3}, "mechanism: function is 3; expected a Callable"),
         ({"function": lambda data, rng: object()}, "returned a object"),
         ({"function": lambda data, rng, size: np.zeros(3)}, "size=.* and returned 3"),
     ],
