@@ -129,7 +129,13 @@ def memorise(data: tuple[np.ndarray, np.ndarray], seed: int) -> Neighbour:
 
 
 def ignore(data: tuple[np.ndarray, np.ndarray], seed: int) -> Any:
-    return lambda queries: np.random.default_rng(seed).dirichlet([1, 1], len(queries))
+    weights = np.random.default_rng(seed).normal(size=8)
+
+    def predict(queries: np.ndarray) -> np.ndarray:  # of a record alone, wherever it stands in a batch
+        chance = 1 / (1 + np.exp(-np.asarray(queries) @ weights))
+        return np.stack([1 - chance, chance], axis=1)
+
+    return predict
 
 
 def test_a_training_that_remembers_is_refuted_in_one_run() -> None:

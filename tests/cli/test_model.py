@@ -43,6 +43,15 @@ def audit(*arguments, expect: int = 0) -> int:
     return code
 
 
+def fit(net: nn.Module, inputs: np.ndarray, labels: np.ndarray) -> None:
+    """Trains a network on all of these records at once, far beyond use."""
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
+    for _ in range(600):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(torch.from_numpy(inputs)), torch.from_numpy(labels)).backward()
+        optimizer.step()
+
+
 @pytest.fixture(scope="module")
 def trained():
     """A network fitted far beyond use on random labels, with the records of both sides and the coins."""
@@ -52,12 +61,7 @@ def trained():
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
         net = nn.Sequential(nn.Linear(5, 96), nn.Tanh(), nn.Linear(96, 3))
-    optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
-    inputs, labels = torch.from_numpy(x[coins]), torch.from_numpy(y[coins])
-    for _ in range(600):
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(net(inputs), labels).backward()
-        optimizer.step()
+    fit(net, x[coins], y[coins])
     return net.eval(), x, y, coins
 
 
@@ -188,15 +192,16 @@ def test_the_text_says_what_was_found_and_why_no_epsilon_follows(folder, trained
 
 
 def test_references_in_one_file_or_a_folder_of_models_serve_the_attacks_that_compare(folder, trained, capsys):
-    net, x, _, _ = trained
+    net, x, y, _ = trained
     (folder / "models").mkdir()
     drawn, outputs = [], []
     for number in range(3):
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(number)  # of other models `auto` may take lira, which is then no row of its own
             peer = nn.Sequential(nn.Linear(5, 96), nn.Tanh(), nn.Linear(96, 3))
-        torch.save(peer.state_dict(), folder / "models" / f"{number}.pth")
         drawn.append(np.random.default_rng(number).random(len(x)) < 0.5)
+        fit(peer, x[drawn[-1]], y[drawn[-1]])  # models that do not know the records drawn for them are refused
+        torch.save(peer.state_dict(), folder / "models" / f"{number}.pth")
         with torch.no_grad():
             outputs.append(peer(torch.from_numpy(x)).numpy())
     included = np.stack(drawn)

@@ -438,8 +438,14 @@ def test_attacks_that_a_trained_model_cannot_serve():
         inspect(3, GOOD, OTHER)
     with pytest.raises(ObservationError, match="not finite"):
         inspect(lambda inputs: np.full((len(inputs), CLASSES), np.nan), GOOD, OTHER)
-    with pytest.raises(DataError, match=r"shape \(60,\) for 60 records"):
-        inspect(lambda inputs: inputs[:, 0], GOOD, OTHER)
+    with pytest.raises(
+        DataError, match=r"shape \(60,\) for 60 records of classes 0 to 3; expected logits or probabilities, \(60, 4\)"
+    ):
+        inspect(lambda inputs: inputs[:, 0].astype(np.int64), GOOD, OTHER)
+    with pytest.raises(DataError, match=r"shape \(60, 2\)"):
+        inspect(lambda inputs: inputs[:, :2], GOOD, OTHER)
+    report = inspect(lambda inputs: inputs[:, 0], GOOD, OTHER)
+    assert report.mechanisms[0].preflight.reading == "outputs are numbers, y holds numbers"
 
 
 def test_records_are_taken_as_a_type_of_the_house():
@@ -485,9 +491,11 @@ def test_scores_without_information_prove_nothing():
     assert attack(report, "scores").bounds[0].epsilon == 0
 
 
-def test_inverted_scores_are_remarked():
+def test_inverted_scores_make_the_audit_invalid():
     values, coins = leaky(600, 1)
-    assert any("give their negatives" in note for note in inspect_scores(-values, coins, Settings()).notes)
+    report = inspect_scores(-values, coins, Settings(claim_epsilon=1.0))
+    assert report.outcome is Outcome.INVALID
+    assert "members do worse than nonmembers" in str(report.mechanisms[0].preflight)
 
 
 def test_bad_scores():
