@@ -183,7 +183,7 @@ def check(
     confidence: float = 0.95,
     coins: Array | None = None,
     randomised_seed: int | None = None,
-    references: References | ReferenceTraining | None = None,
+    references: References | ReferenceTraining | Any | None = None,
     overlap: str = "refuse",
     seed: int = 0,
     quiet: bool = False,

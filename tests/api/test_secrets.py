@@ -63,7 +63,7 @@ def test_priors_that_contradict_what_was_drawn(prior: list, message: str) -> Non
         audit.secret_lower_bound(scores, drawn, delta=1e-5, prior=prior)
     with pytest.raises(audit.DataError, match="scores cannot be read"):
         audit.secret_lower_bound([["a", "b"]], [0], delta=1e-5)
-    with pytest.raises(audit.ConfigError, match="drawn is .*; expected an array"):
+    with pytest.raises(audit.ConfigError, match=r"drawn is .*; expected an array"):
         audit.secret_lower_bound(scores, [[1], [1, 2]], delta=1e-5)
 
 

@@ -442,7 +442,7 @@ def test_attacks_that_a_trained_model_cannot_serve():
         DataError, match=r"shape \(60,\) for 60 records of classes 0 to 3; expected logits or probabilities, \(60, 4\)"
     ):
         inspect(lambda inputs: inputs[:, 0].astype(np.int64), GOOD, OTHER)
-    with pytest.raises(DataError, match=r"shape \(60, 2\)"):
+    with pytest.raises(DataError, match="out of range: the target has 2 classes"):
         inspect(lambda inputs: inputs[:, :2], GOOD, OTHER)
     report = inspect(lambda inputs: inputs[:, 0], GOOD, OTHER)
     assert report.mechanisms[0].preflight.reading == "outputs are numbers, y holds numbers"
