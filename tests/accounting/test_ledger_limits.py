@@ -105,7 +105,7 @@ def test_a_limit_that_somebody_raised_by_hand_is_noticed(place: Path) -> None:
         for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             database.execute(f"DROP TRIGGER {name}")
         database.execute("UPDATE entries SET body = replace(body, '\"budget_epsilon\": 1.0', '\"budget_epsilon\": 9.0')")
-    with pytest.raises(DataError, match="changed by another program|changed or removed"):
+    with pytest.raises(DataError, match=r"changed by another program|changed or removed"):
         ledger_database.load(place)
 
 

@@ -64,6 +64,8 @@ def test_reports_are_the_same_with_models_that_diverged_and_triggers(tmp_path: P
     monkeypatch.setattr(spec, "kept_signals", lambda signals, needs, classes: frozenset(signals))
     full = run(tmp_path / "whole")
     assert less["mechanisms"][0]["games"][1]["trigger"]["accuracy"] is not None
+    for report in (less, full):  # the preflight reads logits if they were kept, else the scores of attacks
+        assert report["mechanisms"][0].pop("preflight") is not None
     assert less["mechanisms"] == full["mechanisms"]
     assert (tmp_path / "less" / "scores.parquet").read_bytes() == (tmp_path / "whole" / "scores.parquet").read_bytes()
     retained, all_of_them = stored(tmp_path / "less"), stored(tmp_path / "whole")
