@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from audit.core import memory
 from audit.core.confined import process
 from audit.core.confined.arrays import pack, unpack
 from audit.core.confined.worker import Message
@@ -17,7 +18,7 @@ from audit.core.errors import DataError
 from audit.data.source import DAMAGE
 
 _JOB, _CELLS_JOB = "audit.data.parquet_columns:read_columns", "audit.data.parquet_columns:read_whole_numbers"
-_SPARE, _RATIO = 2**28, 32  # bytes that a file may unpack to: that many, and so many times its size
+_SPARE, _RATIO = 2**28, 32  # bytes that a file may unpack to: that many, and so many times its size, if the machine has four times that
 MOST_COLUMNS = 20_000
 LOADED: list[str] = []
 
@@ -50,7 +51,7 @@ def whole_numbers(content: bytes, name: str, place: Path) -> list[str | None] | 
 
 
 def _ask(job: str, content: bytes, place: Path, facts: dict[str, Any]) -> dict[str, Any]:
-    limit = _SPARE + _RATIO * len(content)
+    limit = min(_SPARE + _RATIO * len(content), memory.machine() // 4)
     reply, body = process.read(
         job, content, place.name, memory_bytes=4 * limit, limit=limit, facts={"place": str(place), "limit": limit, **facts}
     )
