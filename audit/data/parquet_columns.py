@@ -18,7 +18,7 @@ from audit.core.errors import DataError
 from audit.data.source import DAMAGE
 
 _JOB, _CELLS_JOB = "audit.data.parquet_columns:read_columns", "audit.data.parquet_columns:read_whole_numbers"
-_SPARE, _RATIO = 2**28, 32  # bytes that a file may unpack to: that many, and so many times its size, if the machine has four times that
+_SPARE, _RATIO = 2**28, 32  # bytes that a file may unpack to: that many and so many times its size, on a machine with enough
 MOST_COLUMNS = 20_000
 LOADED: list[str] = []
 
