@@ -35,6 +35,7 @@ from reports.pages.blocks import Mono
 from reports.pages.document import sections
 from reports.words.language import PACKAGE, current, find, recorded, say, speaking
 from reports.words.languages import en
+from reports.words.languages._table import read_table
 from reports.words.translation import translated
 from tests.reports import sample
 
@@ -93,6 +94,15 @@ def test_every_language_has_the_same_keys_with_the_same_names_in_braces(name: st
     assert differing == []
     assert all(set(SLOT.findall(own)) <= set(SLOT.findall(english)) for english, own in language.recorded.items())
     assert language.tag == name
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_no_message_stands_twice_in_the_table_of_a_language(name: str) -> None:
+    """The second would silently replace the first."""
+    table = Path(en.__file__).with_name(f"{name}.json")
+    keys = [key for line in table.read_text("utf-8").splitlines() for key in re.findall(r'^    ("(?:[^"\\]|\\.)*"): ', line)]
+    tables = read_table(name)
+    assert len(keys) == sum(map(len, tables.values()))
 
 
 def test_every_sentence_is_said_somewhere() -> None:

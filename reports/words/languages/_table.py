@@ -1,0 +1,13 @@
+"""Message tables of the languages: `LANGUAGE.json` beside the file of its language."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+
+
+def read_table(language: str) -> dict[str, dict[str, str]]:
+    """Return the tables of a language by name: `sentences`, and `recorded` if it translates what reports record."""
+    text = (importlib.resources.files(__package__) / f"{language}.json").read_text("utf-8")
+    tables: dict[str, dict[str, str]] = json.loads(text)
+    return tables
