@@ -1,8 +1,8 @@
-"""A budget ledger on disk or on a server: entries are only ever added, each chained to all before it by a hash.
+"""A budget ledger on disk: entries are only ever added, each chained to all before it by a hash.
 
 Every setting is an entry as every release is. The last hash is the ledger's *seal*: noted elsewhere, it shows later that
 nothing up to it was changed or removed. The accountant computes outside of any transaction; if another command was
-faster, it computes again. A place is a file (SQLite, `ledger_file`) or the URL of a PostgreSQL database (`ledger_server`).
+faster, it computes again. The file is an SQLite database (`ledger_file`).
 
 References:
     Crosby, Wallach 2009, "Efficient data structures for tamper-evident logging".
@@ -11,53 +11,33 @@ References:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from audit.accounting import ledger_entries, ledger_limits
 from audit.accounting.ledger import Ledger, Release
-from audit.accounting.ledger_entries import Body, Row
+from audit.accounting.ledger_entries import Body
 from audit.accounting.ledger_file import FileStore
 from audit.accounting.ledger_limits import Limit
-from audit.accounting.ledger_server import ServerStore
 from audit.core.errors import ConfigError, DataError, OutputError
 from audit.core.event_forms import plain
+from audit.core.visible import without_passwords
 
 Place = Path | str
-"""A file, or a URL with the name of the ledger behind `#`."""
+"""A file."""
 
 
-class LedgerStore(Protocol):
-    """Where entries are kept; its text names it in messages, without a password."""
+def _store(place: Place) -> FileStore:
+    """Return the file of a ledger.
 
-    def create(self, entries: Sequence[Body]) -> None:
-        """Write a new ledger, completely or not."""
-
-    def rows(self) -> tuple[list[Row], int, str]:
-        """Return all entries in order, and the last position and the hash that the head states, of one moment."""
-
-    def append(self, seal: str, entry: Body) -> bool:
-        """Add an entry behind the one of this hash; False if another command added one meanwhile."""
-
-
-def is_url(place: Place) -> bool:
-    """Return whether a place is a URL, not a file.
-
-    >>> is_url("postgresql://user@host/privacy#people"), is_url("people.ledger")
-    (True, False)
+    Raises:
+        ConfigError: the place is a URL, not a file.
     """
-    return isinstance(place, str) and "://" in place
-
-
-def title(place: Place) -> str:
-    """Return a place as messages name it: without the password of a URL."""
-    return str(_store(place))
-
-
-def _store(place: Place) -> LedgerStore:
-    return ServerStore(str(place)) if is_url(place) else FileStore(Path(place))
+    if "://" in str(place):
+        raise ConfigError(f"'{without_passwords(str(place))}' is a URL; a ledger is a file on a local disk")
+    return FileStore(Path(place))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +180,6 @@ def _confirm(place: Place, before: Book, entry: Body) -> None:
     hashes = read(place).hashes
     if len(hashes) < position or hashes[position - 1] != digest:
         raise OutputError(
-            f"{title(place)}: the entry was written and is not there when the ledger is read again; it is not recorded. The "
+            f"{place}: the entry was written and is not there when the ledger is read again; it is not recorded. The "
             "file or its disk is damaged, or another program changes it"
         )

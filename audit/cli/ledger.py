@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from audit.core.events import Event
 
 app = typer.Typer(
-    help="Keep a privacy budget: releases over time in a file or a PostgreSQL database, composed by an accountant. "
+    help="Keep a privacy budget: releases over time in a file, composed by an accountant. "
     "Exit code 1 where a release would exceed the budget.",
     no_args_is_help=True,
 )
 app.command()(ledger_history.sign)
 app.command()(ledger_history.verify)
 DIGITS = 4
-File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger: a file, or postgresql://user@host/database#name.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="File of the ledger.")]
 Noise = Annotated[float | None, typer.Option(help="For a training: noise multiplier of DP-SGD.")]
 Rate = Annotated[float | None, typer.Option(help="For a training: probability that a record takes part in a step.")]
 Steps = Annotated[int | None, typer.Option(help="For a training: number of noisy steps.")]
@@ -64,7 +64,7 @@ def create(
     book = ledger.Ledger(budget_epsilon=budget, delta=delta, adjacency=relation, accountant=accountant)
     book.ask()
     ledger_database.create(file, book)
-    print_plain(f"{ledger_database.title(file)}: epsilon {budget:g} at delta {delta:g} under {adjacency} may be spent")
+    print_plain(f"{file}: epsilon {budget:g} at delta {delta:g} under {adjacency} may be spent")
     return 0
 
 
@@ -201,7 +201,7 @@ def import_(
 
     book = ledger_import.load(old)
     ledger_database.create(file, book)
-    print_plain(f"{ledger_database.title(file)}: {plural(len(book.releases), 'release')} of {old}")
+    print_plain(f"{file}: {plural(len(book.releases), 'release')} of {old}")
     return 0
 
 

@@ -13,22 +13,20 @@ from audit.core.errors import ConfigError, OutputError
 if TYPE_CHECKING:
     from audit.accounting.ledger_database import Book
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="The ledger: a file, or postgresql://user@host/database#name.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="File of the ledger.")]
 SUFFIX = ".sig"
 
 
 def sign(
     file: File,
     key: Annotated[Path, typer.Option(metavar="KEY", help="Private key of OpenSSH that signs.")],
-    output: Annotated[
-        Path | None, typer.Option("--out", help="File of the signature. Default: FILE.sig; needed for a URL.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--out", help="File of the signature. Default: FILE.sig.")] = None,
 ) -> int:
     """Write a signature of the history as it is now to a file; `audit ledger verify --key` checks it later."""
     from audit.accounting import ledger_database, ledger_signature
     from audit.core import files
 
-    target = _signature_file(file, output, "--out")
+    target = output or Path(file + SUFFIX)
     _check_target(target, file, key)
     book = ledger_database.read(file)
     content = ledger_signature.sign(book, key)
@@ -48,9 +46,7 @@ def verify(
     key: Annotated[
         Path | None, typer.Option(metavar="KEY.pub", help="Public key of OpenSSH that has to have signed the history.")
     ] = None,
-    signature: Annotated[
-        Path | None, typer.Option(help="File of the signature, with --key. Default: FILE.sig; needed for a URL.")
-    ] = None,
+    signature: Annotated[Path | None, typer.Option(help="File of the signature, with --key. Default: FILE.sig.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Check every entry's hash, and a seal or signature; exit code 1 if the history is not what was noted or signed."""
@@ -67,7 +63,7 @@ def verify(
         line = f"the seal {seal} is not part of the history: entries before it were changed or removed"
     is_signed, lines = True, [line]
     if key is not None:
-        is_signed, words, fields = _signature_row(book, _signature_file(file, signature, "--signature"), key)
+        is_signed, words, fields = _signature_row(book, signature or Path(file + SUFFIX), key)
         lines, row = [*lines, words], row | fields
     if as_json:
         print_json(row)
@@ -107,13 +103,3 @@ def _check_target(target: Path, place: str, key: Path) -> None:
         raise ConfigError(f"'{target}' cannot be replaced by a signature: {error.strerror}; name another with --out") from error
     if not is_signature:
         raise ConfigError(f"'{target}' exists and is not a signature of a ledger; name another file with --out")
-
-
-def _signature_file(place: str, file: Path | None, option: str) -> Path:
-    from audit.accounting import ledger_database
-
-    if file is not None:
-        return file
-    if ledger_database.is_url(place):
-        raise ConfigError(f"a ledger of a database has no file beside it; {option} names that of the signature")
-    return Path(place + SUFFIX)

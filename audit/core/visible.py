@@ -26,7 +26,7 @@ def visible(text: str, keep: str = "") -> str:
 def without_passwords(text: str) -> str:
     """The text with the passwords of its URLs left out.
 
-    >>> without_passwords("postgresql://ann:pa/ss@host:5432/db?sslmode=require&password=word#people")
-    'postgresql://ann:***@host:5432/db?sslmode=require&password=***#people'
+    >>> without_passwords("https://ann:pa/ss@host:5432/runs?verify=1&token=word#people")
+    'https://ann:***@host:5432/runs?verify=1&token=***#people'
     """
     return _NAMED_PASSWORD.sub(r"\1***", _PASSWORD.sub(r"\1:***@", text))

@@ -93,12 +93,6 @@ def test_what_is_no_signature_is_said(book: Path, keys: Path, capsys: pytest.Cap
     assert "--key" in capsys.readouterr().err
 
 
-def test_a_database_names_the_file(keys: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    url = "postgresql://nobody@localhost/nothing#people"
-    assert answer(["ledger", "sign", url, "--key", str(keys / "own")]) == 2
-    assert "--out" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("target", ["book.ledger", "link", "own", "own.pub", "letter"])
 def test_a_signature_replaces_no_other_file(
     tmp_path: Path, keys: Path, target: str, capsys: pytest.CaptureFixture[str]
