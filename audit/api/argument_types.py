@@ -129,10 +129,18 @@ def _is_instance(value: Any, kind: type, options: tuple[Any, ...]) -> bool:
     if kind in _LISTS:
         return _is_list(value, kind, options)
     if issubclass(kind, Mapping):
-        return isinstance(value, Mapping) and _fit_entries(value, options[:1]) and _fit_entries(value.values(), options[1:])
+        is_series = options[:1] == (Any,) and _has_index(value)
+        return (isinstance(value, Mapping) or is_series) and all(
+            _fit_entries(entries, options[place : place + 1]) for place, entries in enumerate(zip(*value.items(), strict=True))
+        )
     if issubclass(kind, enum.Enum) and isinstance(value, str):
         return True  # which the function looks up by its name
     return callable(value) if kind.__name__ == "Callable" else isinstance(value, kind)
+
+
+def _has_index(value: Any) -> bool:
+    """Return whether a value has entries by name, as a pandas Series has; the columns of a table are none."""
+    return callable(getattr(value, "items", None)) and not isinstance(value, type) and not hasattr(value, "columns")
 
 
 def _is_list(value: Any, kind: type, options: tuple[Any, ...]) -> bool:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from audit.core.data import Array
 
 
-def join_coins(scores: Mapping[Any, float], coins: Mapping[Any, bool]) -> tuple[Array, Array]:
+def join_coins(scores: Mapping[Any, float], coins: Mapping[Any, bool | int]) -> tuple[Array, Array]:
     """Scores of members and of nonmembers, as `audit.lower_bound` takes them, from scores and coins by record identifier.
 
     Args:

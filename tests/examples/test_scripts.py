@@ -29,6 +29,7 @@ LINES = {
     "lightning_module.py": [r"196 members, 204 nonmembers", r"epsilon: at least [01]\.[1-9]"],
     "ci_gate.py": ["passed  report: PO/min-accuracy", "exit code 0: nothing refuted and the policy is met"],
     "federated_rounds.py": [r"scores.npz: 200 canary clients, mean score \d+\.\d\d where they sent"],
+    "own_losses.py": [],
     "opacus_loop.py": [r"1 failed\n  clip\.non_finite", "loop.steps passed", "loop.accountant passed", "loop.sampling passed"],
     "trl_adapter.py": [r"99 members, 101 nonmembers", r"epsilon: at least [1-9]"],
     "reference_models.py": [r"the target alone: .* AUC 0\.\d{3}", r"with 16 reference models: .* epsilon >= \d"],
@@ -54,7 +55,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 """Runs a script whose coins fall as in every other run of this test: readers' coins come from the system."""
 FIXED_SEEDS = {"ci_gate.py": ["seed=20260103"]}
-OWN_TEST = ["export_predictions.py"]
+OWN_TEST = ["export_predictions.py", "own_losses.py"]
 
 
 def run(name: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
