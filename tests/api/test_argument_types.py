@@ -280,7 +280,7 @@ KINDS: list[tuple[Any, list[Any], list[Any]]] = [
     (tuple[int, str], [(1, "a"), [1, "a"]], [(1,), ("a", 1)]),
     (typing.Iterable[int], [iter([1]), {1}, [1]], [3, "a", [None]]),
     (typing.Mapping[str, float], [{"a": 1}, {}], [pd.Series({"a": 1}), {"a": "x"}, {1: 1.0}, [("a", 1)], None]),
-    (typing.Mapping[typing.Any, bool | int], [pd.Series([True], ["a"]), {"a": 1}], [pd.Series(["x"]), pd.DataFrame({"a": [1]})]),
+    (typing.Mapping[typing.Any, bool | int], [pd.Series([True], ["a"]), {"a": 1}], [pd.Series(["x"]), pd.DataFrame([1])]),
     (Path, ["a", Path("a")], [b"a", 3, None]),
     (typing.Callable, [print, int], [3, None]),
     (typing.Any, [3, None, object()], []),
