@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from kkt_attack import StationaryRecords, TrainingPastZeroLoss
 from sklearn.datasets import load_digits
 from torch import Tensor
 
-from attacks.reconstruction.kkt import StationaryRecords, TrainingPastZeroLoss
 from audit.stats.bounds import roc
 
 SEEDS = 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -21,42 +22,9 @@ FILE = "report.html"
 _PROLOGUE = re.compile(rb"^.*?(?=<svg)", re.DOTALL)
 _METADATA = re.compile(rb"<metadata>.*?</metadata>", re.DOTALL)
 
-STYLE = """
-:root{color-scheme:light dark;--ink:#1b2733;--soft:#56616b;--line:#cfd6dc;--paper:#fff;--card:#f2f4f6;--claim:#1f5fa8;
---measured:#b3321f;--good:#1d6b45;--open:#7a5000;--bad:#a3291a}
-@media(prefers-color-scheme:dark){:root{--ink:#e6eaee;--soft:#a7b1ba;--line:#414b54;--paper:#14191e;--card:#1e252c;
---claim:#7db3ee;--measured:#f0907f;--good:#7fcca4;--open:#e0b35c;--bad:#f0907f}}
-body{font:16px/1.5 Georgia,"Noto Serif",serif;color:var(--ink);background:var(--paper);max-width:60rem;margin:2rem auto;
-padding:0 1rem}
-h1,h2,h3,h4{line-height:1.25}h2{margin-top:2.5rem;border-bottom:1px solid var(--line)}
-table{border-collapse:collapse;margin:1rem 0;font-size:.9em}caption{text-align:left;color:var(--soft);padding:.3rem 0}
-th,td{padding:.25rem .7rem .25rem 0;text-align:left;vertical-align:top}th{border-bottom:1px solid var(--ink)}
-td.right,th.right{text-align:right;font-variant-numeric:tabular-nums}th button{font:inherit;font-weight:bold;color:inherit;
-background:none;border:0;padding:0;cursor:pointer;text-align:inherit}tr+tr td{border-top:1px solid var(--line)}
-.wide{overflow-x:auto}.answer,.card{background:var(--card);padding:1rem;border-left:4px solid var(--measured)}
-.answer strong.word{font-size:1.6em;display:block}.cards{display:flex;gap:1rem;flex-wrap:wrap}.card{flex:1 1 12rem}
-.card b{font-size:1.8em;display:block}dt{font-weight:bold}dd{margin:0 0 .6rem 0}.missing{border:1px solid var(--open);
-padding:.5rem}
-figure{margin:1.5rem 0}figure>svg{background:#fff;max-width:100%;height:auto}figcaption{color:var(--soft);font-size:.9em}
-blockquote{font-style:italic;border-left:2px solid var(--line);margin-left:0;padding-left:1rem}
-.good{color:var(--good)}.open{color:var(--open)}.bad{color:var(--bad)}.claim{color:var(--claim)}
-.measured{color:var(--measured)}
-.chance{color:var(--soft)}nav ol{columns:2}.hover circle{fill:transparent}.hover circle:hover{fill:var(--measured)}
-time{white-space:nowrap}
-@media print{body{max-width:none}h2{break-before:page}table,figure{break-inside:avoid}}
-"""
-
-SCRIPT = """
-document.querySelectorAll("th button").forEach(button=>button.addEventListener("click",()=>{
-const head=button.parentElement,table=head.closest("table"),body=table.tBodies[0],at=head.cellIndex;
-const up=head.getAttribute("aria-sort")!=="ascending";
-const key=row=>row.cells[at].textContent.trim(),number=text=>parseFloat(text.replace(/[,\\u00a0 %]/g,
-"").replace("\\u2212","-"));
-table.querySelectorAll("th").forEach(other=>other.removeAttribute("aria-sort"));
-head.setAttribute("aria-sort",up?"ascending":"descending");
-[...body.rows].sort((a,b)=>{const x=key(a),y=key(b),n=number(x)-number(y);
-return (Number.isNaN(n)?x.localeCompare(y):n)*(up?1:-1)}).forEach(row=>body.append(row))}));
-"""
+_FILES = importlib.resources.files(__package__)
+STYLE = "\n" + (_FILES / "report.css").read_text("utf-8")
+SCRIPT = "\n" + (_FILES / "report.js").read_text("utf-8")
 
 
 class Html:

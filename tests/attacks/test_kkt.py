@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from attacks.reconstruction.kkt import StationaryRecords, TrainingPastZeroLoss, TwoLayers, residual, with_constant
 from audit.core.errors import ConfigError, ObservationError
+
+_SPEC = importlib.util.spec_from_file_location("kkt_attack", Path(__file__).parents[2] / "benchmarks" / "kkt_attack.py")
+assert _SPEC is not None and _SPEC.loader is not None
+kkt_attack = sys.modules["kkt_attack"] = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(kkt_attack)
+StationaryRecords, TrainingPastZeroLoss, TwoLayers = (
+    kkt_attack.StationaryRecords,
+    kkt_attack.TrainingPastZeroLoss,
+    kkt_attack.TwoLayers,
+)
+residual, with_constant = kkt_attack.residual, kkt_attack.with_constant
 
 
 def ring(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
