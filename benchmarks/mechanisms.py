@@ -10,7 +10,7 @@ import math
 import sys
 
 import audit
-from audit.mechanism_checks.controls.catalogue import KnownMechanism, controls, wrong_twins
+from tests.mechanism_checks.controls.catalogue import KnownMechanism, controls, wrong_twins
 
 SLOW = 20_000  # outputs of functions that give one at a time
 

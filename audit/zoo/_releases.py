@@ -11,10 +11,10 @@ import numpy as np
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.data import Array
-from audit.mechanism_checks.controls.additive import GaussianSum
 from audit.mechanism_checks.report import MechanismReport
 from audit.mechanism_checks.run import Questions, check_mechanism
 from audit.mechanism_checks.sampling import Pair
+from audit.zoo._gaussian_sum import GaussianSum
 
 OUTPUTS = 40_000
 """Drawn of a release on either side, unless its defect takes more to be seen."""

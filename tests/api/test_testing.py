@@ -14,9 +14,9 @@ import audit
 import audit.testing
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim, Outcome
-from audit.mechanism_checks.controls.additive import LaplaceSum
 from audit.mechanism_checks.run import Questions
 from audit.testing import assert_private, seconds
+from tests.mechanism_checks.controls.additive import LaplaceSum
 
 PAIRS = [([0.0], [1.0])]
 

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from audit.mechanism_checks.controls import additive, selection, statistics
-from audit.mechanism_checks.controls.catalogue import KnownMechanism, controls, wrong_twins
-from audit.mechanism_checks.controls.sparse_vector import SparseVectorTechnique, step_pair
 from audit.stats.curves import tradeoff
 from tests.marks import slow
+from tests.mechanism_checks.controls import additive, selection, statistics
+from tests.mechanism_checks.controls.catalogue import KnownMechanism, controls, wrong_twins
+from tests.mechanism_checks.controls.sparse_vector import SparseVectorTechnique, step_pair
 
 
 def sparse(mechanism: SparseVectorTechnique, below: int, above: int) -> float:

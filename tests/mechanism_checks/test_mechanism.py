@@ -15,9 +15,9 @@ from audit.api.mechanism import neighbouring_pairs
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Outcome
 from audit.mechanism_checks import neighbours, scores
-from audit.mechanism_checks.controls import additive, statistics
-from audit.mechanism_checks.controls.catalogue import KnownMechanism, controls, wrong_twins
 from audit.stats.bounds import binomial
+from tests.mechanism_checks.controls import additive, statistics
+from tests.mechanism_checks.controls.catalogue import KnownMechanism, controls, wrong_twins
 
 SAMPLES, FEWER = 12_000, 1_500  # outputs of functions with and without `size`
 ANSWERS = {"neighbours": "answers"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from audit.core.adjacency import Adjacency
-from audit.mechanism_checks.controls.additive import analytic_deviation
+from audit.zoo._gaussian_sum import analytic_deviation
 from audit.zoo._releases import GaussianRelease
 
 

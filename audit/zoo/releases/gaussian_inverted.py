@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from audit.mechanism_checks.controls.additive import inverted_deviation
+from audit.zoo._gaussian_sum import inverted_deviation
 from audit.zoo._releases import GaussianRelease
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from audit.core.data import Array
-from audit.mechanism_checks.controls.additive import analytic_deviation
+from audit.zoo._gaussian_sum import analytic_deviation
 from audit.zoo._releases import GaussianRelease
 
 TRIALS, RECORDS, BATCH = 40, 10, 2

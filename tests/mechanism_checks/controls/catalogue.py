@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from audit.mechanism_checks.controls import additive, selection, statistics
-from audit.mechanism_checks.controls.sparse_vector import SparseVectorTechnique, step_pair
 from audit.mechanism_checks.sampling import Pair
+from tests.mechanism_checks.controls import additive, selection, statistics
+from tests.mechanism_checks.controls.sparse_vector import SparseVectorTechnique, step_pair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
