@@ -11,6 +11,7 @@ import difflib
 import importlib
 import numbers
 import pkgutil
+import re
 import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,13 +45,26 @@ FOLDERS: Mapping[str, str] = {
 
 
 def names(package: str) -> tuple[str, ...]:
-    """Return the names of the plug-ins in `package`, sorted; imports nothing but the package itself.
+    """Return the names of the plug-ins in `package`, sorted: its files, and the names in its `PLUGINS` if it has any.
+
+    Imports nothing but the package itself.
 
     >>> "one_run" in names("audit.bounds.estimators")
     True
     """
-    path = importlib.import_module(package).__path__
-    return tuple(sorted(info.name for info in pkgutil.iter_modules(path) if not info.name.startswith("_")))
+    module = importlib.import_module(package)
+    files = {info.name for info in pkgutil.iter_modules(module.__path__) if not info.name.startswith("_")}
+    return tuple(sorted(files | set(getattr(module, "PLUGINS", ()))))
+
+
+def name_classes(*classes: type[Any]) -> dict[str, type[Any]]:
+    """Return classes by the names that their own files would have: for small plug-ins that share a file.
+
+    >>> class MaxTprAt1Percent: ...
+    >>> list(name_classes(MaxTprAt1Percent))
+    ['max_tpr_at_1_percent']
+    """
+    return {re.sub(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[0-9])(?=[A-Z])", "_", own.__name__).lower(): own for own in classes}
 
 
 def in_order(package: str) -> dict[str, type[Any]]:
@@ -84,7 +98,8 @@ def find(package: str, kind: str, location: str | None = None) -> type[Any]:
             form = type(plugin_class).__name__
             raise ConfigError(f"{location or package}: '{kind}' is a {form}; expected a class, whose fields are the keys")
         return plugin_class
-    plugin: type[Any] = importlib.import_module(f"{package}.{kind}").PLUGIN
+    table: Mapping[str, type[Any]] = getattr(importlib.import_module(package), "PLUGINS", {})
+    plugin: type[Any] = table[kind] if kind in table else importlib.import_module(f"{package}.{kind}").PLUGIN
     return plugin
 
 

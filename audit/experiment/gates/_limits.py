@@ -1,0 +1,103 @@
+"""Limits on figures of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from audit.core import checks
+from audit.core.results import MechanismResult
+from audit.experiment.gates._figures import at_most, attacks, largest, tprs
+from audit.plugins import name_classes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """A gate whose limit is a share of 1; a subclass finds its figure, which stays within the limit.
+
+    Attributes:
+        position: in the list of gates.
+        key: of the limit in a policy.
+    """
+
+    position: ClassVar[int]
+    key: ClassVar[str]
+
+    limit: float
+
+    def __post_init__(self) -> None:
+        checks.open_probability(self.limit, self.key)
+
+    def met(self, figure: float | None) -> bool:
+        """Return whether a release is allowed with that figure; a figure that is not there does not allow it."""
+        return at_most(figure, self.limit)
+
+
+class Positive(Share):
+    """A gate whose limit is an epsilon above 0."""
+
+    def __post_init__(self) -> None:
+        checks.positive(self.limit, self.key)
+
+
+class MaxClaimedEpsilon(Positive):
+    """The epsilon of the tightest claim of each mechanism, at most."""
+
+    position = 10
+    key = "max_claimed_epsilon"
+
+    def found(self, results: Sequence[MechanismResult]) -> float | None:
+        """Return the largest of the tightest claims; None if nothing is claimed."""
+        return largest(min(claim.epsilon for claim in result.claims) for result in results if result.claims)
+
+
+class MaxProvenEpsilon(Positive):
+    """The epsilon that is proven without assuming a family, at most."""
+
+    position = 20
+    key = "max_proven_epsilon"
+
+    def found(self, results: Sequence[MechanismResult]) -> float | None:
+        """Return the largest bound; None if there is none."""
+        return largest(bound.epsilon for result in results for bound in result.bounds)
+
+
+class MaxTprAt1PercentFpr(Share):
+    """The true positive rate of any attack at a false positive rate of 1 %, at most."""
+
+    position = 30
+    key = "max_tpr_at_1_percent_fpr"
+
+    def found(self, results: Sequence[MechanismResult]) -> float | None:
+        """Return the largest rate; None if no attack resolves that false positive rate."""
+        return largest(tprs(results, 0.01))
+
+
+class MaxAuc(Share):
+    """The AUC of any attack, at most."""
+
+    position = 40
+    key = "max_auc"
+
+    def found(self, results: Sequence[MechanismResult]) -> float | None:
+        """Return the largest AUC; None if no attack was run."""
+        return largest(attack.auc for attack in attacks(results))
+
+
+class MinAccuracy(Share):
+    """The accuracy of the models of each mechanism, at least."""
+
+    position = 50
+    key = "min_accuracy"
+
+    def found(self, results: Sequence[MechanismResult]) -> float | None:
+        """Return the least accuracy; None if no model has one."""
+        return min((metric.value for result in results for metric in result.utility if metric.name == "accuracy"), default=None)
+
+    def met(self, figure: float | None) -> bool:
+        """Return whether a release is allowed with that figure; a figure that is not there does not allow it."""
+        return figure is not None and figure >= self.limit
+
+
+PLUGINS = name_classes(MaxClaimedEpsilon, MaxProvenEpsilon, MaxTprAt1PercentFpr, MaxAuc, MinAccuracy)
