@@ -13,7 +13,7 @@ from audit.zoo._trainings import AUDITS, CANARIES, MANY_RUNS, RUNS
 
 HEAD = """# The zoo: wrong DP code, and what refutes it
 
-One defect a file (`audit/zoo`): wrong steps of DP-SGD, wrong loops around a correct step, and releases of which a formula, the
+One defect a class (`audit/zoo`): wrong steps of DP-SGD, wrong loops around a correct step, and releases of which a formula, the
 neighbours or a search is wrong; beside them correct twins, which no audit may refute. Made, with its figure, by
 `audit zoo --page docs/evidence/zoo.md`; tests fail where an entry is no longer refuted by the check that names its defect.
 

@@ -55,13 +55,14 @@ def weighted_sum(gradients: Tensors, factors: Tensor) -> Tensors:
 class DpSgdStep:
     """DP-SGD (Abadi et al. 2016): per-record gradients, joint clipping, one noise, a public divisor, learning rate 1.
 
-    A subclass overrides one method; its class attributes say what is wrong, if it
-    occurs, and which check refutes it.
+    A subclass overrides one method; its class attributes say what is wrong, where it occurs, which check refutes it, and
+    which share of the noise is left against the worst neighbours: 0 if it protects nothing.
     """
 
     wrong: ClassVar[str] = ""
     visibility: ClassVar[str] = ""
     refuted_by: ClassVar[str] = ""
+    noise_share: ClassVar[float] = 1.0
 
     def __call__(
         self,
@@ -113,4 +114,4 @@ class DpSgdStep:
 
     def effective_noise(self, noise_multiplier: float, clip_norm: float, divisor: float) -> float:
         """Return the noise multiplier that the step really has against its worst neighbours; 0 if it protects nothing."""
-        return noise_multiplier
+        return self.noise_share * noise_multiplier

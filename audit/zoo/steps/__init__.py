@@ -1,1 +1,17 @@
-"""Wrong DP-SGD steps, one defect a file, each as people wrote it, and a correct one that no check may accuse."""
+"""Wrong steps of DP-SGD, and a correct one, by name; a file of its own adds one, too."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from audit.plugins import name_classes
+from audit.zoo._reference import DpSgdStep
+from audit.zoo.steps import _batches, _clipping, _noise_law, _noise_size
+
+
+def _steps(module: ModuleType) -> list[type[DpSgdStep]]:
+    """Return the steps that a module defines."""
+    return [own for own in vars(module).values() if isinstance(own, type) and own.__module__ == module.__name__]
+
+
+PLUGINS = name_classes(*(own for module in (_batches, _clipping, _noise_law, _noise_size) for own in _steps(module)))
