@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 INTERNAL, EXTERNAL = "internal", "external"
 
 Source = Annotated[Path, typer.Argument(metavar="RUN_DIR|FILE", help="A run folder, or its report.json or report.pdf.")]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Folder to write to. Default: the run folder.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Folder, or file of a single format. Default: the run folder."),
+]
 Formats = Annotated[
     list[str] | None,
     typer.Option("--format", help="Format, a name that `audit ls formats` lists; may repeat. Default: those of a run."),
@@ -95,6 +98,10 @@ def report(
         earlier = [folder / f"report-{EXTERNAL}.json", *(part / f"report-{EXTERNAL}.json" for part in (source, source.parent))]
         audit_report = edition_of(audit_report, source, title, earlier)
     files_by_name = _render(audit_report, request)
+    if _is_single_file(output, files_by_name):
+        if key is not None or mlflow is not None:
+            raise ConfigError(f"--sign and --mlflow are about a folder, and --output names the file '{output}'; name a folder")
+        return _write_single(folder, *files_by_name.values(), as_json)
     sums = run_folder.read_sums(folder) if (folder / run_folder.SUMS).is_file() else None
     for name, content in files_by_name.items():
         _write(folder, name, content)
@@ -110,6 +117,29 @@ def report(
         print_plain(f"{plural(len(files_by_name), 'file')} written to {folder}")
         if tracked is not None:
             print_plain(f"MLflow run {tracked} at {without_passwords(str(mlflow))}")
+    return 0
+
+
+def _is_single_file(output: Path | None, files_by_name: Mapping[str, bytes]) -> bool:
+    """Return whether `--output` names the one file that is rendered: it ends as that file does, and is no folder."""
+    return output is not None and not output.is_dir() and [Path(name).suffix for name in files_by_name] == [output.suffix]
+
+
+def _write_single(path: Path, content: bytes, as_json: bool) -> int:
+    """Write a single rendered file, unless it is one whose checksum its folder holds.
+
+    Raises:
+        ConfigError: it is.
+    """
+    from audit.execution import run_folder
+
+    if (path.parent / run_folder.SUMS).is_file() and path.name in run_folder.read_sums(path.parent):
+        raise ConfigError(f"'{path.parent}' holds the checksum of '{path.name}'; name the folder as --output, or another file")
+    _write(path.parent, path.name, content)
+    if as_json:
+        print_json({"folder": str(path.parent), "files": [path.name], "mlflow_run": None})
+    else:
+        print_plain(f"written to {path}")
     return 0
 
 

@@ -14,9 +14,11 @@ from audit.cli import diff as comparison
 from audit.cli import report as commands
 from audit.cli import report_files
 from audit.cli import verify as verification
+from audit.cli.app import answer
 from audit.core.claims import Outcome
 from audit.core.errors import ConfigError, DataError, OutputError
 from audit.core.files import file_sha256
+from audit.core.results import AuditReport
 from audit.execution import run_folder
 from tests.reports import sample
 
@@ -218,3 +220,34 @@ def test_a_report_of_any_depth_is_refused(tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text("[" * 100_000)
     with pytest.raises(DataError, match=r"report\.json is not JSON"):
         report_files.load(tmp_path)
+
+
+class Markdown:
+    """A third party's format."""
+
+    def render(self, report: AuditReport) -> dict[str, bytes]:
+        return {"report.md": f"# {report.title}\n".encode()}
+
+
+def test_a_single_format_is_written_to_the_file_that_is_named(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target, kind = tmp_path / "out.md", f"{__name__}:Markdown"
+    assert answer(["report", str(folder), "--format", kind, "-o", str(target)]) == 0
+    assert target.read_text() == f"# {sample.scores().title}\n" and str(target) in capsys.readouterr().out
+    assert answer(["report", str(folder), "--format", "json", "-o", str(tmp_path / "again.json")]) == 0
+    assert (tmp_path / "again.json").read_bytes() == (folder / "report.json").read_bytes()
+    assert answer(["report", str(folder), "--format", kind, "-o", str(tmp_path / "release-1.2")]) == 0
+    assert (tmp_path / "release-1.2" / "report.md").read_bytes() == target.read_bytes()
+
+
+def test_a_single_file_is_not_signed_and_replaces_no_file_of_a_run(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (folder / "report.json").read_bytes()
+    command = ["report", str(folder), "--format", "json", "-o"]
+    assert answer([*command, str(folder / "report.json")]) == 2 and "checksum" in capsys.readouterr().err
+    assert (folder / "report.json").read_bytes() == before
+    for option in ("--sign", "--mlflow"):
+        assert answer([*command, str(tmp_path / "a.json"), option, "x"]) == 2 and option in capsys.readouterr().err
+    assert not (tmp_path / "a.json").exists()
