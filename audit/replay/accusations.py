@@ -1,0 +1,189 @@
+"""Whether a pair that is not proved is refuted: only by what truly leaves the program (docs/theory/replay.md)."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from audit.replay.claims import ReplayClaim
+from audit.replay.comparison import ReplayComparison, transcript_loss
+from audit.replay.recording import NUMBER, Recording
+from audit.replay.run import Program, ProgramRun
+
+SIGNIFICANCE = 1e-6
+_STRUCTURAL_RUNS = 24  # of a part that differs although all releases are equal
+_SECONDS = 15.0
+_SPREAD = 25.0
+_FRESH = 1_000_003  # first seed of runs that are not reference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Accusation:
+    """Why a pair refutes the claim: what was comparison, and how it was decided."""
+
+    reason: str
+    loss: float
+    method: str
+
+
+def accuse(
+    program: Program,
+    pair: tuple[Any, Any],
+    runs: tuple[ProgramRun, ProgramRun],
+    comparison: ReplayComparison,
+    claim: ReplayClaim,
+) -> Accusation | None:
+    """Return why the claim is refuted by what the program returns or leaves behind, or None."""
+    if comparison.error is not None:
+        return None
+    by_law = _exceeded_law(program, pair, runs, claim)
+    return by_law or _certain_difference(program, pair, comparison, claim)
+
+
+def _exceeded_law(
+    program: Program, pair: tuple[Any, Any], runs: tuple[ProgramRun, ProgramRun], claim: ReplayClaim
+) -> Accusation | None:
+    """Compare the claim with the loss of the numbers that are returned as they are, if their law is the same in every run."""
+    first, second = (run.recording for run in runs)
+    if second.divergence is not None or first.gaps or second.gaps or len(first.releases) != len(second.releases):
+        return None
+    leaving = _leaving(runs[0])
+    for data, reference in zip(pair, runs, strict=True):
+        early = reference.recording.early
+        side = [program.run(data, Recording(seed=_FRESH + i, early=early, spread=_SPREAD if i % 2 else 1.0)) for i in range(3)]
+        if any(run.error is not None for run in side):
+            return None
+        leaving = [i for i in leaving if all(i in _leaving(run) and _same_law(run, reference, i) for run in side)]
+    loss = transcript_loss(*runs, leaving)
+    if isinstance(loss, str) or not loss.exceeds(claim.epsilon, claim.delta, claim.mu):
+        return None
+    site = runs[0].recording.releases[leaving[0]].site
+    reason = loss.reasons[0] if loss.reasons else f"{site}: the loss of what is returned is {loss}"
+    return Accusation(
+        reason=f"{reason}; claimed {claim}",
+        loss=_size(loss.epsilon(claim.delta), loss.mu, claim),
+        method="exact law of what is returned",
+    )
+
+
+def _size(epsilon: float, mu: float, claim: ReplayClaim) -> float:
+    return mu if claim.mu is not None else epsilon
+
+
+def _leaving(run: ProgramRun) -> list[int]:
+    """Return which releases are numbers of which each stands in what leaves the program."""
+    numbers = {atom for path, atom in run.atoms if isinstance(atom, float) and path.startswith(("returned", "written"))}
+    return [
+        i
+        for i, release in enumerate(run.recording.releases)
+        if release.kind == NUMBER
+        and (release.at_return or all(value in numbers for value in np.ravel(release.output).tolist()))
+    ]
+
+
+def _same_law(first: ProgramRun, second: ProgramRun, place: int) -> bool:
+    if place >= len(second.recording.releases) or place >= len(first.recording.releases):
+        return False
+    rows = first.recording.releases[place].rows, second.recording.releases[place].rows
+    if rows[0].value.shape != rows[1].value.shape or rows[0].weight.shape != rows[1].weight.shape:
+        return False
+    same_draws = np.array_equal(rows[0].index, rows[1].index)
+    return same_draws and all(
+        np.allclose(getattr(rows[0], name), getattr(rows[1], name), rtol=1e-12, equal_nan=True) for name in ("value", "weight")
+    )
+
+
+def _certain_difference(
+    program: Program, pair: tuple[Any, Any], comparison: ReplayComparison, claim: ReplayClaim
+) -> Accusation | None:
+    """Look for a part of what leaves that is the same in all runs on the data, and another in all runs on the neighbour."""
+    enough_runs = claim.needed_runs(SIGNIFICANCE)
+    start, count = time.perf_counter(), 0
+    constant: tuple[dict[str, Any], dict[str, Any]] | None = None
+    while count < enough_runs:
+        tables = []
+        for data in pair:
+            run = program.run(data, Recording(seed=_FRESH + 17 + count))
+            if run.error is not None:
+                return None
+            tables.append(_table(run))
+        constant = (
+            (tables[0], tables[1]) if constant is None else (_common(constant[0], tables[0]), _common(constant[1], tables[1]))
+        )
+        count += 1
+        paths = _different(constant)
+        if not paths:
+            return None
+        if time.perf_counter() - start > _SECONDS:
+            break
+    paths = _different(constant) if constant else []
+    structural = bool(set(paths) & set(comparison.differences)) and count >= _STRUCTURAL_RUNS and not comparison.gaps
+    if not paths or (count < enough_runs and not structural):
+        return None
+    sides = [_short(table.get(paths[0], "absent")) for table in constant or ()]
+    place = paths[0].removeprefix("written").strip("[]'") or paths[0]
+    reason = f"{place} is {sides[0]} in every run on the data and {sides[1]} in every run on the neighbour"
+    return Accusation(reason=f"{reason}{_cause(comparison)}", loss=math.inf, method=f"{count} runs on each side")
+
+
+def _cause(comparison: ReplayComparison) -> str:
+    if comparison.divergence is not None:
+        return f" ({comparison.divergence})"
+    return ", although all releases are equal" if comparison.differences else ""
+
+
+def _table(run: ProgramRun) -> dict[str, Any]:
+    """Return what leaves: its atoms, for a number besides whether it is finite; names that begin with _ are private memory."""
+    table: dict[str, Any] = {}
+    for path, atom in run.atoms:
+        if path.startswith("data") or (
+            path.startswith(("global _", "closure", "self._")) and not path.startswith(("returned", "written"))
+        ):
+            continue
+        table[path] = atom
+        if isinstance(atom, float):
+            table[f"{path} (finite)"] = "NaN" if math.isnan(atom) else "finite" if math.isfinite(atom) else "infinite"
+            table[f"{path} (whole)"] = _ends(atom)
+    for text in ("written['printed']", "written['logged']"):
+        if text in table:
+            table.setdefault(f"{text} (empty)", not table[text])
+    return table
+
+
+def _ends(atom: float) -> str:
+    return "whole" if math.isfinite(atom) and atom == round(atom) else "other"
+
+
+def _common(constant: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
+    absent = object()
+    return {
+        path: _VARIES if path not in table or not _equal(atom, table[path]) else atom for path, atom in constant.items()
+    } | {path: _VARIES for path in table if constant.get(path, absent) is absent}
+
+
+_VARIES = object()
+
+
+def _equal(first: Any, second: Any) -> bool:
+    return first == second or (
+        isinstance(first, float) and isinstance(second, float) and math.isnan(first) and math.isnan(second)
+    )
+
+
+def _different(constant: tuple[dict[str, Any], dict[str, Any]]) -> list[str]:
+    first, second = constant
+    paths = [
+        path
+        for path in {**first, **second}
+        if first.get(path) is not _VARIES and second.get(path) is not _VARIES and not _equal(first.get(path), second.get(path))
+    ]
+    return sorted(paths, key=lambda path: (not path.startswith("returned"), path))
+
+
+def _short(atom: Any) -> str:
+    text = atom[1] if isinstance(atom, tuple) else f"{atom:.6g}" if isinstance(atom, float) else str(atom)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,167 @@
+"""The replay of a program on pairs of neighbouring data sets, and its verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from audit.replay.accusations import Accusation, accuse
+from audit.replay.claims import ReplayClaim
+from audit.replay.comparison import ReplayComparison, atom_differences, compare
+from audit.replay.recording import Recording
+from audit.replay.run import Program, ProgramRun
+
+SEEDS = (1, 2)  # paths of each pair; the second from the neighbour to the data
+_HIDDEN = 4  # repetitions on the same data by which hidden randomness is looked for
+
+
+class ReplayVerdict(StrEnum):
+    """What a replay says of a pair, or of a program."""
+
+    PROVED = "proved"
+    BOUND = "upper bound only"
+    NOT_FOLLOWED = "not followed"
+    REFUTED = "refuted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PairResult:
+    """What a replay showed of one pair.
+
+    Attributes:
+        name: what kind of neighbour it is.
+        verdict: of the pair.
+        data, neighbour: the data sets.
+        loss: epsilon at the delta of the claim (mu for a claim of mu): exact or an upper bound; infinite if unknown.
+        exact: whether the loss is exact.
+        reason: what was seen, with the line.
+        method: how a refutation was decided.
+        releases: how often something was released.
+    """
+
+    name: str
+    verdict: ReplayVerdict
+    data: Any
+    neighbour: Any
+    loss: float
+    exact: bool
+    reason: str
+    method: str = ""
+    releases: int = 0
+
+
+def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name: str = "") -> PairResult:
+    """Replay a program on one pair: once with noise kept to the end, and once released at the first sum, if need be."""
+    attempts: list[tuple[tuple[ProgramRun, ProgramRun], ReplayComparison, tuple[Any, Any]]] = []
+    for early in (False, True):
+        replays = []
+        for seed in SEEDS:
+            sides = pair if seed == SEEDS[0] else pair[::-1]
+            first = program.run(sides[0], Recording(seed=seed, early=early))
+            second = program.run(sides[1], Recording(seed=seed, early=early, frozen=first.recording))
+            replays.append(((first, second), compare(first, second), sides))
+            if not _passes(replays[-1][1], claim):
+                break
+        worst = max(replays, key=lambda attempt: _loss(attempt[1], claim))
+        if all(_passes(comparison, claim) for _, comparison, _ in replays):
+            return _result(name, pair, worst, claim, ReplayVerdict.PROVED)
+        attempts.append(replays[-1])
+    for runs, comparison, sides in attempts:
+        accusation = accuse(program, sides, runs, comparison, claim)
+        if accusation is not None:
+            return _refutation(name, pair, runs, accusation)
+    best = min(attempts, key=lambda attempt: _loss(attempt[1], claim))
+    is_followed = not best[1].gaps and not hides_randomness(program, best[2][0], best[0][0].recording.early)
+    return _result(name, pair, best, claim, ReplayVerdict.BOUND if is_followed else ReplayVerdict.NOT_FOLLOWED)
+
+
+def _passes(comparison: ReplayComparison, claim: ReplayClaim) -> bool:
+    return comparison.is_clean and comparison.loss is not None and comparison.loss.meets(claim.epsilon, claim.delta, claim.mu)
+
+
+def _loss(comparison: ReplayComparison, claim: ReplayClaim) -> float:
+    if comparison.loss is None or comparison.differences:
+        return math.inf
+    if claim.mu is not None:
+        return (
+            comparison.loss.mu
+            if not comparison.loss.pure and not comparison.loss.laplace and comparison.loss.divergences is None
+            else math.inf
+        )
+    return comparison.loss.epsilon(claim.delta)
+
+
+def _result(name: str, pair: tuple[Any, Any], attempt: Any, claim: ReplayClaim, verdict: ReplayVerdict) -> PairResult:
+    (first, _), comparison, _ = attempt
+    return PairResult(
+        name=name,
+        verdict=verdict,
+        data=pair[0],
+        neighbour=pair[1],
+        loss=_loss(comparison, claim),
+        exact=comparison.loss is not None and comparison.loss.exact,
+        reason="" if verdict is ReplayVerdict.PROVED else describe(comparison),
+        releases=len(first.recording.releases),
+    )
+
+
+def _refutation(name: str, pair: tuple[Any, Any], runs: tuple[ProgramRun, ProgramRun], accusation: Accusation) -> PairResult:
+    return PairResult(
+        name=name,
+        verdict=ReplayVerdict.REFUTED,
+        data=pair[0],
+        neighbour=pair[1],
+        loss=accusation.loss,
+        exact=True,
+        reason=accusation.reason,
+        method=accusation.method,
+        releases=len(runs[0].recording.releases),
+    )
+
+
+def describe(comparison: ReplayComparison) -> str:
+    """Return what keeps a pair from being proved, in one sentence."""
+    if comparison.error is not None:
+        return f"the program raised {comparison.error}"
+    if comparison.divergence is not None:
+        return comparison.divergence
+    if comparison.gaps:
+        return f"not followed: {comparison.gaps[0]}"
+    if comparison.differences:
+        return f"{comparison.differences[0]} differs although all releases are equal"
+    if not comparison.seeds:
+        return "the seeds of generators differ"
+    reason = comparison.loss.reasons[0] if comparison.loss is not None and comparison.loss.reasons else ""
+    return f"the loss of the transcript is {comparison.loss}" + (f" ({reason})" if reason else "")
+
+
+def hides_randomness(program: Program, data: Any, early: bool) -> bool:
+    """True if a run on the same data with the same releases and other draws leaves something else behind: some noise is not
+    followed."""
+    first = program.run(data, Recording(seed=1, early=early))
+    for seed in range(7, 7 + _HIDDEN):
+        again = program.run(data, Recording(seed=seed, early=early, frozen=first.recording))
+        if again.error != first.error or atom_differences(first.atoms, again.atoms):
+            return True
+    return False
+
+
+def check_pairs(
+    function: Callable[..., Any],
+    pairs: Sequence[tuple[str, Any, Any]],
+    claim: ReplayClaim,
+    progress: Callable[[int], None] | None = None,
+) -> list[PairResult]:
+    """Return the result of each pair `(name, data, neighbour)`; after the first refutation no further pair is tried."""
+    program = Program(function)
+    results: list[PairResult] = []
+    for i, (name, data, neighbour) in enumerate(pairs):
+        results.append(check_pair(program, (data, neighbour), claim, name))
+        if progress is not None:
+            progress(i + 1)
+        if results[-1].verdict is ReplayVerdict.REFUTED:
+            break
+    return results

@@ -1,0 +1,85 @@
+"""Noise that a program computes from other noise by an operation that is not linear: an inverse transform, Box-Muller, a
+random sign.
+
+Such an expression of draws alone is a base draw of its own, whose law is named by exact forms
+(`audit.stats.unit_laws.name_law`): the
+expression is evaluated again at chosen draws and compared with quantile functions to the last digits, never by a sample.
+What has no
+name stays a draw of an unknown law, and what depends on it is not followed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from audit.replay.noisy import NoisyArray, holds_noise, lift
+from audit.replay.recording import Recording
+from audit.stats import unit_laws
+
+_SOURCES = ("uniform", "exponential", "sign", "derived")  # draws that serve to make noise rather than being it
+
+
+def is_derivable(recording: Recording, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...]) -> bool:
+    """True if the operation is one of draws alone that serve to make noise."""
+    if method != "__call__" or ufunc.nout != 1:
+        return False
+    laws = {recording.laws[i] for item in inputs if holds_noise(item) for i in _names(lift(recording, item)).tolist()}
+    noisy = [item for item in inputs if holds_noise(item)]
+    single = all(lift(recording, item).weight.shape[-1] == 1 for item in noisy)
+    product = ufunc is np.multiply and len(noisy) == 2 and all(not np.any(lift(recording, item).value) for item in noisy)
+    return bool(laws) and single and (laws <= set(_SOURCES) or (product and laws <= {*_SOURCES, "normal"}))
+
+
+def _names(array: NoisyArray) -> Any:
+    return np.unique(array.index[array.weight != 0])
+
+
+def derive(recording: Recording, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> NoisyArray:
+    """Return `ufunc(*inputs)` as new base draws, with its expression kept.
+
+    In every entry the inputs have the form `value + weight * draw`, so the expression is known entry by entry.
+    """
+    arrays = [lift(recording, item) for item in inputs]
+    shape = np.broadcast_shapes(*(item.shape for item in arrays))
+    arrays = [item if item.shape == shape else item._gather(np.broadcast_to, shape) for item in arrays]
+    values = ufunc(*(recording.evaluate(item.rows) for item in arrays))
+    index = recording.draw("derived", values)
+    for place, new in enumerate(index.ravel().tolist()):
+        forms = []
+        for item in arrays:
+            row = item.rows
+            source = int(row.index[place, 0]) if row.weight[place].any() else None
+            forms.append((float(row.value[place]), float(row.weight[place, 0]) if source is not None else 0.0, source))
+        recording.expressions[str(new)] = (ufunc, tuple(forms))
+    return NoisyArray(recording, np.zeros(shape), index.reshape(*shape, 1), np.ones((*shape, 1)))
+
+
+def evaluate(recording: Recording, draw: int, points: dict[int, Any]) -> Any:
+    """Return the values of a base draw at chosen values of the draws that it is made of."""
+    if draw in points:
+        return points[draw]
+    ufunc, forms = recording.expressions[str(draw)]
+    return ufunc(
+        *(
+            value + weight * evaluate(recording, source, points) if source is not None else value
+            for value, weight, source in forms
+        )
+    )
+
+
+def sources(recording: Recording, draw: int) -> list[int]:
+    """Return the base draws that a draw is made of, ascending."""
+    if recording.laws[draw] != "derived":
+        return [draw]
+    return sorted(
+        {i for _, _, source in recording.expressions[str(draw)][1] if source is not None for i in sources(recording, source)}
+    )
+
+
+def name_law(recording: Recording, draw: int) -> tuple[str, float] | None:
+    """Return the law and scale of a derived draw, or None if it is none that is known."""
+    parts = sources(recording, draw)
+    laws = tuple(recording.laws[i] for i in parts)
+    return unit_laws.name_expression(laws, lambda *points: evaluate(recording, draw, dict(zip(parts, points, strict=True))))

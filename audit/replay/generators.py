@@ -1,0 +1,360 @@
+"""Generators whose numbers carry their law: numpy's Generator and RandomState, the functions of `numpy.random`, Python's
+`random`.
+
+While a program runs, the names of its sources are replaced wherever a module holds them. Seeds are noted and not used: the
+draws of a
+run come from its recording, so that a run can be repeated with other noise. A sampler that is not listed here draws plain
+numbers and
+is noted in `Recording.gaps`.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import numpy as np
+
+from audit.replay.noisy import NoisyArray, holds_noise, release_inside
+from audit.replay.recording import CHOICE, NoiseRows, Recording, active
+
+_OPAQUE = [
+    "permuted",
+    "beta",
+    "binomial",
+    "chisquare",
+    "dirichlet",
+    "f",
+    "hypergeometric",
+    "logseries",
+    "multivariate_hypergeometric",
+    "negative_binomial",
+    "noncentral_chisquare",
+    "noncentral_f",
+    "pareto",
+    "poisson",
+    "power",
+    "standard_t",
+    "triangular",
+    "vonmises",
+    "wald",
+    "weibull",
+    "zipf",
+    "bytes",
+    "multinomial",
+    "rayleigh",
+    "lognormal",
+    "random_raw",
+    "standard_cauchy",
+]
+_RATES = {"laplace": "laplace", "normal": "normal", "gumbel": "gumbel", "logistic": "logistic"}
+_NO_ROWS = NoiseRows(value=np.zeros(0), index=np.zeros((0, 1), dtype=np.int64), weight=np.zeros((0, 1)))
+
+
+def _running() -> Recording:
+    recording = active()
+    if recording is None:
+        raise RuntimeError(
+            "a generator of a replay was kept and is used after the replay has ended; make one inside the function"
+        )
+    return recording
+
+
+def _shape(size: Any, *parameters: Any) -> tuple[int, ...]:
+    if size is None:
+        return np.broadcast_shapes(*(np.shape(item) for item in parameters)) if parameters else ()
+    return (int(size),) if np.ndim(size) == 0 else tuple(int(part) for part in size)
+
+
+def draw(law: str, size: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+    """Return `loc + scale * z` for new base draws of a law."""
+    recording = _running()
+    shape = _shape(size, loc, scale)
+    sampler = {"uniform": "random", "exponential": "standard_exponential", "normal": "standard_normal"}.get(law)
+    if law.startswith("geometric "):
+        values = recording.entropy.geometric(-math.expm1(-float(law.partition(" ")[2])), shape).astype(np.float64)
+    else:
+        values = getattr(recording.entropy, sampler or law)(size=shape)
+    index = recording.draw(law, values)[..., None]
+    noisy = NoisyArray(recording, np.zeros(shape), index, np.ones((*shape, 1)))
+    if not _is_plain(scale, 1.0):
+        noisy = noisy * scale
+    return noisy if _is_plain(loc, 0.0) else noisy + loc
+
+
+def _is_plain(item: Any, number: float) -> bool:
+    return type(item) in (int, float) and item == number
+
+
+def _choose(probabilities: Any) -> int:
+    """Release one of several with known probabilities."""
+    recording = _running()
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.asarray(probabilities, dtype=np.float64))
+    place = int(recording.entropy.choice(len(logs), p=np.exp(logs) / np.exp(logs).sum()))
+    return int(recording.release(CHOICE, _NO_ROWS, place, log_probabilities=logs))
+
+
+def choose(population: Any, size: Any, replace: bool, p: Any) -> Any:
+    """Return what `Generator.choice` does; one item by probabilities is a release of its own law."""
+    recording = _running()
+    items = np.arange(population) if np.ndim(population) == 0 and not holds_noise(population) else np.asarray(population)
+    if p is None and items.shape == (2,) and items.dtype.kind in "if" and items[0] == -items[1] != 0:
+        shape = _shape(size)
+        index = recording.draw("sign", recording.entropy.choice([-1.0, 1.0], shape))[..., None]
+        return NoisyArray(recording, np.zeros(shape), index, np.full((*shape, 1), abs(float(items[1]))))
+    if not len(items):
+        return recording.entropy.choice(items, size, replace)
+    law = (
+        np.full(len(items), 1 / len(items))
+        if p is None
+        else release_inside(np.asarray(p, dtype=np.float64) if not holds_noise(p) else p)
+    )
+    if size is None:
+        return items[_choose(law)]
+    shape = _shape(size)
+    if replace:
+        return items[np.array([_choose(law) for _ in range(math.prod(shape))], dtype=np.int64).reshape(shape)]
+    remaining, places = np.array(law, dtype=np.float64), []
+    for _ in range(math.prod(shape)):
+        places.append(_choose(remaining / remaining.sum()))
+        remaining[places[-1]] = 0.0
+    return items[np.array(places, dtype=np.int64).reshape(shape)]
+
+
+class _Sources:
+    """Samplers that a Generator and a RandomState have under the same names."""
+
+    def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        return draw("laplace", size, loc, scale)
+
+    def normal(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        return draw("normal", size, loc, scale)
+
+    def gumbel(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        return draw("gumbel", size, loc, scale)
+
+    def logistic(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
+        return draw("logistic", size, loc, scale)
+
+    def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
+        return draw("exponential", size, 0.0, scale)
+
+    def standard_exponential(self, size: Any = None, dtype: Any = None, method: Any = None, out: Any = None) -> Any:
+        return _into(out, draw("exponential", _size(size, out)))
+
+    def standard_normal(self, size: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        return _into(out, draw("normal", _size(size, out)))
+
+    def random(self, size: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        return _into(out, draw("uniform", _size(size, out)))
+
+    def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
+        return draw("uniform", size, low, np.asarray(high) - np.asarray(low))
+
+    def geometric(self, p: Any, size: Any = None) -> Any:
+        return draw(f"geometric {-math.log1p(-float(p))!r}", size) if np.ndim(p) == 0 else self._plain("geometric", p, size)
+
+    def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
+        return draw("exponential", size, 0.0, scale) if _is_plain(shape, 1.0) else self._plain("gamma", shape, scale, size)
+
+    def standard_gamma(self, shape: Any, size: Any = None, **options: Any) -> Any:
+        return draw("exponential", size) if _is_plain(shape, 1.0) else self._plain("standard_gamma", shape, size)
+
+    def multivariate_normal(self, mean: Any, cov: Any, size: Any = None, *options: Any, **keywords: Any) -> Any:
+        values, vectors = np.linalg.eigh(np.asarray(cov, dtype=np.float64))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        return draw("normal", (*(() if size is None else _shape(size)), len(root))) @ root.T + mean
+
+    def integers(self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False) -> Any:
+        first, last = (0, low) if high is None else (low, high)
+        if np.ndim(first) or np.ndim(last):
+            return self._plain("integers", low, high, size)
+        count = int(last) - int(first) + bool(endpoint)
+        if count > 1_000_000:  # a seed rather than a coin
+            return _running().entropy.integers(first, last, size, endpoint=endpoint)
+        shape = _shape(size)
+        values = np.array([_choose(np.full(count, 1 / count)) for _ in range(math.prod(shape))], dtype=np.int64) + int(first)
+        return values.reshape(shape).astype(dtype) if shape else int(values[0])
+
+    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True) -> Any:  # noqa: PLR0917 (numpy's own)
+        return choose(a, size, replace, p) if axis == 0 else self._plain("choice", a, size, replace, p, axis)
+
+    def permutation(self, x: Any, axis: int = 0) -> Any:
+        items = np.arange(x) if np.ndim(x) == 0 else x
+        order = choose(len(items), len(items), False, None)
+        return items[order] if isinstance(items, NoisyArray | np.ndarray) else np.asarray(items)[order]
+
+    def shuffle(self, x: Any, axis: int = 0) -> None:
+        order = choose(len(x), len(x), False, None)
+        items = [x[i] for i in order.tolist()]
+        if isinstance(x, np.ndarray):
+            x[...] = np.array(x)[order]
+        else:
+            x[:] = items
+
+    def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
+        if _is_plain(n, 1) and size is None and np.ndim(p) == 0:
+            share = float(p)
+            return _choose([1 - share, share])
+        return self._plain("binomial", n, p, size)
+
+    def _plain(self, name: str, *args: Any, **options: Any) -> Any:
+        recording = _running()
+        recording.gaps.append(f"numbers of {name}")
+        return getattr(recording.entropy, name)(*release_inside(args), **release_inside(options))
+
+
+def _size(size: Any, out: Any) -> Any:
+    return size if out is None else out.shape
+
+
+def _into(out: Any, noisy: Any) -> Any:
+    if out is None:
+        return noisy
+    out[...] = noisy
+    return out
+
+
+def _opaque(name: str) -> Any:
+    return lambda self, *args, **options: self._plain(name, *args, **options)
+
+
+for _name in _OPAQUE:
+    setattr(_Sources, _name, _opaque(_name))
+
+
+class FollowedGenerator(_Sources, np.random.Generator):  # type: ignore[misc]
+    """A `numpy.random.Generator` whose draws are base draws of the program that runs."""
+
+    def __init__(self, *seed: Any) -> None:
+        recording = active()
+        super().__init__(np.random.PCG64(0))
+        if recording is not None and seed:
+            recording.seeds.append(_seed_text(seed[0]))
+
+    def spawn(self, n_children: int) -> Any:
+        """Return other generators; all draw from the recording."""
+        return [FollowedGenerator() for _ in range(n_children)]
+
+
+class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc]
+    """A `numpy.random.RandomState` whose draws are base draws of the program that runs."""
+
+    def __init__(self, *seed: Any) -> None:
+        recording = active()
+        super().__init__(0)
+        if recording is not None and seed:
+            recording.seeds.append(_seed_text(seed[0]))
+
+    def seed(self, *seed: Any) -> None:
+        """Note a seed."""
+        _running().seeds.append(_seed_text(*seed))
+
+    def rand(self, *shape: int) -> Any:
+        """Return numbers as a RandomState does."""
+        return draw("uniform", shape or None)
+
+    def randn(self, *shape: int) -> Any:
+        """Return numbers as a RandomState does."""
+        return draw("normal", shape or None)
+
+    def random_sample(self, size: Any = None) -> Any:
+        """Return numbers as a RandomState does."""
+        return draw("uniform", size)
+
+    def random_integers(self, low: Any, high: Any = None, size: Any = None) -> Any:
+        """Return numbers as a RandomState does."""
+        return self.integers(1 if high is None else low, low if high is None else high, size, endpoint=True)
+
+    def tomaxint(self, size: Any = None) -> Any:
+        """Return plain whole numbers, which are not followed."""
+        return self._plain("integers", 2**62, size=size)
+
+    def randint(self, low: Any, high: Any = None, size: Any = None, dtype: Any = int) -> Any:
+        """Return numbers as a RandomState does."""
+        return self.integers(low, high, size)
+
+
+def _seed_text(seed: Any = None) -> str:
+    if isinstance(seed, np.random.BitGenerator | np.random.SeedSequence):
+        entropy = getattr(getattr(seed, "seed_seq", seed), "entropy", None)
+        return repr(entropy) if isinstance(entropy, int | list | tuple) and not _is_fresh(entropy) else "None"
+    return repr(release_inside(seed))
+
+
+def _is_fresh(entropy: Any) -> bool:
+    return isinstance(entropy, int) and entropy.bit_length() > 100  # drawn from the system
+
+
+class FollowedRandom(random.Random):
+    """Python's `random.Random` whose draws are base draws of the program that runs."""
+
+    def __init__(self, seed: Any = None) -> None:
+        super().__init__(0)
+        recording = active()
+        if recording is not None and seed is not None:
+            recording.seeds.append(repr(release_inside(seed)))
+
+    def seed(self, a: Any = None, version: int = 2) -> None:
+        """Note a seed."""
+        recording = active()
+        if recording is not None:
+            recording.seeds.append(repr(release_inside(a)))
+        super().seed(0)
+
+    def random(self) -> Any:
+        """Return numbers as `random.Random` does."""
+        return draw("uniform", None)
+
+    def gauss(self, mu: Any = 0.0, sigma: Any = 1.0) -> Any:
+        """Return numbers as `random.Random` does."""
+        return draw("normal", None, mu, sigma)
+
+    normalvariate = gauss
+
+    def uniform(self, a: Any, b: Any) -> Any:
+        """Return numbers as `random.Random` does."""
+        return a + (b - a) * draw("uniform", None)
+
+    def expovariate(self, lambd: Any = 1.0) -> Any:
+        """Return numbers as `random.Random` does."""
+        return draw("exponential", None) / lambd
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        """Return numbers as `random.Random` does."""
+        places = range(start) if stop is None else range(start, stop, step)
+        if len(places) > 1_000_000:
+            return places[int(_running().entropy.integers(len(places)))]
+        return places[_choose(np.full(len(places), 1 / len(places)))]
+
+    def randint(self, a: int, b: int) -> int:
+        """Return numbers as `random.Random` does."""
+        return self.randrange(a, b + 1)
+
+    def choice(self, seq: Any) -> Any:
+        """Return numbers as `random.Random` does."""
+        if len(seq) == 2 and all(type(item) in (int, float) for item in seq) and seq[0] == -seq[1]:
+            return choose(np.array(seq, dtype=np.float64), None, True, None)
+        return seq[self.randrange(len(seq))]
+
+    def choices(self, population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1) -> Any:
+        """Return numbers as `random.Random` does."""
+        law = np.ones(len(population)) if weights is None else np.asarray(weights, dtype=np.float64)
+        law = law if cum_weights is None else np.diff(cum_weights, prepend=0.0)
+        return [population[_choose(law / law.sum())] for _ in range(k)]
+
+    def shuffle(self, x: Any) -> None:
+        """Return numbers as `random.Random` does."""
+        x[:] = [x[i] for i in choose(len(x), len(x), False, None).tolist()]
+
+    def sample(self, population: Any, k: int, *, counts: Any = None) -> Any:
+        """Return numbers as `random.Random` does."""
+        items = list(population)
+        return [items[i] for i in choose(len(items), k, False, None).tolist()]
+
+    def getrandbits(self, k: int) -> int:
+        """Return plain bits, which are not followed."""
+        _running().gaps.append("bits of random.getrandbits")
+        return int.from_bytes(_running().entropy.bytes((k + 7) // 8), "big") >> (-k % 8)

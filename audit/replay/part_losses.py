@@ -1,0 +1,215 @@
+"""The loss of one part of two transcripts: numbers by what they moved, events by their own probabilities."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from audit.replay.losses import Loss
+from audit.replay.recording import NUMBER, SELECTION, Array
+from audit.replay.transcripts import TranscriptPart
+from audit.stats import event_probability, linear_noise, unit_laws
+
+_ROUNDING = 1e-9  # relative difference of weights that is rounding
+_STILL = 1e-12  # movement, relative to the values, that is rounding
+
+
+def part_loss(part: TranscriptPart) -> Loss:
+    """Return the least loss that holds for a part: by its numbers, or by its events if no number of it is released."""
+    if not _has_moved(part):
+        return Loss()
+    numbers = np.array([kind == NUMBER for kind in part.kinds])
+    if not numbers.any():
+        by_events = _event_loss(part)
+        if by_events is not None:
+            return by_events
+        bound = _number_loss(part, np.ones(len(numbers), dtype=bool))
+        return Loss(
+            pure=bound.pure,
+            laplace=bound.laplace,
+            mu=bound.mu,
+            divergences=bound.divergences,
+            exact=False,
+            reasons=bound.reasons,
+        )
+    if numbers.all() or _follows(part, numbers):
+        return _number_loss(part, numbers)
+    bound = _number_loss(part, np.ones(len(numbers), dtype=bool))
+    return Loss(
+        pure=bound.pure, laplace=bound.laplace, mu=bound.mu, divergences=bound.divergences, exact=False, reasons=bound.reasons
+    )
+
+
+def _has_moved(part: TranscriptPart) -> bool:
+    return not (_is_still(part.first, part.second) and _same_weights(part))
+
+
+def _is_still(first: Array, second: Array) -> bool:
+    return bool(np.array_equal(first, second, equal_nan=True))
+
+
+def _same_weights(part: TranscriptPart) -> bool:
+    if part.first_weights.shape != part.second_weights.shape:
+        return False
+    return bool(np.allclose(part.first_weights, part.second_weights, rtol=_ROUNDING, atol=0, equal_nan=True))
+
+
+def _follows(part: TranscriptPart, numbers: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> bool:
+    """True if every event is decided by the numbers, on both sides in the same way."""
+    if SELECTION in part.kinds or part.first_weights.shape != part.second_weights.shape:
+        return False
+    events = ~numbers
+    for value, weights in ((part.first, part.first_weights), (part.second, part.second_weights)):
+        factors, _, _, _ = np.linalg.lstsq(weights[numbers].T, weights[events].T, rcond=1e-12)
+        if not np.allclose(weights[numbers].T @ factors, weights[events].T, atol=1e-9):
+            return False
+        if value is part.first:
+            offset = part.first[events] - factors.T @ part.first[numbers]
+        elif not np.allclose(offset, part.second[events] - factors.T @ part.second[numbers], atol=1e-9, rtol=1e-9):
+            return False
+    return True
+
+
+def _number_loss(part: TranscriptPart, rows: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Loss:  # noqa: PLR0911 (one arm a kind)
+    first, second = part.first_weights[rows], part.second_weights[rows]
+    movement = part.second[rows] - part.first[rows]
+    equal = (part.first[rows] == part.second[rows]) | (np.isnan(part.first[rows]) & np.isnan(part.second[rows]))
+    movement = np.where(equal, 0.0, movement)
+    site = next((site for site, still in zip(np.array(part.sites)[rows], equal, strict=True) if not still), part.sites[0])
+    if not np.all(np.isfinite(movement)):
+        return Loss(pure=math.inf, reasons=(f"{site}: an input becomes {'NaN' if np.isnan(movement).any() else 'infinite'}",))
+    laws = set(part.laws)
+    if not np.all(np.isfinite(first)) or not np.all(np.isfinite(second)):
+        return Loss(pure=math.inf, exact=False, reasons=(f"{site}: a noise scale is no finite number",))
+    if not _same_weights(part):
+        return _changed_noise(part, rows, movement, site)
+    if laws == {"normal"}:
+        mu = linear_noise.gaussian_mu(first, movement)
+        return Loss(mu=mu, reasons=() if math.isfinite(mu) else (f"{site}: the input moves where there is no noise",))
+    rates = np.array([unit_laws.shift_rate(law) for law in part.laws])
+    bound, exact = linear_noise.shift_loss(first, rates, movement)
+    if math.isfinite(bound) and any(law.startswith("two-sided") for law in laws):
+        return _lattice_loss(first, rates, movement, bound, site)
+    if not math.isfinite(bound) and "normal" in laws:
+        columns = [i for i, law in enumerate(part.laws) if law == "normal"]
+        return Loss(
+            mu=linear_noise.gaussian_mu(first[:, columns], movement), exact=False, reasons=(f"{site}: noise of several laws",)
+        )
+    reasons: tuple[str, ...] = ()
+    if not math.isfinite(bound):
+        exact = laws <= {"laplace", "logistic", "normal"}
+        unknown = laws - {"laplace", "logistic", "normal"}
+        reasons = (
+            f"{site}: noise of the law {', '.join(sorted(unknown))}"
+            if unknown
+            else f"{site}: the input moves where there is no noise",
+        )
+    if first.shape == (1, 1) and laws == {"laplace"} and bound:
+        return Loss(laplace=(bound,), exact=exact, reasons=reasons)
+    return Loss(pure=bound, exact=exact, reasons=reasons)
+
+
+def _lattice_loss(weights: Array, rates: Array, movement: Array, bound: float, site: str) -> Loss:
+    """Return the loss of noise on whole numbers: infinite if the movement is between them."""
+    shift = np.linalg.lstsq(weights, movement, rcond=1e-12)[0]
+    if np.allclose(shift, np.round(shift), atol=1e-9):
+        return Loss(pure=bound, exact=weights.shape[1] == 1)
+    return Loss(
+        pure=math.inf,
+        exact=weights.shape == (1, 1),
+        reasons=(f"{site}: noise on whole numbers, the input moves by {movement[0]:.3g}",),
+    )
+
+
+def _changed_noise(part: TranscriptPart, rows: np.ndarray[tuple[int], np.dtype[np.bool_]], movement: Array, site: str) -> Loss:
+    reasons = (f"{site}: the scale of the noise depends on the data",)
+    first, second = part.first_weights[rows], part.second_weights[rows]
+    if set(part.laws) == {"normal"}:
+        divergences = linear_noise.covariance_divergence(movement, first, second)
+        return Loss(divergences=divergences, exact=False, reasons=reasons)
+    single = first.shape == second.shape == (1, 1) and set(part.laws) <= {"laplace", "logistic"}
+    return Loss(pure=math.inf, exact=single, reasons=reasons)
+
+
+def _event_loss(part: TranscriptPart) -> Loss | None:
+    """Return the loss of the events of a part along this path, or None if their joint law is none that is computed."""
+    if part.first_weights.shape != part.second_weights.shape or not all(
+        unit_laws.is_known(law) or law == "sign" for law in part.laws
+    ):
+        return None
+    if not all(np.all(np.isfinite(item)) for item in (part.first, part.second, part.first_weights, part.second_weights)):
+        return None
+    if SELECTION in part.kinds:
+        return _selection_loss(part)
+    star = _star(part)
+    if star is None:
+        return None
+    signs = np.where(part.outputs > 0, 1.0, -1.0)
+    outcomes = [signs, -signs] if len(signs) == 1 else [signs]
+    worst = 0.0
+    for outcome in outcomes:
+        logs = [
+            _log_event(part, value, weights, star, outcome)
+            for value, weights in ((part.first, part.first_weights), (part.second, part.second_weights))
+        ]
+        if math.isinf(logs[0]) and math.isinf(logs[1]):
+            continue
+        worst = max(worst, abs(logs[0] - logs[1]))
+    reasons = () if math.isfinite(worst) else (f"{part.sites[0]}: a decision is possible on one side only",)
+    return Loss(pure=_denoise(worst), reasons=reasons)
+
+
+def _denoise(loss: float) -> float:
+    return 0.0 if loss < 1e-9 else loss
+
+
+def _star(part: TranscriptPart) -> tuple[int | None, list[int | None]] | None:
+    """Return the draw that all rows may share and the draw that each row has alone, or None if the part has another form."""
+    support = (part.first_weights != 0) | (part.second_weights != 0)
+    several = np.flatnonzero(support.sum(axis=0) > 1).tolist()
+    if len(several) > 1:
+        return None
+    shared: int | None = several[0] if several else None
+    if shared is None and len(support) == 1 and support.sum() == 2:
+        shared = int(np.flatnonzero(support[0])[0])
+    private: list[int | None] = []
+    for row in support:
+        alone = [j for j in np.flatnonzero(row).tolist() if j != shared]
+        if len(alone) > 1:
+            return None
+        private.append(alone[0] if alone else None)
+    if shared is not None and part.laws[shared] == "sign":
+        return None
+    return shared, private
+
+
+def _log_event(
+    part: TranscriptPart, value: Array, weights: Array, star: tuple[int | None, list[int | None]], signs: Array
+) -> float:
+    shared, private = star
+    rows = range(len(value))
+    return event_probability.log_all_above(
+        value,
+        weights[:, shared] if shared is not None else np.zeros(len(value)),
+        np.array([weights[i, j] if j is not None else 0.0 for i, j in zip(rows, private, strict=True)]),
+        (part.laws[shared] if shared is not None else "", [part.laws[j] if j is not None else "" for j in private]),
+        signs,
+    )
+
+
+def _selection_loss(part: TranscriptPart) -> Loss | None:
+    """Return the loss of one selection among numbers with a draw each, the largest over what may be selected."""
+    support = (part.first_weights != 0) | (part.second_weights != 0)
+    if len(set(part.releases.tolist())) > 1 or not np.all(support.sum(axis=1) == 1) or not np.all(support.sum(axis=0) == 1):
+        return None
+    column = support.argmax(axis=1)
+    logs = []
+    for value, weights in ((part.first, part.first_weights), (part.second, part.second_weights)):
+        scale = weights[np.arange(len(value)), column]
+        if np.any(scale < 0) and not all(part.laws[j] in ("laplace", "normal", "logistic") for j in column):
+            return None
+        logs.append(event_probability.log_largest(value, np.abs(scale), [part.laws[j] for j in column]))
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(logs[0] - logs[1])
+    return Loss(pure=_denoise(float(np.nanmax(difference))))

@@ -1,0 +1,155 @@
+"""What one run of a program drew and released; in a replay, the releases that are handed back.
+
+A *base draw* has a law of `audit.stats.unit_laws` with location 0 and scale 1, and independent of all others.
+`Recording.draw` makes
+blocks of them. A noisy number is `value + sum of weight * draw` (`audit.replay.noisy`); `Recording.release` is called when
+one leaves
+the linear world, and returns plain numbers: those of this run, or in a replay those of the recorded run.
+
+Another library of arrays plugs in by making its noise from the same base draws: it calls `draw` in its sampler, keeps
+`index` and
+`weight` beside its tensors (or keeps a `NoisyArray` as their shadow), and calls `release` before the numbers are read.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+NUMBER, EVENT, SELECTION, CHOICE, DECLARED = "number", "event", "selection", "choice", "declared"
+_LIBRARIES = ("numpy", "scipy", "random.py", "audit/replay", "audit\\replay", "contextlib.py", "pandas")
+_FARTHEST = 60.0  # tail that `spread` multiplies draws to, at most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoiseRows:
+    """Linear forms of base draws: `value[i] + sum over j of weight[i, j] * draw[index[i, j]]`.
+
+    Attributes:
+        value: `(m,)`.
+        index: `(m, w)`: which base draws; 0 with weight 0 fills up.
+        weight: `(m, w)`.
+    """
+
+    value: Array
+    index: Integers
+    weight: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReleaseEntry:
+    """Something that left the run.
+
+    Attributes:
+        kind: NUMBER (rows are released as they are), EVENT (only whether each row is above 0), SELECTION (only which row is
+        largest),
+            CHOICE (one of several, with `log_probabilities`), DECLARED (by `audit.release`).
+        rows: the noisy numbers; of a choice, none; of a declared release, its input with no draws.
+        output: what the program was given for it, `(m,)` or a single number.
+        site: file and line of the program.
+        at_return: True if it is part of what the program returned.
+        log_probabilities: of a choice.
+        terms: of a declared release: sensitivity, metric, epsilon and so on.
+    """
+
+    kind: str
+    rows: NoiseRows
+    output: Any
+    site: str
+    at_return: bool = False
+    log_probabilities: Array | None = None
+    terms: tuple[Any, ...] = ()
+
+
+class Recording:
+    """One run: its base draws, its releases in order, and remarks on what could not be followed."""
+
+    def __init__(self, *, seed: int, frozen: Recording | None = None, early: bool = False, spread: float = 1.0) -> None:
+        self.blocks: list[tuple[str, int]] = []
+        self.releases: list[ReleaseEntry] = []
+        self.gaps: list[str] = []  # sources of randomness whose law is not known
+        self.seeds: list[str] = []  # of generators that the program made
+        self.entropy = np.random.default_rng(seed)
+        self.frozen, self.early, self.spread = frozen, early, spread
+        self.divergence: str | None = None
+        self.at_return = False
+        self.laws: list[str] = []  # of each base draw
+        self.expressions: dict[str, Any] = {}
+        self._draws: Array = np.zeros(0)
+        self._size = 0
+
+    @property
+    def draws(self) -> Array:
+        """The base draws so far, `(k,)`."""
+        return self._draws[: self._size]
+
+    def draw(self, law: str, values: Array) -> Integers:
+        """Add base draws of a law and return their indices, in the shape of `values`."""
+        flat = np.asarray(values, dtype=np.float64).ravel()
+        if self.spread != 1.0 and law in ("normal", "laplace"):
+            flat = np.clip(flat * self.spread, -_FARTHEST, _FARTHEST)
+        start, self._size = self._size, self._size + flat.size
+        if self._size > self._draws.size:
+            self._draws = np.concatenate([self._draws, np.zeros(max(self._size, 256))])
+        self._draws[start : self._size] = flat
+        self.blocks.append((law, flat.size))
+        self.laws += [law] * flat.size
+        return np.arange(start, self._size).reshape(np.shape(values))
+
+    def evaluate(self, rows: NoiseRows) -> Array:
+        """Return the numbers that rows amount to in this run, `(m,)`."""
+        if not self._size:
+            return rows.value.copy()
+        return np.asarray(rows.value + (rows.weight * self._draws[rows.index]).sum(-1))
+
+    def release(self, kind: str, rows: NoiseRows, output: Any, **terms: Any) -> Any:
+        """Record a release and return its output: in a replay, the recorded one as long as both runs agree."""
+        site, count = find_site(), len(self.releases)
+        if self.frozen is not None and self.divergence is None:
+            self.divergence, output = self._hand_back(kind, rows, output, site, count)
+        release = ReleaseEntry(kind=kind, rows=rows, output=output, site=site, at_return=self.at_return, **terms)
+        self.releases.append(release)
+        return output
+
+    def _hand_back(self, kind: str, rows: NoiseRows, output: Any, site: str, count: int) -> tuple[str | None, Any]:
+        earlier = self.frozen.releases if self.frozen is not None else []
+        if count >= len(earlier):
+            return f"a release more, at {site}", output
+        first = earlier[count]
+        if (first.kind, first.site) != (kind, site) and not (first.at_return and self.at_return):
+            return f"another release: {first.kind} at {first.site} became {kind} at {site}", output
+        if first.rows.value.shape != rows.value.shape or np.shape(first.output) != np.shape(output):
+            return f"{len(first.rows.value)} numbers released at {site} became {len(rows.value)}", output
+        return None, np.copy(first.output) if isinstance(output, np.ndarray) else first.output
+
+
+def find_site() -> str:
+    """Return `file:line` of the code of the program that is running."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and any(part in frame.f_code.co_filename for part in _LIBRARIES):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+_active: list[Recording] = []
+
+
+def active() -> Recording | None:
+    """Return the recording of the program that runs now, or None."""
+    return _active[-1] if _active else None
+
+
+def activate(recording: Recording) -> None:
+    """Make a recording that of the program which runs now."""
+    _active.append(recording)
+
+
+def deactivate() -> None:
+    """End the recording of the program that ran."""
+    _active.pop()

@@ -1,0 +1,79 @@
+"""One run of a program under a recording."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from audit.replay import operations, surviving
+from audit.replay.recording import Recording
+from audit.replay.sources import Sources
+from audit.replay.surviving import Surroundings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ProgramRun:
+    """What a run recorded, and the atoms of all that it left behind; `error` if it raised one."""
+
+    recording: Recording
+    atoms: tuple[tuple[str, Any], ...]
+    error: str | None = None
+
+
+class Program:
+    """A function `(data, rng)` or `(data)` with the places at which it draws and keeps state."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.sources = Sources(function)
+        self.surroundings = Surroundings(function)
+        try:
+            inspect.signature(function).bind(None, None)
+            self.takes_generator = True
+        except TypeError:
+            self.takes_generator = False
+        except ValueError:
+            self.takes_generator = True
+
+    def run(self, data: Any, recording: Recording) -> ProgramRun:
+        """Run the program once on a copy of the data; the state outside of it is put back afterwards."""
+        data = copy.deepcopy(data)
+        error, result = None, None
+        atoms: list[tuple[str, Any]] = []
+        try:
+            with self.sources.follow(recording) as generator, warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                with surviving.watch() as table:
+                    try:
+                        result = self.function(data, generator) if self.takes_generator else self.function(data)
+                        result = _exhaust(result)
+                    except Exception as problem:  # noqa: BLE001  whatever the program raises is part of what it shows
+                        error = f"{type(problem).__name__}: {problem}"
+                recording.at_return = True
+                if error is None:
+                    atoms += surviving.leaves(result, "returned")
+                atoms += surviving.leaves(table, "written")
+                atoms += surviving.leaves(data, "data")
+                atoms += self.surroundings.leaves()
+        finally:
+            self.surroundings.restore()
+        return ProgramRun(recording=recording, atoms=tuple(atoms), error=error)
+
+    def plain(self, data: Any, seed: int) -> Any:
+        """Return what the program returns with plain numbers, its sources followed but its noise not kept."""
+        run = self.run(data, Recording(seed=seed))
+        return run.atoms if run.error is None else (("error", run.error),)
+
+
+def _exhaust(result: Any) -> Any:
+    """Return a generator of Python as the list of what it yields."""
+    return list(result) if inspect.isgenerator(result) else result
+
+
+__all__ = ["Program", "ProgramRun", "operations"]

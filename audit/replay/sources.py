@@ -1,0 +1,176 @@
+"""The names by which programs reach randomness, replaced while one runs."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import secrets
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from audit.replay import recording as recordings
+from audit.replay.generators import FollowedGenerator, FollowedRandom, FollowedRandomState
+from audit.replay.noisy import NoisyArray
+
+_SYSTEM = ((os, "urandom"), (secrets, "randbits"), (secrets, "randbelow"), (secrets, "choice"), (secrets, "token_bytes"))
+_KEEP = (
+    "numpy",
+    "scipy",
+    "audit",
+    "random",
+    "secrets",
+    "tempfile",
+    "torch",
+    "sklearn",
+    "pandas",
+    "_pytest",
+    "pytest",
+    "hypothesis",
+)
+_MATH = {
+    "log": np.log, "exp": np.exp, "sqrt": np.sqrt, "cos": np.cos, "sin": np.sin, "tan": np.tan, "log1p": np.log1p, "expm1":
+    np.expm1,
+    "fabs": np.abs, "log2": np.log2, "log10": np.log10,
+}  # fmt: skip
+
+
+def _make_generator(seed: Any = None) -> Any:
+    return seed if isinstance(seed, FollowedGenerator) else FollowedGenerator(seed)
+
+
+def _math(name: str) -> Any:
+    plain = getattr(math, name)
+
+    def function(x: Any, *base: Any) -> Any:
+        if not isinstance(x, NoisyArray):
+            return plain(x, *base)
+        answer = _MATH[name](x)
+        answer = answer if isinstance(answer, NoisyArray) else float(answer)
+        return answer / plain(base[0]) if base else answer
+
+    return function
+
+
+def _copysign(x: Any, y: Any) -> Any:
+    return _plain_copysign(x, y) if not isinstance(y, NoisyArray) else abs(x) * np.sign(y)
+
+
+_plain_copysign = math.copysign
+
+
+def _followed_rvs(rvs: Any) -> Any:
+    def function(self: Any, *args: Any, **options: Any) -> Any:
+        if options.get("random_state") is None:
+            options["random_state"] = FollowedRandomState()
+        return rvs(self, *args, **options)
+
+    return function
+
+
+def _unfollowed(plain: Any, name: str) -> Any:
+    def function(*args: Any, **options: Any) -> Any:
+        recording = recordings.active()
+        if recording is not None:
+            recording.gaps.append(f"numbers of {name}")
+        return plain(*args, **options)
+
+    return function
+
+
+def replacements() -> dict[int, Any]:
+    """Return what stands in for each source of randomness, by the identity of the source."""
+    state, python = FollowedRandomState(), FollowedRandom()
+    table: dict[int, Any] = {
+        id(np.random.default_rng): _make_generator,
+        id(np.random.RandomState): FollowedRandomState,
+        id(np.random.Generator): FollowedGenerator,
+        id(random.Random): FollowedRandom,
+        id(random.SystemRandom): FollowedRandom,
+    }
+    for name in dir(np.random):
+        function = getattr(np.random, name)
+        if isinstance(getattr(function, "__self__", None), np.random.RandomState) and hasattr(state, name):
+            table[id(function)] = getattr(state, name)
+    table[id(np.random.random)] = state.random
+    for name in ("ranf", "sample"):
+        table[id(getattr(np.random, name))] = state.random_sample
+    for name in dir(random):
+        function = getattr(random, name)
+        if isinstance(getattr(function, "__self__", None), random.Random):
+            table[id(function)] = getattr(python, name)
+    return table
+
+
+class Sources:
+    """The places where modules hold sources of randomness, looked up once per replay.
+
+    Args:
+        function: the program: what its own globals and closure hold is followed as well.
+    """
+
+    def __init__(self, function: Any) -> None:
+        table = replacements()
+        self.places: list[tuple[dict[str, Any], str, Any]] = []
+        modules = [
+            module
+            for name, module in list(sys.modules.items())
+            if isinstance(module, types.ModuleType) and name.partition(".")[0] not in _KEEP
+        ]
+        for module in [*modules, np.random, random]:
+            for name, item in list(vars(module).items()):
+                new = table.get(id(item)) if callable(item) else self._instance(item)
+                if new is not None and not name.startswith("__"):
+                    self.places.append((vars(module), name, new))
+        self.places += [(vars(math), name, _math(name)) for name in _MATH]
+        self.places.append((vars(math), "copysign", _copysign))
+        self.cells = [
+            (cell, new)
+            for cell in getattr(function, "__closure__", None) or ()
+            if (new := table.get(id(cell.cell_contents)) or self._instance(cell.cell_contents)) is not None
+        ]
+        stats = sys.modules.get("scipy.stats._distn_infrastructure")
+        if stats is not None:  # its distributions hold the global generator
+            self.attributes = [(stats.rv_generic, "rvs", _followed_rvs(stats.rv_generic.rvs))]
+        else:
+            self.attributes = []
+        self.places += [
+            (vars(module), name, _unfollowed(vars(module)[name], f"{module.__name__}.{name}")) for module, name in _SYSTEM
+        ]
+
+    @staticmethod
+    def _instance(item: Any) -> Any:
+        if type(item) is np.random.Generator:
+            return FollowedGenerator()
+        if type(item) is np.random.RandomState:
+            return FollowedRandomState()
+        return FollowedRandom() if type(item) in (random.Random, random.SystemRandom) else None
+
+    @contextmanager
+    def follow(self, recording: recordings.Recording) -> Iterator[Any]:
+        """A scope in which the program draws from a recording; yields the generator that it is given."""
+        before = [(names, name, names[name]) for names, name, _ in self.places]
+        methods = [(owner, name, getattr(owner, name)) for owner, name, _ in self.attributes]
+        contents = [(cell, cell.cell_contents) for cell, _ in self.cells]
+        recordings.activate(recording)
+        try:
+            for names, name, new in self.places:
+                names[name] = new
+            for cell, new in self.cells:
+                cell.cell_contents = new
+            for owner, name, new in self.attributes:
+                setattr(owner, name, new)
+            yield FollowedGenerator()
+        finally:
+            for names, name, item in before:
+                names[name] = item
+            for owner, name, item in methods:
+                setattr(owner, name, item)
+            for cell, item in contents:
+                cell.cell_contents = item
+            recordings.deactivate()

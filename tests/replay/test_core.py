@@ -1,0 +1,142 @@
+"""Noise that carries its law: what is proved, refuted, bounded, not followed; four programs that a naive verdict gets wrong."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audit.replay.check import PairResult, ReplayVerdict, check_pair
+from audit.replay.claims import ReplayClaim
+from audit.replay.recording import Recording
+from audit.replay.run import Program
+
+DATA, MORE = np.array([1.0, 4.0, 9.0]), np.array([1.0, 4.0, 9.0, 10.0])
+
+
+def clip(data: Any) -> Any:
+    return np.clip(np.nan_to_num(data), 0, 10)
+
+
+def replay(function: Any, epsilon: float = 1.0, delta: float = 0.0, mu: float | None = None) -> PairResult:
+    return check_pair(Program(function), (DATA, MORE), ReplayClaim(epsilon=epsilon, delta=delta, mu=mu))
+
+
+TREE = np.concatenate([np.kron(np.eye(2**k), np.ones(4 // 2**k)) for k in range(3)])
+
+
+def inverse_transform(data: Any, rng: Any) -> Any:
+    u = rng.random() - 0.5
+    return len(data) - np.sign(u) * np.log(1 - 2 * np.abs(u))
+
+
+def noise_beside_its_sum(data: Any, rng: Any) -> Any:
+    z = rng.laplace()
+    return len(data) + z, z
+
+
+def ten_shares(data: Any, rng: Any) -> Any:
+    z = rng.normal(0, 9, 9)
+    return [*z, len(data) - z.sum() + rng.normal()]
+
+
+def sparse_vector(data: Any, rng: Any) -> Any:
+    threshold = 3 + rng.laplace(0, 2)
+    return next((i for i in range(3) if np.sum(data > i) + rng.laplace(0, 4) > threshold), None)
+
+
+@pytest.mark.parametrize(
+    ("function", "loss"),
+    [
+        (lambda d, rng: clip(d).sum() + rng.laplace(0, 10), 1.0),
+        (lambda d, rng: np.histogram(clip(d), 4, (0, 10))[0] + rng.laplace(0, 1, 4), 1.0),
+        (lambda d, rng: TREE @ np.histogram(clip(d), 4, (0, 10))[0] + rng.laplace(0, 3, 7), 1.0),
+        (lambda d, rng: np.linalg.pinv(TREE) @ (TREE @ np.histogram(clip(d), 4, (0, 10))[0] + rng.laplace(0, 3, 7)), 1.0),
+        (lambda d, rng: (clip(d).sum() + rng.laplace(0, 20)) / max(len(d) + rng.laplace(0, 2), 1), 1.0),
+        (lambda d, rng: len(d) + rng.exponential(1.0) - rng.exponential(1.0), 1.0),
+        (lambda d, rng: len(d) + rng.geometric(1 - math.exp(-1)) - rng.geometric(1 - math.exp(-1)), 1.0),
+        (inverse_transform, 1.0),
+        (lambda d, rng: rng.random() < (0.5 if len(d) > 3 else 0.5 / math.e), 1.0),
+    ],
+)
+def test_a_right_program_is_proved_at_its_exact_loss(function: Any, loss: float) -> None:
+    result = replay(function)
+    assert result.verdict is ReplayVerdict.PROVED, result.reason
+    assert result.loss == pytest.approx(loss, rel=1e-6)
+
+
+def test_selections_cost_their_own_law_and_not_their_composition() -> None:
+    counts = lambda d: np.array([np.sum(d >= t) for t in range(5)], dtype=float)  # noqa: E731
+    largest = replay(lambda d, rng: int(np.argmax(counts(d) + rng.laplace(0, 1, 5))))
+    assert largest.verdict is ReplayVerdict.PROVED and largest.loss <= 1
+    vector = replay(sparse_vector)
+    assert vector.verdict is ReplayVerdict.PROVED and 0 < vector.loss < 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda d, rng: clip(d).sum() + rng.laplace(0, 5),
+        lambda d, rng: (np.sum(d > 5) + rng.laplace(0, 1), len(d)),
+        lambda d, rng: [float(np.sum(d == c)) + rng.laplace() for c in np.unique(d)],
+        noise_beside_its_sum,
+        lambda d, rng: [len(d) + rng.laplace(), len(d) + rng.laplace()],
+        lambda d, rng: print(len(d)),
+        lambda d, rng: (clip(d).sum() + rng.laplace(0, 10)) / len(d),
+        lambda d, rng: 0.0 if len(d) < 4 else len(d) + rng.laplace(),
+    ],
+)
+def test_a_wrong_program_is_refuted(function: Any) -> None:
+    result = replay(function)
+    assert result.verdict is ReplayVerdict.REFUTED, result.reason
+    assert result.loss > 1
+
+
+def test_gaussian_noise_costs_its_exact_mu() -> None:
+    assert replay(lambda d, rng: clip(d).sum() + rng.normal(0, 13), mu=1 / 1.3).loss == pytest.approx(1 / 1.3)
+    assert replay(lambda d, rng: clip(d).sum() + rng.normal(0, 13), mu=0.76).verdict is ReplayVerdict.REFUTED
+    shares = replay(ten_shares, mu=1.0)
+    assert shares.verdict is ReplayVerdict.PROVED and shares.loss == pytest.approx(1.0)
+
+
+def test_a_stability_histogram_is_not_refuted() -> None:
+    def program(data: Any, rng: Any) -> Any:
+        noisy = {key: np.sum(data == key) + rng.laplace() for key in np.unique(data).tolist()}
+        return {key: count for key, count in noisy.items() if count > 10}
+
+    assert replay(program, delta=1e-4).verdict is ReplayVerdict.BOUND
+
+
+def test_a_second_release_that_few_paths_reach_is_not_refuted() -> None:
+    def program(data: Any, rng: Any) -> Any:
+        y = len(data) - 3 + rng.laplace()
+        return [float(y), len(data) + rng.laplace() if 0.4 < y < 0.6 else 0.0]
+
+    assert replay(program, 1.2).verdict is not ReplayVerdict.REFUTED
+
+
+def test_a_movement_behind_a_rare_number_is_not_refuted() -> None:
+    def program(data: Any, rng: Any) -> Any:
+        y = float(rng.normal())
+        return y, (10 * len(data) if y > 4.26 else 0) + rng.normal()
+
+    assert replay(program, delta=1.1e-5).verdict is ReplayVerdict.PROVED  # on these paths
+
+
+def test_noise_that_is_returned_beside_its_sum_hides_nothing() -> None:
+    result = replay(noise_beside_its_sum)
+    assert result.verdict is ReplayVerdict.REFUTED and result.loss == math.inf
+
+
+def test_a_sampler_that_is_not_known_is_not_followed() -> None:
+    result = replay(lambda d, rng: len(d) + rng.standard_t(3))
+    assert result.verdict is ReplayVerdict.NOT_FOLLOWED and "standard_t" in result.reason
+
+
+def test_a_replay_hands_the_recorded_numbers_back() -> None:
+    program = Program(lambda d, rng: clip(d).sum() + rng.laplace(0, 10))
+    first = program.run(DATA, Recording(seed=1))
+    second = program.run(MORE, Recording(seed=2, frozen=first.recording))
+    assert dict(first.atoms)["returned"] == dict(second.atoms)["returned"]
