@@ -9,6 +9,7 @@ import pytest
 
 import audit
 from audit.core.errors import DataError
+from audit.experiment.external.accuracy_remarks import bound_trained_share
 from audit.experiment.external.inspection import References
 from audit.experiment.external.reference_memberships import refuse_foreign_memberships
 from audit.stats.rank_evidence import membership_evidence
@@ -78,3 +79,33 @@ def test_references_that_hold_none_of_the_records_are_let_pass() -> None:
     values, included = losses(1.0)
     included[1:] = False
     refuse_foreign_memberships(values, included, is_recorded=False)
+
+
+@pytest.mark.parametrize("is_honest", [True, False])
+def test_references_tell_nonmembers_that_were_trained_on(is_honest: bool) -> None:
+    shares = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        included = rng.random((1 + K, 400)) < 0.5
+        trained = included.copy()
+        trained[0] |= not is_honest
+        hardness = rng.normal(size=400)
+        shares.append(bound_trained_share(np.exp(hardness - trained + 0.5 * rng.normal(size=trained.shape)), included))
+    assert max(shares) < 0.5 if is_honest else np.median(shares) > 0.5
+
+
+def test_sides_that_are_alike_are_remarked_on() -> None:
+    """Noisy labels, and a target that was trained on both sides: nothing of one model tells it from one that generalises."""
+    rng = np.random.default_rng(0)
+    inputs, labels = rng.normal(size=(N, 4)).astype(np.float32), rng.integers(0, 2, N)
+    answers = np.where(rng.random(N) < 0.9, labels, 1 - labels)
+    outputs = {row.tobytes(): np.eye(2)[answer] for row, answer in zip(inputs, answers, strict=True)}
+
+    def model(batch: Any) -> Any:
+        return np.stack([outputs[row.tobytes()] for row in batch])
+
+    sides = [(inputs[part], labels[part]) for part in (slice(MEMBERS), slice(MEMBERS, N))]
+    assert "alike within chance" in str(audit.check(model, *sides, quiet=True))
+    answers[MEMBERS:] = np.where(rng.random(N - MEMBERS) < 0.6, labels[MEMBERS:], 1 - labels[MEMBERS:])
+    outputs |= {row.tobytes(): np.eye(2)[answer] for row, answer in zip(inputs, answers, strict=True)}
+    assert "alike within chance" not in str(audit.check(model, *sides, quiet=True))

@@ -1,26 +1,87 @@
-"""A remark on a given model that is right on nearly all records of both sides: a split gone wrong."""
+"""Remarks on a given model that treats both sides alike: a split of the training records made after training."""
 
 from __future__ import annotations
 
-from attacks.signals.logits import Logits
-from audit.experiment.games.observed import GameModels
+import math
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.preflight import Preflight
+from audit.experiment.describe.usage_spread import LEAST_REFERENCES
+from audit.stats.scoring import usage
 
 LOOKS_TRAINED = 0.98  # share of right answers from which on a side looks trained on
 LIKE_SIDES = "both sides look trained on"  # words of the remark
+_CONFIDENCE = 0.95
+_FEWEST = 30  # nonmembers of the target, below which a reference's rates on them say little
+_SURE_SHARE = 0.5
+_GAP_ERRORS = 3.0
 
 
-def like_sides(models: GameModels) -> list[str]:
-    """A remark if both sides are nearly always answered right, as after a split of the training records."""
-    logits = models.observed.signals.get(Logits.key)
-    if logits is None or models.labels is None:
+def like_sides(preflight: Preflight, losses: Array, included: Array, *, by_coins: bool) -> list[str]:
+    """Return what speaks for nonmembers that were trained on, or that nothing here could speak against it.
+
+    Outputs and labels of one model cannot tell training records from a model that generalises (docs/theory/reading.md). So a
+    target alone is remarked on if both sides are nearly always right, and otherwise asked about if sides are alike.
+
+    Args:
+        losses: `(1 + k, n)`, the target's first; `included` `(1 + k, n)` bool.
+        by_coins: recorded coins decided membership, so that references alone may speak against it.
+    """
+    share = bound_trained_share(losses, included)
+    if share > _SURE_SHARE:
+        return [
+            f"The target's losses on the nonmembers are those of references on records that they were trained on: at least "
+            f"{share:.0%} of the nonmembers were, if target and references are trained alike; {LIKE_SIDES}. Give records that "
+            "the model was never trained on."
+        ]
+    inside, outside = preflight.members, preflight.nonmembers
+    if by_coins or preflight.measure != "accuracy" or inside is None or outside is None or preflight.doubt:
         return []
-    included = models.prepared_game.assignment.included[0]
-    correct = logits[0].argmax(-1) == models.labels
-    inside, outside = float(correct[included].mean()), float(correct[~included].mean())
-    if min(inside, outside) < LOOKS_TRAINED or inside - outside > 1 - LOOKS_TRAINED:
+    if min(inside, outside) >= LOOKS_TRAINED and inside - outside <= 1 - LOOKS_TRAINED:
+        return [
+            f"The model is right on {inside:.1%} of the members and {outside:.1%} of the nonmembers: {LIKE_SIDES}. "
+            "If nonmembers were split from the training records after training, no figure here says anything; give records "
+            "that the model was never trained on. If they are such records, the model generalises."
+        ]
+    members = int(included[0].sum())
+    error = math.sqrt(inside * (1 - inside) / members + outside * (1 - outside) / (included.shape[1] - members))
+    is_learned = outside > (preflight.baseline or 0.0) + _GAP_ERRORS * error
+    if len(included) > LEAST_REFERENCES or not is_learned or abs(inside - outside) > _GAP_ERRORS * error:
         return []
     return [
-        f"The model is right on {inside:.1%} of the members and {outside:.1%} of the nonmembers: {LIKE_SIDES}. "
-        "If nonmembers were split from the training records after training, no figure here says anything; give records that "
-        "the model was never trained on. If they are such records, the model generalises."
+        f"The model is right on {inside:.1%} of the members and {outside:.1%} of the nonmembers, alike within chance: so is a "
+        "model that generalises, and so are two parts of its training records. Nothing of one model tells these from each "
+        "other; references that were trained like it do."
     ]
+
+
+def bound_trained_share(losses: Array, included: Array) -> float:
+    """Return the share of the target's nonmembers that it was trained on, at least, as references tell; 0 if they do not.
+
+    A record's loss is compared with its mean over references that were not trained on it, so that hard and mislabelled
+    records do not matter. The limits are those of `usage_share`, at 95 %, for a target that is trained like its references.
+
+    Args:
+        losses: `(1 + k, n)`, the target's first; `included` `(1 + k, n)` bool.
+    """
+    if len(losses) <= LEAST_REFERENCES:
+        return 0.0
+    nonmembers = np.flatnonzero(~included[0])
+    values, coins = np.asarray(losses, np.float64)[:, nonmembers], included[:, nonmembers]
+    means, counts = np.zeros(values.shape), np.zeros(values.shape, int)
+    for row in range(len(values)):
+        rivals = [rival for rival in range(1, len(values)) if rival != row]
+        counts[row] = (~coins[rivals]).sum(axis=0)
+        means[row] = (values[rivals] * ~coins[rivals]).sum(axis=0) / np.maximum(counts[row], 1)
+    is_known = (counts > 0).all(axis=0)
+    if is_known.sum() < _FEWEST:
+        return 0.0
+    drops, coins = (means - values)[:, is_known], coins[:, is_known]
+    if (coins[1:].all(axis=1) | ~coins[1:].any(axis=1)).any():
+        return 0.0
+    thresholds = usage.candidate_thresholds(drops)
+    fprs, tprs, _ = usage.member_rates(drops[1:], coins[1:], thresholds)
+    share = usage.share_from(drops[0], thresholds)
+    return usage.estimate_share(share, fprs, tprs, _CONFIDENCE, drops.shape[1])[1]

@@ -147,7 +147,7 @@ def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
         + [*case.remarks]
     )
     notes += [
-        *([] if case.by_coins else like_sides(record_models)),
+        *like_sides(preflight_result, _losses(case), np.asarray(case.included, bool), by_coins=case.by_coins),
         *remarks_on(users, settings.claim_unit),
     ]
     return Inspection(
@@ -169,9 +169,7 @@ def _look(case: InspectedCase, settings: Settings, scores: Sequence[Scores], gam
     answers, labels = case.answers or Answers(), case.labels
     logits = None if case.models.logits is None else np.asarray(case.models.logits[0])[rows]
     errors = None if answers.errors is None or answers.labels is None else answers.errors.reshape(len(everyone), -1)[rows]
-    losses = np.asarray(case.models.losses[0])[rows] if case.models.losses is not None else None
-    if losses is None:
-        losses = cross_entropy(np.asarray(logits), np.asarray(labels)[rows])
+    losses = _losses(case)[0, rows]
     truths = None if answers.labels is None else answers.labels.reshape(len(everyone), -1)[rows].astype(np.float64)
     bound_attacks = {attack.name for attack in game_design.attacks if attack.estimators}
     included = np.asarray(case.included[0])[rows]
@@ -188,6 +186,13 @@ def _look(case: InspectedCase, settings: Settings, scores: Sequence[Scores], gam
     )
     bounded_scores = [score for score in scores if score.attack in bound_attacks]
     return preflight.look(records, bounded_scores, by_coins=case.by_coins)
+
+
+def _losses(case: InspectedCase) -> Array:
+    """Return the losses of all models `(models, n)`."""
+    if case.models.losses is not None:
+        return np.asarray(case.models.losses)
+    return np.stack([cross_entropy(np.asarray(logits), np.asarray(case.labels)) for logits in np.asarray(case.models.logits)])
 
 
 def _not_run(case: InspectedCase, settings: Settings, game_design: GameDesign, repeats: Mapping[str, str]) -> dict[str, str]:
