@@ -75,17 +75,13 @@ def _scored_games(report: AuditReport, path: Path) -> dict[Place, ScoredGame]:
         DataError: the file is missing or damaged, or is not of this report.
     """
     import numpy as np
-    import pandas as pd
 
+    from audit.data.frames import read_table
+    from audit.data.source import read_bytes
     from audit.experiment.external.editions import ScoredGame
 
-    try:
-        table = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"cannot read '{path}' ({type(error).__name__}): an external edition is computed from the scores of its run; give "
-            "the run folder that holds them"
-        ) from error
+    purpose = "scores of the run, from which its external edition is computed"
+    table = read_table(read_bytes(path, purpose), path)
     if not set(_COLUMNS) <= set(table.columns):
         raise DataError(f"'{path}' has the columns {', '.join(table.columns)}; expected {', '.join(_COLUMNS)} among them")
     if "game" not in table or "mechanism" not in table:

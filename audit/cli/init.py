@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from audit.cli.printing import plain, print_plain
-from audit.core.errors import ConfigError, DataError, OutputError
+from audit.core.errors import ConfigError, OutputError
 
 EXAMPLE = "quickstart"
 _SEPARATORS = (",", ";", "\t")
@@ -127,9 +127,10 @@ def _own_config(data: Path, label: str | None, model: str | None, target_epsilon
 def _table(data: Path, label: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     """The data section of a table with a header line, and why columns are left out; columns of text are taken as names."""
     from audit import plugins
+    from audit.data.frames import read_by_separators
     from audit.data.source import read_bytes
 
-    frame, separator = _frame(read_bytes(data, "table"), data)
+    frame, separator = read_by_separators(read_bytes(data, "table"), data, _SEPARATORS)
     columns = [str(name) for name in frame.columns]
     if label not in columns:
         problem = "which column is predicted is not known" if label is None else f"there is no column '{label}'"
@@ -152,21 +153,6 @@ def _fault(column: Any) -> str:
     if not is_number and column.nunique() > len(column) / 2:
         return "nearly every value is another, as in names and numbers of persons, which a model can only learn by heart"
     return ""
-
-
-def _frame(content: bytes, data: Path) -> tuple[Any, str]:
-    """A table and its separator: of those in use, the one that gives most columns."""
-    from audit.data.frames import read_table
-
-    frames = []
-    for separator in _SEPARATORS:
-        try:
-            frames.append((read_table(content, data, separator=separator), separator))
-        except DataError as error:
-            refusal = error
-    if not frames:
-        raise refusal
-    return max(frames, key=lambda pair: len(pair[0].columns))
 
 
 def _data_lines(section: dict[str, Any], columns: Iterable[str], omissions: Mapping[str, str]) -> list[str]:

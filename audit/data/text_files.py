@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import csv
-import functools
 import gzip
 import io
 import json
 import lzma
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from audit.core import memory
+from audit.core.confined import process
+from audit.core.confined.worker import Message
 from audit.core.errors import ConfigError, DataError
+from audit.data.foreign_files import answer, parse, read_cells, write_cells
 from audit.data.source import DAMAGE, numbered, read_bytes
 
 PLAIN = (".txt", ".text", ".md", ".tokens", ".raw", "")
+ARROW, COLUMNS = ".arrow", (".jsonl", ".ndjson", ".csv", ".parquet")
 _BLOCK = 1 << 20
+_JOB = "audit.data.text_files:read_file"
+LOADED: list[str] = []
 
 
 def read_texts(place: Path, column: str, *, whole: bool = False) -> tuple[list[str], list[tuple[str, bytes]]]:
@@ -35,23 +40,14 @@ def read_texts(place: Path, column: str, *, whole: bool = False) -> tuple[list[s
     if place.is_dir():
         return _arrow_folder(place, column, whole)
     content = read_bytes(place, "texts")
-    name = place.name.lower()
-    text_bytes, name = _unpack(content, place, name)
-    suffix = Path(name).suffix
-    if suffix in (".jsonl", ".ndjson"):
-        texts = list(_json_lines(text_bytes, place, column, whole))
-    elif suffix == ".csv":
-        texts = list(_csv(text_bytes, place, column))
-    elif suffix == ".parquet":
-        texts = _column(functools.partial(_parquet, text_bytes), place, column, whole)
-    elif suffix in PLAIN and whole:
+    suffix = _suffixes(place.name)[0]
+    if suffix in PLAIN and whole:
         raise ConfigError(f"data: {place} is plain text, which has no column '{column}'; use .jsonl, .csv or .parquet")
-    elif suffix in PLAIN:
-        texts = [line for line in _decode(text_bytes, place).splitlines() if line.strip()]
-    else:
+    if suffix not in (*PLAIN, *COLUMNS):
         raise ConfigError(
             f"data.path: {place} ends in '{suffix}'; expected .jsonl, .csv, .parquet, .txt, or a folder of .arrow"
         )
+    texts = _texts(content, place, {"suffix": suffix, "column": column, "whole": whole})
     if not texts:
         raise DataError(f"{place} holds no text; expected at least one record")
     return texts, [(place.name, content)]
@@ -64,25 +60,73 @@ def whole_text(place: Path) -> tuple[str, list[tuple[str, bytes]]]:
         DataError: it cannot be read as text.
     """
     content = read_bytes(place, "texts")
-    return _decode(_unpack(content, place, place.name.lower())[0], place), [(place.name, content)]
+    (text,) = _texts(content, place, {"suffix": None})
+    return text, [(place.name, content)]
 
 
-def _unpack(content: bytes, place: Path, name: str) -> tuple[bytes, str]:
+def _suffixes(name: str) -> tuple[str, str]:
+    """Return the ending that says the format of a file, and that which says how it is packed; either may be empty."""
+    lower = name.lower()
+    packing = Path(lower).suffix if Path(lower).suffix in (".gz", ".xz") else ""
+    return Path(lower.removesuffix(packing)).suffix, packing
+
+
+def _texts(content: bytes, place: Path, facts: Mapping[str, Any]) -> list[str]:
+    """Return the texts of one file, which the confined process parses."""
+    _, arrays = parse(_JOB, content, place, {**facts, "packing": _suffixes(place.name)[1]})
+    texts = read_cells(arrays.get("texts"), place)
+    if not all(isinstance(text, str) for text in texts) or (facts["suffix"] is None and len(texts) != 1):
+        raise process.form_error(place.name)
+    return texts
+
+
+def prepare(header: Mapping[str, Any]) -> None:
+    """Import what reads, before memory is limited."""
+    if header["suffix"] in (ARROW, ".parquet"):
+        import pyarrow.ipc
+        import pyarrow.parquet
+
+        LOADED.extend((pyarrow.ipc.__name__, pyarrow.parquet.__name__))
+
+
+def read_file(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
+    """The texts of a file; of a text without a format the whole. Runs inside the confined process.
+
+    Raises:
+        DataError: as `read_texts`.
+    """
+    place, suffix = Path(header["place"]), header["suffix"]
+    unpacked = _unpack(content, place, header)
+    if suffix is None:
+        texts = [_decode(unpacked, place)]
+    elif suffix in (".jsonl", ".ndjson"):
+        texts = list(_json_lines(unpacked, place, header["column"], header["whole"]))
+    elif suffix == ".csv":
+        texts = list(_csv(unpacked, place, header["column"]))
+    elif suffix in (".parquet", ARROW):
+        read = _parquet if suffix == ".parquet" else _arrow
+        texts = _column(lambda: read(unpacked), place, header["column"], header["whole"])
+    else:
+        texts = [line for line in _decode(unpacked, place).splitlines() if line.strip()]
+    return answer({"texts": write_cells(texts)}, header), None
+
+
+def _unpack(content: bytes, place: Path, header: Mapping[str, Any]) -> bytes:
     openers: dict[str, Callable[[io.BytesIO], Any]] = {".gz": gzip.open, ".xz": lzma.open}
-    suffix = Path(name).suffix
-    if suffix not in openers:
-        return content, name
-    limit, parts, size = memory.machine() // 4, [], 0
+    if not header["packing"]:
+        return content
+    parts, size = [], 0
     try:
-        with openers[suffix](io.BytesIO(content)) as stream:
+        with openers[header["packing"]](io.BytesIO(content)) as stream:
             while block := stream.read(_BLOCK):
                 size += len(block)
-                if size > limit:
-                    raise DataError(f"{place} unpacks to more than {memory.text(limit)}, a quarter of the memory")
+                if size > header["limit"]:
+                    limit = memory.text(header["limit"])
+                    raise DataError(f"{place} unpacks to more than the {limit} of memory that a file of its size may take")
                 parts.append(block)
     except DAMAGE as error:
         raise DataError(f"{place} cannot be unpacked ({error}); was its download or copy cut short?") from error
-    return b"".join(parts), name.removesuffix(suffix)
+    return b"".join(parts)
 
 
 def _decode(content: bytes, place: Path) -> str:
@@ -131,17 +175,17 @@ def _csv(content: bytes, place: Path, column: str) -> Iterator[str]:
 def _parquet(content: bytes) -> Any:
     import pyarrow.parquet
 
-    return pyarrow.parquet.read_table(io.BytesIO(content))
+    return pyarrow.parquet.ParquetFile(io.BytesIO(content), pre_buffer=False).read(use_threads=False)
 
 
 def _arrow_folder(place: Path, column: str, whole: bool) -> tuple[list[str], list[tuple[str, bytes]]]:
-    files = sorted(place.glob("*.arrow"))
+    files = sorted(place.glob(f"*{ARROW}"))
     if not files:
         raise DataError(f"{place} is a folder without .arrow files; expected one split as datasets' save_to_disk writes it")
     texts: list[str] = []
     contents = [(file.name, read_bytes(file, "texts")) for file in files]
     for name, content in contents:
-        texts += _column(functools.partial(_arrow, content), place / name, column, whole)
+        texts += _texts(content, place / name, {"suffix": ARROW, "column": column, "whole": whole})
     return texts, contents
 
 

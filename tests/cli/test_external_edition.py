@@ -23,6 +23,7 @@ from audit.core.results import AuditReport
 from audit.core.seeds import SHORTEST_SEED, new_seed
 from audit.execution import run_folder
 from audit.experiment.external import editions
+from audit.experiment.external.inspection import Settings, inspect_scores
 from reports.editions.external import external
 from reports.formats.json import to_json
 from tests.marks import slow
@@ -59,6 +60,15 @@ def test_what_the_attacker_calls_certain_is_right() -> None:
         recovery = attack.recover(equations.join(constraints.guesses(figures, game.columns)), np.full(len(game.included), 0.5))
         known = recovery.certain >= 0
         assert known.sum() > 50 and (recovery.certain[known] == game.included[known]).all() and not recovery.contradicts
+
+
+def test_the_order_of_records_with_equal_scores_tells_the_attacker_nothing() -> None:
+    """Members come first in many files: a game without a leak stays without one, however many scores are equal."""
+    included = np.arange(800) < 400
+    columns = {"label_only": np.ones(800), "a": (np.arange(800) % 7).astype(float)}
+    game = inspect_scores(columns, included, Settings(certificates=0), name="scores").mechanisms[0].games[0]
+    recovery = attack.recover(constraints.read(game, columns, 400, 1e-9), attack.chances(columns["label_only"], 400))
+    assert (recovery.certain < 0).all() and attack.area(recovery.ranking, included) < 0.53
 
 
 def naive(equations: constraints.Constraints) -> Array:

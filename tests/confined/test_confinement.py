@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import platform
 import signal
@@ -12,11 +13,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from audit.core.confined import escapes, examination, process, seccomp, surroundings, system_calls
 from audit.core.errors import AuditError, DataError
+from audit.data.frames import read_table
+from audit.data.text_files import read_texts
 from tests.confined import jobs
+from tests.marks import slow
 
 LINUX = pytest.mark.skipif(not seccomp.is_known(), reason="system calls are filtered on Linux, x86_64 and aarch64")
 pytestmark = [LINUX, pytest.mark.confined]
@@ -160,3 +165,34 @@ def test_missing_walls_are_MESSAGES_once(monkeypatch: pytest.MonkeyPatch, caplog
     process._tell_missing(["listed system calls only"])
     process._tell_missing(["listed system calls only"])
     assert [record.getMessage().count("listed system calls only") for record in caplog.records] == [1]
+
+
+TABLE = pd.DataFrame(
+    {
+        "name": ["a", "b", "", "Müller, 手"] * 300,
+        "score": [0.1, -2.5, 1e300, 3.0] * 300,
+        "count": range(1200),
+        "member": [True, False] * 600,
+    }
+)
+
+
+@pytest.mark.parametrize("form", slow(["parquet", "csv", "csv.gz"], ["csv", "csv.gz"]))
+def test_tables_are_the_same_from_there(form: str, tmp_path: Path) -> None:
+    """Several groups of rows with texts: readers that wait for threads never end there."""
+    path = tmp_path / f"table.{form}"
+    if form == "parquet":
+        TABLE.to_parquet(path, row_group_size=100)
+    else:
+        text = TABLE.to_csv(index=False).encode()
+        path.write_bytes(gzip.compress(text) if form == "csv.gz" else text)
+    frame = read_table(path.read_bytes(), path)
+    names = TABLE.name if form == "parquet" else TABLE.name.mask(TABLE.name == "")
+    pd.testing.assert_frame_equal(frame, TABLE.assign(name=names.astype(object)), check_column_type=False)
+
+
+@pytest.mark.parametrize("form", slow(["jsonl", "parquet"], ["parquet"]))
+def test_texts_are_the_same_from_there(form: str, tmp_path: Path) -> None:
+    path = tmp_path / f"texts.{form}"
+    TABLE.to_parquet(path) if form == "parquet" else TABLE.to_json(path, orient="records", lines=True)
+    assert read_texts(path, "name")[0] == TABLE.name.tolist()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.checks.editions.constraints import Constraints
+from audit.checks.editions.constraints import Constraints, rank
 from audit.checks.membership import draw_coins
 from audit.core.data import Array
 from audit.core.seeds import Seed
@@ -103,7 +103,7 @@ def _least_squares(equations: Constraints, prior: Array, certain: Array) -> Arra
 
 def chances(values: Array, members: int) -> Array:
     """Return chances of membership `(n,)` that rise with the rank of a score and add up to the number of members."""
-    ranks = (np.argsort(np.argsort(values, kind="stable")) + 0.5) / len(values)
+    ranks = (rank(values) - 0.5) / len(values)
     share = members / len(values)
     return np.asarray(ranks * 2 * share if share <= 0.5 else 1 - (1 - ranks) * 2 * (1 - share))
 

@@ -65,22 +65,32 @@ def _compare_attack(
 ) -> Iterator[tuple[Array, float, float]] | list[tuple[Array, float, float]]:
     """Return the constraints of one attack; of several attacks in one row the figures are the largest, so upper limits hold."""
     records = len(scores)
-    order = np.argsort(-scores, kind="stable")
-    ranks = records - np.argsort(order)  # n for the largest score
     pairs, lowest = members * (records - members), members * (members + 1) / 2
     area = (max(0.0, attack.auc - step) * pairs + lowest, min(1.0, attack.auc + step) * pairs + lowest)
-    rows = [(ranks.astype(np.float64), area[0] if exact else lowest, area[1] + members)]
+    rows = [(rank(scores), area[0] if exact else lowest, area[1] + members)]
     if exact:
-        rows += [(_top(order, above), count - ROUNDING, count + ROUNDING) for above, count in _cuts(attack, members, records)]
-    rows += list(_rates(attack, order, members, step, exact=exact))
+        for above, count in _cuts(attack, members, records):
+            rows += _pick_top(scores, above, count - ROUNDING, count + ROUNDING)
+    rows += list(_rates(attack, scores, members, step, exact=exact))
     return rows
 
 
-def _top(order: Array, count: int) -> Array:
-    """Return a row that picks the records with the largest scores."""
-    row = np.zeros(len(order))
-    row[order[:count]] = 1.0
-    return row
+def rank(values: Array) -> Array:
+    """Return ranks `(n,)` from 1 for the smallest; equal values share theirs, so that no order of the records shows."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[inverse])
+
+
+def _pick_top(scores: Array, count: int, low: float, high: float) -> list[tuple[Array, float, float]]:
+    """Return that among the `count` largest scores are `low` to `high` members; of equal ones any may be among them."""
+    if count <= 0:
+        return [(np.zeros(len(scores)), low, high)]
+    smallest = np.partition(scores, len(scores) - count)[len(scores) - count]
+    above, not_below = (scores > smallest).astype(np.float64), (scores >= smallest).astype(np.float64)
+    inside, outside = count - above.sum(), not_below.sum() - count
+    if not outside:
+        return [(not_below, low, high)]
+    return [(above, low - inside, high), (not_below, low, high + outside)]
 
 
 def _cuts(attack: AttackResult, members: int, records: int) -> Iterator[tuple[int, int]]:
@@ -99,19 +109,19 @@ def _cuts(attack: AttackResult, members: int, records: int) -> Iterator[tuple[in
 
 
 def _rates(
-    attack: AttackResult, order: Array, members: int, step: float, *, exact: bool
+    attack: AttackResult, scores: Array, members: int, step: float, *, exact: bool
 ) -> Iterator[tuple[Array, float, float]]:
     """Yield what a rate without counts tells: so many members are above the threshold that passes so many nonmembers."""
-    records = len(order)
+    records = len(scores)
     for point in attack.tpr_at:
         if point.tpr is None or point.true_positives is not None:
             continue
         wrong = int(point.target_fpr * (records - members))
         upper_count = min(members, int(np.ceil((point.tpr + step) * members)))
-        yield _top(order, min(records, upper_count + wrong + 1)), 0.0, upper_count + 1.0
+        yield from _pick_top(scores, min(records, upper_count + wrong + 1), 0.0, upper_count + 1.0)
         lower_count = int(max(0.0, point.tpr - step) * members)
         if exact and lower_count:
-            yield _top(order, min(records, lower_count + wrong)), float(lower_count), float(lower_count + wrong)
+            yield from _pick_top(scores, min(records, lower_count + wrong), float(lower_count), float(lower_count + wrong))
 
 
 def guesses(result: GameResult, columns: Mapping[str, Array]) -> Constraints:
@@ -122,9 +132,7 @@ def guesses(result: GameResult, columns: Mapping[str, Array]) -> Constraints:
         for bound in attack.bounds:
             if (match := _GUESSES.search(bound.selected)) and attack.scorer in columns:
                 right, total = (int(text.replace(",", "")) for text in match.groups())
-                order = np.argsort(-np.asarray(columns[attack.scorer]), kind="stable")
-                row = np.zeros(records)
-                row[order[: total // 2]], row[order[records - (total - total // 2) :]] = 1.0, -1.0
-                count = float(right - (total - total // 2))
-                rows.append((row, count, count))
+                scores, wrong = np.asarray(columns[attack.scorer]), total - total // 2
+                top, bottom = _pick_top(scores, total // 2, 0.0, 0.0)[0], _pick_top(-scores, wrong, 0.0, 0.0)[0]
+                rows.append((top[0] - bottom[0], right - wrong + top[1], right - wrong - bottom[1]))
     return Constraints.of(rows, records)
