@@ -30,7 +30,7 @@ def read_texts(place: Path, column: str, *, whole: bool = False) -> tuple[list[s
 
     Args:
         place: its ending says the format: .jsonl, .csv, .parquet, or plain text, if each line that is not empty is a text;
-            a folder as `datasets` saves it holds .arrow files. Another .gz or .xz behind it is unpacked.
+            a folder as `datasets` saves it holds .arrow files. Another .gz or .xz behind it is body.
         column: key of a JSON object, name of a column, or its number (from 0) in a CSV file without a header.
         whole: whole numbers are read too, as classes and users have them.
 
@@ -96,18 +96,18 @@ def read_file(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]
         DataError: as `read_texts`.
     """
     place, suffix = Path(header["place"]), header["suffix"]
-    unpacked = _unpack(content, place, header)
+    body = _unpack(content, place, header)
     if suffix is None:
-        texts = [_decode(unpacked, place)]
+        texts = [_decode(body, place)]
     elif suffix in (".jsonl", ".ndjson"):
-        texts = list(_json_lines(unpacked, place, header["column"], header["whole"]))
+        texts = list(_json_lines(body, place, header["column"], header["whole"]))
     elif suffix == ".csv":
-        texts = list(_csv(unpacked, place, header["column"]))
+        texts = list(_csv(body, place, header["column"]))
     elif suffix in (".parquet", ARROW):
         read = _parquet if suffix == ".parquet" else _arrow
-        texts = _column(lambda: read(unpacked), place, header["column"], header["whole"])
+        texts = _column(lambda: read(body), place, header["column"], header["whole"])
     else:
-        texts = [line for line in _decode(unpacked, place).splitlines() if line.strip()]
+        texts = [line for line in _decode(body, place).splitlines() if line.strip()]
     return answer({"texts": write_cells(texts)}, header), None
 
 
@@ -125,7 +125,7 @@ def _unpack(content: bytes, place: Path, header: Mapping[str, Any]) -> bytes:
                     raise DataError(f"{place} unpacks to more than the {limit} of memory that a file of its size may take")
                 parts.append(block)
     except DAMAGE as error:
-        raise DataError(f"{place} cannot be unpacked ({error}); was its download or copy cut short?") from error
+        raise DataError(f"{place} cannot be body ({error}); was its download or copy cut short?") from error
     return b"".join(parts)
 
 
