@@ -21,7 +21,7 @@ from audit.data.source import DAMAGE
 
 MOST_COLUMNS = 20_000
 PARQUET, GZIP = b"PAR1", b"\x1f\x8b"
-LOADED: list[str] = []
+LIBRARIES: list[str] = []
 
 
 def prepare(header: Mapping[str, Any]) -> None:
@@ -29,7 +29,7 @@ def prepare(header: Mapping[str, Any]) -> None:
     import pandas as pd
     import pyarrow.parquet
 
-    LOADED.extend((pd.__name__, pyarrow.parquet.__name__))
+    LIBRARIES.extend((pd.__name__, pyarrow.parquet.__name__))
 
 
 def read_columns(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:

@@ -22,7 +22,7 @@ PLAIN = (".txt", ".text", ".md", ".tokens", ".raw", "")
 ARROW, COLUMNS = ".arrow", (".jsonl", ".ndjson", ".csv", ".parquet")
 _BLOCK = 1 << 20
 _JOB = "audit.data.text_files:read_file"
-LOADED: list[str] = []
+LIBRARIES: list[str] = []
 
 
 def read_texts(place: Path, column: str, *, whole: bool = False) -> tuple[list[str], list[tuple[str, bytes]]]:
@@ -30,7 +30,7 @@ def read_texts(place: Path, column: str, *, whole: bool = False) -> tuple[list[s
 
     Args:
         place: its ending says the format: .jsonl, .csv, .parquet, or plain text, if each line that is not empty is a text;
-            a folder as `datasets` saves it holds .arrow files. Another .gz or .xz behind it is body.
+            a folder as `datasets` saves it holds .arrow files. Another .gz or .xz behind it is unpacked.
         column: key of a JSON object, name of a column, or its number (from 0) in a CSV file without a header.
         whole: whole numbers are read too, as classes and users have them.
 
@@ -86,7 +86,7 @@ def prepare(header: Mapping[str, Any]) -> None:
         import pyarrow.ipc
         import pyarrow.parquet
 
-        LOADED.extend((pyarrow.ipc.__name__, pyarrow.parquet.__name__))
+        LIBRARIES.extend((pyarrow.ipc.__name__, pyarrow.parquet.__name__))
 
 
 def read_file(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
@@ -125,7 +125,7 @@ def _unpack(content: bytes, place: Path, header: Mapping[str, Any]) -> bytes:
                     raise DataError(f"{place} unpacks to more than the {limit} of memory that a file of its size may take")
                 parts.append(block)
     except DAMAGE as error:
-        raise DataError(f"{place} cannot be body ({error}); was its download or copy cut short?") from error
+        raise DataError(f"{place} cannot be unpacked ({error}); was its download or copy cut short?") from error
     return b"".join(parts)
 
 
