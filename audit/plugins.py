@@ -98,8 +98,12 @@ def find(package: str, kind: str, location: str | None = None) -> type[Any]:
             form = type(plugin_class).__name__
             raise ConfigError(f"{location or package}: '{kind}' is a {form}; expected a class, whose fields are the keys")
         return plugin_class
-    table: Mapping[str, type[Any]] = getattr(importlib.import_module(package), "PLUGINS", {})
-    plugin: type[Any] = table[kind] if kind in table else importlib.import_module(f"{package}.{kind}").PLUGIN
+    table: Mapping[str, type[Any] | str] = getattr(importlib.import_module(package), "PLUGINS", {})
+    own = table.get(kind, f"{kind}:PLUGIN")  # a text names a module of the package, which is imported only now
+    if isinstance(own, type):
+        return own
+    module, _, attribute = own.partition(":")
+    plugin: type[Any] = getattr(importlib.import_module(f"{package}.{module}"), attribute)
     return plugin
 
 

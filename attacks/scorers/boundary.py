@@ -8,7 +8,7 @@ import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals._hop_skip_jump import least_budget
-from attacks.signals.boundary_distances import BoundaryDistances
+from attacks.signals._queries import BoundaryDistances
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.protocols import Needs
@@ -22,7 +22,7 @@ class Boundary:
     """Scores each canary with its l2 distance to the decision boundary, as HopSkipJump finds it within a query budget.
 
     Wrongly predicted records have distance 0 and tie by nature; estimators break ties with a seed. Finite. The search is
-    `attacks.signals.boundary_distances`; it runs while models are observed, for references too if calibrated.
+    `BoundaryDistances`; it runs while models are observed, for references too if calibrated.
 
     Attributes:
         queries: predicted labels asked for each record and model, at most.

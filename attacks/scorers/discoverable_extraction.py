@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.signals import _canary_reading as canary_reading
-from attacks.signals.token_log_probabilities import TokenLogProbabilities
+from attacks.signals._text_signals import TokenLogProbabilities
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.protocols import Needs

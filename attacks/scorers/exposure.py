@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _canary_reading as canary_reading
-from attacks.signals.extrapolated_exposures import ExtrapolatedExposures
-from attacks.signals.secret_ranks import SecretRanks
+from attacks.signals._text_signals import ExtrapolatedExposures, SecretRanks
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.secret_units import SecretUnit

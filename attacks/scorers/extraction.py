@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.signals import _canary_reading as canary_reading
-from attacks.signals.beam_continuations import BeamContinuations
-from attacks.signals.continuations import Continuations
+from attacks.signals._text_signals import BeamContinuations, Continuations
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.protocols import Needs

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.signals import _reading as reading
-from attacks.signals.gradient_norms import GradientNorms
-from attacks.signals.last_gradient_norms import LastGradientNorms
+from attacks.signals._white_box import GradientNorms, LastGradientNorms
 from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.models import Signal

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _canary_reading as canary_reading
-from attacks.signals.step_products import StepProducts
+from attacks.signals._white_box import StepProducts
 from audit.core.data import Array
 from audit.core.event_reading import noisy_steps
 from audit.core.protocols import Needs

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from attacks.signals import _reading as reading
 from attacks.signals._image_views import require_count
-from attacks.signals.predicted_labels import PredictedLabels
+from attacks.signals._queries import PredictedLabels
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed

@@ -8,7 +8,7 @@ import numpy as np
 
 from attacks.signals import _reading as reading
 from attacks.signals._image_views import require_count
-from attacks.signals.augmented_logits import AugmentedLogits
+from attacks.signals._queries import AugmentedLogits
 from attacks.signals.confidences import Confidences
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses

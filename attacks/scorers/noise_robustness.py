@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _reading as reading
-from attacks.signals.noisy_labels import NoisyLabels
+from attacks.signals._queries import NoisyLabels
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _canary_reading as canary_reading
-from attacks.signals.model_products import ModelProducts
+from attacks.signals._rounds import ModelProducts
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.signals import _reading as reading
-from attacks.signals.query_confidences import QueryConfidences
+from attacks.signals._queries import QueryConfidences
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed

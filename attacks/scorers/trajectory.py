@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _reading as reading
-from attacks.signals.loss_trajectory import LossTrajectory
+from attacks.signals._white_box import LossTrajectory
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed

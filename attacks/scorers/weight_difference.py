@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from attacks.signals import _canary_reading as canary_reading
-from attacks.signals.weight_products import WeightProducts
+from attacks.signals._white_box import WeightProducts
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _reading as reading
-from attacks.signals.class_distances import ClassDistances
+from attacks.signals._white_box import ClassDistances, GradientNorms, LastGradientNorms
 from attacks.signals.confidences import Confidences
-from attacks.signals.gradient_norms import GradientNorms
-from attacks.signals.last_gradient_norms import LastGradientNorms
 from attacks.signals.logits import Logits
 from audit.core.data import Array
 from audit.core.protocols import Needs

@@ -1,1 +1,31 @@
-"""Signals that attacks read, and what makes them from models and records."""
+"""What attacks may read of models, by name. A file adds one; kin share a file."""
+
+PLUGINS = {
+    "augmented_logits": "_queries:AugmentedLogits",
+    "beam_continuations": "_text_signals:BeamContinuations",
+    "boundary_distances": "_queries:BoundaryDistances",
+    "class_distances": "_white_box:ClassDistances",
+    "compressed_sizes": "_text_signals:CompressedSizes",
+    "continuations": "_text_signals:Continuations",
+    "extrapolated_exposures": "_text_signals:ExtrapolatedExposures",
+    "gradient_norms": "_white_box:GradientNorms",
+    "hidden": "_white_box:HiddenRepresentations",
+    "initial_losses": "_text_signals:InitialLosses",
+    "last_gradient_norms": "_white_box:LastGradientNorms",
+    "loss_trajectory": "_white_box:LossTrajectory",
+    "model_products": "_rounds:ModelProducts",
+    "noisy_labels": "_queries:NoisyLabels",
+    "predicted_classes": "_remarks:PredictedClasses",
+    "predicted_labels": "_queries:PredictedLabels",
+    "query_confidences": "_queries:QueryConfidences",
+    "repeated_outputs": "_remarks:RepeatedOutputs",
+    "round_loss_drops": "_rounds:RoundLossDrops",
+    "secret_ranks": "_text_signals:SecretRanks",
+    "step_products": "_white_box:StepProducts",
+    "sum_products": "_rounds:SumProducts",
+    "token_log_probabilities": "_text_signals:TokenLogProbabilities",
+    "token_moments": "_text_signals:TokenMoments",
+    "update_loss_drops": "_rounds:UpdateLossDrops",
+    "update_products": "_rounds:UpdateProducts",
+    "weight_products": "_white_box:WeightProducts",
+}

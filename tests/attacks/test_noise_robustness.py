@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 from attacks.scorers.noise_robustness import NoiseRobustness
-from attacks.signals.noisy_labels import LEVELS, NoisyLabels
+from attacks.signals._queries import LEVELS, NoisyLabels
 from audit.core.data import Array, Canaries, Records
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.seeds import Seed

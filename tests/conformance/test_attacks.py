@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attacks.signals import _reading as reading
-from attacks.signals.noisy_labels import LEVELS
+from attacks.signals._queries import LEVELS
 from audit import plugins
 from audit.core.data import Array
 from audit.core.errors import ObservationError

@@ -259,7 +259,7 @@ def test_nothing_of_the_extra_is_imported_before_it_is_asked_for() -> None:
 def test_the_exposure_of_secrets_that_were_never_trained_on_is_that_of_a_uniform_rank() -> None:
     """A model that knows nothing of random tokens ranks them by chance: the mean is within four errors of the exact one."""
     from attacks.canaries.random_tokens import RandomTokens
-    from attacks.signals.secret_ranks import SecretRanks
+    from attacks.signals._text_signals import SecretRanks
 
     canaries = RandomTokens(length=3).make(sentences(), 40, 1000, Seed(8))
     subject = LanguageModelTrainer().untrained(text_job(models=6, canaries=canaries, included=np.zeros((6, 40), dtype=bool)))

@@ -14,11 +14,9 @@ import yaml
 from attacks.canaries.held_out import HeldOut
 from attacks.scorers.lira import Lira
 from attacks.scorers.loss import Loss
-from attacks.signals.class_distances import ClassDistances
-from attacks.signals.hidden import HiddenRepresentations
-from attacks.signals.last_gradient_norms import LastGradientNorms
+from attacks.signals._queries import PredictedLabels
+from attacks.signals._white_box import ClassDistances, HiddenRepresentations, LastGradientNorms
 from attacks.signals.losses import Losses
-from attacks.signals.predicted_labels import PredictedLabels
 from audit.bounds import group_privacy
 from audit.bounds.estimators.clopper_pearson import ClopperPearson
 from audit.bounds.estimators.gaussian import Gaussian

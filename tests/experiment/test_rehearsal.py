@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from torch import nn
 
-from attacks.signals.predicted_labels import PredictedLabels
+from attacks.signals._queries import PredictedLabels
 from audit import config as configs
 from audit import plugins
 from audit.cli.app import answer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attacks.signals.step_products import StepProducts
+from attacks.signals._white_box import StepProducts
 from audit.bounds import budget as bounding
 from audit.bounds.budget import Budget
 from audit.core import event_reading

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 
+from attacks.signals._remarks import PredictedClasses, RepeatedOutputs
 from attacks.signals.confidences import Confidences
 from attacks.signals.logits import Logits
-from attacks.signals.predicted_classes import PredictedClasses
-from attacks.signals.repeated_outputs import RepeatedOutputs
 from audit.core.models import Reduction, Signal
 from audit.core.protocols import Needs
 

@@ -1,4 +1,4 @@
-"""The class that a model predicts for each record, beside numbers that attacks keep of its outputs."""
+"""What is kept of outputs beside the numbers that attacks read."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _reductions
+from attacks.signals._sizes import OnePerCanary
 from audit.core.data import Array, Canaries
 from audit.core.models import Models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PredictedClasses:
+class PredictedClasses(OnePerCanary):
     """The first class with the largest output: what accuracies of groups and sides are counted from."""
 
     key = _reductions.PREDICTED_CLASSES
     source = "outputs"
-
-    def size(self, classes: int, steps: int) -> int:
-        """Numbers of 4 bytes that are kept of one canary under one model, at most."""
-        return 1
 
     def of(self, outputs: Array, first: Array, labels: Array) -> Array:
         """`(N, rows)`, a byte each if there are 256 classes or fewer."""
@@ -31,4 +28,17 @@ class PredictedClasses:
         return _reductions.read(self, models, canaries)
 
 
-PLUGIN = PredictedClasses
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatedOutputs(OnePerCanary):
+    """True of each record whose outputs are those of the first: of all if a model shows nothing (`View.is_silent`)."""
+
+    key = _reductions.REPEATED_OUTPUTS
+    source = "outputs"
+
+    def of(self, outputs: Array, first: Array, labels: Array) -> Array:
+        """`(N, rows)` bool."""
+        return np.asarray((outputs == first[:, None]).all(axis=-1))
+
+    def read(self, models: Models, canaries: Canaries) -> Array | None:
+        """`(N, m)` bool; None for canaries that are no records of one class each."""
+        return _reductions.read(self, models, canaries)

@@ -1,0 +1,99 @@
+"""Attacks that read one figure of the outputs, averaged over queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from attacks.signals import _reading as reading
+from attacks.signals.logits import Logits
+from attacks.signals.output_figures import OutputFigures
+from audit.core.data import Array
+from audit.core.protocols import Needs
+from audit.core.seeds import Seed
+from audit.core.views import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FigureScorer:
+    """An attack on one figure of each record's outputs.
+
+    Attributes:
+        attack: its name, for messages.
+        figure: a name of `OutputFigures`.
+        sign: -1 if small figures speak for membership.
+    """
+
+    attack: ClassVar[str]
+    figure: ClassVar[str]
+    sign: ClassVar[float] = 1.0
+
+    @property
+    def needs(self) -> Needs:
+        """Outputs of the final model; no references."""
+        return Needs(signals={Logits()}, reductions={OutputFigures(figure=self.figure)})
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """Return the figure of each canary, with its sign, `(m,)` float64."""
+        return self.sign * np.asarray(reading.output_figure(target, self.figure, self.attack).mean(axis=0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confidence(FigureScorer):
+    """Scores each canary with the log odds of the class predicted for it; needs no true label.
+
+    Finite; averaged over queries. The same order as the largest probability, without its rounding to one.
+
+    References:
+        Salem et al. 2019, arXiv 1806.01246, adversary 3 (largest posterior).
+    """
+
+    attack = "confidence"
+    figure = "top_confidence"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entropy(FigureScorer):
+    """Scores each canary with minus the Shannon entropy of its prediction in nats; needs no true label.
+
+    Finite; averaged over queries.
+
+    References:
+        Shokri et al. 2017, arXiv 1610.05820; Salem et al. 2019, arXiv 1806.01246.
+    """
+
+    attack = "entropy"
+    figure = "entropy"
+    sign = -1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModifiedEntropy(FigureScorer):
+    """Scores each canary with minus the modified entropy of its prediction; finite, averaged over queries.
+
+    References:
+        Song and Mittal 2021, arXiv 2003.10595, section 3.2.
+    """
+
+    attack = "modified_entropy"
+    figure = "modified_entropy"
+    sign = -1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputGradient(FigureScorer):
+    """Scores each canary with minus the log of the l2 norm of its loss gradient in the logits.
+
+    That is the gradient of the last layer's bias, and a factor of the gradient of the last layer's
+    weights; it follows from the outputs, so it needs no access to the weights. Finite; averaged over
+    queries.
+
+    References:
+        Nasr et al. 2019, arXiv 1812.00910, section 3 (gradients of the last layer).
+    """
+
+    attack = "output_gradient"
+    figure = "log_gradient_norm"
+    sign = -1.0

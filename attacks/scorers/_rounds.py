@@ -1,0 +1,108 @@
+"""Attacks of parties of a federation, each on what it sees in every round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from attacks.scorers import _round_products
+from attacks.signals import _canary_reading as canary_reading
+from attacks.signals._rounds import ModelProducts, RoundLossDrops, SumProducts, UpdateLossDrops, UpdateProducts
+from audit.core.data import Array
+from audit.core.protocols import Needs
+from audit.core.seeds import Seed
+from audit.core.views import View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundScorer:
+    """An attack on one signal of rounds.
+
+    Attributes:
+        attack: its name, for messages.
+        signal: what the party sees.
+    """
+
+    attack: ClassVar[str]
+    signal: ClassVar[type[Any]]
+
+    @property
+    def needs(self) -> Needs:
+        """The signal of what the party sees, and canary clients or examples."""
+        return Needs(signals={self.signal()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProductScorer(RoundScorer):
+    """An attack on inner products with canary clients and examples."""
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """Log-likelihood ratio, or sum of products, of each canary, `(m,)` float64."""
+        return _round_products.score(target, self.attack, self.signal.key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossDropScorer(RoundScorer):
+    """An attack on falls of the loss of canary examples."""
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """The sum of each example's falls over rounds, `(m,)` float64."""
+        return np.asarray(canary_reading.products(target, self.attack, self.signal.key).sum(axis=1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SumProduct(ProductScorer):
+    """Scores canary clients and examples for a party that learns the sum of each round and nothing else (secure aggregation).
+
+    It knows the data of all honest clients, as the definition of differential privacy grants, so their sum is subtracted.
+    """
+
+    attack = "sum_product"
+    signal = SumProducts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProduct(ProductScorer):
+    """Scores canary clients and examples for whoever receives the global model after each round.
+
+    If the server takes plain or momentum steps, the noisy sums follow from the models. After Adam's they do so only in exact
+    arithmetic, so what is proven then is about who sees the sums. The honest clients' sum is subtracted, as the definition of
+    differential privacy grants.
+    """
+
+    attack = "model_product"
+    signal = ModelProducts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateProduct(ProductScorer):
+    """Scores canary clients and examples for a party that receives each update alone, and so knows who took part."""
+
+    attack = "update_product"
+    signal = UpdateProducts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundLossDrop(LossDropScorer):
+    """Scores examples inside clients, for who sees the model after each round: their loss before a round minus that after it.
+
+    References:
+        Nasr, Shokri, Houmansadr 2019, arXiv 1812.00910, section 4 (passive attackers of federated learning).
+    """
+
+    attack = "round_loss_drop"
+    signal = RoundLossDrops
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateLossDrop(LossDropScorer):
+    """Scores examples inside clients, for who sees each update alone: their loss before a round minus that after it.
+
+    References:
+        Nasr, Shokri, Houmansadr 2019, arXiv 1812.00910, section 4 (passive attackers of federated learning).
+    """
+
+    attack = "update_loss_drop"
+    signal = UpdateLossDrops

@@ -1,0 +1,116 @@
+"""Attacks on texts by the likelihood of their tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attacks.signals import _canary_reading as canary_reading
+from attacks.signals._text_signals import CompressedSizes, InitialLosses, TokenLogProbabilities, TokenMoments
+from attacks.signals.losses import Losses
+from audit.core import checks
+from audit.core.data import Array
+from audit.core.errors import ObservationError
+from audit.core.protocols import Needs
+from audit.core.seeds import Seed
+from audit.core.views import View
+from audit.stats.scoring import texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinK:
+    """Scores each text with the mean log-probability of its least likely tokens, of those that are predicted.
+
+    Attributes:
+        share: of tokens that count, at least one of each text.
+
+    References:
+        Shi et al. 2024, arXiv 2310.16789.
+    """
+
+    share: float = 0.2
+
+    def __post_init__(self) -> None:
+        checks.open_probability(self.share, "min_k.share")
+
+    @property
+    def needs(self) -> Needs:
+        """Log-probabilities of tokens; no references."""
+        return Needs(signals={TokenLogProbabilities()})
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """The mean of the lowest, `(m,)` float64."""
+        values = canary_reading.text_signal(target, "token_log_probabilities", "min_k")
+        return texts.lowest_share_mean(values, canary_reading.text_labels(target, "min_k"), self.share)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinKPlusPlus:
+    """Scores each text as `min_k` does, each log-probability standardised over the distribution of its token.
+
+    A token whose distribution has no spread scores 0: public code divides by it.
+
+    Attributes:
+        share: of tokens that count, at least one of each text.
+
+    References:
+        Zhang et al. 2024, arXiv 2404.02936.
+    """
+
+    share: float = 0.2
+
+    def __post_init__(self) -> None:
+        checks.open_probability(self.share, "min_k_plus_plus.share")
+
+    @property
+    def needs(self) -> Needs:
+        """Log-probabilities and distributions of tokens; no references."""
+        return Needs(signals={TokenLogProbabilities(), TokenMoments()})
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """The mean of the lowest, `(m,)` float64."""
+        moments = canary_reading.text_signal(target, "token_moments", "min_k_plus_plus")
+        values = canary_reading.text_signal(target, "token_log_probabilities", "min_k_plus_plus")
+        standard = texts.standardised(values, moments[..., 0], moments[..., 1])
+        return texts.lowest_share_mean(standard, canary_reading.text_labels(target, "min_k_plus_plus"), self.share)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZlibRatio:
+    """Scores each text with minus its loss over the size that zlib compresses it to.
+
+    References:
+        Carlini et al. 2021, arXiv 2012.07805.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """Losses and compressed sizes; no references."""
+        return Needs(signals={Losses(), CompressedSizes()})
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """Minus loss over size, `(m,)` float64."""
+        sizes = canary_reading.text_signal(target, "compressed_sizes", "zlib_ratio")
+        if not (sizes > 0).all():
+            raise ObservationError("attack 'zlib_ratio' got sizes that are not above 0; zlib gives at least 8 bytes")
+        return -canary_reading.text_signal(target, "losses", "zlib_ratio") / sizes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceDifference:
+    """Scores each text with its loss before training minus its loss after it: the gain in log-probability of a token.
+
+    The model before training is public: the base model of a fine-tuning is a reference that costs nothing.
+
+    References:
+        Carlini et al. 2021, arXiv 2012.07805; Mireshghallah et al. 2022, arXiv 2203.03929.
+    """
+
+    @property
+    def needs(self) -> Needs:
+        """Losses under the model and under the one that training began from; no references."""
+        return Needs(signals={Losses(), InitialLosses()})
+
+    def score(self, target: View, reference: View, seed: Seed) -> Array:
+        """Loss before minus loss after, `(m,)` float64."""
+        after = canary_reading.text_signal(target, "losses", "reference_difference")
+        return canary_reading.text_signal(target, "initial_losses", "reference_difference") - after

@@ -1,0 +1,87 @@
+"""What parties of a federation see of canary clients and examples in each round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from attacks.signals import _canary_reading as canary_reading
+from attacks.signals._sizes import OnePerStep
+from audit.core.data import Array, Canaries
+from audit.core.models import OpenModels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundProducts(OnePerStep):
+    """Inner products of what a party sees in each round with the direction of each canary.
+
+    Attributes:
+        source: whose view it is.
+    """
+
+    source: ClassVar[str]
+
+    def read(self, models: OpenModels, canaries: Canaries) -> Array:
+        """`(N, m, rounds)`."""
+        return canary_reading.of_groups(models.round_products(self.source), canaries)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossDrops(OnePerStep):
+    """How far the loss of each canary example falls in each round.
+
+    Attributes:
+        source: whose view it is.
+    """
+
+    source: ClassVar[str]
+
+    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
+        """`(N, m, rounds)`; None for canary clients, which have no loss."""
+        return None if canaries.are_gradients else canary_reading.of_groups(models.round_loss_drops(self.source), canaries)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SumProducts(RoundProducts):
+    """Inner product of what the summing party gets in each round, less the honest clients' known sum, with the canary's
+    direction, over the clip norm. Of a canary example: the cosine with its gradient.
+    """
+
+    key = "sum_products"
+    source = "sums"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProducts(RoundProducts):
+    """Inner product of the noisy sum behind each released model, less the honest clients' known sum, with the canary's
+    direction, over the clip norm. Of a canary example: the cosine with its gradient.
+    """
+
+    key = "model_products"
+    source = "models"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateProducts(RoundProducts):
+    """Inner product of what arrives from a canary's slot in each round with its direction, over the clip norm; 0 in rounds
+    that it does not take part in. Of a canary example: the cosine with its gradient.
+    """
+
+    key = "update_products"
+    source = "updates"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundLossDrops(LossDrops):
+    """The loss under the model that clients were sent, minus that after the round's new model; 0 in rounds without one."""
+
+    key = "round_loss_drops"
+    source = "models"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateLossDrops(LossDrops):
+    """The loss under the model that clients were sent, minus that after its client's update; 0 in rounds without one."""
+
+    key = "update_loss_drops"
+    source = "updates"

@@ -1,0 +1,112 @@
+"""What weights and steps tell of records and of gradient canaries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attacks.signals._sizes import OnePerCanary, OnePerStep
+from audit.core.data import Array, Canaries
+from audit.core.models import OpenModels
+from audit.stats.scoring import signals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientNorms(OnePerCanary):
+    """The l2 norm of each record's loss gradient in all parameters."""
+
+    key = "gradient_norms"
+    source = "weights"
+
+    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
+        """`(N, m)`; None for canaries that are gradients."""
+        return None if canaries.records is None else models.gradient_norms(canaries.records)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenRepresentations:
+    """Inputs of the last linear layer, or their image under one random map to 256 numbers if they are wider."""
+
+    key = "hidden"
+    source = "weights"
+
+    def size(self, classes: int, steps: int) -> int:
+        """Numbers that are kept of one canary under one model, at most."""
+        return 256
+
+    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
+        """`(N, m, d)`; None for canaries that are gradients, and where no linear layer gives the outputs."""
+        inside = None if canaries.records is None else models.representations(canaries.records)
+        return None if inside is None else inside.hidden
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassDistances(OnePerCanary):
+    """The distance of each hidden representation to the mean of the other records of the class."""
+
+    key = "class_distances"
+    source = "weights"
+
+    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
+        """`(N, m)`; None for canaries that are gradients, and where no linear layer gives the outputs."""
+        inside = None if canaries.records is None else models.representations(canaries.records)
+        return None if inside is None else inside.class_distances
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastGradientNorms(OnePerCanary):
+    """The l2 norm of each record's loss gradient in the last linear layer, if one gives the outputs."""
+
+    key = "last_gradient_norms"
+    source = "weights"
+
+    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
+        """`(N, m)`; None for canaries that are gradients, and where no linear layer gives the outputs."""
+        inside = None if canaries.records is None else models.representations(canaries.records)
+        return None if inside is None else inside.last_gradient_norms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepProducts(OnePerStep):
+    """The inner product of each step's noisy residual sum with the canary's unit gradient, divided by the clip norm."""
+
+    key = "step_products"
+    source = "steps"
+
+    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
+        """`(N, m, steps)`; None for canaries that are records."""
+        return models.step_products() if canaries.are_gradients else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightProducts(OnePerCanary):
+    """The inner product of first minus last weights with the canary's unit gradient."""
+
+    key = "weight_products"
+    source = "weights"
+
+    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
+        """`(N, m)`; None for canaries that are records, and where no one kept the first weights."""
+        return models.weight_products(canaries) if canaries.are_gradients else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossTrajectory:
+    """The loss of each record under the model at some steps, the last included."""
+
+    key = "loss_trajectory"
+    source = "steps"
+
+    def size(self, classes: int, steps: int) -> int:
+        """Numbers that are kept of one canary under one model, at most."""
+        return 8
+
+    def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
+        """`(N, m, checkpoints)` float32; None for canaries that are gradients, and where no checkpoints were kept."""
+        checkpoints = models.checkpoints()
+        if canaries.records is None or not checkpoints:
+            return None
+        inputs, labels = canaries.records.inputs, canaries.records.labels
+        losses = [signals.cross_entropy(checkpoint.outputs(inputs), labels) for checkpoint in checkpoints]
+        return np.stack(losses, axis=-1).astype(np.float32)
