@@ -1,6 +1,6 @@
 """Right programs that add noise to sums, counts and tables: every way to draw the noise, every shape of the query."""
 
-# ruff: noqa: NPY002, PLC3002, RUF046  programs as users write them: old generators, lambdas called at once
+# ruff: noqa: NPY002, PLC3002  programs as users write them: old generators, lambdas called at once
 from __future__ import annotations
 
 import json

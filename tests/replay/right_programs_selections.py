@@ -1,6 +1,6 @@
 """Right programs that release less than their noisy numbers: selections, thresholds, coins, samples, stopping."""
 
-# ruff: noqa: NPY002, PLC3002, RUF046  programs as users write them: old generators, lambdas called at once
+# ruff: noqa: NPY002, RUF046  programs as users write them: old generators, lambdas called at once
 from __future__ import annotations
 
 import math

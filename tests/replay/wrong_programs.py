@@ -1,6 +1,6 @@
 """Wrong programs: each breaks the claim that it makes, on one of its pairs at least, by a known defect of published code."""
 
-# ruff: noqa: NPY002, PLC3002, RUF046  programs as users write them: old generators, lambdas called at once
+# ruff: noqa: NPY002, PLC3002  programs as users write them: old generators, lambdas called at once
 from __future__ import annotations
 
 import logging
