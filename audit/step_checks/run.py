@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from audit.step_checks.batches import check_batch
 from audit.step_checks.findings import StepReport, all_findings
+from audit.step_checks.replayed import replay_findings
 from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import PARAMETERS, FunctionStep, RescaledStep, Setting, Step
 
@@ -140,8 +142,11 @@ def check_trainer(
 def run_probes(
     step: Step, sample: Sequence[Any], setting: Setting, *, name: str, seed: int = 0, probes: Sequence[str] = ()
 ) -> StepReport:
-    """Return the findings of every plug-in in `audit.step_checks.probes`, and of `probes`, on a step."""
+    """Return the findings of the replay, of every plug-in in `audit.step_checks.probes`, and of `probes`, on a step."""
     arrays = [np.asarray(array.detach().cpu().numpy() if hasattr(array, "detach") else array) for array in sample]
     bench = StepUnderTest(step=step, sample=check_batch(arrays, LEAST_RECORDS), claimed=setting, seed=seed)
+    start = time.perf_counter()
+    replayed = replay_findings(bench)
+    spent = {"replayed": time.perf_counter() - start}
     findings, seconds = all_findings(PROBES, bench, probes)
-    return StepReport(name=name, setting=setting, findings=findings, seconds=seconds)
+    return StepReport(name=name, setting=setting, findings=(*replayed, *findings), seconds=spent | seconds)

@@ -107,20 +107,25 @@ class FunctionStep:
         largest = max(float(np.abs(to_float64(value)).max(initial=0.0)) for value in self.params.values())
         return max(epsilons) * largest / self.learning_rate
 
-    def release(self, batch: Batch, setting: Setting, seed: int) -> Tensors:
-        """Return the released sum of one call.
+    def call(self, batch: Batch, setting: Setting, seed: int) -> tuple[Mapping[str, Any], Any]:
+        """Return what one call returns, and the generator that it was given.
 
         Raises:
             ConfigError: the function does not return a mapping with the keys of `params`.
         """
         keywords = {name: getattr(setting, name) for name in sorted(self.adjustable)}
         parameters = {name: _copy(value) for name, value in self.params.items()}
-        arrays = tuple(_like(self._sample, array) for array in batch)
+        arrays, stream = tuple(_like(self._sample, array) for array in batch), self._stream(seed)
         with plugins.foreign_code("the step"):
-            result = self.function(parameters, arrays, self._stream(seed), **keywords)
+            result = self.function(parameters, arrays, stream, **keywords)
         if not isinstance(result, Mapping) or set(result) != set(self.params):
             keys = sorted(map(str, result)) if isinstance(result, Mapping) else type(result).__name__
             raise ConfigError(f"the step (function) returned {keys}; expected a mapping with the keys {sorted(self.params)}")
+        return result, stream
+
+    def release(self, batch: Batch, setting: Setting, seed: int) -> Tensors:
+        """Return the released sum of one call."""
+        result, _ = self.call(batch, setting, seed)
         if self.returns == RELEASED_SUM:
             return {name: to_float64(result[name]) for name in self.params}
         scale = setting.divisor / self.learning_rate

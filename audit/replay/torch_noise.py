@@ -1,0 +1,281 @@
+"""Torch under replay: a dispatch mode that gives drawn noise its law, keeps it through linear operations, and records what leaves.
+
+Noise is noted by storage, so that views share it; the tensors themselves stay ordinary ones, and a replayed release is written into
+their storage. What reads numbers without asking the dispatcher (`numpy()`, `tolist()`, copies by `copy` and `pickle`) is asked by a
+function mode to release them first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from audit.replay.noisy import NoisyArray, lift
+from audit.replay.recording import NUMBER, Recording, Rows
+from audit.replay.torch_operations import COINS, LINEAR, NORMALS, NOT_READ, SELECTIONS
+
+_RAW_READERS = {
+    torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__, torch.Tensor.__deepcopy__, torch.Tensor.__reduce_ex__,
+    torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage,
+}  # fmt: skip
+_OVERWRITES = ("zero", "fill", "set", "copy")
+
+
+@dataclass(slots=True)
+class _Shadow:
+    """The noise in a storage; the weak reference keeps its address from being used again."""
+
+    storage: StorageWeakRef
+    flat: NoisyArray
+
+
+class TorchNoise(TorchDispatchMode):
+    """Records torch's noise into a `Recording`.
+
+    Attributes:
+        recording: of the run.
+        coins: draws that choose rather than hide (masks, permutations), in order; a replay hands back those of `recorded`.
+        recorded: coins of the recorded run, or None.
+    """
+
+    def __init__(self, recording: Recording, recorded: list[Tensor] | None = None) -> None:
+        super().__init__()
+        self.recording, self.recorded, self.coins = recording, recorded, list[Tensor]()
+        self._shadows: dict[int, _Shadow] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        name = func._schema.name.removeprefix("aten::")
+        base = name.removesuffix("_") if not name.startswith("__") else name
+        if base in NORMALS:
+            return self._draw(func, args, kwargs)
+        if base in COINS:
+            return self._toss(func, args, kwargs)
+        if not self._shadows or base in NOT_READ or func.is_view:
+            return func(*args, **kwargs)
+        noisy = [item for item in _tensors((args, kwargs)) if self.noise(item) is not None]
+        written = [item for item in _written(func, args, kwargs) if self._key(item) in self._shadows]
+        if not noisy and not written:
+            return func(*args, **kwargs)
+        if noisy and name.startswith("_foreach_"):
+            return self._one_by_one(name.removeprefix("_foreach_"), func, args, kwargs)
+        return self._follow(base, func, args, kwargs)
+
+    def _follow(self, base: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        named = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
+        if base in SELECTIONS and (answer := SELECTIONS[base](self._forms(named))) is not None:
+            return torch.from_numpy(np.asarray(answer))
+        form = LINEAR[base](self._forms(named)) if base in LINEAR else None
+        if form is None:
+            self._release_all(base, func, args, kwargs)
+        answer = func(*args, **kwargs)
+        if isinstance(form, NoisyArray):
+            self.attach(answer, form)
+        elif form is not None:  # released by the sum itself, as the early schedule does
+            answer.copy_(torch.as_tensor(np.asarray(form)))
+            self.attach(answer, lift(self.recording, form))
+        else:
+            for item in _written(func, args, kwargs):
+                if self._key(item) in self._shadows:
+                    self.attach(item, lift(self.recording, _numbers(item)))
+        return answer
+
+    def _release_all(self, base: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        only_written = {id(item) for item in _written(func, args, kwargs)} if base in _OVERWRITES else set()
+        for item in _tensors((args, kwargs)):
+            if id(item) not in only_written:
+                form = self.noise(item)
+                if form is not None and not form.value.any():
+                    self.recording.unfollowed.append(f"noise that went through {base} before it was added")
+                self.release(item)
+
+    def _forms(self, named: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments with noisy tensors as noisy arrays and plain ones as arrays of numpy."""
+        return {key: self._form(item) for key, item in named.items()}
+
+    def _form(self, item: Any) -> Any:
+        if isinstance(item, list | tuple):
+            return [self._form(part) for part in item]
+        if not isinstance(item, Tensor):
+            return item
+        form = self.noise(item)
+        if form is None:
+            return _numbers(item)
+        # a model that is being differentiated works on released numbers
+        return None if item.requires_grad and torch.is_grad_enabled() else form
+
+    def _one_by_one(self, base: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what an operation on lists of tensors gives, tensor by tensor."""
+        named = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
+        first = named.pop("self")
+        answers = []
+        with self, torch.no_grad():
+            for i, item in enumerate(first):
+                mine = {key: part[i] if isinstance(part, list | tuple) else part for key, part in named.items()}
+                value = mine.pop("scalars", mine.pop("scalar", None))
+                method = getattr(item, base)
+                positional = [mine.pop(key) for key in ("other", "tensors1", "tensor1", "tensors2", "tensor2", "src") if key in mine]
+                if value is not None and base.startswith("addc"):
+                    mine["value"] = value
+                elif value is not None:
+                    positional.append(value)
+                mine = {{"weights": "weight", "exponent": "exponent"}.get(key, key): part for key, part in mine.items()}
+                answers.append(method(*positional, **mine))
+        return None if base.endswith("_") else answers
+
+    def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        named = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
+        standard = "randn" in func._schema.name
+        mean, std = (0.0, 1.0) if standard else (named.get("mean", 0.0), named.get("std", 1.0))
+        if isinstance(std, Tensor):
+            self.release(std)
+        mean_form = self._form(mean) if isinstance(mean, Tensor) else mean
+        answer = func(*args, **kwargs)
+        deviation = _numbers(std) if isinstance(std, Tensor) else float(std)
+        centre = _numbers(mean) if isinstance(mean, Tensor) else float(mean)
+        with np.errstate(all="ignore"):
+            unit = np.where(np.asarray(deviation) == 0, 0.0, (_numbers(answer) - centre) / deviation)
+        index = self.recording.draw("normal", unit)
+        weight = np.broadcast_to(np.asarray(deviation, dtype=np.float64), unit.shape)[..., None].copy()
+        noise = NoisyArray(self.recording, np.zeros(unit.shape), index[..., None], weight)
+        if isinstance(mean_form, NoisyArray):
+            noise = noise + mean_form
+        else:
+            noise.value = np.broadcast_to(np.asarray(mean_form, dtype=np.float64), unit.shape).copy()
+        self.attach(answer, noise)
+        return answer
+
+    def _toss(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for item in _tensors((args, kwargs)):
+            if item not in _written(func, args, kwargs):
+                self.release(item)
+        answer = func(*args, **kwargs)
+        place = len(self.coins)
+        if self.recorded is not None and place < len(self.recorded):
+            recorded = self.recorded[place]
+            rows = min(len(recorded), len(answer)) if answer.ndim and recorded.ndim else 0
+            if recorded.shape == answer.shape:
+                answer.copy_(recorded)
+            elif rows and recorded.shape[1:] == answer.shape[1:] and "perm" not in func._schema.name:
+                answer[:rows].copy_(recorded[:rows])
+        self.coins.append(answer.detach().clone())
+        if self._key(answer) in self._shadows:
+            self.attach(answer, lift(self.recording, _numbers(answer)))
+        return answer
+
+    @staticmethod
+    def _key(item: Tensor) -> int:
+        return int(item.untyped_storage()._cdata)
+
+    def noise(self, item: Tensor) -> NoisyArray | None:
+        """Return a tensor's values and noise, in its shape; None if it holds no noise."""
+        shadow = self._shadows.get(self._key(item))
+        if shadow is None:
+            return None
+        form = _part(shadow.flat, item)
+        return form if form.weight.any() else None
+
+    def attach(self, item: Tensor, form: NoisyArray) -> None:
+        """Note that a tensor now holds these values and this noise."""
+        key, size = self._key(item), item.untyped_storage().nbytes() // item.element_size()
+        if form.shape != tuple(item.shape):
+            form = np.broadcast_to(form, tuple(item.shape))
+        if _covers(item, size):
+            if form.weight.any():
+                self._shadows[key] = _Shadow(StorageWeakRef(item.untyped_storage()), form.ravel())
+            else:
+                self._shadows.pop(key, None)
+            return
+        if key not in self._shadows:
+            whole = _numbers(torch.as_strided(item.detach(), (size,), (1,), 0))
+            self._shadows[key] = _Shadow(StorageWeakRef(item.untyped_storage()), lift(self.recording, whole))
+        self._shadows[key].flat[_places(item, size)] = form
+
+    def release(self, item: Tensor) -> None:
+        """Record that a tensor's numbers are read; in a replay, write the recorded ones into it."""
+        form = self.noise(item)
+        if form is None:
+            return
+        rows = form.rows
+        noisy = np.any(rows.weight != 0, axis=-1)
+        parts = Rows(value=rows.value[noisy], index=rows.index[noisy], weight=rows.weight[noisy])
+        numbers = _numbers(item).ravel()
+        numbers[noisy] = self.recording.release(NUMBER, parts, numbers[noisy])
+        with _disable_current_modes(), torch.no_grad():
+            item.detach().copy_(torch.from_numpy(numbers.reshape(form.shape)))
+        self.attach(item, lift(self.recording, numbers.reshape(form.shape)))
+
+
+class _RawReads(TorchFunctionMode):
+    """Releases a tensor before its memory is read without the dispatcher."""
+
+    def __init__(self, noise: TorchNoise) -> None:
+        super().__init__()
+        self._noise = noise
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _RAW_READERS and type(args[0]) in (Tensor, torch.nn.Parameter):
+            self._noise.release(args[0])
+        return func(*args, **(kwargs or {}))
+
+
+@contextlib.contextmanager
+def follow(recording: Recording, recorded: TorchNoise | None = None) -> Iterator[TorchNoise]:
+    """Follow torch's noise inside of the context, with compiled functions run as written.
+
+    Args:
+        recording: that releases go to.
+        recorded: of the recorded run, in a replay: its masks and permutations are handed back.
+    """
+    mode = TorchNoise(recording, None if recorded is None else recorded.coins)
+    with torch.compiler.set_stance("force_eager"), mode, _RawReads(mode):
+        yield mode
+
+
+def _tensors(item: Any) -> Iterator[Tensor]:
+    if isinstance(item, Tensor):
+        yield item
+    elif isinstance(item, list | tuple):
+        for part in item:
+            yield from _tensors(part)
+    elif isinstance(item, dict):
+        yield from _tensors(list(item.values()))
+
+
+def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+    named = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
+    places = [a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    return list(_tensors([named[name] for name in places if name in named]))
+
+
+def _numbers(item: Tensor) -> Any:
+    """Return a tensor's numbers as an array of its own, without a release."""
+    if item.dtype.is_floating_point:
+        return np.array(item.detach().to("cpu", torch.float64).numpy())
+    return np.array(item.detach().cpu().numpy())
+
+
+def _covers(item: Tensor, size: int) -> bool:
+    return item.is_contiguous() and item.storage_offset() == 0 and item.numel() == size
+
+
+def _places(item: Tensor, size: int) -> Any:
+    return torch.as_strided(torch.arange(size), item.size(), item.stride(), item.storage_offset()).numpy()
+
+
+def _part(flat: NoisyArray, item: Tensor) -> NoisyArray:
+    if _covers(item, flat.size):
+        return NoisyArray(
+            flat.recording, flat.value.reshape(item.shape), flat.index.reshape(*item.shape, -1), flat.weight.reshape(*item.shape, -1)
+        )
+    places = _places(item, flat.size)
+    return NoisyArray(flat.recording, flat.value[places], flat.index[places], flat.weight[places])

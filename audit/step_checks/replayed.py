@@ -1,0 +1,184 @@
+"""One step on a batch and on its neighbour, with the same noisy releases handed back: what a record moves, exactly.
+
+The noise that the step draws is followed from the sampler to what leaves the step (`audit.replay`). The loss of a pair of batches
+is the mu of its Gaussian mechanism, to be held against 1/sigma; whatever else the step leaves behind must be equal to the last bit.
+Steps whose noise cannot be followed are left to the probes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from audit.core.errors import AuditError
+from audit.step_checks.batches import Batch, join, rows
+from audit.step_checks.findings import Finding, PropertyStatus, failure, gap, pass_finding
+from audit.step_checks.step_under_test import StepUnderTest
+from audit.step_checks.steps import FunctionStep, RescaledStep, Setting
+
+LOSS, STATE = "replay.loss", "replay.state"
+SLACK = 2e-3
+"""Relative excess over 1/sigma that single precision may cause."""
+MOST_RECORDS = 256
+_FIXES = {
+    "loss": "clip each record's whole gradient to C before the sum, and add noise of deviation sigma C to the sum, once",
+    "noise": "draw fresh noise of a public deviation, for every coordinate, also in batches of another size",
+    "state": "let what outlives the step depend on the noisy release alone: no buffer, statistic or divisor of the raw batch",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pair:
+    """Two batches and the setting that they are stepped at; the second has one record more."""
+
+    name: str
+    kind: str
+    base: Batch
+    neighbour: Batch
+    setting: Setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Verdict:
+    """What a pair showed: its mu, or what stands against it."""
+
+    pair: _Pair
+    mu: float
+    reason: str = ""
+    fix: str = "loss"
+    differing: tuple[str, ...] = ()
+    followed: bool = True
+
+
+def replay_findings(bench: StepUnderTest) -> list[Finding]:
+    """Return the findings of a step's replay on pairs of batches; none for a step whose noise another library draws."""
+    step = bench.step.step if isinstance(bench.step, RescaledStep) else bench.step
+    if bench.claimed.noise_multiplier == 0 or not _is_torch(step):
+        return []
+    from audit.step_checks.replayed_runs import StepRuns
+
+    runs, verdicts = StepRuns(step=step, seed=bench.seed), list[_Verdict]()
+    try:
+        for pair in _pairs(bench, verdicts):
+            verdict = _judge(runs, pair)
+            if not _took_effect(bench, verdict, verdicts):
+                break
+            verdicts.append(verdict)
+            if verdict.mu == math.inf or not verdict.followed:
+                break
+    except AuditError:
+        raise
+    except Exception as error:  # noqa: BLE001  the user's own code may raise anything; the probes name what it does not take
+        return [gap(LOSS, f"not replayed, because the step raised {type(error).__name__}: {str(error)[:200]}")]
+    return _conclude(bench, verdicts)
+
+
+def _is_torch(step: Any) -> bool:
+    return not isinstance(step, FunctionStep) or all(hasattr(value, "detach") for value in step.params.values())
+
+
+def _pairs(bench: StepUnderTest, verdicts: list[_Verdict]) -> Iterator[_Pair]:
+    """Yield pairs: records that are clipped and such that are not, beside few and beside more than are expected.
+
+    A second round has a clip norm that ordinary records exceed, as the first pairs' `verdicts` tell.
+    """
+    expected = min(max(int(1.5 * bench.claimed.divisor), 8), MOST_RECORDS)
+    many = rows(bench.sample, np.resize(np.arange(len(bench.sample[0])), expected))
+    few, one = rows(bench.sample, slice(0, 8)), rows(bench.sample, [1])
+    setting, text, kinds = bench.claimed, "", tuple(bench.records)
+    for _ in range(2):
+        for kind in kinds:
+            yield _pair(bench, kind, few, setting, text)
+        for base in (one, many):
+            yield _pair(bench, kinds[-1], base, setting, text)
+        if not bench.adjusts("clip_norm") or not 0 < verdicts[0].mu < math.inf:
+            return
+        setting = bench.at(clip=0.3 * verdicts[0].mu * bench.claimed.noise_multiplier * bench.claimed.clip_norm)
+        text, kinds = f", clip norm {setting.clip_norm:.3g}", ("ordinary", "opposed")
+
+
+def _took_effect(bench: StepUnderTest, verdict: _Verdict, before: list[_Verdict]) -> bool:
+    """Return False if a record moves as much at another clip norm as at the claimed one, since that is read elsewhere."""
+    clip = verdict.pair.setting.clip_norm
+    if clip == bench.claimed.clip_norm or not 0 < verdict.mu < math.inf:
+        return True
+    expected = before[0].mu * bench.claimed.clip_norm / clip
+    return verdict.pair.kind != before[0].pair.kind or abs(verdict.mu - expected) > 0.01 * expected
+
+
+def _pair(bench: StepUnderTest, kind: str, base: Batch, setting: Setting, text: str) -> _Pair:
+    name = f"a record ({kind}) beside {len(base[0])}{text}"
+    return _Pair(name=name, kind=kind, base=base, neighbour=join(base, bench.records[kind]), setting=setting)
+
+
+def _judge(runs: Any, pair: _Pair) -> _Verdict:
+    first = runs.record(pair.base, pair.setting)
+    if first.repeats:
+        return _Verdict(pair=pair, mu=math.inf, reason="the noise is the same for another seed of the generators", fix="noise")
+    if first.hidden or first.recording.unfollowed:
+        return _Verdict(pair=pair, mu=math.nan, reason=first.hidden or first.recording.unfollowed[0], followed=False)
+    second = runs.replay(pair.neighbour, pair.setting, first)
+    differing = first.differing(second)
+    if not first.recording.releases and not second.recording.releases:
+        reason = f"no noise is added in a batch of {len(pair.base[0])}" if differing else ""
+        return _Verdict(pair=pair, mu=math.inf if differing else 0.0, reason=reason, fix="noise")
+    if second.recording.divergence:
+        reason = f"what is released depends on the records: {second.recording.divergence}"
+        return _Verdict(pair=pair, mu=math.inf, reason=reason, fix="noise")
+    mu, reason = runs.loss(first, second)
+    fix = "noise" if reason else "loss"
+    return _Verdict(pair=pair, mu=mu, reason=reason, fix=fix, differing=differing, followed=not math.isnan(mu))
+
+
+def _conclude(bench: StepUnderTest, verdicts: list[_Verdict]) -> list[Finding]:
+    claim = 1 / bench.claimed.noise_multiplier
+    lost = next((verdict for verdict in verdicts if not verdict.followed), None)
+    worst = max((verdict for verdict in verdicts if verdict.followed), key=lambda verdict: verdict.mu, default=None)
+    findings = []
+    if worst is not None and (lost is None or worst.mu > claim * (1 + SLACK)):
+        findings.append(_loss(bench, worst, claim, len(verdicts)))
+    if lost is not None:
+        findings.append(gap(LOSS, f"the noise cannot be followed exactly: {lost.reason}; the probes sample it"))
+    differing = next((verdict for verdict in verdicts if verdict.differing), None)
+    if differing is not None:
+        findings.append(_state(bench, differing))
+    elif lost is None:
+        findings.append(pass_finding(STATE, "Given the same releases, everything that outlives the step is equal to the last bit"))
+    return findings
+
+
+def _loss(bench: StepUnderTest, worst: _Verdict, claim: float, count: int) -> Finding:
+    if worst.mu <= claim * (1 + SLACK):
+        text = f"Followed exactly, a record moves the releases by mu {worst.mu:.4f} at most in {count} pairs of batches; 1/sigma is {claim:.4f}"
+        return pass_finding(LOSS, text, worst.mu, claim)
+    moved = worst.reason or f"{worst.pair.name} moves the releases by mu {worst.mu:.4g}, and 1/sigma is {claim:.4g}"
+    if worst.mu == math.inf:
+        moved = worst.reason or f"{worst.pair.name} moves something that no noise covers"
+    return failure(
+        LOSS,
+        f"Followed exactly: {moved}",
+        fix=_FIXES[worst.fix],
+        witness=bench.witness(worst.pair.base, worst.pair.neighbour, worst.pair.setting),
+        measurement=worst.mu,
+        claim=claim,
+    )
+
+
+def _state(bench: StepUnderTest, verdict: _Verdict) -> Finding:
+    sure = [name for name in verdict.differing if not name.startswith("attribute ")]
+    names = ", ".join((sure or list(verdict.differing))[:4])
+    if not sure:
+        text = f"Given the same releases, {names} still tells of the records after the step; does it leave the training?"
+        return Finding(check=STATE, status=PropertyStatus.QUESTION, message=text)
+    return failure(
+        STATE,
+        f"Given the same releases, {names} still differs after the step, with {verdict.pair.name}",
+        fix=_FIXES["state"],
+        witness=bench.witness(verdict.pair.base, verdict.pair.neighbour, verdict.pair.setting),
+    )
+
+

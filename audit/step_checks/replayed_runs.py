@@ -1,0 +1,221 @@
+"""Runs of one torch step under replay: what was released, and what the step leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from audit.replay.gaussian_loss import UnequalNoiseError, gaussian_mu
+from audit.replay.recording import Recording
+from audit.replay.torch_noise import TorchNoise, follow
+from audit.step_checks.batches import Batch
+from audit.step_checks.optimizer_step import OptimizerStep
+from audit.step_checks.steps import FunctionStep, Setting
+
+_OTHER_SEED = 7919
+GENERATOR = "attribute state of the generator"
+_MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))
+_DEEPEST = 3
+
+
+@dataclass(kw_only=True, eq=False)
+class StepRun:
+    """One run.
+
+    Attributes:
+        recording: of its draws and releases.
+        noise: the mode that followed torch.
+        survivors: name to a copy of everything that outlives the step.
+        hidden: why the result is not a function of the releases alone, or "".
+        repeats: True if another seed draws the same noise.
+    """
+
+    recording: Recording
+    noise: TorchNoise
+    survivors: dict[str, Any]
+    hidden: str = ""
+    repeats: bool = False
+
+    def differing(self, other: StepRun, besides: str = "\0") -> tuple[str, ...]:
+        """Return the names of survivors that differ, sorted, without those that start with `besides`."""
+        names = self.survivors.keys() | other.survivors.keys()
+        missing = object()
+        return tuple(
+            sorted(
+                name
+                for name in names
+                if not name.startswith(besides)
+                and not _same(self.survivors.get(name, missing), other.survivors.get(name, missing))
+            )
+        )
+
+
+@dataclass(kw_only=True, eq=False)
+class StepRuns:
+    """Runs of a step; the recorded run of each batch is kept.
+
+    Attributes:
+        step: a function of torch or an optimiser's step.
+        seed: of the recorded runs.
+    """
+
+    step: Any
+    seed: int
+    _recorded: dict[tuple[int, Setting], StepRun] = field(default_factory=dict)
+
+    def record(self, batch: Batch, setting: Setting) -> StepRun:
+        """Return the recorded run of a batch, with what a second draw of everything but the releases shows."""
+        key = (id(batch), setting)
+        if key not in self._recorded:
+            run = self._run(batch, setting, self.seed, None)
+            again = self._run(batch, setting, self.seed + _OTHER_SEED, run, redraw=True)
+            drawn, redrawn = run.recording.draws, again.recording.draws
+            run.repeats = bool(run.recording.releases) and drawn.shape == redrawn.shape and np.array_equal(drawn, redrawn)
+            moved = run.differing(again, besides=GENERATOR)
+            if again.recording.divergence or moved:
+                cause = again.recording.divergence or f"{', '.join(moved[:3])} changes"
+                run.hidden = f"with other random draws and the same releases, {cause}"
+            self._recorded = {key: run}
+        return self._recorded[key]
+
+    def replay(self, batch: Batch, setting: Setting, first: StepRun) -> StepRun:
+        """Return the run of a neighbouring batch that is handed the releases of `first`."""
+        return self._run(batch, setting, self.seed, first)
+
+    @staticmethod
+    def loss(first: StepRun, second: StepRun) -> tuple[float, str]:
+        """Return mu of the pair and, if it is infinite or unknown, why."""
+        laws = {law for law, _ in (*first.recording.blocks, *second.recording.blocks)} - {"normal"}
+        if laws:
+            return math.nan, f"noise of the law {sorted(laws)[0]}"
+        try:
+            mu = gaussian_mu(first.recording, second.recording)
+        except UnequalNoiseError as error:
+            return math.inf, f"the noise depends on the records: {error}"
+        except ValueError as error:
+            return math.nan, str(error)
+        return mu, ""
+
+    def _run(self, batch: Batch, setting: Setting, seed: int, frozen: StepRun | None, redraw: bool = False) -> StepRun:
+        recording = Recording(seed=seed, frozen=None if frozen is None else frozen.recording)
+        recorded = None if frozen is None or redraw else frozen.noise
+        step = self.step
+        if isinstance(step, FunctionStep):
+            with torch.random.fork_rng(devices=[]):
+                torch.default_generator.manual_seed(seed)
+                with follow(recording, recorded) as noise:
+                    survivors = _function(step, batch, setting, seed)
+                    return StepRun(recording=recording, noise=noise, survivors=_copies(noise, survivors))
+        with step._prepare(setting, seed), _kept_states(step) as optimizers, follow(recording, recorded) as noise:
+            survivors = _optimizer(step, batch, optimizers)
+            return StepRun(recording=recording, noise=noise, survivors=_copies(noise, survivors))
+
+
+def _function(step: FunctionStep, batch: Batch, setting: Setting, seed: int) -> dict[str, Any]:
+    result, stream = step.call(batch, setting, seed)
+    named = {f"parameter {name}": value for name, value in result.items()}
+    return named | ({GENERATOR: stream.get_state()} if isinstance(stream, torch.Generator) else {})
+
+
+def _optimizer(step: OptimizerStep, batch: Batch, optimizers: list[Any]) -> dict[str, Any]:
+    model, optimizer = step.model, step.optimizer
+    model.train()
+    optimizer.zero_grad()
+    step.run([torch.as_tensor(np.array(array)) for array in batch])
+    optimizer.zero_grad()
+    parameters = {name for name, _ in model.named_parameters()}
+    found: dict[str, Any] = {
+        f"{'parameter' if name in parameters else 'buffer'} {name}": value for name, value in model.state_dict().items()
+    }
+    names = {id(value): name for name, value in model.named_parameters()}
+    for inner in optimizers:
+        for parameter, state in inner.state.items():
+            found |= {f"optimiser state {key} of {names.get(id(parameter), '?')}": value for key, value in state.items()}
+        for i, group in enumerate(inner.param_groups):
+            found |= {f"setting {key} of group {i}": value for key, value in group.items() if key != "params"}
+    found |= {f"attribute {key} of the optimiser": value for key, value in vars(optimizer).items() if _is_own(key)}
+    for name, module in model.named_modules():
+        kept = {key: value for key, value in vars(module).items() if key not in _MODULE_ATTRIBUTES and _is_own(key)}
+        found |= {f"attribute {key} of {name or 'the model'}": value for key, value in kept.items()}
+    generator = getattr(optimizer, "generator", None)
+    return found | ({GENERATOR: generator.get_state()} if generator is not None else {})
+
+
+def _is_own(key: str) -> bool:
+    """True for attributes that users read: no scratch of a library, such as activations between forward and backward."""
+    return not key.startswith("_") and key not in ("activations", "generator", "state", "defaults")
+
+
+@contextlib.contextmanager
+def _kept_states(step: OptimizerStep) -> Iterator[list[Any]]:
+    """Collect the torch optimisers that step, and put their state and settings back afterwards."""
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    seen: list[Any] = []
+    before: list[tuple[Any, dict[Any, Any], list[dict[str, Any]]]] = []
+
+    def collect(optimizer: Any, *_: Any) -> None:
+        if not any(optimizer is other for other in seen):
+            seen.append(optimizer)
+            state = {key: copy.deepcopy(value) for key, value in optimizer.state.items()}
+            before.append((optimizer, state, [dict(group) for group in optimizer.param_groups]))
+
+    handle = register_optimizer_step_pre_hook(collect)
+    try:
+        yield seen
+    finally:
+        handle.remove()
+        for optimizer, state, groups in before:
+            optimizer.state.clear()
+            optimizer.state.update(state)
+            for group, values in zip(optimizer.param_groups, groups, strict=False):
+                group.update(values)
+
+
+def _copies(noise: TorchNoise, survivors: dict[str, Any]) -> dict[str, Any]:
+    """Return copies of plain values, released where they hold noise; objects of other kinds are left out."""
+    noise.recording.at_return = True
+    found = {name: _copy(noise, value, _DEEPEST) for name, value in survivors.items()}
+    return {name: value for name, value in found.items() if value is not _OBJECT}
+
+
+_OBJECT = object()
+
+
+def _copy(noise: TorchNoise, value: Any, depth: int) -> Any:
+    if isinstance(value, Tensor):
+        noise.release(value)
+        return value.detach().clone()
+    if isinstance(value, bool | int | float | str | type(None)):
+        return value
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list | tuple) and depth:
+        return [_copy(noise, part, depth - 1) for part in value]
+    if isinstance(value, dict) and depth:
+        return {str(key): _copy(noise, part, depth - 1) for key, part in value.items()}
+    return _OBJECT
+
+
+def _same(first: Any, second: Any) -> bool:
+    if type(first) is not type(second):
+        return False
+    if isinstance(first, Tensor):
+        if first.shape != second.shape or first.dtype != second.dtype:
+            return False
+        return torch.equal(first, second) or torch.equal(first.nan_to_num(), second.nan_to_num())
+    if isinstance(first, np.ndarray):
+        return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
+    if isinstance(first, list):
+        return len(first) == len(second) and all(map(_same, first, second))
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(_same(part, second[key]) for key, part in first.items())
+    return first is second or first == second or (isinstance(first, float) and math.isnan(first) and math.isnan(second))
