@@ -2,7 +2,7 @@
 
 The releases of a run, put below one another, are v + A z with independent standard normal z. A neighbour with v + d and the same A is
 told apart as N(0, 1) and N(mu, 1) are, where mu is the length of the shortest c with A c = d, and infinite if there is none (Dong,
-Roth and Su 2022, example 1). Rows that share no draw are independent, so the sum of squares goes block by block.
+Roth and Su 2022, example 1). NoiseRows that share no draw are independent, so the sum of squares goes block by block.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from audit.replay.recording import Array, Integers, Recording, Rows
+from audit.replay.recording import Array, Integers, Recording, NoiseRows
 
 _TOLERANCE = 1e-6
 _MOST_ROWS = 6000
@@ -47,22 +47,22 @@ def gaussian_mu(first: Recording, second: Recording) -> float:
     return math.sqrt(_squares(one, moved))
 
 
-def _stack(parts: Sequence[Rows]) -> Rows:
+def _stack(parts: Sequence[NoiseRows]) -> NoiseRows:
     width = max((part.index.shape[-1] for part in parts), default=1)
 
     def fill(array: Integers | Array) -> Integers | Array:
         return np.pad(array, ((0, 0), (0, width - array.shape[-1])))
 
     if not parts:
-        return Rows(value=np.zeros(0), index=np.zeros((0, 1), dtype=np.int64), weight=np.zeros((0, 1)))
-    return Rows(
+        return NoiseRows(value=np.zeros(0), index=np.zeros((0, 1), dtype=np.int64), weight=np.zeros((0, 1)))
+    return NoiseRows(
         value=np.concatenate([part.value for part in parts]),
         index=np.concatenate([fill(part.index) for part in parts]).astype(np.int64),
         weight=np.concatenate([fill(part.weight) for part in parts]),
     )
 
 
-def _matrix(rows: Rows) -> coo_array:
+def _matrix(rows: NoiseRows) -> coo_array:
     size, width = rows.weight.shape
     place = np.repeat(np.arange(size), width)
     keep = rows.weight.ravel() != 0
@@ -71,7 +71,7 @@ def _matrix(rows: Rows) -> coo_array:
     return coo_array(entries, shape=(size, count))
 
 
-def _compare(one: Rows, two: Rows) -> None:
+def _compare(one: NoiseRows, two: NoiseRows) -> None:
     """Refuse releases whose noise differs by more than rounding."""
     if one.weight.shape == two.weight.shape and np.array_equal(one.index, two.index):
         differs = np.abs(one.weight - two.weight) > _TOLERANCE * np.abs(one.weight)
@@ -85,13 +85,13 @@ def _compare(one: Rows, two: Rows) -> None:
         raise UnequalNoiseError("the covariance of what is released changes")
 
 
-def _covariance(rows: Rows) -> Any:
+def _covariance(rows: NoiseRows) -> Any:
     """Return A A', which alone is the law of what is released: of how many draws it is made does not show."""
     matrix = _matrix(rows).tocsr()
     return matrix @ matrix.T
 
 
-def _squares(rows: Rows, moved: Array) -> float:
+def _squares(rows: NoiseRows, moved: Array) -> float:
     matrix = _matrix(rows)
     size = len(rows.value)
     if matrix.nnz == size == len(np.unique(matrix.row)) == len(np.unique(matrix.col)):  # each release has a draw of its own

@@ -19,14 +19,16 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from audit.replay import operations
 from audit.replay.noisy import NoisyArray, lift
-from audit.replay.recording import NUMBER, Recording, Rows
+from audit.replay.recording import NUMBER, Recording, NoiseRows
 from audit.replay.torch_operations import COINS, LINEAR, NORMALS, NOT_READ, SELECTIONS
 
 _RAW_READERS = {
     torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__, torch.Tensor.__deepcopy__, torch.Tensor.__reduce_ex__,
     torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage,
 }  # fmt: skip
+Coins = tuple[list[Tensor], Tensor]
 _OVERWRITES = ("zero", "fill", "set", "copy")
 
 
@@ -43,13 +45,16 @@ class TorchNoise(TorchDispatchMode):
 
     Attributes:
         recording: of the run.
-        coins: draws that choose rather than hide (masks, permutations), in order; a replay hands back those of `recorded`.
-        recorded: coins of the recorded run, or None.
+        coins: draws that choose rather than hide (masks, permutations), in order, each with the tensors of its terms.
+        recorded: those of the recorded run, which a replay with its seed draws again; None with another seed.
     """
 
-    def __init__(self, recording: Recording, recorded: list[Tensor] | None = None) -> None:
+    def __init__(self, recording: Recording) -> None:
         super().__init__()
-        self.recording, self.recorded, self.coins = recording, recorded, list[Tensor]()
+        frozen = recording.frozen
+        self.recording, self.coins = recording, list[Coins]()
+        self.recorded: list[Coins] | None = None if frozen is None or frozen.seed != recording.seed else frozen.coins
+        recording.coins = self.coins
         self._shadows: dict[int, _Shadow] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
@@ -155,22 +160,30 @@ class TorchNoise(TorchDispatchMode):
         return answer
 
     def _toss(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Draw what chooses; in a replay, the recorded draws again, for the records that both data sets have."""
+        written = _written(func, args, kwargs)
         for item in _tensors((args, kwargs)):
-            if item not in _written(func, args, kwargs):
+            if all(item is not other for other in written):
                 self.release(item)
+        terms = [item.detach().clone() for item in _tensors((args, kwargs)) if all(item is not other for other in written)]
         answer = func(*args, **kwargs)
         place = len(self.coins)
         if self.recorded is not None and place < len(self.recorded):
-            recorded = self.recorded[place]
-            rows = min(len(recorded), len(answer)) if answer.ndim and recorded.ndim else 0
-            if recorded.shape == answer.shape:
-                answer.copy_(recorded)
-            elif rows and recorded.shape[1:] == answer.shape[1:] and "perm" not in func._schema.name:
-                answer[:rows].copy_(recorded[:rows])
-        self.coins.append(answer.detach().clone())
+            self._repeat(func, answer, terms, self.recorded[place])
+        self.coins.append((terms, answer.detach().clone()))
         if self._key(answer) in self._shadows:
             self.attach(answer, lift(self.recording, _numbers(answer)))
         return answer
+
+    def _repeat(self, func: Any, answer: Tensor, terms: list[Tensor], recorded: Coins) -> None:
+        before, coins = recorded
+        if len(before) != len(terms) or not all(_agree(first, second) for first, second in zip(before, terms, strict=True)):
+            self.recording.unfollowed.append(f"{func._schema.name} with probabilities that depend on the data")
+        elif coins.shape == answer.shape:
+            answer.copy_(coins)
+        elif answer.ndim and coins.ndim and coins.shape[1:] == answer.shape[1:] and "perm" not in func._schema.name:
+            rows = min(len(coins), len(answer))
+            answer[:rows].copy_(coins[:rows])
 
     @staticmethod
     def _key(item: Tensor) -> int:
@@ -207,7 +220,7 @@ class TorchNoise(TorchDispatchMode):
             return
         rows = form.rows
         noisy = np.any(rows.weight != 0, axis=-1)
-        parts = Rows(value=rows.value[noisy], index=rows.index[noisy], weight=rows.weight[noisy])
+        parts = NoiseRows(value=rows.value[noisy], index=rows.index[noisy], weight=rows.weight[noisy])
         numbers = _numbers(item).ravel()
         numbers[noisy] = self.recording.release(NUMBER, parts, numbers[noisy])
         with _disable_current_modes(), torch.no_grad():
@@ -229,16 +242,21 @@ class _RawReads(TorchFunctionMode):
 
 
 @contextlib.contextmanager
-def follow(recording: Recording, recorded: TorchNoise | None = None) -> Iterator[TorchNoise]:
-    """Follow torch's noise inside of the context, with compiled functions run as written.
+def follow(recording: Recording) -> Iterator[TorchNoise]:
+    """Follow torch's noise inside of the context, from its generator seeded anew; compiled functions run as written."""
+    mode = TorchNoise(recording)
+    with torch.random.fork_rng(devices=[]), torch.compiler.set_stance("force_eager"):
+        torch.default_generator.manual_seed(recording.seed)
+        with mode, _RawReads(mode):
+            yield mode
 
-    Args:
-        recording: that releases go to.
-        recorded: of the recorded run, in a replay: its masks and permutations are handed back.
-    """
-    mode = TorchNoise(recording, None if recorded is None else recorded.coins)
-    with torch.compiler.set_stance("force_eager"), mode, _RawReads(mode):
-        yield mode
+
+def _agree(first: Tensor, second: Tensor) -> bool:
+    """True if the terms of a draw are equal, for the records that both have."""
+    if first.ndim == 0 or second.ndim == 0 or first.shape[1:] != second.shape[1:]:
+        return first.shape == second.shape and torch.equal(first, second)
+    rows = min(len(first), len(second))
+    return torch.equal(first[:rows], second[:rows])
 
 
 def _tensors(item: Any) -> Iterator[Tensor]:
@@ -279,3 +297,6 @@ def _part(flat: NoisyArray, item: Tensor) -> NoisyArray:
         )
     places = _places(item, flat.size)
     return NoisyArray(flat.recording, flat.value[places], flat.index[places], flat.weight[places])
+
+
+__all__ = ["TorchNoise", "follow", "operations"]

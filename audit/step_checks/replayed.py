@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from audit.core.errors import AuditError
-from audit.step_checks.batches import Batch, join, rows
+from audit.step_checks.batches import Batch, join, records_by_label, rows
 from audit.step_checks.findings import Finding, PropertyStatus, failure, gap, pass_finding
 from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import FunctionStep, RescaledStep, Setting
@@ -24,6 +24,8 @@ LOSS, STATE = "replay.loss", "replay.state"
 SLACK = 2e-3
 """Relative excess over 1/sigma that single precision may cause."""
 MOST_RECORDS = 256
+MOST_LABELS = 4
+NO_LABEL = -100
 _FIXES = {
     "loss": "clip each record's whole gradient to C before the sum, and add noise of deviation sigma C to the sum, once",
     "noise": "draw fresh noise of a public deviation, for every coordinate, also in batches of another size",
@@ -95,10 +97,29 @@ def _pairs(bench: StepUnderTest, verdicts: list[_Verdict]) -> Iterator[_Pair]:
             yield _pair(bench, kind, few, setting, text)
         for base in (one, many):
             yield _pair(bench, kinds[-1], base, setting, text)
+        if setting is bench.claimed:
+            yield from _lopsided_pairs(bench, expected)
         if not bench.adjusts("clip_norm") or not 0 < verdicts[0].mu < math.inf:
             return
         setting = bench.at(clip=0.3 * verdicts[0].mu * bench.claimed.noise_multiplier * bench.claimed.clip_norm)
         text, kinds = f", clip norm {setting.clip_norm:.3g}", ("ordinary", "opposed")
+
+
+def _lopsided_pairs(bench: StepUnderTest, count: int) -> Iterator[_Pair]:
+    """Yield batches of one label to which another comes, and of the fewest labels to which the most come (-100 is none).
+
+    Among them are the worst pairs of losses that divide by a sum of the batch: of weights of classes, or of tokens.
+    """
+    labels = bench.sample[-1]
+    if labels.ndim > 1 and labels.dtype.kind in "iu":
+        order = np.argsort((labels != NO_LABEL).reshape(len(labels), -1).sum(1), kind="stable")
+        records = [rows(bench.sample, [int(order[0])]), rows(bench.sample, [int(order[-1])])]
+    else:
+        records = list(records_by_label(bench.sample).values())[:MOST_LABELS]
+    for first, second in zip(records, records[1:] + records[:1], strict=True) if len(records) > 1 else ():
+        base = rows(second, [0] * count)
+        name = f"a record with other labels beside {count} copies of one"
+        yield _Pair(name=name, kind="other labels", base=base, neighbour=join(base, first), setting=bench.claimed)
 
 
 def _took_effect(bench: StepUnderTest, verdict: _Verdict, before: list[_Verdict]) -> bool:

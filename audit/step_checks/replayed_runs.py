@@ -32,14 +32,12 @@ class StepRun:
 
     Attributes:
         recording: of its draws and releases.
-        noise: the mode that followed torch.
         survivors: name to a copy of everything that outlives the step.
         hidden: why the result is not a function of the releases alone, or "".
         repeats: True if another seed draws the same noise.
     """
 
     recording: Recording
-    noise: TorchNoise
     survivors: dict[str, Any]
     hidden: str = ""
     repeats: bool = False
@@ -76,7 +74,7 @@ class StepRuns:
         key = (id(batch), setting)
         if key not in self._recorded:
             run = self._run(batch, setting, self.seed, None)
-            again = self._run(batch, setting, self.seed + _OTHER_SEED, run, redraw=True)
+            again = self._run(batch, setting, self.seed + _OTHER_SEED, run)
             drawn, redrawn = run.recording.draws, again.recording.draws
             run.repeats = bool(run.recording.releases) and drawn.shape == redrawn.shape and np.array_equal(drawn, redrawn)
             moved = run.differing(again, besides=GENERATOR)
@@ -104,19 +102,14 @@ class StepRuns:
             return math.nan, str(error)
         return mu, ""
 
-    def _run(self, batch: Batch, setting: Setting, seed: int, frozen: StepRun | None, redraw: bool = False) -> StepRun:
+    def _run(self, batch: Batch, setting: Setting, seed: int, frozen: StepRun | None) -> StepRun:
         recording = Recording(seed=seed, frozen=None if frozen is None else frozen.recording)
-        recorded = None if frozen is None or redraw else frozen.noise
         step = self.step
         if isinstance(step, FunctionStep):
-            with torch.random.fork_rng(devices=[]):
-                torch.default_generator.manual_seed(seed)
-                with follow(recording, recorded) as noise:
-                    survivors = _function(step, batch, setting, seed)
-                    return StepRun(recording=recording, noise=noise, survivors=_copies(noise, survivors))
-        with step._prepare(setting, seed), _kept_states(step) as optimizers, follow(recording, recorded) as noise:
-            survivors = _optimizer(step, batch, optimizers)
-            return StepRun(recording=recording, noise=noise, survivors=_copies(noise, survivors))
+            with follow(recording) as noise:
+                return StepRun(recording=recording, survivors=_copies(noise, _function(step, batch, setting, seed)))
+        with step._prepare(setting, seed), _kept_states(step) as optimizers, follow(recording) as noise:
+            return StepRun(recording=recording, survivors=_copies(noise, _optimizer(step, batch, optimizers)))
 
 
 def _function(step: FunctionStep, batch: Batch, setting: Setting, seed: int) -> dict[str, Any]:
