@@ -1,8 +1,8 @@
-"""The Gaussian loss of a pair of runs whose releases are linear in normal draws: mu^2 = d' (A A')^+ d, in blocks that share draws.
+"""The Gaussian loss of a pair of runs, releases being linear in normal draws: mu^2 = d' (A A')^+ d, block by block.
 
-The releases of a run, put below one another, are v + A z with independent standard normal z. A neighbour with v + d and the same A is
-told apart as N(0, 1) and N(mu, 1) are, where mu is the length of the shortest c with A c = d, and infinite if there is none (Dong,
-Roth and Su 2022, example 1). NoiseRows that share no draw are independent, so the sum of squares goes block by block.
+The releases of a run, put below one another, are v + A z with independent standard normal z. A neighbour with v + d and the
+same A is told apart as N(0, 1) and N(mu, 1) are, where mu is the length of the shortest c with A c = d, and infinite if there
+is none (Dong, Roth and Su 2022, example 1). Rows that share no draw are independent, so squares add up block by block.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from audit.replay.recording import Array, Integers, Recording, NoiseRows
+from audit.replay.recording import Array, Integers, NoiseRows, Recording
 
 _TOLERANCE = 1e-6
 _MOST_ROWS = 6000
@@ -50,7 +50,7 @@ def gaussian_mu(first: Recording, second: Recording) -> float:
 def _stack(parts: Sequence[NoiseRows]) -> NoiseRows:
     width = max((part.index.shape[-1] for part in parts), default=1)
 
-    def fill(array: Integers | Array) -> Integers | Array:
+    def fill(array: Any) -> Any:
         return np.pad(array, ((0, 0), (0, width - array.shape[-1])))
 
     if not parts:
@@ -78,7 +78,9 @@ def _compare(one: NoiseRows, two: NoiseRows) -> None:
         if not differs.any():
             return
         place = np.unravel_index(int(np.argmax(differs)), differs.shape)
-        raise UnequalNoiseError(f"the deviation of noise changes from {abs(one.weight[place]):.4g} to {abs(two.weight[place]):.4g}")
+        raise UnequalNoiseError(
+            f"the deviation of noise changes from {abs(one.weight[place]):.4g} to {abs(two.weight[place]):.4g}"
+        )
     first, second = (_covariance(rows) for rows in (one, two))
     gap = abs(first - second)
     if gap.nnz and gap.max() > _TOLERANCE * abs(first).max():
@@ -115,7 +117,9 @@ def _blocks(matrix: coo_array, row_labels: Integers, draw_labels: Integers) -> l
     blocks = []
     for shape in np.unique(np.stack([row_counts, draw_counts], axis=1), axis=0):
         chosen = np.flatnonzero((row_counts == shape[0]) & (draw_counts == shape[1]))
-        blocks.append((rows[row_starts[chosen, None] + np.arange(shape[0])], draws[draw_starts[chosen, None] + np.arange(shape[1])]))
+        blocks.append(
+            (rows[row_starts[chosen, None] + np.arange(shape[0])], draws[draw_starts[chosen, None] + np.arange(shape[1])])
+        )
     return blocks
 
 

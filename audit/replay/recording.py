@@ -23,7 +23,17 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 NUMBER, EVENT, SELECTION, CHOICE, DECLARED = "number", "event", "selection", "choice", "declared"
-_LIBRARIES = ("numpy", "scipy", "random.py", "audit/replay", "audit\\replay", "contextlib.py", "pandas")
+_LIBRARIES = (
+    "numpy",
+    "scipy",
+    "random.py",
+    "audit/replay",
+    "audit\\replay",
+    "contextlib.py",
+    "pandas",
+    "packages/torch/",
+    "packages/opacus/",
+)
 _FARTHEST = 60.0  # tail that `spread` multiplies draws to, at most
 
 
@@ -75,6 +85,7 @@ class Recording:
         self.releases: list[ReleaseEntry] = []
         self.gaps: list[str] = []  # sources of randomness whose law is not known
         self.seeds: list[str] = []  # of generators that the program made
+        self.seed, self.coins = seed, list[Any]()  # coins: draws that choose, of a library of tensors
         self.entropy = np.random.default_rng(seed)
         self.frozen, self.early, self.spread = frozen, early, spread
         self.divergence: str | None = None

@@ -1,8 +1,8 @@
-"""Torch under replay: a dispatch mode that gives drawn noise its law, keeps it through linear operations, and records what leaves.
+"""Torch under replay: a mode that gives drawn noise its law, keeps it through linear operations, and records what leaves.
 
-Noise is noted by storage, so that views share it; the tensors themselves stay ordinary ones, and a replayed release is written into
-their storage. What reads numbers without asking the dispatcher (`numpy()`, `tolist()`, copies by `copy` and `pickle`) is asked by a
-function mode to release them first.
+Noise is noted by storage, so that views share it; the tensors themselves stay ordinary ones, and a replayed release is
+written into their storage. What reads numbers without asking the dispatcher (`numpy()`, `tolist()`, copies by `copy` and
+`pickle`) is asked by a function mode to release them first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from audit.replay import operations
 from audit.replay.noisy import NoisyArray, lift
-from audit.replay.recording import NUMBER, Recording, NoiseRows
+from audit.replay.recording import NUMBER, NoiseRows, Recording
 from audit.replay.torch_operations import COINS, LINEAR, NORMALS, NOT_READ, SELECTIONS
 
 _RAW_READERS = {
@@ -57,7 +57,9 @@ class TorchNoise(TorchDispatchMode):
         recording.coins = self.coins
         self._shadows: dict[int, _Shadow] = {}
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         kwargs = kwargs or {}
         name = func._schema.name.removeprefix("aten::")
         base = name.removesuffix("_") if not name.startswith("__") else name
@@ -100,7 +102,7 @@ class TorchNoise(TorchDispatchMode):
             if id(item) not in only_written:
                 form = self.noise(item)
                 if form is not None and not form.value.any():
-                    self.recording.unfollowed.append(f"noise that went through {base} before it was added")
+                    self.recording.gaps.append(f"noise that went through {base} before it was added")
                 self.release(item)
 
     def _forms(self, named: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +130,9 @@ class TorchNoise(TorchDispatchMode):
                 mine = {key: part[i] if isinstance(part, list | tuple) else part for key, part in named.items()}
                 value = mine.pop("scalars", mine.pop("scalar", None))
                 method = getattr(item, base)
-                positional = [mine.pop(key) for key in ("other", "tensors1", "tensor1", "tensors2", "tensor2", "src") if key in mine]
+                positional = [
+                    mine.pop(key) for key in ("other", "tensors1", "tensor1", "tensors2", "tensor2", "src") if key in mine
+                ]
                 if value is not None and base.startswith("addc"):
                     mine["value"] = value
                 elif value is not None:
@@ -178,7 +182,7 @@ class TorchNoise(TorchDispatchMode):
     def _repeat(self, func: Any, answer: Tensor, terms: list[Tensor], recorded: Coins) -> None:
         before, coins = recorded
         if len(before) != len(terms) or not all(_agree(first, second) for first, second in zip(before, terms, strict=True)):
-            self.recording.unfollowed.append(f"{func._schema.name} with probabilities that depend on the data")
+            self.recording.gaps.append(f"{func._schema.name} with probabilities that depend on the data")
         elif coins.shape == answer.shape:
             answer.copy_(coins)
         elif answer.ndim and coins.ndim and coins.shape[1:] == answer.shape[1:] and "perm" not in func._schema.name:
@@ -201,7 +205,7 @@ class TorchNoise(TorchDispatchMode):
         """Note that a tensor now holds these values and this noise."""
         key, size = self._key(item), item.untyped_storage().nbytes() // item.element_size()
         if form.shape != tuple(item.shape):
-            form = np.broadcast_to(form, tuple(item.shape))
+            form = form._gather(np.broadcast_to, tuple(item.shape))
         if _covers(item, size):
             if form.weight.any():
                 self._shadows[key] = _Shadow(StorageWeakRef(item.untyped_storage()), form.ravel())
@@ -293,7 +297,10 @@ def _places(item: Tensor, size: int) -> Any:
 def _part(flat: NoisyArray, item: Tensor) -> NoisyArray:
     if _covers(item, flat.size):
         return NoisyArray(
-            flat.recording, flat.value.reshape(item.shape), flat.index.reshape(*item.shape, -1), flat.weight.reshape(*item.shape, -1)
+            flat.recording,
+            flat.value.reshape(item.shape),
+            flat.index.reshape(*item.shape, -1),
+            flat.weight.reshape(*item.shape, -1),
         )
     places = _places(item, flat.size)
     return NoisyArray(flat.recording, flat.value[places], flat.index[places], flat.weight[places])

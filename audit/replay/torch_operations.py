@@ -1,7 +1,7 @@
 """What torch's operations do to noise: their linear forms on noisy arrays, by the name of the operation.
 
-A rule takes the arguments by name and returns the noisy array of the result, or None if the operation is not linear there: the noisy
-numbers are then released. Arithmetic is numpy's on noisy arrays, in double precision.
+A rule takes the arguments by name and returns the noisy array of the result, or None if the operation is not linear there:
+the noisy numbers are then released. Arithmetic is numpy's on noisy arrays, in double precision.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from audit.replay.noisy import NoisyArray
 Arguments = dict[str, Any]
 NORMALS = frozenset(("normal", "randn", "randn_like", "normal_functional"))
 COINS = frozenset(
-    "rand rand_like uniform bernoulli randperm randint randint_like random multinomial exponential geometric cauchy log_normal "
-    "poisson binomial native_dropout".split()
+    """rand rand_like uniform bernoulli randperm randint randint_like random multinomial exponential geometric cauchy log_normal
+    poisson binomial native_dropout""".split()  # noqa: SIM905
 )
 NOT_READ = frozenset(
-    "empty_like zeros_like ones_like full_like new_empty new_zeros new_full new_ones empty empty_strided new_empty_strided zeros ones "
-    "full arange set resize record_stream detach alias lift_fresh is_same_size _has_compatible_shallow_copy_type".split()
+    """empty_like zeros_like ones_like full_like new_empty new_zeros new_full new_ones empty empty_strided new_empty_strided
+    zeros ones full arange set resize record_stream detach alias lift_fresh is_same_size""".split()  # noqa: SIM905
 )
 _LARGEST_SUM = 4_000_000  # draws times entries of a dense result
 

@@ -1,7 +1,7 @@
 """One step on a batch and on its neighbour, with the same noisy releases handed back: what a record moves, exactly.
 
-The noise that the step draws is followed from the sampler to what leaves the step (`audit.replay`). The loss of a pair of batches
-is the mu of its Gaussian mechanism, to be held against 1/sigma; whatever else the step leaves behind must be equal to the last bit.
+The noise that the step draws is followed from the sampler to what leaves the step (`audit.replay`). The loss of a pair of
+batches is the mu of its Gaussian mechanism, to be held against 1/sigma; whatever else is left must be equal to the last bit.
 Steps whose noise cannot be followed are left to the probes.
 """
 
@@ -89,7 +89,7 @@ def _pairs(bench: StepUnderTest, verdicts: list[_Verdict]) -> Iterator[_Pair]:
     A second round has a clip norm that ordinary records exceed, as the first pairs' `verdicts` tell.
     """
     expected = min(max(int(1.5 * bench.claimed.divisor), 8), MOST_RECORDS)
-    many = rows(bench.sample, np.resize(np.arange(len(bench.sample[0])), expected))
+    many = rows(bench.sample, np.resize(np.arange(len(bench.sample[0])), expected).tolist())
     few, one = rows(bench.sample, slice(0, 8)), rows(bench.sample, [1])
     setting, text, kinds = bench.claimed, "", tuple(bench.records)
     for _ in range(2):
@@ -140,8 +140,8 @@ def _judge(runs: Any, pair: _Pair) -> _Verdict:
     first = runs.record(pair.base, pair.setting)
     if first.repeats:
         return _Verdict(pair=pair, mu=math.inf, reason="the noise is the same for another seed of the generators", fix="noise")
-    if first.hidden or first.recording.unfollowed:
-        return _Verdict(pair=pair, mu=math.nan, reason=first.hidden or first.recording.unfollowed[0], followed=False)
+    if first.hidden or first.recording.gaps:
+        return _Verdict(pair=pair, mu=math.nan, reason=first.hidden or first.recording.gaps[0], followed=False)
     second = runs.replay(pair.neighbour, pair.setting, first)
     differing = first.differing(second)
     if not first.recording.releases and not second.recording.releases:
@@ -168,13 +168,17 @@ def _conclude(bench: StepUnderTest, verdicts: list[_Verdict]) -> list[Finding]:
     if differing is not None:
         findings.append(_state(bench, differing))
     elif lost is None:
-        findings.append(pass_finding(STATE, "Given the same releases, everything that outlives the step is equal to the last bit"))
+        findings.append(
+            pass_finding(STATE, "Given the same releases, everything that outlives the step is equal to the last bit")
+        )
     return findings
 
 
 def _loss(bench: StepUnderTest, worst: _Verdict, claim: float, count: int) -> Finding:
     if worst.mu <= claim * (1 + SLACK):
-        text = f"Followed exactly, a record moves the releases by mu {worst.mu:.4f} at most in {count} pairs of batches; 1/sigma is {claim:.4f}"
+        text = (
+            f"Followed exactly, a record moves releases by mu {worst.mu:.4f} at most in {count} pairs; 1/sigma is {claim:.4f}"
+        )
         return pass_finding(LOSS, text, worst.mu, claim)
     moved = worst.reason or f"{worst.pair.name} moves the releases by mu {worst.mu:.4g}, and 1/sigma is {claim:.4g}"
     if worst.mu == math.inf:
@@ -201,5 +205,3 @@ def _state(bench: StepUnderTest, verdict: _Verdict) -> Finding:
         fix=_FIXES["state"],
         witness=bench.witness(verdict.pair.base, verdict.pair.neighbour, verdict.pair.setting),
     )
-
-

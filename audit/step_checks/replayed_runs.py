@@ -202,13 +202,13 @@ def _same(first: Any, second: Any) -> bool:
     if type(first) is not type(second):
         return False
     if isinstance(first, Tensor):
-        if first.shape != second.shape or first.dtype != second.dtype:
-            return False
-        return torch.equal(first, second) or torch.equal(first.nan_to_num(), second.nan_to_num())
+        alike = first.shape == second.shape and first.dtype == second.dtype
+        return alike and (torch.equal(first, second) or torch.equal(first.nan_to_num(), second.nan_to_num()))
     if isinstance(first, np.ndarray):
         return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
     if isinstance(first, list):
         return len(first) == len(second) and all(map(_same, first, second))
     if isinstance(first, dict):
         return first.keys() == second.keys() and all(_same(part, second[key]) for key, part in first.items())
-    return first is second or first == second or (isinstance(first, float) and math.isnan(first) and math.isnan(second))
+    both_nan = isinstance(first, float) and math.isnan(first) and math.isnan(second)
+    return first is second or both_nan or bool(first == second)

@@ -1,5 +1,6 @@
 """Torch steps, right and wrong, as users write them, for the replay of steps."""
 
+# ruff: noqa: PLC3002  steps as users write them
 from __future__ import annotations
 
 import math
@@ -124,12 +125,15 @@ def _autograd(p: Any, batch: Any, generator: Any, *, noise_multiplier: float, cl
     total = {k: torch.zeros_like(v) for k, v in p.items()}
     leaves = {k: v.clone().requires_grad_() for k, v in p.items()}
     for x, y in zip(*batch, strict=True):
-        found = torch.autograd.grad(F.binary_cross_entropy_with_logits(x @ leaves["w"] + leaves["b"], (torch.arange(3) == y).float(), reduction="sum"), list(leaves.values()))
+        found = torch.autograd.grad(
+            F.binary_cross_entropy_with_logits(x @ leaves["w"] + leaves["b"], (torch.arange(3) == y).float(), reduction="sum"),
+            list(leaves.values()),
+        )
         norm = torch.sqrt(sum((v**2).sum() for v in found))  # type: ignore[arg-type]
         for k, v in zip(total, found, strict=True):
             total[k] += v * min(1.0, clip_norm / (float(norm) + 1e-12))
-    for k in total:
-        total[k] = total[k] / divisor + torch.normal(0.0, noise_multiplier * clip_norm / divisor, p[k].shape, generator=generator)
+    for k, v in total.items():
+        total[k] = v / divisor + torch.normal(0.0, noise_multiplier * clip_norm / divisor, p[k].shape, generator=generator)
     return {k: p[k] - total[k] for k in p}
 
 
@@ -171,7 +175,9 @@ RIGHT: dict[str, Callable[..., Any]] = {
     "sum of two draws": step_with(lambda z, s, n, g: s * (_normal(z, 1, n, g) + _normal(z, 1, n, g)) / math.sqrt(2)),
     "noise rolled": step_with(lambda z, s, n, g: torch.roll(_normal(z, s, n, g), 1, 0)),
     "noise turned": step_with(_mixed),
-    "noise in double precision": step_with(lambda z, s, n, g: torch.randn(z.shape, generator=g, dtype=torch.float64).mul(s).float()),
+    "noise in double precision": step_with(
+        lambda z, s, n, g: torch.randn(z.shape, generator=g, dtype=torch.float64).mul(s).float()
+    ),
     "noise subtracted": step_with(lambda z, s, n, g: -_normal(z, s, n, g)),
     "in place": _in_place,
     "into out": _into_out,
@@ -230,7 +236,9 @@ def _rate_by_loss(p: Any, batch: Any, generator: Any, *, noise_multiplier: float
     x, y = batch
     loss = F.cross_entropy(x @ p["w"] + p["b"], y)
     sums = clipped_sums(p, batch, clip_norm)
-    return {k: p[k] - (v + _normal(v, noise_multiplier * clip_norm, 0, generator)) / divisor * (1 + loss) for k, v in sums.items()}
+    return {
+        k: p[k] - (v + _normal(v, noise_multiplier * clip_norm, 0, generator)) / divisor * (1 + loss) for k, v in sums.items()
+    }
 
 
 def _raw_beside(p: Any, batch: Any, generator: Any, *, noise_multiplier: float, clip_norm: float, divisor: float) -> Any:
@@ -256,7 +264,10 @@ def _fixed(z: Tensor, s: float, n: int, g: torch.Generator) -> Tensor:
 
 def _by_batch(p: Any, batch: Any, generator: Any, *, noise_multiplier: float, clip_norm: float, divisor: float) -> Any:
     generator = torch.Generator().manual_seed(int(batch[0].abs().sum() * 1000) % 2**31)
-    return {k: p[k] - (v + _normal(v, noise_multiplier * clip_norm, 0, generator)) / divisor for k, v in clipped_sums(p, batch, clip_norm).items()}
+    return {
+        k: p[k] - (v + _normal(v, noise_multiplier * clip_norm, 0, generator)) / divisor
+        for k, v in clipped_sums(p, batch, clip_norm).items()
+    }
 
 
 WRONG: dict[str, Callable[..., Any]] = {

@@ -117,7 +117,7 @@ def sgd(parameters: Any) -> Any:
 
 RIGHT_SETUPS: dict[str, dict[str, Any]] = {
     "hooks": {"inner": sgd},
-    "Adam": {"inner": lambda p: torch.optim.Adam(p)},
+    "Adam": {"inner": torch.optim.Adam},
     "fused Adam": {"inner": lambda p: torch.optim.Adam(p, fused=True)},
     "functorch": {"inner": sgd, "mode": "functorch"},
     "ghost": {"inner": sgd, "mode": "ghost"},
@@ -126,7 +126,9 @@ RIGHT_SETUPS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["ghost", *(pytest.param(name, marks=pytest.mark.slow) for name in RIGHT_SETUPS if name != "ghost")])
+@pytest.mark.parametrize(
+    "name", ["ghost", *(pytest.param(name, marks=pytest.mark.slow) for name in RIGHT_SETUPS if name != "ghost")]
+)
 def test_opacus_is_right_at_one_over_sigma(name: str) -> None:
     findings = replay_opacus(cnn(), criterion=nn.CrossEntropyLoss(), **RIGHT_SETUPS[name])
     assert [finding.status for finding in findings.values()] == [PropertyStatus.PASSED] * 2, findings
@@ -142,7 +144,10 @@ WRONG_SETUPS: dict[str, tuple[str, dict[str, Any]]] = {
     "buffer of raw outputs": (STATE, {"model": _MemoryOfInputs(), "inner": sgd, "criterion": nn.CrossEntropyLoss()}),
     "second moment of raw gradients": (LOSS, {"model": cnn(), "inner": lambda p: _RawSecondMoment(p, lr=0.1)}),
     "raw mean applied": (LOSS, {"model": cnn(), "inner": lambda p: _RawMean(p, lr=0.1)}),
-    "loss over the sum of weights": (LOSS, {"model": cnn(), "criterion": nn.CrossEntropyLoss(weight=torch.tensor([1.0, 20.0]))}),
+    "loss over the sum of weights": (
+        LOSS,
+        {"model": cnn(), "criterion": nn.CrossEntropyLoss(weight=torch.tensor([1.0, 20.0]))},
+    ),
     "loss in the batch": (LOSS, {"model": cnn(), "criterion": _contrast}),
 }
 
