@@ -1,0 +1,109 @@
+"""mu of v + A z against v + d + A z for many rows and normal draws z: mu^2 = d' (A A')^+ d, block by block of shared draws.
+
+A is given by rows: `index[i, j]` and `weight[i, j]` are the draws in row i and their factors (weight 0 fills up). Rows that share
+no draw are independent, so the squares of blocks add up; within a block mu is the length of the shortest c with A c = d, and
+infinite if there is none. The dense form of one block is `linear_noise.gaussian_mu`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+_TOLERANCE = 1e-6
+_MOST_ROWS = 6000
+"""Of one block: its pseudoinverse takes memory and time by the square and the cube."""
+
+
+def blockwise_mu(index: Integers, weight: Array, moved: Array) -> float:
+    """Return mu for a movement d; infinite if it lies outside of the range of A.
+
+    Args:
+        index, weight: `(m, w)`.
+        moved: d, `(m,)`.
+
+    Raises:
+        ValueError: one block of rows that share draws is too large.
+
+    >>> round(blockwise_mu(np.array([[0], [0], [1]]), np.array([[2.0], [2.0], [1.0]]), np.array([1.0, 1.0, 0.0])), 9)
+    0.5
+    """
+    return math.sqrt(_squares(_matrix(index, weight), moved))
+
+
+def find_change(first: tuple[Integers, Array], second: tuple[Integers, Array]) -> str:
+    """Return how the law of A z differs between two A by more than rounding, or ""; of how many draws it is made does not show."""
+    (one_index, one), (two_index, two) = first, second
+    if one.shape == two.shape and np.array_equal(one_index, two_index):
+        differs = np.abs(one - two) > _TOLERANCE * np.abs(one)
+        if not differs.any():
+            return ""
+        place = np.unravel_index(int(np.argmax(differs)), differs.shape)
+        return f"the deviation of noise changes from {abs(one[place]):.4g} to {abs(two[place]):.4g}"
+    covariances = [matrix @ matrix.T for matrix in (_matrix(*side).tocsr() for side in (first, second))]
+    gap = abs(covariances[0] - covariances[1])
+    changes = gap.nnz and gap.max() > _TOLERANCE * abs(covariances[0]).max()
+    return "the covariance of what is released changes" if changes else ""
+
+
+def _matrix(index: Integers, weight: Array) -> coo_array:
+    size, width = weight.shape
+    keep = weight.ravel() != 0
+    place = np.repeat(np.arange(size), width)[keep]
+    return coo_array((weight.ravel()[keep], (place, index.ravel()[keep])), shape=(size, int(index.max(initial=0)) + 1))
+
+
+def _squares(matrix: coo_array, moved: Array) -> float:
+    size = len(moved)
+    if matrix.nnz == size == len(np.unique(matrix.row)) == len(np.unique(matrix.col)):  # each release has a draw of its own
+        weights = np.zeros(size)
+        weights[matrix.row] = matrix.data
+        return float(np.square(moved / weights).sum())
+    graph = coo_array((np.ones(matrix.nnz), (matrix.row, size + matrix.col)), shape=(size + matrix.shape[1],) * 2)
+    _, labels = connected_components(graph, directed=False)
+    return sum(_block(matrix, moved, *block) for block in _blocks(matrix, labels[:size], labels[size:]))
+
+
+def _blocks(matrix: coo_array, row_labels: Integers, draw_labels: Integers) -> list[tuple[Integers, Integers]]:
+    """Return blocks of the same shape together: rows `(b, m)` and draws `(b, k)` of b blocks."""
+    used = np.unique(matrix.col)
+    rows, draws = np.argsort(row_labels, kind="stable"), used[np.argsort(draw_labels[used], kind="stable")]
+    names, row_counts = np.unique(row_labels, return_counts=True)
+    draw_counts = np.array([0] * len(names))
+    found, counts = np.unique(draw_labels[used], return_counts=True)
+    draw_counts[np.searchsorted(names, found)] = counts
+    row_starts, draw_starts = np.cumsum(row_counts) - row_counts, np.cumsum(draw_counts) - draw_counts
+    blocks = []
+    for shape in np.unique(np.stack([row_counts, draw_counts], axis=1), axis=0):
+        chosen = np.flatnonzero((row_counts == shape[0]) & (draw_counts == shape[1]))
+        blocks.append(
+            (rows[row_starts[chosen, None] + np.arange(shape[0])], draws[draw_starts[chosen, None] + np.arange(shape[1])])
+        )
+    return blocks
+
+
+def _block(matrix: coo_array, moved: Array, rows: Integers, draws: Integers) -> float:
+    count, m = rows.shape
+    if m > _MOST_ROWS:
+        raise ValueError(f"{m} released numbers share draws of noise; at most {_MOST_ROWS} can be taken together")
+    owner, place, column = (np.zeros(size, dtype=np.int64) for size in (matrix.shape[0], matrix.shape[0], matrix.shape[1]))
+    owner[rows], place[rows] = np.arange(count)[:, None], np.arange(m)
+    column[draws] = np.arange(draws.shape[1])
+    mine = np.isin(matrix.row, rows)
+    dense = np.zeros((count, m, draws.shape[1]))
+    np.add.at(dense, (owner[matrix.row[mine]], place[matrix.row[mine]], column[matrix.col[mine]]), matrix.data[mine])
+    d = moved[rows]
+    scale = np.abs(dense).max(axis=-1, initial=0.0)
+    scale[scale == 0] = 1.0
+    dense, d = dense / scale[..., None], d / scale  # rows in units of their own noise: Adam's are of different sizes
+    c = (np.linalg.pinv(dense, rcond=1e-9) @ d[..., None])[..., 0]
+    left = np.abs((dense @ c[..., None])[..., 0] - d).max(initial=0.0)
+    if left > _TOLERANCE * max(1.0, float(np.abs(d).max(initial=0.0))):
+        return math.inf
+    return float(np.square(c).sum())
