@@ -1,8 +1,8 @@
 """mu of v + A z against v + d + A z for many rows and normal draws z: mu^2 = d' (A A')^+ d, block by block of shared draws.
 
-A is given by rows: `index[i, j]` and `weight[i, j]` are the draws in row i and their factors (weight 0 fills up). Rows that share
-no draw are independent, so the squares of blocks add up; within a block mu is the length of the shortest c with A c = d, and
-infinite if there is none. The dense form of one block is `linear_noise.gaussian_mu`.
+A is given by rows: `index[i, j]` and `weight[i, j]` are the draws in row i and their factors (weight 0 fills up). Rows that
+share no draw are independent, so the squares of blocks add up; within a block mu is the length of the shortest c with A c = d,
+and infinite if there is none. The dense form of one block is `linear_noise.gaussian_mu`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def blockwise_mu(index: Integers, weight: Array, moved: Array) -> float:
 
 
 def find_change(first: tuple[Integers, Array], second: tuple[Integers, Array]) -> str:
-    """Return how the law of A z differs between two A by more than rounding, or ""; of how many draws it is made does not show."""
+    """Return how the law of A z differs between two A by more than rounding, or ""; the number of draws does not show."""
     (one_index, one), (two_index, two) = first, second
     if one.shape == two.shape and np.array_equal(one_index, two_index):
         differs = np.abs(one - two) > _TOLERANCE * np.abs(one)
