@@ -14,7 +14,8 @@ from audit.accounting.ledger_limits import Limit, together, upper_accountant
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
-from audit.core.errors import AuditError, ConfigError
+from audit.core.errors import AuditError, ConfigError, UnsupportedMechanism
+from audit.core.event_reading import unit
 from audit.core.events import Event, Laplace, Repeated, words
 from audit.core.protocols import Accountant
 from audit.core.provenance import BudgetLedger, BudgetRelease
@@ -94,8 +95,21 @@ class Ledger:
 
         Composition is that of the mechanisms, not of their epsilons; each release may depend on those before it.
         """
+        self.check_units(events)
         event = together((*(release.event for release in self.releases), *events))
         return accountant.claim(event, delta=self.delta, adjacency=self.adjacency)
+
+    def check_units(self, events: Sequence[Event] = ()) -> None:
+        """Raise `UnsupportedMechanism`, naming a release, if releases about different units would be added up."""
+        units = [(f"'{release.name}'", unit(release.event)) for release in self.releases]
+        units += [("the next release", unit(event)) for event in events]
+        for name, other in units[1:]:
+            if other != units[0][1]:
+                raise UnsupportedMechanism(
+                    f"{name} is about one {other}, {units[0][0]} about one {units[0][1]}; their epsilons do not add up. Keep a "
+                    f"ledger for each unit, or state the smaller unit's release for one that has at most k of them: "
+                    f"--event \"Grouped(dp_sgd(noise, rate, steps, unit='user'), size=k)\""
+                )
 
     def remaining(self, accountant: Accountant) -> float:
         """Budget minus what is spent, at least 0. What still fits is a matter of composition: ask `affords`."""
@@ -200,6 +214,7 @@ def accuracy_release(name: str, *, records: int, scale: float, times: int = 1, m
 
 def summary(ledger: Ledger) -> BudgetLedger:
     """The ledger as a report shows it: every release with what was spent after it, as it was put when it was recorded."""
+    ledger.check_units()
     releases = ledger.releases
     if any(release.spent is None for release in releases):
         claims = ledger.trajectory(ledger.ask())

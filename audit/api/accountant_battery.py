@@ -90,6 +90,6 @@ def check(
     from audit.accounting.regression import conclusion, suite
 
     ((name, subject),) = named([accountant])
-    case_list = conclusion.choose(suite.load(), groups=groups, texts=cases, omissions=skip)
+    case_list = conclusion.choose(suite.load_checked(), groups=groups, texts=cases, omissions=skip)
     results = suite.run(subject, case_list, seconds=seconds, progress=listener)
     return Battery(accountant=name, results=results, conclusion=conclusion.conclude(results, minimum=required))

@@ -16,7 +16,10 @@ from audit.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from audit.accounting.regression.conclusion import Conclusion
+    from audit.accounting.regression.recognition import MethodReport
     from audit.accounting.regression.suite import Result
+
+_WHOLE = 10  # WRONG cases that are told whole
 
 
 def check(
@@ -27,9 +30,14 @@ def check(
     ] = None,
     case: options.Case = None,
     skip: options.Skip = None,
+    nonsense: options.Nonsense = False,
+    method: options.Method = None,
     require: options.Require = 1,
     baseline: options.Baseline = None,
     write_baseline: options.WriteBaseline = None,
+    record: options.RecordFigures = None,
+    against: options.Against = None,
+    tolerance: options.Tolerance = 1e-9,
     seconds: options.Seconds = 60.0,
     all_cases: options.AllCases = False,
     junit: options.Junit = None,
@@ -38,22 +46,38 @@ def check(
 ) -> int:
     """Test accountants: each case ends as WRONG, LOOSE, EXACT, UNSUPPORTED or CRASH.
 
-    Exit code 1: a claim is on the wrong side of the true epsilon. 5: no such claim, but numbers for meaningless arguments.
-    6: fewer answers than --require. 0 otherwise.
+    Exit code 1: a claim is on the wrong side of the true epsilon, is not what the accountant's method gives, or is another than
+    in the file of --against. 5: no such claim, but numbers for meaningless arguments (only asked with --nonsense). 6: fewer
+    answers than --require. 0 otherwise.
     """
     from audit.accounting import resolve
-    from audit.accounting.regression import conclusion, files, suite
+    from audit.accounting.regression import conclusion, files, methods, recognition, records, suite
 
-    files.check_outputs(cases, {"--junit": junit, "--write-baseline": write_baseline, "--plot": plot})
-    choice = conclusion.choose(suite.load(cases), groups=group, texts=case, omissions=skip or ())
+    outputs = {"--junit": junit, "--write-baseline": write_baseline, "--plot": plot, "--record": record}
+    files.check_outputs(cases, outputs)
+    files.check_outputs(against, outputs)
+    choice = conclusion.choose(suite.load_checked(cases), groups=group, texts=case, omissions=skip or (), nonsense=nonsense)
     baselines = conclusion.read_baseline(baseline) if baseline is not None else {}
     names = accountant or ["rdp"]
     own_code.add_working_folder(names)
     if plot is not None and len(names) > 1:
         raise ConfigError(f"--plot shows one accountant, {len(names)} were named")
+    named = methods.parse(method) if method else None
     progress = None if as_json else _tick(len(choice))
-    with own_code.prints_aside():
-        answers = {name: suite.run(resolve.subject(name), choice, seconds=seconds, progress=progress) for name in names}
+    answers: dict[str, tuple[Result, ...]] = {}
+    reports: dict[str, recognition.MethodReport] = {}
+    with own_code.prints_aside(), own_code.warnings_once():
+        for name in names:
+            subject = resolve.subject(name)
+            answers[name] = suite.run(subject, choice, seconds=seconds, progress=progress)
+            is_upper = resolve.find_side(subject) != "lower"
+            chosen = named or methods.stated(subject)
+            reports[name] = recognition.compare(answers[name] if is_upper else (), chosen)
+    if record is not None:
+        files.write(record, records.make_record(answers))
+    for name in names:
+        changes = records.compare(against, name, answers[name], tolerance) if against is not None else ()
+        answers[name] = (*answers[name], *reports[name].results, *changes)
     if junit is not None:
         files.write(junit, files.junit(answers))
     if plot is not None:
@@ -67,22 +91,25 @@ def check(
     gravest = (conclusion.DEFECT, conclusion.SILENT, conclusion.NONSENSE)
     code = next((grave for grave in gravest if grave in codes), 0)
     if as_json:
-        print_json({"exit_code": code, "accountants": _as_json(answers, conclusions)})
+        print_json({"exit_code": code, "accountants": _as_json(answers, conclusions, reports)})
         return code
     for name, results in answers.items():
         _show(name, results, all_cases=all_cases)
-        if conclusions[name].sentence:
-            print(f"{name}: {conclusions[name].sentence}")
+        for sentence in filter(None, (reports[name].remark, conclusions[name].sentence)):
+            print_plain(f"{name}: {sentence}")
     return code
 
 
-def _as_json(answers: Mapping[str, Sequence[Result]], conclusions: Mapping[str, Conclusion]) -> dict[str, Any]:
+def _as_json(
+    answers: Mapping[str, Sequence[Result]], conclusions: Mapping[str, Conclusion], reports: Mapping[str, MethodReport]
+) -> dict[str, Any]:
     """Return the results of each accountant, with what they come to."""
     from audit.accounting.regression import files
 
     output = files.as_json(answers)
     for name, summary in conclusions.items():
         output[name] |= {"exit_code": summary.exit_code, "conclusion": summary.sentence, "answers": summary.answers}
+        output[name]["method"] = {"name": str(reports[name].method or ""), "remark": reports[name].remark}
     return output
 
 
@@ -97,18 +124,28 @@ def _draw(path: Path, name: str, answers: Sequence[Result]) -> None:
 
 
 def _show(name: str, results: Sequence[Result], *, all_cases: bool) -> None:
-    """Print the answers of one accountant as a table, by default without those that ask nothing of the reader."""
+    """Print what was found of one accountant: each WRONG case whole, the others in a table or a line."""
+    from audit.accounting.regression import explain
     from audit.accounting.regression.suite import CaseFinding
 
-    quiet = () if all_cases else (CaseFinding.EXACT, CaseFinding.UNSUPPORTED)
     counts = ", ".join(f"{kind} {sum(result.finding is kind for result in results)}" for kind in CaseFinding)
+    print_plain(f"{name}: {counts} ({sum(result.seconds for result in results):.1f} s)")
+    wrong = sorted((row for row in results if row.finding is CaseFinding.WRONG), key=lambda row: row.case.kind == "method")
+    limit = len(wrong) if all_cases else _WHOLE
+    for result in wrong[:limit]:
+        print_plain(*explain.lines(result, name))
+    if len(wrong) > limit:
+        print_plain(f"... and {len(wrong) - limit} more WRONG cases: --all, --json or --junit have them")
+    quiet = () if all_cases else (CaseFinding.EXACT, CaseFinding.UNSUPPORTED, CaseFinding.LOOSE)
     cells = [
         (answer.case.id, str(answer.finding), _plain(answer.factor), f"{answer.seconds:.2f}", answer.message)
         for answer in results
-        if answer.finding not in quiet
+        if answer.finding not in (*quiet, CaseFinding.WRONG)
     ]
-    title = f"{name}: {counts} ({sum(result.seconds for result in results):.1f} s)"
-    print_table(title, ("case", "finding", "factor", "seconds", "why"), cells)
+    if cells:
+        print_table("", ("case", "finding", "factor", "seconds", "why"), cells)
+    if loose := explain.loose_line(results):
+        print_plain(loose)
 
 
 def page(

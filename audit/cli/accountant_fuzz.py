@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,9 @@ SILENT = 6
 def fuzz(
     accountant: Annotated[str, typer.Option("--accountant", "-a", help="Accountant: name, name,field=value or module:object.")],
     minutes: Annotated[float, typer.Option(help="Minutes of CPU to search for.")] = 5.0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the questions.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the questions. Default: a new one, which is printed.")
+    ] = None,
     cases: Annotated[
         Path | None, typer.Option(help="File of test cases to add findings to; `check --cases` runs them again.")
     ] = None,
@@ -35,21 +38,25 @@ def fuzz(
 
     if not minutes > 0:
         raise ConfigError(f"--minutes is {minutes}; expected a number above 0")
+    seed = secrets.randbits(31) if seed is None else seed
+    if not as_json:
+        print_plain(f"seed {seed}: --seed {seed} asks the same questions again")
     own_code.add_working_folder([accountant])
-    result = fuzzing.search(
-        resolve.subject(accountant),
-        seconds=60 * minutes,
-        seed=seed,
-        most=most,
-        progress=None if as_json else _print_finding,
-    )
+    with own_code.warnings_once():
+        result = fuzzing.search(
+            resolve.subject(accountant),
+            seconds=60 * minutes,
+            seed=seed,
+            most=most,
+            progress=None if as_json else _teller(accountant),
+        )
     if cases is not None:
         fuzzing.append(cases, result.findings)
     answers = sum(result.questions.values())
     kinds = [name for name, count in result.questions.items() if count and name not in result.refusals]
     code = 1 if any(finding.is_unsafe for finding in result.findings) else 0 if kinds else SILENT
     if as_json:
-        print_json({"exit_code": code, "accountant": accountant, "seed": seed, **_summary(result)})
+        print_json({"exit_code": code, "accountant": accountant, "seed": seed, **_summary(result, accountant)})
         return code
     unsafe = sum(finding.is_unsafe for finding in result.findings)
     print_plain(
@@ -66,11 +73,19 @@ def fuzz(
     return code
 
 
-def _print_finding(finding: Any) -> None:
-    print_plain(f"{finding.result.finding} ({finding.stratum}): {finding.sentence}")
+def _teller(spec: str) -> Any:
+    def tell(finding: Any) -> None:
+        from audit.accounting.regression import explain
+
+        print_plain(f"{finding.result.finding} ({finding.stratum}): {finding.sentence}")
+        print_plain(*(f"    {line}" for line in explain.reproduce(finding.result, spec)))
+
+    return tell
 
 
-def _summary(result: Any) -> dict[str, Any]:
+def _summary(result: Any, spec: str) -> dict[str, Any]:
+    from audit.accounting.regression import explain
+
     return {
         "questions": result.questions,
         "unsupported": list(result.refusals),
@@ -83,6 +98,7 @@ def _summary(result: Any) -> dict[str, Any]:
                 "claimed": finding.result.epsilon,
                 "truth": [finding.case.lower, finding.case.upper],
                 "sentence": finding.sentence,
+                **explain.fields(finding.result, spec),
             }
             for finding in result.findings
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +16,7 @@ from audit.core.errors import ConfigError
 from audit.core.rounding import down, plural, up
 
 if TYPE_CHECKING:
-    from audit.accounting.ledger import Ledger
+    from audit.accounting.ledger import Ledger, Release
     from audit.core.events import Event
 
 app = typer.Typer(
@@ -83,18 +84,40 @@ def record(
     group: Groups = None,
     date: Annotated[str, typer.Option("--when", help="Time of the release in ISO 8601. Default: now.")] = "",
     note: Annotated[str, typer.Option(help="Note to keep with the release.")] = "",
+    again: Annotated[bool, typer.Option("--again", help="It is a further release, though one like it is recorded.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Record a release. Exit code 1, and nothing is recorded, if it would exceed the budget."""
+    """Record a release. Exit code 1, and nothing is recorded, if it would exceed the budget.
+
+    If the very same release (name, mechanism, note, groups) is there already, you are asked first; without a terminal, or with
+    --json, that is an error unless --again is given.
+    """
     from audit.accounting import ledger, ledger_database
 
     planned_event = _event((noise, rate, steps), (records, scale), (event, mechanism), times)
     release = ledger.Release(name=name, event=planned_event, when=_moment(date), note=note, groups=tuple(group or ()))
+    if not again:
+        _ask_if_recorded(ledger_database.load(file), release, as_json)
     ledger_database.record(file, release)
     book = ledger_database.read(file)
     if not as_json:
         print_plain(f"recorded as entry {len(book.hashes)}, and read again; the seal is {book.seal}")
     return _say(book.ledger, as_json, seal=book.seal)
+
+
+def _ask_if_recorded(book: Ledger, release: Release, as_json: bool) -> None:
+    """Ask before the same release spends twice, as a job that is run again would.
+
+    Raises:
+        ConfigError: it is recorded, and nobody says that this is a further one.
+    """
+    same = [row for row in book.releases if row.is_again(release)]
+    if not same:
+        return
+    found = f"'{release.name}' with the same mechanism, note and groups was recorded at {same[-1].when}"
+    if not as_json and sys.stdin.isatty() and typer.confirm(f"{found}. Is this a further release, which spends again?"):
+        return
+    raise ConfigError(f"{found}; nothing was recorded now. A further release of the same kind takes --again, or another name")
 
 
 @app.command()

@@ -202,6 +202,19 @@ Accountant = Annotated[
 Group = Annotated[list[str] | None, typer.Option(help="Group of test cases to run; may repeat. Default: all.")]
 Case = Annotated[list[str] | None, typer.Option(help="Run cases whose id contains this text; may repeat.")]
 Skip = Annotated[list[str] | None, typer.Option(help="Id of a case to leave out; may repeat.")]
+Nonsense = Annotated[
+    bool, typer.Option("--nonsense", help="Also ask for arguments that mean nothing, which have to be refused.")
+]
+Method = Annotated[
+    str | None,
+    typer.Option(
+        help="Method whose figures the answers have to be: rdp, moments, zcdp, gdp, pld, prv or none, with options as in "
+        "'rdp,conversion=classic,orders=2..64'. Default: the one that the accountant names, or that its answers show."
+    ),
+]
+RecordFigures = Annotated[Path | None, typer.Option("--record", help="Write every figure to this JSON file.")]
+Against = Annotated[Path | None, typer.Option(help="File of --record: any figure that changed fails the check.")]
+Tolerance = Annotated[float, typer.Option(help="Relative difference from --against that is no change.")]
 Require = Annotated[int, typer.Option(min=1, help="Minimum number of brackets answered with neither 0 nor infinity.")]
 Baseline = Annotated[Path | None, typer.Option(help="File of accepted findings, which do not fail the check.")]
 WriteBaseline = Annotated[Path | None, typer.Option(help="Write the WRONG findings of this run to this file.")]

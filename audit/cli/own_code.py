@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
@@ -35,6 +36,24 @@ def find(name: str, kind: str = "object") -> Any:
 def prints_aside() -> Iterator[None]:
     """A scope in which what such code prints goes to stderr: stdout is for results, and with `--json` for one object."""
     with redirect_stdout(sys.stderr):
+        yield
+
+
+@contextmanager
+def warnings_once() -> Iterator[None]:
+    """A scope in which a warning of such code is shown the first time only."""
+    shown: set[tuple[type, str]] = set()
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_first(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
+            kind = category, place[0] if place else ""
+            if kind not in shown:
+                shown.add(kind)
+                show(message, category, *place, **options)
+
+        warnings.simplefilter("always")
+        warnings.showwarning = show_first
         yield
 
 

@@ -14,7 +14,7 @@ from audit.core.amplified_events import AMPLIFIED, AMPLIFIED_NODES, Tuned
 from audit.core.deployed_events import DEPLOYED
 from audit.core.deployed_procedures import PROCEDURE_NODES, PROCEDURES, MixtureOfGaussians, TruncatedPoisson
 from audit.core.errors import DataError, UnsupportedMechanism
-from audit.core.event_reading import is_non_private, parts
+from audit.core.event_reading import is_non_private, parts, unit
 from audit.core.events import (
     ApproximateDp,
     Composed,
@@ -98,6 +98,7 @@ def dp_events(event: Event, library: ModuleType | Any) -> Any:
     }
     if hasattr(library, "ExponentialMechanismDpEvent"):  # newer than 0.6.0
         makers[Exponential] = lambda leaf: library.ExponentialMechanismDpEvent(leaf.epsilon)
+    unit(event)  # releases about different units do not add up
     return fold(event, makers)
 
 

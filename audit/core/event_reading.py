@@ -21,6 +21,7 @@ from audit.core.events import (
     Unit,
 )
 
+_SIZES = ("example", "document", "user", "client")  # units, the smaller first
 Phase = tuple[float, float, int]
 """Noise multiplier, sample rate, steps: as given, without conversion."""
 
@@ -117,7 +118,12 @@ def unit(event: Event) -> Unit:
     """
     units = sorted({release.unit for release in releases(event)})
     if len(units) > 1:
-        raise UnsupportedMechanism(f"the event mixes releases about one {' and one '.join(units)}; account for them apart")
+        small, large = sorted(units, key=_SIZES.index)[:2]
+        raise UnsupportedMechanism(
+            f"the event mixes releases about one {' and one '.join(units)}, whose epsilons do not add up. Account for them "
+            f"apart, or state the release about one {small} for a {large} with at most k of them: "
+            f"Grouped(dp_sgd(noise, rate, steps, unit='{large}'), size=k)"
+        )
     return units[0] if units else "example"
 
 
@@ -204,6 +210,7 @@ def phases(event: Event) -> tuple[Phase, ...]:
                 return ((noise, rate, number * count),)
             return parts * count
         case Composed():
+            unit(event)  # releases about different units do not add up
             return tuple(phase for part in event.parts for phase in phases(part))
     raise UnsupportedMechanism(f"{event} is not made of DP-SGD phases only, and this accountant knows nothing else")
 

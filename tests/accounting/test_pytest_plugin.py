@@ -61,7 +61,7 @@ def run(folder: Path, spec: str, options: str = CHOICE) -> subprocess.CompletedP
 
 def test_a_right_accountant_passes_and_what_it_lacks_is_skipped(tmp_path: Path) -> None:
     result = run(tmp_path, "my_library:right")
-    assert "3 passed, 1 skipped" in result.stdout, result.stdout + result.stderr
+    assert "4 passed, 1 skipped" in result.stdout, result.stdout + result.stderr
     assert result.returncode == 0
 
 
@@ -69,11 +69,13 @@ def test_a_wrong_accountant_fails_with_the_reason(tmp_path: Path) -> None:
     result = run(tmp_path, "my_library:wrong")
     assert result.returncode == 1 and "2 failed" in result.stdout
     assert "the truth is at least 1.828" in result.stdout and "catches:" in result.stdout
+    assert "noise 1.0, rate 0.01, 1,000 steps, delta 1e-05, add_remove, about one example" in result.stdout
+    assert "from my_library import wrong" in result.stdout and "print(wrong(1.0, 0.01, 1000, 1e-05))" in result.stdout
 
 
 @pytest.mark.slow
 def test_how_loose_is_too_loose_is_up_to_the_maintainer(tmp_path: Path) -> None:
-    assert "3 passed" in run(tmp_path, "my_library:loose").stdout
+    assert "4 passed" in run(tmp_path, "my_library:loose").stdout
     result = run(tmp_path, "my_library:loose", f"loosest=1.5, {CHOICE}")
     assert "2 failed" in result.stdout and "more than the 1.5 allowed" in result.stdout
 

@@ -15,7 +15,7 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Claim
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_forms import decode, encode
-from audit.core.event_reading import kinds
+from audit.core.event_reading import kinds, unit
 from audit.core.events import Event
 from audit.core.rounding import below
 from audit.core.version import __version__
@@ -73,6 +73,7 @@ class Reference:
     def explain(self, event: Event, *, delta: float, adjacency: Adjacency) -> tuple[tuple[float, float], str]:
         """The bracket, and why it is (0, inf) if the arithmetic fails or an independent bound contradicts it."""
         checks.open_probability(delta, "delta")
+        unit(event)  # releases about different units do not add up
         event = decode(encode(event))  # every value is checked again: a NaN passes most comparisons
         slack = _procedures.slack(event)
         if slack > 0:

@@ -79,15 +79,15 @@ class Renyi:
         return epsilon, f"best order {order:g}"
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def divergences(noise: float, rate: float, orders: tuple[float, ...]) -> NDArray[np.float64]:
     """Divergence of one step at each order; infinite if quadrature would take too many panels."""
-    values = []
-    for order in orders:
-        full = float(order).is_integer()
-        wide = (order + 28 * noise) / noise > 20_000
-        values.append(math.inf if wide and not full else renyi.subsampled_gaussian(order, noise, rate))
-    return np.array(values)
+    wide = [not order.is_integer() and (order + 28 * noise) / noise > 20_000 for order in orders]
+    values = np.full(len(orders), math.inf)
+    values[~np.array(wide)] = renyi.sampled_curve(
+        [order for order, is_wide in zip(orders, wide, strict=True) if not is_wide], noise, rate
+    )
+    return values
 
 
 PLUGIN = Renyi

@@ -29,6 +29,7 @@ class Conclusion:
 
     Attributes:
         defects: WRONG cases that are privacy bugs, those that were accepted left out.
+        off: claims that are not what the accountant's method gives.
         rounding: of these, the ones that miss the truth by less than a millionth of it.
         nonsense: cases if nonsense was given a number.
         answers: cases of a bracket with a claim that says something (neither 0 nor infinite).
@@ -40,6 +41,7 @@ class Conclusion:
     defects: tuple[Result, ...]
     rounding: tuple[Result, ...]
     nonsense: tuple[Result, ...]
+    off: tuple[Result, ...]
     answers: int
     minimum: int
     baseline_findings: tuple[Result, ...] = ()
@@ -48,7 +50,7 @@ class Conclusion:
     @property
     def exit_code(self) -> int:
         """The gravest of what was found."""
-        if self.defects:
+        if self.defects or self.off:
             return DEFECT
         if self.answers < self.minimum:
             return SILENT
@@ -61,6 +63,8 @@ class Conclusion:
         if self.defects:
             slight = f", {len(self.rounding)} of them by less than {_ROUNDING:g} of the truth" if self.rounding else ""
             sentences.append(f"{len(self.defects)} on the wrong side of the truth{slight}")
+        if self.off:
+            sentences.append(f"{plural(len(self.off), 'claim')} other than what its method gives")
         if self.nonsense:
             sentences.append(f"{plural(len(self.nonsense), 'number')} for arguments that mean nothing")
         if self.answers < self.minimum:
@@ -79,11 +83,12 @@ def conclude(results: Sequence[Result], *, minimum: int = 1, baseline: Mapping[s
     baselines = baseline or {}
     wrong = [result for result in results if result.finding is CaseFinding.WRONG]
     fresh = tuple(result for result in wrong if baselines.get(result.case.id) != result.finding)
-    defects = tuple(result for result in fresh if result.case.kind != "refusal")
+    defects = tuple(result for result in fresh if result.case.kind not in ("refusal", "method"))
     findings = {result.case.id: str(result.finding) for result in results}
     return Conclusion(
         defects=defects,
         rounding=tuple(defect for defect in defects if shortfall(defect) < _ROUNDING),
+        off=tuple(result for result in fresh if result.case.kind == "method"),
         nonsense=tuple(result for result in fresh if result.case.kind == "refusal"),
         answers=sum(is_informative(result) for result in results),
         minimum=minimum,
@@ -142,8 +147,11 @@ def choose(
     groups: Sequence[str] | None = None,
     texts: Sequence[str] | None = None,
     omissions: Sequence[str] = (),
+    nonsense: bool = False,
 ) -> list[Case]:
     """The cases of these groups whose id holds one of the texts, without those that are skipped by id.
+
+    Arguments that mean nothing are a group of their own: it is chosen by its name, by ids, or if `nonsense` is true.
 
     Raises:
         ConfigError: a group, a text or a skipped id fits no case, or nothing is left.
@@ -165,6 +173,7 @@ def choose(
         if (not groups or case.group in groups)
         and (not texts or any(text in case.id for text in texts))
         and case.id not in omissions
+        and (nonsense or groups or texts or case.kind != "refusal")
     ]
     if not choice:
         raise ConfigError("no case is left of these groups, ids and skips; leave an option out")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from audit.accounting.regression import explain
 from audit.accounting.regression.suite import CaseFinding, Result
 from audit.core import files
 from audit.core.errors import ConfigError, OutputError
@@ -39,7 +40,7 @@ def _test(suite: ElementTree.Element, name: str, result: Result) -> None:
     test = ElementTree.SubElement(
         suite, "testcase", classname=f"{name}.{result.case.group}", name=result.case.id, time=f"{result.seconds:.3f}"
     )
-    text = f"{result.message}\nexpected because: {result.case.reason}\ncatches: {result.case.catches}"
+    text = explain.paragraph(result, name)
     tag = {CaseFinding.WRONG: "failure", CaseFinding.CRASH: "error", CaseFinding.UNSUPPORTED: "skipped"}.get(result.finding)
     if tag is not None:
         ElementTree.SubElement(test, tag, message=result.message).text = text
@@ -64,6 +65,7 @@ def as_json(found_results: ResultsByName) -> dict[str, Any]:
                     "factor": result.factor,
                     "seconds": result.seconds,
                     "message": result.message,
+                    **explain.fields(result, name),
                 }
                 for result in results
             ],

@@ -8,8 +8,9 @@
 The object is a function of (noise_multiplier, sample_rate, steps, delta), or has a method `claim`; a name is one of
 `audit ls accountants`. WRONG and CRASH fail, UNSUPPORTED skips, LOOSE passes unless the marker says
 `loosest=1.5` (times the proven upper end). `groups=[...]` and `cases=[...]` choose parts of the battery, `skip=[...]` leaves
-cases out; a name that the battery does not have is an error. A last test, `enough-answers`, fails if fewer than `require`
-brackets (1) were answered by something else than 0 or infinity.
+cases out, `nonsense=True` adds arguments that mean nothing; a name that the battery does not have is an error. Two last tests:
+`enough-answers` fails if fewer than `require` brackets (1) were answered by something else than 0 or infinity, `method` if an
+answer is not what the accountant's method gives (`method="rdp,conversion=classic"`, or the one it names or is recognised by).
 """
 
 from __future__ import annotations
@@ -22,12 +23,15 @@ import pytest
 if TYPE_CHECKING:
     from audit.accounting.regression import suite
 
+_SHOWN = 5  # failures of the method that one test tells
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Registers the marker."""
     config.addinivalue_line(
         "markers",
-        "accountant(spec, loosest=None, groups=None, cases=None, skip=(), require=1, seconds=60): one test a case",
+        "accountant(spec, loosest=None, groups=None, cases=None, skip=(), require=1, seconds=60, nonsense=False, method=None): "
+        "one test a case",
     )
 
 
@@ -58,19 +62,22 @@ def list_checks(
     skip: Sequence[str] = (),
     require: int = 1,
     seconds: float = 60.0,
-) -> list[tuple[str, Callable[[], suite.Result]]]:
+    nonsense: bool = False,
+    method: str | None = None,
+) -> list[tuple[str, Callable[[], suite.Result | None]]]:
     """Name and check of every case that is chosen; a check passes, skips or fails the test that calls it."""
     from audit.accounting import resolve
-    from audit.accounting.regression import conclusion, suite
+    from audit.accounting.regression import conclusion, explain, methods, recognition, suite
     from audit.core.errors import ConfigError
 
     accountant = resolve.subject(spec)
-    all_cases = suite.load()
+    all_cases = suite.load_checked()
     unknown = set(cases or ()) - {case.id for case in all_cases}
     if unknown:
         raise ConfigError(f"the battery has no case {', '.join(sorted(unknown))}")
     candidates = [case for case in all_cases if cases is None or case.id in cases]
-    choice = conclusion.choose(candidates, groups=groups, omissions=skip)
+    named = methods.parse(method) if method else methods.stated(accountant)
+    choice = conclusion.choose(candidates, groups=groups, omissions=skip, nonsense=nonsense or cases is not None)
     results: dict[str, suite.Result] = {}
 
     def judge(case: suite.Case) -> suite.Result:
@@ -79,7 +86,7 @@ def list_checks(
         return results[case.id]
 
     def check(case: suite.Case) -> Callable[[], suite.Result]:
-        return lambda: settle(judge(case), loosest)
+        return lambda: settle(judge(case), loosest, spec)
 
     def test_enough_answers() -> suite.Result:
         answers = 0
@@ -90,15 +97,23 @@ def list_checks(
                 return result
         pytest.fail(f"{answers} of {len(choice)} cases were answered by something else than 0 or infinity; {require} required")
 
-    return [*((case.id, check(case)) for case in choice), ("enough-answers", test_enough_answers)]
+    def test_method() -> None:
+        report = recognition.compare([judge(case) for case in choice], named)
+        texts = [explain.paragraph(result, spec) for result in report.results[:_SHOWN]]
+        if texts:
+            pytest.fail("\n".join([report.remark, *texts]), pytrace=False)
+
+    last = [("enough-answers", test_enough_answers), ("method", test_method)]
+    return [*((case.id, check(case)) for case in choice), *last]
 
 
-def settle(result: suite.Result, loosest: float | None) -> suite.Result:
+def settle(result: suite.Result, loosest: float | None, spec: str) -> suite.Result:
     """The result itself, or the outcome of pytest that belongs to its finding."""
+    from audit.accounting.regression import explain
     from audit.accounting.regression.suite import CaseFinding
 
     case = result.case
-    failure = f"{result.finding} {case.id}: {result.message}\n  expected because: {case.reason}\n  catches: {case.catches}"
+    failure = explain.paragraph(result, spec)
     if result.finding is CaseFinding.UNSUPPORTED:
         pytest.skip(result.message)
     if result.finding in (CaseFinding.WRONG, CaseFinding.CRASH):

@@ -28,17 +28,17 @@ def refresh(path: Path, *, progress: Callable[[str], None] | None = None) -> int
         oracle = Reference(tolerance=case.precision)
         ends = [oracle.bracket(ask.event, delta=ask.delta, adjacency=ask.adjacency) for ask in case.asks]
         if entry["kind"] == "relation":
-            entry["floors"] = [_outwards(low, -1) for low, _ in ends]
+            entry["floors"] = [outwards(low, -1) for low, _ in ends]
         else:
-            entry["lower"], entry["upper"] = _outwards(ends[0][0], -1), _outwards(ends[0][1], 1)
+            entry["lower"], entry["upper"] = outwards(ends[0][0], -1), outwards(ends[0][1], 1)
         if progress is not None:
             progress(f"{entry['id']}: {', '.join(f'[{low:.8g}, {high:.8g}]' for low, high in ends)}")
     files.write(path, (json.dumps(document, indent=1) + "\n").encode())
     return len(document["cases"])
 
 
-def _outwards(value: float, side: int) -> Any:
-    """Ten digits, rounded down (`side` -1) or up, as JSON."""
+def outwards(value: float, side: int) -> Any:
+    """Return ten digits, rounded down (`side` -1) or up, as JSON."""
     if not math.isfinite(value):
         return plain(value)
     rounding = float(f"{value:.10g}")

@@ -88,7 +88,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of one case: the finding, the claim (or ratio), its factor to the upper end, CPU seconds, in words why."""
+    """What became of one case: the finding, the claim (or ratio), its factor to the upper end, CPU seconds, in words why.
+
+    `claims`: every epsilon that was stated, one a question.
+    """
 
     case: Case
     finding: CaseFinding
@@ -96,6 +99,7 @@ class Result:
     factor: float = math.nan
     seconds: float = 0.0
     message: str = ""
+    claims: tuple[float, ...] = ()
 
 
 def load(path: Path | None = None) -> tuple[Case, ...]:
@@ -112,6 +116,16 @@ def load(path: Path | None = None) -> tuple[Case, ...]:
     if document.get("version") != VERSION:
         raise DataError(f"{source} is a battery of version {document.get('version')}; expected {VERSION}")
     return tuple(make_case(entry) for entry in document["cases"])
+
+
+def load_checked(path: Path | None = None) -> tuple[Case, ...]:
+    """The cases that a check asks: the battery's and those of every event's fields, or those of another file.
+
+    Raises:
+        DataError: as `load`.
+    """
+    own = Path(str(importlib.resources.files("audit.accounting.regression") / "field_cases.json"))
+    return load(path) if path is not None else (*load(), *load(own))
 
 
 def make_case(entry: Mapping[str, Any]) -> Case:
@@ -196,7 +210,7 @@ def ask(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Case
 def settle(case: Case, answer: CaseAnswer, side: Side) -> Result:
     """Return what an answer says about whoever gave it, whose figures claim to be on that side of the truth."""
     if not answer.failure:
-        return dataclasses.replace(verdict(case, answer.epsilons, side=side), seconds=answer.seconds)
+        return dataclasses.replace(verdict(case, answer.epsilons, side=side), seconds=answer.seconds, claims=answer.epsilons)
     finding = CaseFinding.UNSUPPORTED if answer.failure == "unsupported" else CaseFinding.CRASH
     if case.kind == "refusal" and answer.failure != "late":
         finding = CaseFinding.EXACT

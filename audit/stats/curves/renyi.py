@@ -61,62 +61,83 @@ def randomised_response(order: float, noise_parameter: float, buckets: int) -> f
 def subsampled_gaussian(order: float, noise: float, rate: float) -> float:
     """Divergence of one Poisson-subsampled Gaussian release from the release without the record, in float64.
 
-    Whole orders by the binomial sum, others by quadrature of `E_Q[expm1(a L) - a expm1(L)]`, which loses nothing at small
-    rates (the second term has mean zero).
-
     Raises:
-        ValueError: a fractional order whose quadrature would need more than 400,000 panels.
+        ValueError: as `sampled_curve`.
 
     >>> round(subsampled_gaussian(2.0, 1.0, 0.01) * 1e4, 6)
     1.718134
     """
-    if rate == 0:
-        return 0.0
-    if rate == 1:
-        return gaussian(order, noise)
-    if float(order).is_integer() and order <= 4096:
-        k = np.arange(2, int(order) + 1, dtype=np.float64)
-        choose = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
-        growth = k * (k - 1) / (2 * noise * noise)  # log(exp(growth) - 1) by the stable branch of each size
-        with np.errstate(over="ignore"):
-            log_growth = np.where(growth > 1, growth + np.log1p(-np.exp(-growth)), np.log(np.expm1(np.minimum(growth, 1.0))))
-        terms = choose + (order - k) * math.log1p(-rate) + k * math.log(rate) + log_growth
-        return _log1p_exp(float(logsumexp(terms))) / (order - 1)
-    return _log1p_exp(_log_excess(order, noise, rate)) / (order - 1)
+    return float(sampled_curve((order,), noise, rate)[0])
 
 
-def _log_excess(order: float, noise: float, rate: float) -> float:
-    """Logarithm of `E_Q[(P/Q)^order] - 1` by Gauss-Legendre panels."""
-    # (P/Q)^order Q has its mass near 0 and near every shift up to `order`
-    first, right = -14 * noise, order + 14 * noise
-    panels = math.ceil((right - first) / (noise / 2))
+def sampled_curve(orders: Sequence[float], noise: float, rate: float) -> Array:
+    """Divergence of one Poisson-subsampled Gaussian release at each order.
+
+    Whole orders by the binomial sum, all others together by quadrature of `E_Q[expm1(a L) - a expm1(L)]`, which loses
+    nothing at small rates (the second term has mean zero).
+
+    Raises:
+        ValueError: a fractional order whose quadrature would need more than 400,000 panels.
+    """
+    values = np.array(orders, dtype=np.float64)
+    if rate in (0, 1):
+        return np.zeros(len(values)) if rate == 0 else values / (2 * noise * noise)
+    full = (values == np.floor(values)) & (values <= 4096)
+    excess = np.empty(len(values))
+    excess[full] = [_whole_excess(int(order), noise, rate) for order in values[full]]
+    if not full.all():
+        excess[~full] = _log_excess(values[~full], noise, rate)
+    return np.asarray(np.logaddexp(0.0, excess) / (values - 1), dtype=np.float64)
+
+
+def _whole_excess(order: int, noise: float, rate: float) -> float:
+    """Logarithm of `E_Q[(P/Q)^order] - 1` by the binomial sum."""
+    k = np.arange(2, order + 1, dtype=np.float64)
+    choose = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
+    growth = k * (k - 1) / (2 * noise * noise)  # log(exp(growth) - 1) by the stable branch of each size
+    with np.errstate(over="ignore"):
+        log_growth = np.where(growth > 1, growth + np.log1p(-np.exp(-growth)), np.log(np.expm1(np.minimum(growth, 1.0))))
+    terms = choose + (order - k) * math.log1p(-rate) + k * math.log(rate) + log_growth
+    return float(logsumexp(terms))
+
+
+def _log_excess(orders: Array, noise: float, rate: float) -> Array:
+    """Logarithm of `E_Q[(P/Q)^order] - 1` at each order by Gauss-Legendre panels."""
+    # (P/Q)^order Q has its mass near 0 and near every shift up to the largest order
+    first, right = -14 * noise, float(orders.max()) + 14 * noise
+    panels = math.ceil((right - first) / noise)
     if panels > 400_000:
-        raise ValueError(f"order {order:g} at noise {noise:g} needs {panels} quadrature panels; use a whole order")
+        raise ValueError(f"order {orders.max():g} at noise {noise:g} needs {panels} quadrature panels; use a whole order")
     nodes, weights = np.polynomial.legendre.leggauss(16)
     cuts = np.linspace(first, right, panels + 1)
     half = (cuts[1] - cuts[0]) / 2
     x = ((cuts[:-1] + half)[:, None] + half * nodes).ravel()
     loss = sampled_loss((2 * x - 1) / (2 * noise * noise), rate)
-    log_q = -x * x / (2 * noise * noise) - math.log(noise * math.sqrt(2 * math.pi))
-    small = np.abs(order * loss) < 30
-    modest = np.expm1(np.where(small, order * loss, 0.0)) - order * np.expm1(np.where(small, loss, 0.0))
-    series = sum((order**k - order) * loss**k / math.factorial(k) for k in range(2, 7))  # no cancellation if it is tiny
-    modest = np.where(np.abs(order * loss) < 0.01, series, modest)
-    log_terms = np.where(small & (modest > 0), np.log(np.maximum(modest, 1e-320)), -math.inf)
+    log_mass = -x * x / (2 * noise * noise) - math.log(noise * math.sqrt(2 * math.pi)) + np.log(half * np.tile(weights, panels))
+    mean = np.expm1(np.minimum(loss, 600))
+    return np.array([_log_moment(order, loss, mean, log_mass) for order in orders.tolist()])
+
+
+def _log_moment(order: float, loss: Array, mean: Array, log_mass: Array) -> float:
+    power = order * loss
+    small = np.abs(power) < 30
+    modest = np.expm1(np.where(small, power, 0.0)) - order * np.where(small, mean, 0.0)
+    tiny = np.abs(power) < 0.01
+    if tiny.any():  # no cancellation there
+        few = loss[tiny]
+        modest[tiny] = sum((order**k - order) * few**k / math.factorial(k) for k in range(2, 7))
+    with np.errstate(divide="ignore"):
+        log_terms = np.where(small, np.log(np.maximum(modest, 0.0)), -math.inf)
     large = ~small & (loss > 0)
-    log_terms = np.where(large, order * loss, log_terms)
-    log_weights = np.log(half * np.tile(weights, panels))
-    positive = float(logsumexp(log_terms + log_q + log_weights))
-    negative = ~small & (loss < 0)  # expm1(a L) is about -1 there
-    remainder = np.where(negative, -1.0 - order * np.expm1(np.minimum(loss, 0.0)), 0.0) + np.where(
-        large, -1.0 - order * np.expm1(np.minimum(loss, 600)), 0.0
-    )
-    correction = float(np.sum(remainder * np.exp(log_q + log_weights))) if (negative | large).any() else 0.0
+    log_terms[large] = power[large]
+    log_terms += log_mass
+    top = float(log_terms.max())
+    positive = top + math.log(float(np.exp(log_terms - top).sum())) if top > -math.inf else top
+    rest = ~small  # expm1(a L) is about -1 where the loss is negative
+    if not rest.any():
+        return positive
+    correction = float(np.sum((-1.0 - order * mean[rest]) * np.exp(log_mass[rest])))
     return positive + math.log1p(correction * math.exp(-positive)) if correction else positive
-
-
-def _log1p_exp(x: float) -> float:
-    return x + math.log1p(math.exp(-x)) if x > 0 else math.log1p(math.exp(x))
 
 
 def subsampled_laplace(order: float, scale: float, rate: float, *, direction: Literal["remove", "add"] = "remove") -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,18 +11,20 @@ from pathlib import Path
 
 import numpy as np
 
-from audit.accounting.regression import files, suite
+from audit.accounting.regression import explain, files, suite
+from audit.accounting.regression.explain import question_text
 from audit.accounting.regression.fuzzing.draws import Draws
 from audit.accounting.regression.fuzzing.questions import make_case, without_bracket
+from audit.accounting.regression.fuzzing.schema import SCHEMA_STRATA
 from audit.accounting.regression.fuzzing.shrinking import shrunk
 from audit.accounting.regression.fuzzing.strata import STRATA, Drawn, QuestionPair
-from audit.accounting.regression.suite import Case, CaseFinding, ClaimQuestion, Result
+from audit.accounting.regression.suite import Case, CaseFinding, Result
 from audit.accounting.resolve import find_side
 from audit.core.errors import ConfigError
 from audit.core.event_forms import encode, plain
 from audit.core.protocols import Accountant
 
-_REFUSALS = 3  # UNSUPPORTED so often in a row ends a stratum
+_REFUSALS, _WRAPPED_REFUSALS = 3, 12  # UNSUPPORTED so often in a row ends a stratum; the latter if its events are wrapped
 _SHRINKING = 10.0  # seconds of CPU that making one finding small may take
 _SECONDS_PER_QUESTION = 30.0
 
@@ -71,6 +72,11 @@ class _Lane:
     answers: int = 0
     is_open: bool = True
     crash: str = ""
+
+    @property
+    def most_refusals(self) -> int:
+        """How many refusals without any answer end it."""
+        return _WRAPPED_REFUSALS if self.name in SCHEMA_STRATA else _REFUSALS
 
 
 def search(
@@ -123,12 +129,12 @@ def _ask(accountant: Accountant, lane: _Lane) -> FuzzFinding | None:
         return None
     if result.finding is CaseFinding.UNSUPPORTED:
         lane.refusals += 1
-        lane.is_open = lane.answers > 0 or lane.refusals < _REFUSALS
+        lane.is_open = lane.answers > 0 or lane.refusals < lane.most_refusals
         return None
     if result.finding is CaseFinding.CRASH:
         lane.crash = lane.crash or f"{_question_text(drawn)}: {result.message}"
         lane.refusals += 1
-        lane.is_open = lane.answers > 0 or lane.refusals < _REFUSALS
+        lane.is_open = lane.answers > 0 or lane.refusals < lane.most_refusals
         return None
     lane.answers += 1
     if not _is_bad(result):
@@ -176,27 +182,18 @@ def sentence(result: Result) -> str:
     """Return what one would write in a bug report."""
     case = result.case
     if case.kind == "bracket":
-        ask = case.asks[0]
-        short = (
-            f" ({(1 - result.epsilon / case.lower) * 100:.3g} % too little)"
-            if 0 <= result.epsilon < case.lower < math.inf
-            else ""
-        )
+        short = explain.shortfall_text(result)
         return (
-            f"For {_text(ask)} it states epsilon {result.epsilon:.9g}; the truth lies between {case.lower:.9g} and "
-            f"{case.upper:.9g}{short}."
+            f"For {question_text(case.asks[0])} it states epsilon {result.epsilon:.9g}; the truth lies between "
+            f"{case.lower:.9g} and {case.upper:.9g}{f' ({short})' if short else ''}."
         )
-    first, second = (_text(ask) for ask in case.asks)
+    first, second = (question_text(ask) for ask in case.asks)
     floors = f"; the truth is at least {case.floors[0]:.9g} and {case.floors[1]:.9g}" if case.floors else ""
     return f"Of {first} and of {second} it {result.message}, because {case.reason}{floors}."
 
 
-def _text(ask: ClaimQuestion) -> str:
-    return f"{ask.event} at delta {ask.delta:g} under {ask.adjacency}"
-
-
 def _question_text(drawn: Drawn) -> str:
-    return _text(drawn.first if isinstance(drawn, QuestionPair) else drawn)
+    return question_text(drawn.first if isinstance(drawn, QuestionPair) else drawn)
 
 
 def append(path: Path, findings: Sequence[FuzzFinding]) -> int:

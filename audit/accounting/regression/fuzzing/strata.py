@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from audit.accounting.regression.fuzzing.draws import Draws
+from audit.accounting.regression.fuzzing.schema import SCHEMA_STRATA
 from audit.accounting.regression.suite import ClaimQuestion
 from audit.core.adjacency import Adjacency
 from audit.core.events import (
@@ -75,6 +76,16 @@ def _one_sampling(draws: Draws) -> ClaimQuestion:
     rate = draws.rate(1e-10)
     event = dp_sgd(noise_multiplier=draws.log_uniform(0.2, 5.0), clip_norm=1.0, sample_rate=rate, steps=1)
     return ClaimQuestion(event=event, delta=rate * draws.log_uniform(1e-9, 0.1), adjacency=ADD_REMOVE)
+
+
+def _much_noise(draws: Draws) -> ClaimQuestion:
+    """Noise beyond what anyone uses, over so many steps that it does not hide everything."""
+    noise, rate = draws.log_uniform(20.0, 3000.0), 1.0 if draws.chance(0.5) else draws.log_uniform(0.01, 1.0)
+    steps = (noise / rate) ** 2 * draws.log_uniform(0.05, 5.0)
+    event = dp_sgd(
+        noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=int(min(max(steps, 1), 1e8 if rate == 1 else 1e6))
+    )
+    return _ask(draws, event)
 
 
 def _few_steps(draws: Draws) -> ClaimQuestion:
@@ -265,4 +276,6 @@ STRATA: Mapping[str, Stratum] = {
     "concentrated": _zero_concentrated_claim,
     "exponential": _exponential,
     "sampled together": _sampled_together,
+    "much noise": _much_noise,
+    **SCHEMA_STRATA,
 }

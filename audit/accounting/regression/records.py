@@ -1,0 +1,72 @@
+"""Every figure of an accountant kept in a file, and its figures of today held against those: any change is found."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from audit.accounting.regression.answers import question
+from audit.accounting.regression.suite import CaseFinding, Result
+from audit.core import files
+from audit.core.errors import ConfigError, DataError
+from audit.core.event_forms import number, plain
+
+
+def make_record(results_by_name: Mapping[str, Sequence[Result]]) -> bytes:
+    """Return the file with every figure: by accountant and case, one line each; of a case without any, its finding."""
+    blocks = []
+    for name, results in results_by_name.items():
+        rows = [
+            f"  {json.dumps(result.case.id)}: {json.dumps({'question': question(result.case), 'answer': _answer(result)})}"
+            for result in results
+        ]
+        blocks.append(f" {json.dumps(name)}: {{\n" + ",\n".join(rows) + "\n }")
+    return ("{\n" + ",\n".join(blocks) + "\n}\n").encode()
+
+
+def _answer(result: Result) -> list[object] | str:
+    return [plain(claim) for claim in result.claims] or str(result.finding)
+
+
+def compare(path: Path, name: str, results: Sequence[Result], tolerance: float) -> tuple[Result, ...]:
+    """Return the figures that are other than the file says, by more than `tolerance` relative, as findings of kind "method".
+
+    A case that the file does not have, or that asks something else today, says nothing.
+
+    Raises:
+        DataError: the file is missing, of another form, or has no figures of this accountant that could be compared.
+    """
+    if not tolerance >= 0:
+        raise ConfigError(f"--tolerance is {tolerance}; expected a relative difference of at least 0, such as 1e-9")
+    try:
+        rows = files.read_json(path)[name]
+        kept = {case: (row["question"], row["answer"]) for case, row in rows.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"{path} holds no figures of '{name}' ({error}); `audit accountant check -a {name} --record` makes such a file"
+        ) from error
+    known = [result for result in results if kept.get(result.case.id, ("", ""))[0] == question(result.case)]
+    if not known:
+        raise DataError(f"{path}: none of its figures of '{name}' answer a case that was asked now; record them anew")
+    return tuple(change for result in known if (change := _change(result, kept[result.case.id][1], tolerance)) is not None)
+
+
+def _change(result: Result, before: object, tolerance: float) -> Result | None:
+    now = _answer(result)
+    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
+        pairs = [(number(first), number(second)) for first, second in zip(before, now, strict=True)]
+        if all(_is_same(first, second, tolerance) for first, second in pairs):
+            return None
+    elif before == now:
+        return None
+    case = dataclasses.replace(
+        result.case, id=f"change-{result.case.id}", kind="method", reason=f"recorded: {before}", catches="a figure that changed"
+    )
+    return dataclasses.replace(result, case=case, finding=CaseFinding.WRONG, message=f"answers {now}; {before} was recorded")
+
+
+def _is_same(first: float, second: float, tolerance: float) -> bool:
+    return first == second or (math.isnan(first) and math.isnan(second)) or abs(first - second) <= tolerance * abs(first)

@@ -1,0 +1,151 @@
+"""An accountant is held to its method on both sides; a right one passes, whatever its style; a changed figure is found."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit.accounting.regression import explain, methods, recognition, records, suite
+from audit.accounting.regression.methods import GRIDS, Method
+from audit.accounting.regression.suite import CaseFinding, Result
+from audit.accounting.resolve import FunctionAccountant
+from audit.core.errors import ConfigError, DataError
+from audit.stats.curves import renyi
+from tests.marks import sample
+
+Formula = Callable[[float, float, int, float], float]
+OWN = (*(1.25 + step / 4 for step in range(30)), *map(float, range(9, 200, 3)))
+
+
+@cache
+def _curve(orders: tuple[float, ...], noise: float, rate: float) -> Any:
+    return renyi.sampled_curve(orders, noise, rate)
+
+
+def accountant(orders: tuple[float, ...], conversion: str = "improved") -> Formula:
+    convert = renyi.epsilon_improved if conversion == "improved" else renyi.epsilon_classic
+
+    def epsilon(noise: float, rate: float, steps: int, delta: float) -> float:
+        if steps <= 0 or rate == 0:
+            return 0.0
+        if noise == 0:
+            return math.inf
+        return convert(orders, (steps * _curve(orders, float(noise), float(rate))).tolist(), delta)[0]
+
+    return epsilon
+
+
+RIGHT = {
+    "Opacus": accountant(GRIDS["opacus"]),
+    "Opacus, classic": accountant(GRIDS["opacus"], "classic"),
+    "dp-accounting": accountant(GRIDS["dp-accounting"]),
+    "moments": accountant(GRIDS["2..33"], "classic"),
+    "own orders": accountant(OWN),
+    "a step too many": lambda n, q, t, d: RIGHT["Opacus"](n, q, t + 1, d),
+    "five per cent more": lambda n, q, t, d: 1.05 * RIGHT["Opacus"](n, q, t, d),
+    "rounded up": lambda n, q, t, d: math.ceil(1e4 * RIGHT["Opacus"](n, q, t, d)) / 1e4,
+}
+MISTAKES: dict[str, Callable[[Formula], Formula]] = {
+    "noise + 1 %": lambda f: lambda n, q, t, d: f(1.01 * n, q, t, d),
+    "noise + 0.2 %": lambda f: lambda n, q, t, d: f(1.002 * n, q, t, d),
+    "steps - 5 %": lambda f: lambda n, q, t, d: f(n, q, 0.95 * t, d),  # type: ignore[arg-type]
+    "rate - 3 %": lambda f: lambda n, q, t, d: f(n, q * 0.97 if q < 1 else q, t, d),
+    "one step short beyond 500": lambda f: lambda n, q, t, d: f(n, q, t - (t > 500), d),
+    "delta + 10 %": lambda f: lambda n, q, t, d: f(n, q, t, min(1.1 * d, 0.9)),
+    "epsilon - 0.5 %": lambda f: lambda n, q, t, d: 0.995 * f(n, q, t, d),
+    "small rates - 2 %": lambda f: lambda n, q, t, d: f(n, q * 0.98 if q < 0.005 else q, t, d),
+    "large noise + 2 %": lambda f: lambda n, q, t, d: f(n * (1.02 if n > 5 else 1), q, t, d),
+}
+PAIRS = [(style, mistake) for style in ("Opacus", "moments", "own orders", "dp-accounting") for mistake in MISTAKES]
+
+
+@cache
+def _cases() -> tuple[suite.Case, ...]:
+    return tuple(case for case in suite.load() if case.kind == "bracket")
+
+
+def answers(formula: Formula, share: int = 1) -> tuple[Result, ...]:
+    return suite.run(FunctionAccountant(function=formula), _cases()[::share])
+
+
+def test_a_right_accountant_is_recognised_and_held_to_nothing_that_it_is_not() -> None:
+    report = recognition.compare(answers(RIGHT["moments"]), None)
+    assert str(report.method) == "MOMENTS (orders 2..33, classic conversion)" and not report.results and report.compared > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RIGHT)
+def test_no_right_accountant_is_accused(name: str) -> None:
+    assert [result.message for result in recognition.compare(answers(RIGHT[name]), None).results] == []
+
+
+@pytest.mark.parametrize(("style", "mistake"), sample(PAIRS, 12))
+def test_small_mistakes_are_found_without_a_word_about_the_method(style: str, mistake: str) -> None:
+    found = recognition.compare(answers(MISTAKES[mistake](RIGHT[style])), None).results
+    assert len(found) >= 2 and all(result.finding is CaseFinding.WRONG for result in found)
+
+
+def test_a_named_method_is_held_to_on_both_sides() -> None:
+    few = answers(lambda n, q, t, d: RIGHT["moments"](n * 0.999, q, t, d), 8)
+    above = recognition.compare(few, methods.parse("moments")).results
+    assert above and all("%" in result.message and result.factor > 1 for result in above)
+    assert not recognition.compare(answers(RIGHT["moments"], 8), methods.parse("rdp,orders=2..33,conversion=classic")).results
+
+
+def test_methods_are_read_from_texts_and_from_the_accountant() -> None:
+    assert methods.parse("rdp,orders=2..64").orders == GRIDS["2..64"]
+    assert methods.parse("rdp,orders=1.5 2 8").orders == (1.5, 2.0, 8.0)
+
+    def mine(n: float, q: float, t: int, d: float) -> float:
+        return 0.0
+
+    mine.method, mine.orders = "rdp", [2, 3]  # type: ignore[attr-defined]
+    assert methods.stated(FunctionAccountant(function=mine)) == Method(name="rdp", orders=(2.0, 3.0))
+    for text in ("rpd", "rdp,order=2", "rdp,orders=many", "rdp,orders=0.5 2"):
+        with pytest.raises(ConfigError):
+            methods.parse(text)
+
+
+def test_divergences_are_those_of_the_second_way() -> None:
+    stored = json.loads((Path(__file__).parent / "truths" / "orders.json").read_text())["rows"]
+    assert len(stored) > 200
+    formulas: dict[str, Callable[..., float]] = {
+        "gaussian": lambda noise, rate, order: renyi.subsampled_gaussian(order, noise, rate),
+        "laplace": lambda scale, rate, order: max(
+            renyi.subsampled_laplace(order, scale, rate, direction=side)
+            for side in ("remove", "add")  # type: ignore[arg-type]
+        ),
+        "response": lambda parameter, buckets, order: renyi.randomised_response(order, parameter, buckets),
+    }
+    for kind, first, second, order, divergence in stored:
+        if kind in formulas:
+            tiny = 1e-16 * order if kind == "laplace" else 0.0  # a sum whose terms add up to 1
+            assert formulas[kind](first, second, order) == pytest.approx(divergence, rel=1e-9, abs=tiny), (
+                kind,
+                first,
+                second,
+                order,
+            )
+
+
+def test_any_change_of_a_figure_is_found(tmp_path: Path) -> None:
+    before, file = answers(RIGHT["moments"], 8), tmp_path / "answers.json"
+    file.write_bytes(records.make_record({"mine": before}))
+    assert records.compare(file, "mine", before, 1e-9) == ()
+    after = answers(lambda n, q, t, d: RIGHT["moments"](n, q, t, d) * (1 + 1e-7), 8)
+    assert len(records.compare(file, "mine", after, 1e-9)) > 20 and records.compare(file, "mine", after, 1e-6) == ()
+    with pytest.raises(DataError, match="--record"):
+        records.compare(file, "other", before, 1e-9)
+
+
+def test_a_failure_tells_what_was_asked_and_how_to_see_it_again() -> None:
+    (case,) = (case for case in _cases() if case.id == "grid-q0.01-s1-t1000-d1e-05")
+    text = explain.paragraph(suite.judge(FunctionAccountant(function=lambda n, q, t, d: 1.0), case), "mine:epsilon")
+    assert "noise 1.0, rate 0.01, 1,000 steps, delta 1e-05, add_remove, about one example" in text
+    assert "45.3 % too small" in text and "print(epsilon(1.0, 0.01, 1000, 1e-05))" in text
