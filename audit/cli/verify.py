@@ -33,10 +33,18 @@ def verify(
     """Check hashes and schema, render again and compare every byte. Exit code 1 if anything differs."""
     audit_report = load(source)
     problems = [*_problems(source, audit_report), *_signature_problems(source, key)]
-    numbers = _recompute(source) if again else None
+    numbers = check_numbers(source) if again else None
     problems += numbers.problems if numbers is not None else []
     if as_json:
-        counts = {} if numbers is None else {"numbers": numbers.numbers, "recomputed": numbers.numbers - len(numbers.problems)}
+        counts = (
+            {}
+            if numbers is None
+            else {
+                "numbers": numbers.numbers,
+                "recomputed": numbers.numbers - len(numbers.problems),
+                "not_recomputed": sorted(numbers.left),
+            }
+        )
         print_json(
             {"report": audit_report.id, "verified": not problems, "signed": key is not None, "problems": problems, **counts}
         )
@@ -44,7 +52,7 @@ def verify(
         for line in problems:
             print_plain(f"differs: {line}")
         if numbers is not None:
-            print_plain(f"{numbers.numbers - len(numbers.problems)} of {numbers.numbers} numbers recomputed")
+            print_plain(numbers.summary)
         if key is None:
             print_plain("unsigned: shows only that the files agree")
         print_plain(
@@ -53,18 +61,21 @@ def verify(
     return VERIFICATION_FAILURE if problems else 0
 
 
-def _recompute(source: Path) -> NumberCheck:
+def check_numbers(source: Path) -> NumberCheck:
     """Return what came of computing the numbers of a run folder again; what cannot be read differs.
 
     Raises:
         ConfigError: `source` is not a run folder.
     """
-    from audit.execution import recompute
+    from audit.core import files
+    from audit.execution import recompute, report_form
 
     if not source.is_dir():
         raise ConfigError(f"--recompute needs the run folder with its scores; '{source}' is a file")
     try:
-        return recompute.recompute(source)
+        comparison = recompute.recompute(source)
+        report_form.check_form(files.read_json(source / "report.json"), comparison)
+        return comparison
     except (ArithmeticError, LookupError, OSError, TypeError, ValueError) as error:
         return recompute.NumberCheck(numbers=1, problems=[f"report.json or scores.parquet: {type(error).__name__}: {error}"])
 
