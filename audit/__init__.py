@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from audit.api.planning import plan as plan
     from audit.api.planning import plan_run as plan_run
     from audit.api.record_ids import join_coins as join_coins
+    from audit.api.replay import replay as replay
     from audit.api.run import run as run
     from audit.api.scores import delta_lower_bound as delta_lower_bound
     from audit.api.scores import estimates as estimates
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
     from audit.experiment.external.inspection import draw_coins as draw_coins
     from audit.experiment.external.inspection import inspect as inspect
     from audit.experiment.external.table_risks import TableSettings as TableSettings
+    from audit.replays.declared import release as release
+    from audit.replays.declared import unchanged as unchanged
     from audit.step_checks.recorder import record as record
     from audit.step_checks.rounds.live import plant_canary_clients as plant_canary_clients
     from audit.step_checks.rounds.run import check_strategy as check_strategy
@@ -76,6 +79,7 @@ _HOMES = {
     "audit.api.mechanism": ("mechanism",),
     "audit.api.planning": ("certify", "plan", "plan_run"),
     "audit.api.record_ids": ("join_coins",),
+    "audit.api.replay": ("replay",),
     "audit.api.run": ("run",),
     "audit.api.scores": ("delta_lower_bound", "estimates", "lower_bound", "roc", "step_bound"),
     "audit.api.secrets": ("reconstruction_bound", "secret_lower_bound"),
@@ -92,6 +96,7 @@ _HOMES = {
     "audit.core.plans": ("RunPlan",),
     "audit.core.results": ("AuditReport",),
     "audit.experiment.external.inspection": ("ReferenceTraining", "References", "Settings", "draw_coins", "inspect"),
+    "audit.replays.declared": ("release", "unchanged"),
     "audit.step_checks.recorder": ("record",),
     "audit.step_checks.rounds.live": ("plant_canary_clients",),
     "audit.step_checks.rounds.run": ("check_strategy",),

@@ -27,7 +27,7 @@ FLOORS = [
         "audit.accounting.accountants",
         "audit.bounds.estimators",
     ],
-    ["audit.endpoint", "audit.subjects", "audit.trainers", "audit.accounting", "audit.bounds", "audit.checks", "audit.replay"],
+    ["audit.endpoint", "audit.subjects", "audit.trainers", "audit.accounting", "audit.bounds", "audit.checks", "audit.replays"],
     ["audit.accounting.regression", "audit.mechanism_checks", "audit.mechanisms", "audit.step_checks"],
     ["audit.zoo", "audit.experiment", "reports"],
     ["audit.api"],
@@ -60,7 +60,7 @@ DOORS = {
         "audit.optimizers",
         "audit.trainers",
         "audit.subjects",
-        "audit.replay",
+        "audit.replays",
         "audit.step_checks",
         "audit.zoo",
         "attacks.canaries",
@@ -195,7 +195,7 @@ def test_no_global_random_state() -> None:
     banned = ("np.random.seed", "np.random.rand", "np.random.normal(", "random.seed(", "torch.manual_seed")
     for name, path in modules():
         # finds out whether third-party code draws from them; stands in for them while a program is replayed
-        if name in ("audit.step_checks.rounds.global_generators", "audit.replay.sources"):
+        if name in ("audit.step_checks.rounds.global_generators", "audit.replays.sources"):
             continue
         text = path.read_text()
         for call in banned:

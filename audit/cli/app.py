@@ -33,6 +33,7 @@ from audit.cli import (
     mechanism,
     model,
     plan,
+    replay,
     report,
     run,
     scores,
@@ -71,6 +72,7 @@ app.command("step")(step.step)
 app.command("flower")(flower.flower)
 app.command("zoo")(zoo.zoo)
 app.command("mechanism")(mechanism.mechanism)
+app.command("replay")(replay.replay)
 app.add_typer(attack.app, name="attack")
 app.add_typer(accountant.app, name="accountant")
 app.add_typer(ledger.app, name="ledger")

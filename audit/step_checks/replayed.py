@@ -1,6 +1,6 @@
 """One step on a batch and on its neighbour, with the same noisy releases handed back: what a record moves, exactly.
 
-The noise that the step draws is followed from the sampler to what leaves the step (`audit.replay`). The loss of a pair of
+The noise that the step draws is followed from the sampler to what leaves the step (`audit.replays`). The loss of a pair of
 batches is the mu of its Gaussian mechanism, to be held against 1/sigma; whatever else is left must be equal to the last bit.
 Steps whose noise cannot be followed are left to the probes.
 """

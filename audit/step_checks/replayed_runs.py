@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from audit.replay.gaussian_loss import UnequalNoiseError, gaussian_mu
-from audit.replay.recording import Recording
-from audit.replay.torch_noise import TorchNoise, follow
+from audit.replays.gaussian_loss import UnequalNoiseError, gaussian_mu
+from audit.replays.recording import Recording
+from audit.replays.torch_noise import TorchNoise, follow
 from audit.step_checks.batches import Batch
 from audit.step_checks.optimizer_step import OptimizerStep
 from audit.step_checks.steps import FunctionStep, Setting

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.replay.check import PairResult, ReplayVerdict, check_pair
-from audit.replay.claims import ReplayClaim
-from audit.replay.recording import Recording
-from audit.replay.run import Program
+from audit.replays.check import PairResult, ReplayVerdict, check_pair
+from audit.replays.claims import ReplayClaim
+from audit.replays.recording import Recording
+from audit.replays.run import Program
 
 DATA, MORE = np.array([1.0, 4.0, 9.0]), np.array([1.0, 4.0, 9.0, 10.0])
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from audit.replay.claims import ReplayClaim
-from audit.replay.comparison import ReplayComparison, transcript_loss
-from audit.replay.recording import NUMBER, Recording
-from audit.replay.run import Program, ProgramRun
+from audit.replays.claims import ReplayClaim
+from audit.replays.comparison import ReplayComparison, transcript_loss
+from audit.replays.recording import NUMBER, Recording
+from audit.replays.run import Program, ProgramRun
 
 SIGNIFICANCE = 1e-6
 _STRUCTURAL_RUNS = 24  # of a part that differs although all releases are equal

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.replay.recording import NoiseRows, Recording
+from audit.replays.recording import NoiseRows, Recording
 from audit.stats.blockwise_noise import blockwise_mu, find_change
 
 

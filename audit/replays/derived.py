@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from audit.replay.noisy import NoisyArray, holds_noise, lift
-from audit.replay.recording import Recording
+from audit.replays.noisy import NoisyArray, holds_noise, lift
+from audit.replays.recording import Recording
 from audit.stats import unit_laws
 
 _SOURCES = ("uniform", "exponential", "sign", "derived")  # draws that serve to make noise rather than being it

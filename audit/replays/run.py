@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from audit.replay import operations, surviving
-from audit.replay.recording import Recording
-from audit.replay.sources import Sources
-from audit.replay.surviving import Surroundings
+from audit.replays import operations, surviving
+from audit.replays.recording import Recording
+from audit.replays.sources import Sources
+from audit.replays.surviving import Surroundings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.replay.derived import name_law
-from audit.replay.recording import EVENT, NUMBER, SELECTION, Array, Recording, ReleaseEntry
+from audit.replays.derived import name_law
+from audit.replays.recording import EVENT, NUMBER, SELECTION, Array, Recording, ReleaseEntry
 from audit.stats import unit_laws
 
 

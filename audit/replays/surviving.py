@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.replay.noisy import NoisyArray
+from audit.replays.noisy import NoisyArray
 
 _SKIP = (
     types.ModuleType,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.replay.noisy import NoisyArray
+from audit.replays.noisy import NoisyArray
 
 Arguments = dict[str, Any]
 NORMALS = frozenset(("normal", "randn", "randn_like", "normal_functional"))

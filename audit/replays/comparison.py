@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.replay.losses import Loss
-from audit.replay.part_losses import part_loss
-from audit.replay.recording import CHOICE, DECLARED, ReleaseEntry
-from audit.replay.run import ProgramRun
-from audit.replay.transcripts import cut
+from audit.replays.losses import Loss
+from audit.replays.part_losses import part_loss
+from audit.replays.recording import CHOICE, DECLARED, ReleaseEntry
+from audit.replays.run import ProgramRun
+from audit.replays.transcripts import cut
 
 _LIMIT = 5  # differences that are listed
 

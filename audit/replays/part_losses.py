@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from audit.replay.losses import Loss
-from audit.replay.recording import NUMBER, SELECTION, Array
-from audit.replay.transcripts import TranscriptPart
+from audit.replays.losses import Loss
+from audit.replays.recording import NUMBER, SELECTION, Array
+from audit.replays.transcripts import TranscriptPart
 from audit.stats import event_probability, linear_noise, unit_laws
 
 _ROUNDING = 1e-9  # relative difference of weights that is rounding

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from audit.replay.derived import derive, is_derivable
-from audit.replay.noisy import OPERATIONS, NoisyArray, holds_noise, join, lift, merge, release_inside
-from audit.replay.recording import EVENT, SELECTION, Array, NoiseRows, Recording
+from audit.replays.derived import derive, is_derivable
+from audit.replays.noisy import OPERATIONS, NoisyArray, holds_noise, join, lift, merge, release_inside
+from audit.replays.recording import EVENT, SELECTION, Array, NoiseRows, Recording
 
 _LARGEST = 30_000_000  # weights that one operation may make; beyond that the numbers are released
 _COMPARISONS = {np.greater: (1, False), np.greater_equal: (1, True), np.less: (-1, False), np.less_equal: (-1, True)}

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from audit.replay.recording import NUMBER, Array, Integers, NoiseRows, Recording
+from audit.replays.recording import NUMBER, Array, Integers, NoiseRows, Recording
 
-OPERATIONS: dict[str, Callable[..., Any]] = {}  # filled by audit.replay.operations, which imports this module
+OPERATIONS: dict[str, Callable[..., Any]] = {}  # filled by audit.replays.operations, which imports this module
 
 
 class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from audit.replay.noisy import NoisyArray, holds_noise, release_inside
-from audit.replay.recording import CHOICE, NoiseRows, Recording, active
+from audit.replays.noisy import NoisyArray, holds_noise, release_inside
+from audit.replays.recording import CHOICE, NoiseRows, Recording, active
 
 _OPAQUE = [
     "permuted",

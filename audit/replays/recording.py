@@ -2,7 +2,7 @@
 
 A *base draw* has a law of `audit.stats.unit_laws` with location 0 and scale 1, and independent of all others.
 `Recording.draw` makes
-blocks of them. A noisy number is `value + sum of weight * draw` (`audit.replay.noisy`); `Recording.release` is called when
+blocks of them. A noisy number is `value + sum of weight * draw` (`audit.replays.noisy`); `Recording.release` is called when
 one leaves
 the linear world, and returns plain numbers: those of this run, or in a replay those of the recorded run.
 
@@ -27,8 +27,8 @@ _LIBRARIES = (
     "numpy",
     "scipy",
     "random.py",
-    "audit/replay",
-    "audit\\replay",
+    "audit/replays",
+    "audit\\replays",
     "contextlib.py",
     "pandas",
     "packages/torch/",
@@ -81,7 +81,6 @@ class Recording:
     """One run: its base draws, its releases in order, and remarks on what could not be followed."""
 
     def __init__(self, *, seed: int, frozen: Recording | None = None, early: bool = False, spread: float = 1.0) -> None:
-        self.blocks: list[tuple[str, int]] = []
         self.releases: list[ReleaseEntry] = []
         self.gaps: list[str] = []  # sources of randomness whose law is not known
         self.seeds: list[str] = []  # of generators that the program made
@@ -94,6 +93,8 @@ class Recording:
         self.expressions: dict[str, Any] = {}
         self._draws: Array = np.zeros(0)
         self._size = 0
+        self._starts: list[int] = []  # first base draw of each block
+        self._sites: list[str] = []  # line that drew it
 
     @property
     def draws(self) -> Array:
@@ -109,7 +110,8 @@ class Recording:
         if self._size > self._draws.size:
             self._draws = np.concatenate([self._draws, np.zeros(max(self._size, 256))])
         self._draws[start : self._size] = flat
-        self.blocks.append((law, flat.size))
+        self._starts.append(start)
+        self._sites.append(find_site())
         self.laws += [law] * flat.size
         return np.arange(start, self._size).reshape(np.shape(values))
 
@@ -121,12 +123,18 @@ class Recording:
 
     def release(self, kind: str, rows: NoiseRows, output: Any, **terms: Any) -> Any:
         """Record a release and return its output: in a replay, the recorded one as long as both runs agree."""
-        site, count = find_site(), len(self.releases)
+        site = self._draw_site(rows) if self.at_return else find_site()
+        count = len(self.releases)
         if self.frozen is not None and self.divergence is None:
             self.divergence, output = self._hand_back(kind, rows, output, site, count)
         release = ReleaseEntry(kind=kind, rows=rows, output=output, site=site, at_return=self.at_return, **terms)
         self.releases.append(release)
         return output
+
+    def _draw_site(self, rows: NoiseRows) -> str:
+        """Return the line that drew the last noise of rows: what is returned leaves at no line of the program."""
+        last = int(rows.index[rows.weight != 0].max(initial=0))
+        return self._sites[int(np.searchsorted(self._starts, last, side="right")) - 1] if self._sites else ""
 
     def _hand_back(self, kind: str, rows: NoiseRows, output: Any, site: str, count: int) -> tuple[str | None, Any]:
         earlier = self.frozen.releases if self.frozen is not None else []

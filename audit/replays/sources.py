@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from audit.replay import recording as recordings
-from audit.replay.generators import FollowedGenerator, FollowedRandom, FollowedRandomState
-from audit.replay.noisy import NoisyArray
+from audit.replays import recording as recordings
+from audit.replays.generators import FollowedGenerator, FollowedRandom, FollowedRandomState
+from audit.replays.noisy import NoisyArray
 
 _SYSTEM = ((os, "urandom"), (secrets, "randbits"), (secrets, "randbelow"), (secrets, "choice"), (secrets, "token_bytes"))
 _KEEP = (

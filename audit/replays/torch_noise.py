@@ -19,10 +19,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from audit.replay import operations
-from audit.replay.noisy import NoisyArray, lift
-from audit.replay.recording import NUMBER, NoiseRows, Recording
-from audit.replay.torch_operations import COINS, LINEAR, NORMALS, NOT_READ, SELECTIONS
+from audit.replays import operations
+from audit.replays.noisy import NoisyArray, lift
+from audit.replays.recording import NUMBER, NoiseRows, Recording
+from audit.replays.torch_operations import COINS, LINEAR, NORMALS, NOT_READ, SELECTIONS
 
 _RAW_READERS = {
     torch.Tensor.numpy, torch.Tensor.tolist, torch.Tensor.__array__, torch.Tensor.__deepcopy__, torch.Tensor.__reduce_ex__,

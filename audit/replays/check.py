@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from audit.replay.accusations import Accusation, accuse
-from audit.replay.claims import ReplayClaim
-from audit.replay.comparison import ReplayComparison, atom_differences, compare
-from audit.replay.recording import Recording
-from audit.replay.run import Program, ProgramRun
+from audit.replays.accusations import Accusation, accuse
+from audit.replays.claims import ReplayClaim
+from audit.replays.comparison import ReplayComparison, atom_differences, compare
+from audit.replays.recording import Recording
+from audit.replays.run import Program, ProgramRun
 
 SEEDS = (1, 2)  # paths of each pair; the second from the neighbour to the data
 _HIDDEN = 4  # repetitions on the same data by which hidden randomness is looked for
@@ -147,21 +146,3 @@ def hides_randomness(program: Program, data: Any, early: bool) -> bool:
         if again.error != first.error or atom_differences(first.atoms, again.atoms):
             return True
     return False
-
-
-def check_pairs(
-    function: Callable[..., Any],
-    pairs: Sequence[tuple[str, Any, Any]],
-    claim: ReplayClaim,
-    progress: Callable[[int], None] | None = None,
-) -> list[PairResult]:
-    """Return the result of each pair `(name, data, neighbour)`; after the first refutation no further pair is tried."""
-    program = Program(function)
-    results: list[PairResult] = []
-    for i, (name, data, neighbour) in enumerate(pairs):
-        results.append(check_pair(program, (data, neighbour), claim, name))
-        if progress is not None:
-            progress(i + 1)
-        if results[-1].verdict is ReplayVerdict.REFUTED:
-            break
-    return results

@@ -1,0 +1,70 @@
+"""`audit replay`: a program and its neighbour with the same releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from audit.cli import own_code, progress
+from audit.cli.printing import AsJson, print_json, print_plain
+
+Function = Annotated[str, typer.Argument(help="The program: package.module:function(data, rng), or (data).")]
+Data = Annotated[
+    str, typer.Option(help="package.module:object with a data set, or a list of pairs (data, neighbour); may be a function.")
+]
+Epsilon = Annotated[float | None, typer.Option(help="Epsilon that is claimed.")]
+Delta = Annotated[float, typer.Option(help="Delta that is claimed.")]
+Mu = Annotated[float | None, typer.Option(help="Mu of Gaussian differential privacy that is claimed, instead of epsilon.")]
+AdjacencyName = Annotated[str, typer.Option(help="Relation of the data sets: add_remove or replace_one.")]
+Unit = Annotated[str | None, typer.Option(help="Column or key that names the user, if the claim is about users.")]
+Low = Annotated[float | None, typer.Option(help="Smallest number of a record. Default: that of the data.")]
+High = Annotated[float | None, typer.Option(help="Largest number of a record. Default: that of the data.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Folder for replay.json, replay.sarif and test_witness.py, a failing test."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+
+
+def replay(
+    function: Function,
+    data: Data,
+    epsilon: Epsilon = None,
+    delta: Delta = 0.0,
+    mu: Mu = None,
+    adjacency: AdjacencyName = "add_remove",
+    unit: Unit = None,
+    low: Low = None,
+    high: High = None,
+    output: Output = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> int:
+    """Replay a program on neighbours with its own releases. Exit code 1 if its claim is refuted, 3 if undecided. Executes
+    its module."""
+    from audit.api.replay import replay as audit_replay
+    from audit.replays.neighbours import MOST_PAIRS
+
+    own_code.add_working_folder([function, data])
+    with own_code.prints_aside(), progress.bar("pairs", MOST_PAIRS, quiet=quiet) as watcher:
+        report = audit_replay(
+            own_code.find(function, "function"),
+            own_code.instance(data),
+            epsilon=epsilon,
+            delta=delta,
+            mu=mu,
+            adjacency=adjacency,
+            unit=unit,
+            low=low,
+            high=high,
+            progress=lambda done, total: watcher.advance(1),
+        )
+    if output is not None:
+        report.save(output)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        print_plain(*str(report).splitlines())
+    return report.exit_code

@@ -1,0 +1,284 @@
+"""Neighbours of a data set: one record less, more or replaced, by records at the ends of the range and beyond it."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from audit.core.adjacency import Adjacency
+from audit.core.errors import ConfigError
+
+MOST_PAIRS = 40
+_REMOVALS = 3  # of each data set: first, last, and one between
+NamedPair = tuple[str, Any, Any]
+
+
+def own_pairs(data: Any) -> list[NamedPair] | None:
+    """Return pairs that a caller gives as `[(data, neighbour), ...]`, or None if it is one data set."""
+    if not isinstance(data, list) or not data or not all(isinstance(item, tuple) and len(item) == 2 for item in data):
+        return None
+    if any(isinstance(part, int | float | complex | bytes) for pair in data for part in pair):
+        return None
+    return [(f"pair {i}", *pair) for i, pair in enumerate(data)]
+
+
+def make_pairs(
+    data: Any,
+    adjacency: Adjacency,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    unit: str | None = None,
+    most: int = MOST_PAIRS,
+) -> list[NamedPair]:
+    """Return pairs of neighbours: of the data set itself, of its first records, of one record repeated.
+
+    Args:
+        data: an array, list, DataFrame, tensor, text, tuple of arrays of one length, or dictionary of columns or of records.
+        adjacency: whether a record is added and removed, or replaced.
+        low, high: ends of the range of a number; those of the data if None.
+        unit: name of the column (or key) of a user: then all records of one user are removed besides.
+        most: pairs.
+
+    Raises:
+        ConfigError: data of another type, or without a record.
+    """
+    records = Records(data)
+    if not records.count:
+        raise ConfigError("data holds no record; give at least one, of which neighbours can be made")
+    bases: list[tuple[str, Any]] = [("", data)]
+    if records.count > 3:
+        bases.append((", of the first 2 records", records.take([0, 1])))
+    bases.append((", of equal records", records.take([0] * min(records.count, 5))))
+    streams = [_one_base(name, base, adjacency, (low, high), data) for name, base in bases]
+    first = list(_user_pairs(records, unit)) if unit is not None else []
+    rounds: list[NamedPair] = []
+    for stream, share in zip(streams, (0.6, 0.2, 0.2), strict=False):
+        rounds += [pair for pair, _ in zip(stream, range(max(1, int(most * share))), strict=False)]
+    return (first + rounds)[:most]
+
+
+def _one_base(
+    name: str, base: Any, adjacency: Adjacency, ends: tuple[float | None, float | None], whole: Any
+) -> Iterator[NamedPair]:
+    records = Records(base)
+    everything = list(range(records.count))
+    places = list(dict.fromkeys([0, records.count - 1, records.count // 2]))[:_REMOVALS]
+    strangers = list(_strangers(Records(whole), ends))
+    if adjacency is Adjacency.ADD_REMOVE:
+        for i in places:
+            yield f"record {i} removed{name}", base, records.take([j for j in everything if j != i])
+        for text, record in strangers:
+            yield f"{text} added{name}", base, records.append(record)
+        if records.count > 1:
+            yield f"the only record removed{name}", records.take([0]), records.take([])
+    else:
+        for text, record in strangers:
+            yield f"record 0 became {text}{name}", base, records.replace(0, record)
+        for text, record in strangers[:2]:
+            yield f"the last record became {text}{name}", base, records.replace(records.count - 1, record)
+
+
+def _user_pairs(records: Records, unit: str) -> Iterator[NamedPair]:
+    users = records.values(unit)
+    for user in list(dict.fromkeys(users))[:6]:
+        yield (
+            f"all records of {unit} {user!r} removed",
+            records.data,
+            records.take([i for i, name in enumerate(users) if name != user]),
+        )
+
+
+def _strangers(records: Records, ends: tuple[float | None, float | None]) -> Iterator[tuple[str, Any]]:
+    """Yield records that a data set may hold besides, each with what it is."""
+    model = records.get(0)
+    seen: list[float] = [x for i in range(min(records.count, 200)) for x in _numbers(records.get(i))]
+    finite = [x for x in seen if math.isfinite(x)] or [0.0, 1.0]
+    low, high = (min(finite) if ends[0] is None else ends[0]), (max(finite) if ends[1] is None else ends[1])
+    values = {
+        "a high record": high,
+        "a low record": low,
+        "a record beyond the bounds": 1e6 * max(1.0, abs(high)),
+        "a record of NaN": math.nan,
+        "a record in the middle": (low + high) / 2,
+        "an infinite record": math.inf,
+        "a record far below": -1e6 * max(1.0, abs(low)),
+    }
+    for text, number in values.items():
+        record = _fill(model, number)
+        if record is not None:
+            yield text, record
+    yield "a duplicate", copy.deepcopy(model)
+    if (unknown := _fill(model, "a value never seen")) is not None:
+        yield "a new category", unknown
+
+
+def _numbers(record: Any) -> list[float]:
+    if isinstance(record, bool | str | bytes) or record is None:
+        return []
+    if isinstance(record, int | float | np.number):
+        return [float(record)]
+    if isinstance(record, dict):
+        return [x for part in record.values() for x in _numbers(part)]
+    if isinstance(record, np.ndarray):
+        return [float(x) for x in record.ravel()[:50]] if record.dtype.kind in "biuf" else []
+    return [x for part in record for x in _numbers(part)] if isinstance(record, list | tuple) else []
+
+
+def _fill(record: Any, new: Any) -> Any:  # noqa: PLR0911 (one arm a type)
+    """Return a record like another one with every number (or text) replaced, or None if it has none."""
+    text = isinstance(new, str)
+    if isinstance(record, str):
+        return new if text else None
+    if isinstance(record, np.ndarray):
+        if record.dtype.kind not in "iuf" or text:
+            return None
+        if record.dtype.kind in "iu":
+            return None if not math.isfinite(new) else np.full_like(record, int(np.clip(new, *_limits(record.dtype))))
+        return np.full_like(record, new)
+    if isinstance(record, bool) or record is None:
+        return None
+    if isinstance(record, int | np.integer):
+        return None if text or not math.isfinite(new) else type(record)(int(new))
+    if isinstance(record, float | np.floating):
+        return None if text else type(record)(new)
+    if isinstance(record, dict):
+        filled = {key: _fill(part, new) for key, part in record.items()}
+        merged = {key: part if filled[key] is None else filled[key] for key, part in record.items()}
+        return merged if any(part is not None for part in filled.values()) else None
+    if isinstance(record, list | tuple):
+        parts = [_fill(part, new) for part in record]
+        return (
+            type(record)(old if part is None else part for old, part in zip(record, parts, strict=True))
+            if any(p is not None for p in parts)
+            else None
+        )
+    return None
+
+
+def _limits(dtype: Any) -> tuple[int, int]:
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
+class Records:
+    """A data set of any supported type as records that can be taken, appended and replaced."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+        columns = list(data.values()) if isinstance(data, dict) else list(data) if isinstance(data, tuple) else []
+        lengths = {len(part) for part in columns if hasattr(part, "__len__") and not isinstance(part, str)}
+        self.columns = (
+            bool(columns)
+            and len(lengths) == 1
+            and all(isinstance(part, np.ndarray | list) or hasattr(part, "new_tensor") for part in columns)
+        )
+        self.frame = hasattr(data, "iloc")
+        self.tensor = hasattr(data, "new_tensor")
+        kinds = "array, list, DataFrame, tensor, text, dictionary, tuple of arrays of one length"
+        known = isinstance(data, np.ndarray | list | str | dict | tuple) or self.frame or self.tensor
+        if not known or (isinstance(data, tuple) and not self.columns) or (isinstance(data, np.ndarray) and data.ndim == 0):
+            raise ConfigError(f"data is a {type(data).__name__}; expected an {kinds}, or a list of pairs (data, neighbour)")
+        self.count = lengths.pop() if self.columns else len(data.splitlines()) if isinstance(data, str) else len(data)
+
+    def _over_columns(self, change: Callable[[Any, int], Any]) -> Any:
+        if isinstance(self.data, dict):
+            return {key: change(part, i) for i, (key, part) in enumerate(self.data.items())}
+        return tuple(change(part, i) for i, part in enumerate(self.data))
+
+    def get(self, place: int) -> Any:
+        """Return one record."""
+        if self.columns:
+            return [Records(part).get(place) for part in (self.data.values() if isinstance(self.data, dict) else self.data)]
+        if self.frame:
+            return self.data.iloc[place].to_dict() if hasattr(self.data, "columns") else self.data.iloc[place]
+        if isinstance(self.data, dict):
+            return list(self.data.values())[place]
+        if isinstance(self.data, str):
+            return self.data.splitlines()[place]
+        if self.tensor:
+            return np.asarray(self.data[place])
+        return self.data[place]
+
+    def take(self, places: Sequence[int]) -> Any:
+        """Return a data set of the records at these places."""
+        if self.columns:
+            return self._over_columns(lambda part, _: Records(part).take(places))
+        if self.frame:
+            return self.data.iloc[list(places)].reset_index(drop=True)
+        if isinstance(self.data, dict):
+            items = list(self.data.items())
+            return {items[i][0]: items[i][1] for i in dict.fromkeys(places)}
+        if isinstance(self.data, str):
+            lines = self.data.splitlines()
+            return "\n".join(lines[i] for i in places)
+        if isinstance(self.data, list):
+            return [self.data[i] for i in places]
+        return self.data[np.asarray(places, dtype=np.int64)] if not self.tensor else self.data[list(places)]
+
+    def append(self, record: Any) -> Any:  # noqa: PLR0911 (one arm a type)
+        """Return the data set with a record more, as the last."""
+        if self.columns:
+            return self._over_columns(lambda part, i: Records(part).append(record[i]))
+        if self.frame:
+            row = type(self.data)([record])
+            return type(self.data)(_stack_frames(self.data, row))
+        if isinstance(self.data, dict):
+            return {**self.data, "a key never seen": record}
+        if isinstance(self.data, str):
+            return f"{self.data}\n{record}"
+        if isinstance(self.data, list):
+            return [*self.data, record]
+        if self.tensor:
+            return self.data.new_tensor(np.concatenate([np.asarray(self.data), np.asarray(record)[None]]))
+        return np.concatenate([self.data, np.asarray(record, dtype=self.data.dtype)[None]])
+
+    def replace(self, place: int, record: Any) -> Any:
+        """Return the data set with one record replaced, the order kept."""
+        if isinstance(self.data, dict) and not self.columns:
+            return {key: record if i == place else part for i, (key, part) in enumerate(self.data.items())}
+        order = list(range(self.count))
+        order[place] = self.count
+        return Records(self.append(record)).take(order)
+
+    def values(self, name: str) -> list[Any]:
+        """Return a column, or a key of each record.
+
+        Raises:
+            ConfigError: there is none of that name.
+        """
+        try:
+            column = self.data[name] if self.frame or self.columns else [record[name] for record in self.data]
+        except (KeyError, TypeError, IndexError) as error:
+            raise ConfigError(f"unit is '{name}', and the data have no column or key of that name") from error
+        return [value.item() if hasattr(value, "item") else value for value in column]
+
+
+def _stack_frames(data: Any, row: Any) -> Any:
+    if not hasattr(data, "columns"):
+        return [*data.tolist(), *row.tolist()]
+    return {name: [*data[name].tolist(), *row[name].tolist()] for name in data.columns}
+
+
+def shrink(pair: tuple[Any, Any], still: Callable[[Any, Any], bool], tries: int = 30) -> tuple[Any, Any]:
+    """Return the pair with records left out that both data sets hold in one place, as long as it still does what it did."""
+    data, neighbour = pair
+    place = 0
+    while tries > 0:
+        sides = Records(data), Records(neighbour)
+        if place >= min(side.count for side in sides):
+            return data, neighbour
+        if repr(sides[0].get(place)) != repr(sides[1].get(place)):
+            place += 1
+            continue
+        smaller = [side.take([i for i in range(side.count) if i != place]) for side in sides]
+        tries -= 1
+        if still(*smaller):
+            data, neighbour = smaller
+        else:
+            place += 1
+    return data, neighbour

@@ -1,0 +1,120 @@
+"""Neighbours of data of every type, the witness, declarations, and the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import audit
+from audit.__main__ import main
+from audit.core.adjacency import Adjacency
+from audit.core.errors import ConfigError
+from audit.replays.neighbours import Records, make_pairs, shrink
+
+ARRAY = np.array([1.0, 4.0, 9.0, 2.0, 5.0])
+FRAME = pd.DataFrame({"user": ["a", "b", "a", "c"], "value": [1.0, 2.0, 3.0, 4.0]})
+KINDS: dict[str, Any] = {
+    "array": ARRAY,
+    "table": np.arange(12.0).reshape(4, 3),
+    "whole numbers": np.array([1, 2, 3]),
+    "list": [1.0, 2.0, 5.0],
+    "texts": ["ash", "elm"],
+    "records": [{"user": "a", "value": 1.0}, {"user": "b", "value": 2.0}],
+    "frame": FRAME,
+    "columns": {"x": np.arange(3.0), "y": np.array([0, 1, 1])},
+    "keys": {"ann": 1.0, "bob": 2.0},
+    "tuple": (np.arange(6.0).reshape(3, 2), np.array([0, 1, 1])),
+    "text": "first line\nsecond line",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE])
+def test_neighbours_differ_in_one_record(kind: str, adjacency: Adjacency) -> None:
+    pairs = make_pairs(KINDS[kind], adjacency)
+    apart = 1 if adjacency is Adjacency.ADD_REMOVE else 0
+    assert 2 < len(pairs) <= 40
+    for _, data, neighbour in pairs:
+        assert abs(Records(data).count - Records(neighbour).count) == apart
+        assert type(data) is type(neighbour) is type(KINDS[kind])
+
+
+def test_all_records_of_a_user_leave_together() -> None:
+    name, data, neighbour = make_pairs(FRAME, Adjacency.ADD_REMOVE, unit="user")[0]
+    assert "user 'a'" in name and len(data) - len(neighbour) == 2
+    with pytest.raises(ConfigError, match="no column or key"):
+        make_pairs(FRAME, Adjacency.ADD_REMOVE, unit="person")
+
+
+def test_a_witness_shrinks_to_the_records_that_matter() -> None:
+    data, neighbour = shrink((ARRAY, np.append(ARRAY, 7.0)), lambda a, b: 9.0 in a and len(b) == len(a) + 1)
+    assert data.tolist() == [9.0] and neighbour.tolist() == [9.0, 7.0]
+
+
+def noisy_sum(data: Any, rng: Any) -> Any:
+    return np.clip(np.nan_to_num(data), 0, 10).sum() + rng.laplace(0, 5)
+
+
+def data_set() -> Any:
+    return ARRAY
+
+
+def test_the_witness_of_a_wrong_program_fails_as_a_test(tmp_path: Path) -> None:
+    report = audit.replay(noisy_sum, ARRAY, epsilon=1.0, high=10.0)
+    assert report.exit_code == 1 and 1 < report.worst.loss <= 2
+    assert report.to_pandas().verdict.iloc[-1] == "refuted"
+    report.save(tmp_path)
+    log = json.loads((tmp_path / "replay.sarif").read_text())["runs"][0]["results"][0]
+    region = log["locations"][0]["physicalLocation"]
+    assert region["artifactLocation"]["uri"] == __file__
+    assert "rng.laplace" in Path(__file__).read_text().splitlines()[region["region"]["startLine"] - 1]
+    names: dict[str, Any] = {}
+    exec((tmp_path / "test_witness.py").read_text(), names)
+    with pytest.raises(AssertionError, match="refuted"):
+        names["test_noisy_sum_keeps_its_claim"]()
+
+
+def test_a_declared_release_costs_what_its_input_moves() -> None:
+    hidden = np.random.default_rng(3).laplace  # a sampler that the replay does not see
+
+    @audit.release(sensitivity=10.0, epsilon=1.0)
+    def mechanism(total: float) -> float:
+        return float(total + hidden(0, 10))
+
+    clipped = audit.replay(
+        lambda data, rng: mechanism(np.clip(np.nan_to_num(data), 0, 10).sum()), ARRAY, epsilon=1.0, high=10.0
+    )
+    assert clipped.exit_code == 0 and clipped.worst.loss == pytest.approx(1.0)
+    raw = audit.replay(lambda data, rng: mechanism(np.sum(data)), ARRAY, epsilon=1.0, sampling_seconds=0)
+    assert raw.exit_code == 3 and "declared 10" in raw.worst.reason
+
+
+def test_values_that_are_declared_public_must_be_equal() -> None:
+    def program(data: Any, rng: Any) -> Any:
+        audit.unchanged(size=len(data))
+        return rng.laplace()
+
+    assert audit.replay(program, ARRAY, epsilon=1.0, sampling_seconds=0).exit_code == 3
+    assert audit.replay(program, ARRAY, epsilon=1.0, adjacency="replace_one").exit_code == 0
+
+
+def test_a_claim_is_epsilon_or_mu() -> None:
+    with pytest.raises(ConfigError, match="give one of them"):
+        audit.replay(noisy_sum, ARRAY)
+    with pytest.raises(ConfigError, match="data is a float"):
+        audit.replay(noisy_sum, 3.0, epsilon=1.0)
+
+
+def test_the_command_prints_one_object_and_answers_with_the_verdict(capsys: Any) -> None:
+    module = __name__
+    arguments = ["replay", f"{module}:noisy_sum", "--data", f"{module}:data_set", "--high", "10", "--quiet", "--json"]
+    for epsilon, code, verdict in (("2", 0, "proved"), ("1", 1, "refuted")):
+        with pytest.raises(SystemExit) as end:
+            main([*arguments, "--epsilon", epsilon])
+        assert end.value.code == code
+        assert json.loads(capsys.readouterr().out)["verdict"] == verdict
