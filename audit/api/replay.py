@@ -51,8 +51,8 @@ def replay(
     >>> def noisy_sum(data, rng):
     ...     return np.clip(data, 0, 1).sum() + rng.laplace(0, 0.5)
     >>> report = replay(noisy_sum, np.array([0.2, 0.9, 0.4]), epsilon=1.0, high=1.0)
-    >>> report.verdict.value, round(report.worst.loss, 6)
-    ('refuted', 2.0)
+    >>> report.verdict.value, report.worst.loss > 1
+    ('refuted', True)
     """
     from audit.mechanism_checks.run import function_name
     from audit.replays import neighbours

@@ -90,7 +90,9 @@ def test_a_declared_release_costs_what_its_input_moves() -> None:
         lambda data, rng: mechanism(np.clip(np.nan_to_num(data), 0, 10).sum()), ARRAY, epsilon=1.0, high=10.0
     )
     assert clipped.exit_code == 0 and clipped.worst.loss == pytest.approx(1.0)
-    raw = audit.replay(lambda data, rng: mechanism(np.sum(data)), ARRAY, epsilon=1.0, sampling_seconds=0)
+    raw = audit.replay(
+        lambda data, rng: mechanism(np.clip(np.nan_to_num(data), 0, 900).sum()), ARRAY, epsilon=1.0, sampling_seconds=0
+    )
     assert raw.exit_code == 3 and "declared 10" in raw.worst.reason
 
 
