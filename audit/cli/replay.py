@@ -42,7 +42,8 @@ def replay(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> int:
-    """Replay a program on neighbours with its own releases. Exit code 1 if its claim is refuted, 3 if undecided. Executes
+    """Compare a program with itself on neighbours, by its own releases. Exit code 1 if its claim is refuted, 3 if undecided.
+    Executes
     its module."""
     from audit.api.replay import replay as audit_replay
     from audit.replays.neighbours import MOST_PAIRS

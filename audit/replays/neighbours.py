@@ -47,7 +47,7 @@ def make_pairs(
     Raises:
         ConfigError: data of another type, or without a record.
     """
-    records = Records(data)
+    records = RecordList(data)
     if not records.count:
         raise ConfigError("data holds no record; give at least one, of which neighbours can be made")
     bases: list[tuple[str, Any]] = [("", data)]
@@ -65,10 +65,10 @@ def make_pairs(
 def _one_base(
     name: str, base: Any, adjacency: Adjacency, ends: tuple[float | None, float | None], whole: Any
 ) -> Iterator[NamedPair]:
-    records = Records(base)
+    records = RecordList(base)
     everything = list(range(records.count))
     places = list(dict.fromkeys([0, records.count - 1, records.count // 2]))[:_REMOVALS]
-    strangers = list(_strangers(Records(whole), ends))
+    strangers = list(_strangers(RecordList(whole), ends))
     if adjacency is Adjacency.ADD_REMOVE:
         for i in places:
             yield f"record {i} removed{name}", base, records.take([j for j in everything if j != i])
@@ -83,7 +83,7 @@ def _one_base(
             yield f"the last record became {text}{name}", base, records.replace(records.count - 1, record)
 
 
-def _user_pairs(records: Records, unit: str) -> Iterator[NamedPair]:
+def _user_pairs(records: RecordList, unit: str) -> Iterator[NamedPair]:
     users = records.values(unit)
     for user in list(dict.fromkeys(users))[:6]:
         yield (
@@ -93,7 +93,7 @@ def _user_pairs(records: Records, unit: str) -> Iterator[NamedPair]:
         )
 
 
-def _strangers(records: Records, ends: tuple[float | None, float | None]) -> Iterator[tuple[str, Any]]:
+def _strangers(records: RecordList, ends: tuple[float | None, float | None]) -> Iterator[tuple[str, Any]]:
     """Yield records that a data set may hold besides, each with what it is."""
     model = records.get(0)
     seen: list[float] = [x for i in range(min(records.count, 200)) for x in _numbers(records.get(i))]
@@ -165,7 +165,7 @@ def _limits(dtype: Any) -> tuple[int, int]:
     return int(limits.min), int(limits.max)
 
 
-class Records:
+class RecordList:
     """A data set of any supported type as records that can be taken, appended and replaced."""
 
     def __init__(self, data: Any) -> None:
@@ -193,7 +193,7 @@ class Records:
     def get(self, place: int) -> Any:
         """Return one record."""
         if self.columns:
-            return [Records(part).get(place) for part in (self.data.values() if isinstance(self.data, dict) else self.data)]
+            return [RecordList(part).get(place) for part in (self.data.values() if isinstance(self.data, dict) else self.data)]
         if self.frame:
             return self.data.iloc[place].to_dict() if hasattr(self.data, "columns") else self.data.iloc[place]
         if isinstance(self.data, dict):
@@ -207,7 +207,7 @@ class Records:
     def take(self, places: Sequence[int]) -> Any:
         """Return a data set of the records at these places."""
         if self.columns:
-            return self._over_columns(lambda part, _: Records(part).take(places))
+            return self._over_columns(lambda part, _: RecordList(part).take(places))
         if self.frame:
             return self.data.iloc[list(places)].reset_index(drop=True)
         if isinstance(self.data, dict):
@@ -223,7 +223,7 @@ class Records:
     def append(self, record: Any) -> Any:  # noqa: PLR0911 (one arm a type)
         """Return the data set with a record more, as the last."""
         if self.columns:
-            return self._over_columns(lambda part, i: Records(part).append(record[i]))
+            return self._over_columns(lambda part, i: RecordList(part).append(record[i]))
         if self.frame:
             row = type(self.data)([record])
             return type(self.data)(_stack_frames(self.data, row))
@@ -243,7 +243,7 @@ class Records:
             return {key: record if i == place else part for i, (key, part) in enumerate(self.data.items())}
         order = list(range(self.count))
         order[place] = self.count
-        return Records(self.append(record)).take(order)
+        return RecordList(self.append(record)).take(order)
 
     def values(self, name: str) -> list[Any]:
         """Return a column, or a key of each record.
@@ -269,7 +269,7 @@ def shrink(pair: tuple[Any, Any], still: Callable[[Any, Any], bool], tries: int 
     data, neighbour = pair
     place = 0
     while tries > 0:
-        sides = Records(data), Records(neighbour)
+        sides = RecordList(data), RecordList(neighbour)
         if place >= min(side.count for side in sides):
             return data, neighbour
         if repr(sides[0].get(place)) != repr(sides[1].get(place)):

@@ -14,7 +14,7 @@ import audit
 from audit.__main__ import main
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
-from audit.replays.neighbours import Records, make_pairs, shrink
+from audit.replays.neighbours import RecordList, make_pairs, shrink
 
 ARRAY = np.array([1.0, 4.0, 9.0, 2.0, 5.0])
 FRAME = pd.DataFrame({"user": ["a", "b", "a", "c"], "value": [1.0, 2.0, 3.0, 4.0]})
@@ -40,7 +40,7 @@ def test_neighbours_differ_in_one_record(kind: str, adjacency: Adjacency) -> Non
     apart = 1 if adjacency is Adjacency.ADD_REMOVE else 0
     assert 2 < len(pairs) <= 40
     for _, data, neighbour in pairs:
-        assert abs(Records(data).count - Records(neighbour).count) == apart
+        assert abs(RecordList(data).count - RecordList(neighbour).count) == apart
         assert type(data) is type(neighbour) is type(KINDS[kind])
 
 
