@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,7 @@ def replay(
     >>> report.verdict.value, report.worst.loss > 1
     ('refuted', True)
     """
+    from audit.mechanism_checks.open_pair import sample_pair
     from audit.mechanism_checks.run import function_name
     from audit.replays import neighbours
     from audit.replays.claims import ReplayClaim
@@ -66,7 +68,8 @@ def replay(
     relation = Adjacency.ADD_REMOVE if adjacency is None else Adjacency.by_name(adjacency)
     start = time.perf_counter()
     pairs = neighbours.own_pairs(data) or neighbours.make_pairs(data, relation, low=low, high=high, unit=unit)
-    results = search(function, pairs, claim, sampling_seconds=sampling_seconds, progress=progress)
+    decide = functools.partial(sample_pair, seconds=sampling_seconds) if sampling_seconds > 0 else None
+    results = search(function, pairs, claim, decide=decide, progress=progress)
     seconds = time.perf_counter() - start
     return ReplayReport(
         name=function_name(function), claim=claim, adjacency=relation.value, results=tuple(results), seconds=seconds

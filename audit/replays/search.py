@@ -13,9 +13,9 @@ from audit.replays.check import PairResult, ReplayVerdict, check_pair
 from audit.replays.claims import ReplayClaim
 from audit.replays.neighbours import NamedPair, shrink
 from audit.replays.run import Program
-from audit.replays.sampling import CONFIDENCE, sample_pair
 
 _SHRINKING_SECONDS = 10.0
+Decide = Callable[[Program, tuple[Any, Any], ReplayClaim], str | None]
 
 
 def search(
@@ -23,10 +23,12 @@ def search(
     pairs: Sequence[NamedPair],
     claim: ReplayClaim,
     *,
-    sampling_seconds: float = 10.0,
+    decide: Decide | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[PairResult]:
     """Return the result of each pair; the first that refutes the claim is the last, shrunk to the smallest that still does.
+
+    If none does, `decide` says why the worst of those that are left open refutes it, or None.
 
     Raises:
         ConfigError: the function cannot be called.
@@ -43,14 +45,12 @@ def search(
             results[-1] = _shrink(program, results[-1], claim)
             return results
     open_pairs = [result for result in results if result.verdict is not ReplayVerdict.PROVED and _may_break(result, claim)]
-    if open_pairs and sampling_seconds > 0:
+    if open_pairs and decide is not None:
         worst = max(open_pairs, key=lambda result: result.loss)
-        reason = sample_pair(program, (worst.data, worst.neighbour), claim, sampling_seconds)
+        reason = decide(program, (worst.data, worst.neighbour), claim)
         if reason is not None:
-            method = f"sampling, with confidence {CONFIDENCE:.6f}"
-            results.append(
-                replace(worst, verdict=ReplayVerdict.REFUTED, reason=f"{worst.reason}: {reason}", method=method, exact=False)
-            )
+            verdict = ReplayVerdict.REFUTED
+            results.append(replace(worst, verdict=verdict, reason=f"{worst.reason}: {reason}", method="sampling", exact=False))
     return results
 
 
