@@ -1,1 +1,25 @@
-"""What goes into the training data, one kind a file."""
+"""What goes into the training data. A file adds a kind; kin share a file."""
+
+PLUGINS = {
+    "adversarial_direction": "_gradients:AdversarialDirection",
+    "backdoor": "_planted_records:Backdoor",
+    "clipbkd": "_pool_records:ClipBkd",
+    "dirac_gradient": "_gradients:DiracGradient",
+    "duplicated": "_pool_records:Duplicated",
+    "free_riders": "_clients:FreeRiders",
+    "held_out": "_pool_records:HeldOut",
+    "label_flippers": "_clients:LabelFlippers",
+    "mislabelled": "_pool_records:Mislabelled",
+    "model_replacement": "_clients:ModelReplacement",
+    "new_token": "_planted_texts:NewToken",
+    "non_finite": "_gradients:NonFinite",
+    "out_of_distribution": "_pool_records:OutOfDistribution",
+    "poisoned_membership": "_planted_records:PoisonedMembership",
+    "random_gradient": "_gradients:RandomGradient",
+    "random_tokens": "_planted_texts:RandomTokens",
+    "rare_bigrams": "_planted_texts:RareBigrams",
+    "searched_token": "_planted_texts:SearchedToken",
+    "signed_cosine": "_gradients:SignedCosine",
+    "unlikely_suffix": "_planted_texts:UnlikelySuffix",
+    "worst_case_initialisation": "_planted_records:WorstCaseInitialisation",
+}

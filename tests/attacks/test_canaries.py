@@ -9,13 +9,9 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from attacks.canaries.adversarial_direction import AdversarialDirection
-from attacks.canaries.clipbkd import ClipBkd
-from attacks.canaries.dirac_gradient import DiracGradient
-from attacks.canaries.mislabelled import Mislabelled
-from attacks.canaries.out_of_distribution import OutOfDistribution
-from attacks.canaries.random_gradient import RandomGradient
-from attacks.canaries.searched_token import SearchedToken
+from attacks.canaries._gradients import AdversarialDirection, DiracGradient, RandomGradient
+from attacks.canaries._planted_texts import SearchedToken
+from attacks.canaries._pool_records import ClipBkd, Mislabelled, OutOfDistribution
 from audit.core.data import Dataset, Records, Vocabulary
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attacks.canaries.backdoor import Backdoor
-from attacks.canaries.poisoned_membership import PoisonedMembership
+from attacks.canaries._planted_records import Backdoor, PoisonedMembership
 from attacks.canaries.property_group import PropertyGroup
 from audit.core.data import Canaries, Records
 from audit.core.errors import ConfigError, DataError

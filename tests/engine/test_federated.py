@@ -12,7 +12,7 @@ from scipy import stats
 from torch import nn
 from torch.nn import functional as F
 
-from attacks.canaries.signed_cosine import SignedCosine
+from attacks.canaries._gradients import SignedCosine
 from audit.bounds.estimators.gaussian import Gaussian
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency

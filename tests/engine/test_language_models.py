@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from attacks.canaries.searched_token import SearchedToken
+from attacks.canaries._planted_texts import SearchedToken
 from audit.core.data import Canaries, Records
 from audit.core.errors import ConfigError, DataError, ExecutionMismatch, UnsupportedMechanism
 from audit.core.event_reading import noisy_steps
@@ -258,7 +258,7 @@ def test_nothing_of_the_extra_is_imported_before_it_is_asked_for() -> None:
 
 def test_the_exposure_of_secrets_that_were_never_trained_on_is_that_of_a_uniform_rank() -> None:
     """A model that knows nothing of random tokens ranks them by chance: the mean is within four errors of the exact one."""
-    from attacks.canaries.random_tokens import RandomTokens
+    from attacks.canaries._planted_texts import RandomTokens
     from attacks.signals._text_signals import SecretRanks
 
     canaries = RandomTokens(length=3).make(sentences(), 40, 1000, Seed(8))

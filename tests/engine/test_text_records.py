@@ -12,9 +12,9 @@ import pyarrow.parquet
 import pytest
 import torch
 
+from attacks.canaries._planted_texts import NewToken
+from attacks.canaries._pool_records import HeldOut
 from attacks.canaries.formatted_secret import FormattedSecret
-from attacks.canaries.held_out import HeldOut
-from attacks.canaries.new_token import NewToken
 from audit.core.data import Canaries, Dataset
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.events import Event, dp_sgd

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attacks.canaries.new_token import NewToken
+from attacks.canaries._planted_texts import NewToken
 from audit.core.access import Access
 from audit.core.data import Array, Canaries, Dataset
 from audit.core.events import Event, dp_sgd, sgd

@@ -11,7 +11,7 @@ import pytest
 import torch
 import yaml
 
-from attacks.canaries.held_out import HeldOut
+from attacks.canaries._pool_records import HeldOut
 from attacks.scorers.lira import Lira
 from attacks.scorers.loss import Loss
 from attacks.signals._queries import PredictedLabels

@@ -1,0 +1,143 @@
+"""Records that are planted beside the audited ones, or that begin where a record shows most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attacks.canaries import _pool, _triggers
+from audit.core import checks
+from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.errors import ConfigError
+from audit.core.seeds import Seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backdoor:
+    """Triggers, each on `poisons` records with the label that it is to cause; asked about on a record that is in no training.
+
+    A coin decides for each trigger whether its poisoned records are in the training, so that its success with and without them
+    is seen side by side, and what distinguishes the two bounds epsilon. A trigger is an assignment of the smallest or the
+    largest value of the train split to some features, both drawn at random.
+
+    Attributes:
+        poisons: records of each trigger, all of them planted or none.
+        features: of a record that a trigger sets.
+
+    References:
+        Gu, Dolan-Gavitt and Garg 2017, arXiv 1708.06733; Jagielski, Ullman and Oprea 2020, arXiv 2006.07709; Ma, Zhu and
+        Hsu 2019, arXiv 1903.09860 (what differential privacy leaves poisoned records).
+    """
+
+    poisons: int = 4
+    features: int = 8
+
+    def __post_init__(self) -> None:
+        _pool.require_positive(self.poisons, "backdoor.poisons")
+        _pool.require_positive(self.features, "backdoor.features")
+
+    def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
+        """`count` triggered records that are asked about, and the poisoned ones of each.
+
+        Raises:
+            ConfigError: no classes, fewer features than a trigger has, or a pool that is too small or of one class.
+        """
+        return _triggers.backdoors(dataset, count, seed, kind="backdoor", poisons=self.poisons, features=self.features)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoisonedMembership:
+    """Random records of the audit pool, each in or out by its coin, beside copies with a wrong label in every training.
+
+    The copies pull the model away from the true label, so that the record itself, if it is in, moves it more. They are the
+    same in all models: a claim for one record holds whatever the other records are, so bounds need no conversion.
+
+    Attributes:
+        poisons: copies with one wrong label of each record.
+
+    References:
+        Tramer et al. 2022, arXiv 2204.00032 ("truth serum").
+    """
+
+    poisons: int = 2
+
+    def __post_init__(self) -> None:
+        _pool.require_positive(self.poisons, "poisoned_membership.poisons")
+
+    def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
+        """`count` pool records in random order, and the copies of each that all models train on.
+
+        Raises:
+            ConfigError: the data set has no classes, or its pool has fewer records.
+        """
+        rows = _pool.choose(dataset, count, seed.child("poisoned_membership"), "poisoned_membership")
+        records = dataset.pool.take(rows)
+        wrong = _pool.wrong_labels(dataset, records.labels, seed.child("poisoned labels"), "poisoned_membership")
+        return Canaries(
+            kind="poisoned_membership",
+            description=f"records held out of {dataset.name}, {self.poisons} wrongly labelled copies of each in every training",
+            records=records,
+            identifiers=dataset.pool_index[rows],
+            companions=Records(
+                inputs=np.repeat(records.inputs, self.poisons, axis=0), labels=np.repeat(wrong, self.poisons, axis=0)
+            ),
+        )
+
+
+_KINDS = ("unused_direction", "mislabelled")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorstCaseInitialisation:
+    """Canaries whose gradients are the largest of their batch, because the model has fitted all other records before it starts.
+
+    The claim holds from any initial weights, so the adversary chooses them: those of a model trained without privacy on
+    the shared records and without any canary. What then moves the model under DP-SGD is the canary and the noise.
+
+    Attributes:
+        record: "unused_direction": along a direction of least variance, with the label that a linear model finds least likely
+            (a ClipBKD record); "mislabelled": a pool record with a wrong label.
+        steps: of that training.
+
+    References:
+        Annamalai and De Cristofaro 2024, arXiv 2405.14106; Jagielski, Ullman and Oprea 2020, arXiv 2006.07709 (ClipBKD).
+    """
+
+    record: str = "unused_direction"
+    steps: int = 600
+
+    def __post_init__(self) -> None:
+        checks.choice(self.record, "worst_case_initialisation.record", _KINDS)
+        if self.steps < 1:
+            raise ConfigError(f"worst_case_initialisation.steps is {self.steps}; expected at least 1")
+
+    def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
+        """`count` records and the order to start every model from fitted weights."""
+        _pool.require_classes(dataset, "worst_case_initialisation")
+        canaries = (
+            self._along(dataset, count, seed)
+            if self.record == "unused_direction"
+            else self._mislabelled_canaries(dataset, count, seed)
+        )
+        description = f"{canaries.description}; every run starts from weights that fit the other records"
+        return replace(canaries, description=description, fitted_start=self.steps)
+
+    def _along(self, dataset: Dataset, count: int, seed: Seed) -> Canaries:
+        return Canaries(
+            kind="worst_case_initialisation",
+            description=f"records along directions that {dataset.name} hardly uses, with the least likely label",
+            records=_pool.unused_directions(dataset, count, 1.0, seed.child("worst case"), "worst_case_initialisation"),
+            identifiers=np.full(count, -1),
+        )
+
+    def _mislabelled_canaries(self, dataset: Dataset, count: int, seed: Seed) -> Canaries:
+        rows = _pool.choose(dataset, count, seed.child("worst case"), "worst_case_initialisation")
+        originals = dataset.pool.take(rows)
+        labels: Array = _pool.wrong_labels(dataset, originals.labels, seed.child("labels"), "worst_case_initialisation")
+        return Canaries(
+            kind="worst_case_initialisation",
+            description=f"records held out of {dataset.name} with a wrong label",
+            records=Records(inputs=originals.inputs, labels=labels),
+            identifiers=dataset.pool_index[rows],
+        )
