@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from audit.accounting import published
 from audit.accounting.regression import explain, methods, recognition, records, suite
 from audit.accounting.regression.methods import GRIDS, Method
 from audit.accounting.regression.suite import CaseFinding, Result
@@ -149,3 +150,12 @@ def test_a_failure_tells_what_was_asked_and_how_to_see_it_again() -> None:
     text = explain.paragraph(suite.judge(FunctionAccountant(function=lambda n, q, t, d: 1.0), case), "mine:epsilon")
     assert "noise 1.0, rate 0.01, 1,000 steps, delta 1e-05, add_remove, about one example" in text
     assert "45.3 % too small" in text and "print(epsilon(1.0, 0.01, 1000, 1e-05))" in text
+
+
+def test_a_published_epsilon_is_possible_impossible_or_undecided() -> None:
+    usual = {"sigma": 1.0, "rate": 0.01, "steps": 1000, "delta": 1e-5}
+    by_claim = {epsilon: published.decide(published.Training(**usual, epsilon=epsilon)) for epsilon in (2.0, 1.5)}
+    assert [by_claim[2.0].exit_code, by_claim[1.5].exit_code] == [0, 1]
+    assert by_claim[2.0].margin == pytest.approx(0.1717, abs=2e-4) and by_claim[1.5].margin == pytest.approx(-0.3282, abs=2e-4)
+    middle = (by_claim[2.0].lower + by_claim[2.0].upper) / 2
+    assert published.decide(published.Training(**usual, epsilon=middle)).exit_code == 3
