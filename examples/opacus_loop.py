@@ -38,8 +38,8 @@ def main() -> None:
     sample = (inputs[:16].numpy(), labels[:16])
     claim = {"noise_multiplier": NOISE_MULTIPLIER, "clip_norm": CLIP_NORM, "divisor": divisor}
     step = audit.check_optimizer(model, optimizer, criterion, sample, **claim)
-    print(f"one step: {len(step.findings)} findings, {len(step.failures)} failed")
-    for finding in step.failures:
+    print(f"one step: {len(step.findings)} findings, {len(step.failures)} failed, {len(step.weaknesses)} weak")
+    for finding in (*step.failures, *step.weaknesses):
         print(f"  {finding.check}: {finding.message}")
 
     with audit.record(loader, engine.accountant) as log:

@@ -217,6 +217,11 @@ Against = Annotated[Path | None, typer.Option(help="File of --record: any figure
 Tolerance = Annotated[float, typer.Option(help="Relative difference from --against that is no change.")]
 Require = Annotated[int, typer.Option(min=1, help="Minimum number of brackets answered with neither 0 nor infinity.")]
 Baseline = Annotated[Path | None, typer.Option(help="File of accepted findings, which do not fail the check.")]
+Accept = Annotated[
+    list[str] | None, typer.Option(help='CHECK="reason": a failure or weakness to live with, shown in the report; may repeat.')
+]
+WriteStepBaseline = Annotated[Path | None, typer.Option("--write-baseline", help="Write a file that accepts this run's findings.")]
+Strict = Annotated[bool, typer.Option("--strict", help="End with exit code 5 if a weakness is left that is not accepted.")]
 WriteBaseline = Annotated[Path | None, typer.Option(help="Write the WRONG findings of this run to this file.")]
 Seconds = Annotated[float, typer.Option(help="CPU seconds after which a case counts as CRASH.")]
 AllCases = Annotated[bool, typer.Option("--all", help="Also show cases that are EXACT or UNSUPPORTED.")]

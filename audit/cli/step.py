@@ -23,10 +23,17 @@ def step(
     generator: options.Generator = None,
     seed: options.StepSeed = 0,
     probes: options.Probes = None,
+    accept: options.Accept = None,
+    baseline: options.Baseline = None,
+    write_baseline: options.WriteStepBaseline = None,
+    strict: options.Strict = False,
     output: options.StepOutput = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check one DP-SGD step: clipping, sums, noise. Exit code 1 if the claim is refuted. Executes the function's module."""
+    """Check one DP-SGD step: clipping, sums, noise. Executes the function's module.
+
+    Exit code 1: the claim is refuted. 5: a weakness was found and --strict allows none. 0 otherwise; what is accepted passes.
+    """
     from audit.step_checks.run import check_step
 
     own_code.add_working_folder([function, params, sample, *(probes or ())])
@@ -44,7 +51,10 @@ def step(
             seed=seed,
             probes=probes or (),
         )
-    return step_report.conclude(report, "step", output, as_json)
+    acceptance = step_report.Acceptance(
+        options=accept or (), baseline=baseline, new_baseline=write_baseline, strict=strict
+    )
+    return step_report.conclude(report, "step", output, as_json, acceptance)
 
 
 def _object(name: str, option: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from audit import plugins
+from audit.core.errors import ConfigError
 from audit.core.rounding import plural
 from audit.step_checks.batches import Batch
 from audit.step_checks.steps import Setting
@@ -22,7 +23,10 @@ class PropertyStatus(StrEnum):
     """How a property is."""
 
     PASSED = "passed"  # tested, and it holds
+    NOTE = "note"  # tested, and it holds otherwise than claimed: more noise, a public constant
     FAILED = "failed"  # tested, and the witness shows that it does not
+    WEAKNESS = "weakness"  # fails on inputs that a public bound on records excludes, as in every library
+    ACCEPTED = "accepted"  # fails, or is a weakness, and the user gave a reason to live with it
     GAP = "gap"  # could not be tested here; the message says why
     QUESTION = "question"  # a step alone cannot tell; a user has to answer
 
@@ -72,6 +76,7 @@ class Finding:
         claimed: the number that it should be, or not exceed, or None.
         fix: what to change, for a failure.
         witness: inputs that replay a failure.
+        reason: that the user gave, if the finding was accepted.
     """
 
     check: str
@@ -81,6 +86,7 @@ class Finding:
     claimed: float | None = None
     fix: str = ""
     witness: Replay | None = None
+    reason: str = ""
 
 
 def pass_finding(check: str, message: str, measurement: float | None = None, claim: float | None = None) -> Finding:
@@ -107,6 +113,11 @@ def failure(
         fix=fix,
         witness=witness,
     )
+
+
+def note(check: str, message: str, measurement: float | None = None, claim: float | None = None) -> Finding:
+    """Return the finding of a property that holds otherwise than claimed."""
+    return Finding(check=check, status=PropertyStatus.NOTE, message=message, measured=measurement, claimed=claim)
 
 
 def gap(check: str, message: str) -> Finding:
@@ -152,6 +163,35 @@ class StepReport:
         return tuple(finding for finding in self.findings if finding.status is PropertyStatus.FAILED)
 
     @property
+    def weaknesses(self) -> tuple[Finding, ...]:
+        """Findings that fail only on inputs that a public bound on records excludes."""
+        return tuple(finding for finding in self.findings if finding.status is PropertyStatus.WEAKNESS)
+
+    def accept(self, reasons: Mapping[str, str]) -> StepReport:
+        """Return the report with failures and weaknesses accepted; a reason for a check that holds changes nothing.
+
+        Args:
+            reasons: id of a check, such as "clip.non_finite", to why it may fail.
+
+        Raises:
+            ConfigError: no check of the report has that id, or a reason is empty.
+        """
+        checks = [finding.check for finding in self.findings]
+        for check, reason in reasons.items():
+            if check not in checks:
+                raise ConfigError(f"no check is called '{check}'.{plugins.hint(check, checks)} It is one of {', '.join(checks)}")
+            if not reason.strip():
+                raise ConfigError(f"'{check}' is accepted without a reason; give one, it is printed in the report")
+        acceptable = (*self.failures, *self.weaknesses)
+        findings = tuple(
+            replace(finding, status=PropertyStatus.ACCEPTED, reason=reasons[finding.check])
+            if finding in acceptable and finding.check in reasons
+            else finding
+            for finding in self.findings
+        )
+        return replace(self, findings=findings)
+
+    @property
     def open(self) -> tuple[Finding, ...]:
         """Findings that leave something untested: gaps and questions."""
         return tuple(finding for finding in self.findings if finding.status in (PropertyStatus.GAP, PropertyStatus.QUESTION))
@@ -166,6 +206,7 @@ class StepReport:
                 "claimed": finding.claimed,
                 "message": finding.message,
                 "fix": finding.fix,
+                **({"reason": finding.reason} if finding.reason else {}),
             }
             for finding in self.findings
         ]
@@ -177,32 +218,36 @@ class StepReport:
         return pd.DataFrame(self.to_rows())
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write findings.json and one witness file per failure; return their paths."""
+        """Write findings.json and one witness file per failure or weakness; return their paths."""
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         paths = [target / "findings.json"]
         content = {"step": self.name, "failures": len(self.failures), "findings": self.to_rows(), "seconds": dict(self.seconds)}
         paths[0].write_text(json.dumps(content, indent=2) + "\n")
-        for finding in self.failures:
+        for finding in (*self.failures, *self.weaknesses):
             if finding.witness is not None:
                 paths.append(target / f"{finding.check}.npz")
                 finding.witness.save(paths[-1])
         return paths
 
     def __str__(self) -> str:
-        order = (PropertyStatus.FAILED, PropertyStatus.QUESTION, PropertyStatus.GAP, PropertyStatus.PASSED)
-        passed = len(self.findings) - len(self.failures) - len(self.open)
+        order = tuple(PropertyStatus.__members__[name] for name in ("FAILED", "WEAKNESS", "ACCEPTED", "QUESTION", "GAP"))
+        order = (*order, PropertyStatus.NOTE, PropertyStatus.PASSED)
+        holds = (PropertyStatus.PASSED, PropertyStatus.NOTE)
+        passed = sum(finding.status in holds for finding in self.findings)
+        accepted = sum(finding.status is PropertyStatus.ACCEPTED for finding in self.findings)
         meaning = " (not tested, or a question to you)" if self.open else ""
+        weak = f", {len(self.weaknesses)} weak (on records of infinite or huge inputs)" if self.weaknesses else ""
         lines = [
             f"{self.name}: {passed} of {plural(len(self.findings), 'check')} passed, {len(self.failures)} failed, "
-            f"{len(self.open)} open{meaning}"
+            f"{len(self.open)} open{meaning}{weak}{f', {accepted} accepted' if accepted else ''}"
         ]
-        for status in order:
-            for finding in self.findings:
-                if finding.status is status:
-                    lines.append(f"  {status.value:8s} {finding.check:20s} {finding.message}")
-                    if status is PropertyStatus.FAILED and finding.fix:
-                        lines.append(f"  {'':8s} {'':20s} fix: {finding.fix}")
+        for finding in sorted(self.findings, key=lambda finding: order.index(finding.status)):
+            lines.append(f"  {finding.status.value:8s} {finding.check:20s} {finding.message}")
+            if finding.reason:
+                lines.append(f"  {'':8s} {'':20s} accepted: {finding.reason}")
+            elif finding.fix:
+                lines.append(f"  {'':8s} {'':20s} fix: {finding.fix}")
         return "\n".join(lines)
 
 

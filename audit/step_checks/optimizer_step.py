@@ -7,7 +7,8 @@ decay, momentum and Adam's scaling turn those into false alarms or false passes.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.modules.dropout import _DropoutNd
 
 from audit import plugins
 from audit.core.errors import ConfigError
@@ -65,19 +67,19 @@ class OptimizerStep:
 
     def release(self, batch: Batch, setting: Setting, seed: int) -> Tensors:
         """Return the noisy sum of clipped gradients that the wrapped optimiser would apply."""
-        with self._prepare(setting, seed), _released_gradients(self._names) as gradients:
-            self.model.train()
-            self.optimizer.zero_grad()
-            self.run([torch.as_tensor(np.array(array)) for array in batch])
-            self.optimizer.zero_grad()
-        if len(gradients) != len(self._names):
-            missing = sorted(set(self._names.values()) - set(gradients))
-            raise ConfigError(
-                f"the optimiser stepped without a gradient for {', '.join(missing) or 'any parameter'}; expected every "
-                "trainable parameter to be released in every step"
-            )
+        gradients, _ = self._call(batch, setting, seed, None)
         scale = setting.divisor if self.mean else 1.0
-        return {name: value * scale for name, value in gradients.items()}
+        return {name: to_float64(value) * scale for name, value in gradients.items()}
+
+    def leaks(self, first: Batch, second: Batch, setting: Setting, seed: int) -> list[str]:
+        """Return what differs after a step on two batches although the optimiser was given the same gradients for both.
+
+        Whatever it is, parameters, buffers or the state of the optimiser, was told of the records by another way than the
+        release: it has no noise.
+        """
+        gradients, expected = self._call(first, setting, seed, None)
+        _, state = self._call(second, setting, seed, gradients)
+        return sorted(name for name, value in expected.items() if not _equal(value, state.get(name)))
 
     def run(self, batch: Sequence[Tensor]) -> None:
         """Call forward, backward and the optimiser on a batch."""
@@ -85,34 +87,98 @@ class OptimizerStep:
             self.criterion(self.model(*batch[:-1]), batch[-1]).backward()
         self.optimizer.step()
 
+    def _call(
+        self, batch: Batch, setting: Setting, seed: int, replacement: Mapping[str, Tensor] | None
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return the gradients that the wrapped optimiser was given, and everything that it and the model hold afterwards."""
+        with self._prepare(setting, seed), _watched_optimizers(self._names, replacement) as (gradients, states):
+            self.model.train()
+            for module in self.model.modules():
+                if isinstance(module, _DropoutNd):  # which would hide what a record does behind what its mask does
+                    module.eval()
+            self.optimizer.zero_grad()
+            self.run([torch.as_tensor(np.array(array)) for array in batch])
+            after = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
+            after |= states()
+            self.optimizer.zero_grad()
+        if len(gradients) != len(self._names):
+            missing = sorted(set(self._names.values()) - set(gradients))
+            raise ConfigError(
+                f"the optimiser stepped without a gradient for {', '.join(missing) or 'any parameter'}; expected every "
+                "trainable parameter to be released in every step"
+            )
+        return gradients, after
+
     @contextmanager
     def _prepare(self, setting: Setting, seed: int) -> Iterator[None]:
-        """Set the optimiser to a setting and a generator; put parameters and attributes back afterwards."""
+        """Set the optimiser to a setting and a generator; put back afterwards what was there."""
         values = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
-        attributes = {ATTRIBUTES[name]: getattr(setting, name) for name in sorted(self.adjustable)}
-        if hasattr(self.optimizer, "generator"):
-            attributes["generator"] = torch.Generator().manual_seed(seed)
-        if hasattr(self.optimizer, "step_hook"):
-            attributes["step_hook"] = None  # through which Opacus' optimisers tell the accountant of a step
-        before = {name: getattr(self.optimizer, name) for name in attributes}
-        for name, value in attributes.items():
-            setattr(self.optimizer, name, value)
-        try:
-            with torch.random.fork_rng(devices=[]):
-                torch.default_generator.manual_seed(seed)  # dropout of the user's model, put back when the fork ends
-                yield
-        finally:
-            for name, value in before.items():
-                setattr(self.optimizer, name, value)
-            self.model.load_state_dict(values)
+        with _kept_attributes(self.model, self.optimizer):
+            for name in sorted(self.adjustable):
+                setattr(self.optimizer, ATTRIBUTES[name], getattr(setting, name))
+            self._set_clip_norm(setting.clip_norm)
+            if hasattr(self.optimizer, "generator"):
+                self.optimizer.generator = torch.Generator().manual_seed(seed)
+            if hasattr(self.optimizer, "step_hook"):
+                self.optimizer.step_hook = None  # through which Opacus' optimisers tell the accountant of a step
+            try:
+                with torch.random.fork_rng(devices=[]):
+                    torch.default_generator.manual_seed(seed)  # dropout of the user's model, put back when the fork ends
+                    yield
+            finally:
+                self.model.load_state_dict(values)
+
+    def _set_clip_norm(self, clip_norm: float) -> None:
+        """Set the clip norm elsewhere than on the optimiser too: Opacus' ghost clipping reads the model's, per layer a list."""
+        if isinstance(getattr(self.model, "max_grad_norm", None), int | float):
+            self.model.max_grad_norm = clip_norm
+        budgets = getattr(self.optimizer, "max_grad_norms", None)
+        if isinstance(budgets, list) and budgets:
+            total = math.sqrt(sum(float(budget) ** 2 for budget in budgets))
+            self.optimizer.max_grad_norms = [float(budget) * clip_norm / total for budget in budgets]
 
 
 @contextmanager
-def _released_gradients(names: dict[int, str]) -> Iterator[Tensors]:
-    """Collect the gradients that torch optimisers are given, by parameter name; put the optimisers' state back afterwards."""
+def _kept_attributes(model: Any, optimizer: Any) -> Iterator[None]:
+    """Put back the attributes of an optimiser, a model and its parameters, and cut lists that its hooks filled.
+
+    A call that fails between forward and backward, such as that of an empty batch, leaves activations in Opacus' hooks, which
+    the next backward would take for its own.
+    """
+    modules, parameters = list(model.modules()), list(model.parameters())
+    owners = [value for value in (optimizer, *parameters) if hasattr(value, "__dict__")]
+    kept = [(value.__dict__, dict(value.__dict__)) for value in owners]
+    clip_norm = getattr(model, "max_grad_norm", None)
+    lengths = [len(value) if isinstance(value := vars(module).get("activations"), list) else 0 for module in modules]
+    modes = [module.training for module in modules]
+    try:
+        yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+        for attributes, before in kept:
+            attributes.clear()
+            attributes.update(before)
+        for parameter in parameters:
+            parameter.grad = None
+        for module, length in zip(modules, lengths, strict=True):
+            if isinstance(value := vars(module).get("activations"), list):
+                del value[length:]
+        if clip_norm is not None:
+            model.max_grad_norm = clip_norm
+
+
+@contextmanager
+def _watched_optimizers(
+    names: Mapping[int, str], replacement: Mapping[str, Tensor] | None
+) -> Iterator[tuple[dict[str, Tensor], Callable[[], dict[str, Tensor]]]]:
+    """Collect the gradients that torch optimisers are given, by parameter name, and give them others if there are any.
+
+    Yields the gradients, and a function that returns the optimisers' tensors of state; their state is put back afterwards.
+    """
     from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-    gradients: Tensors = {}
+    gradients: dict[str, Tensor] = {}
     states: list[tuple[Any, dict[Any, Any]]] = []
 
     def collect(optimizer: Any, *_: Any) -> None:
@@ -120,13 +186,30 @@ def _released_gradients(names: dict[int, str]) -> Iterator[Tensors]:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
                 if id(parameter) in names and parameter.grad is not None:
-                    gradients[names[id(parameter)]] = to_float64(parameter.grad)
+                    name = names[id(parameter)]
+                    gradients[name] = parameter.grad.detach().clone()
+                    if replacement is not None:
+                        parameter.grad.copy_(replacement[name])
+
+    def read_states() -> dict[str, Tensor]:
+        return {
+            f"{key} of {names[id(parameter)]}": value.detach().clone()
+            for state, _ in states
+            for parameter, content in state.items()
+            if id(parameter) in names
+            for key, value in content.items()
+            if isinstance(value, Tensor)
+        }
 
     handle = register_optimizer_step_pre_hook(collect)
     try:
-        yield gradients
+        yield gradients, read_states
     finally:
         handle.remove()
         for state, before in reversed(states):
             state.clear()
             state.update(before)
+
+
+def _equal(first: Tensor, second: Tensor | None) -> bool:
+    return second is not None and first.shape == second.shape and torch.equal(first.nan_to_num(), second.nan_to_num())

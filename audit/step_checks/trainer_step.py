@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,12 +56,22 @@ class TrainerStep(OptimizerStep):
         inputs = dict(zip(self.names, batch, strict=True))
         items = trainer._get_num_items_in_batch([inputs], trainer.args.device)
         trainer.current_gradient_accumulation_steps = 1
-        trainer.training_step(self.model, inputs, items)
+        self._training_step(inputs, items)
         limit = trainer.args.max_grad_norm
         if limit is not None and limit > 0:
             trainer.accelerator.clip_grad_norm_(self.model.parameters(), limit)
         trainer.callback_handler.on_pre_optimizer_step(trainer.args, trainer.state, trainer.control)
         self.optimizer.step()
+
+    def _training_step(self, inputs: dict[str, Tensor], items: Any) -> None:
+        """Call `training_step` with the batch's number of labels, or without it if it is written for transformers before 4.46."""
+        method = self.trainer.training_step
+        try:
+            inspect.signature(method).bind(self.model, inputs, items)
+        except TypeError:
+            method(self.model, inputs)
+        else:
+            method(self.model, inputs, items)
 
 
 def sample_arrays(sample: Mapping[str, Any]) -> tuple[list[str], list[Any]]:

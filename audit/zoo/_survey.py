@@ -186,7 +186,7 @@ def _survey_step(name: str, step: Any, trainings: bool) -> Entry:
         visibility=step.visibility,
         claim=epsilon_of(PLAN.noise_multiplier),
         truth=(0.0, epsilon_of(step.effective_noise(**PLAN.setting))),
-        checks=tuple(finding.check for finding in report.failures),
+        checks=tuple(finding.check for finding in (*report.failures, *report.weaknesses)),
         seconds=time.process_time() - start,
         proofs=tuple(prove(step, PLAN)) if trainings else (),
     )

@@ -30,7 +30,12 @@ LINES = {
     "ci_gate.py": ["passed  report: PO/min-accuracy", "exit code 0: nothing refuted and the policy is met"],
     "federated_rounds.py": [r"scores.npz: 200 canary clients, mean score \d+\.\d\d where they sent"],
     "own_losses.py": [],
-    "opacus_loop.py": [r"1 failed\n  clip\.non_finite", "loop.steps passed", "loop.accountant passed", "loop.sampling passed"],
+    "opacus_loop.py": [
+        r"0 failed, 1 weak\n  clip\.non_finite",
+        "loop.steps passed",
+        "loop.accountant passed",
+        "loop.sampling passed",
+    ],
     "trl_adapter.py": [r"99 members, 101 nonmembers", r"epsilon: at least [1-9]"],
     "reference_models.py": [r"the target alone: .* AUC 0\.\d{3}", r"with 16 reference models: .* epsilon >= \d"],
 }

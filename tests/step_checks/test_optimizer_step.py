@@ -95,9 +95,67 @@ def test_opacus_with_a_loss_whose_denominator_depends_on_the_batch(weights: list
         poisson_sampling=False,
     )
     criterion = nn.CrossEntropyLoss(weight=None if weights is None else torch.tensor(weights))
-    failed = {finding.check for finding in checked(model, optimizer, criterion).failures}
+    report = checked(model, optimizer, criterion)
+    failed = {finding.check for finding in report.failures}
     assert ("sum.additive" not in failed) is additive
-    assert "clip.non_finite" in failed  # Opacus lets gradients that are not finite pass the clip
+    if additive:  # Opacus lets gradients that are not finite pass the clip
+        assert [finding.check for finding in report.weaknesses] == ["clip.non_finite"] and not failed
+
+
+class Flat(nn.Module):
+    """A network that takes no empty batch, as tutorials write it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = network()
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.body(x.view(x.size(0), -1, 2).flatten(1))
+
+
+@pytest.mark.parametrize(
+    ("model", "private", "weak"),
+    [
+        (network, {"grad_sample_mode": "ghost"}, {"clip.non_finite"}),
+        (network, {"clipping": "per_layer", "max_grad_norm": [0.5] * 4}, {"clip.non_finite"}),
+        (Flat, {}, {"clip.non_finite", "step.empty"}),
+    ],
+)
+def test_opacus_clips_where_its_mode_keeps_the_clip_norm(model: Any, private: dict[str, Any], weak: set[str]) -> None:
+    opacus = pytest.importorskip("opacus", reason="needs the extra 'opacus'")
+    from torch.utils.data import DataLoader, TensorDataset
+
+    inputs, labels = sample()
+    module = model()
+    module, optimizer, *criterion, _ = opacus.PrivacyEngine().make_private(
+        module=module,
+        optimizer=torch.optim.SGD(module.parameters(), lr=0.1),
+        data_loader=DataLoader(TensorDataset(torch.tensor(inputs), torch.tensor(labels)), batch_size=16),
+        criterion=nn.CrossEntropyLoss(),
+        poisson_sampling=False,
+        **{"noise_multiplier": 1.0, "max_grad_norm": 1.0} | private,
+    )
+    report = checked(module, optimizer, criterion[0] if criterion else nn.CrossEntropyLoss())
+    assert report.failures == () and {finding.check for finding in report.weaknesses} == weak
+
+
+class RememberingNetwork(Flat):
+    """Keeps a running mean of its raw inputs in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(6))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        if len(x):
+            self.mean.copy_(0.9 * self.mean + 0.1 * x.detach().mean(0))
+        return self.body(x)
+
+
+def test_a_buffer_of_raw_inputs_is_a_release() -> None:
+    model = RememberingNetwork()
+    failures = {finding.check: finding.message for finding in checked(model, BatchClipping(model)).failures}
+    assert "mean" in failures["step.elsewhere"]
 
 
 class Counting(BatchClipping):

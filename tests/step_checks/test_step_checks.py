@@ -39,7 +39,7 @@ def checked(step: Any, seed: int = 0, **claim: float) -> StepReport:
 
 
 def codes(report: StepReport) -> set[str]:
-    return {finding.check for finding in report.failures}
+    return {finding.check for finding in (*report.failures, *report.weaknesses)}
 
 
 def test_each_wrong_step_says_which_check_refutes_it() -> None:
@@ -241,6 +241,35 @@ def test_the_command_refutes_and_prints_json(tmp_path: Path, capsys: pytest.Capt
     printed = json.loads(capsys.readouterr().out)
     assert code == printed["exit_code"] == 1
     assert "clip.add" in {row["check"] for row in printed["findings"] if row["status"] == "failed"}
+
+
+def command(folder: Path, name: str, *options: str) -> int:
+    inputs, labels = sample()
+    np.savez(folder / "sample.npz", x=inputs, y=labels)
+    claim = ["--noise-multiplier", "1", "--clip-norm", "1", "--divisor", "16", "--sample", str(folder / "sample.npz")]
+    return answer(["step", name, "--params", "audit.zoo._reference:small_parameters", *claim, *options])
+
+
+def test_a_weakness_fails_only_if_strict_and_not_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    weak, file = "audit.zoo.steps.clip_non_finite:ClipNonFinite", str(tmp_path / "baseline.json")
+    assert command(tmp_path, weak, "--strict", "--write-baseline", file) == 5
+    assert "clip.non_finite" in json.loads(Path(file).read_text())[weak.replace(":", ":")]
+    assert command(tmp_path, weak, "--strict", "--baseline", file) == 0
+    capsys.readouterr()
+    assert command(tmp_path, weak, "--strict", "--accept", "clip.non_finite=inputs are scaled", "-o", str(tmp_path)) == 0
+    assert "accepted: inputs are scaled" in capsys.readouterr().out
+    rows = json.loads((tmp_path / "findings.json").read_text())["findings"]
+    assert [row["reason"] for row in rows if row["status"] == "accepted"] == ["inputs are scaled"]
+
+
+def test_what_is_accepted_has_a_check_and_a_reason() -> None:
+    setting = Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=8.0)
+    report = StepReport(name="mine", setting=setting, findings=(finding("clip.add", False, "moves too far"),))
+    assert report.accept({"clip.add": "known"}).failures == ()
+    with pytest.raises(ConfigError, match="clip.add"):
+        report.accept({"clip.ad": "known"})
+    with pytest.raises(ConfigError, match="reason"):
+        report.accept({"clip.add": " "})
 
 
 def wrong(params: Any, batch: Any, generator: Any, *, noise_multiplier: float, clip_norm: float, divisor: float) -> Any:

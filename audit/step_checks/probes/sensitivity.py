@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 from audit.step_checks.batches import NON_FINITE, Batch, fill, has_floats, join, records_by_label, rows
-from audit.step_checks.findings import Finding, Witness, failure, gap, pass_finding
+from audit.step_checks.findings import Finding, PropertyStatus, Witness, failure, gap, pass_finding
 from audit.step_checks.step_under_test import UNREPEATABLE, StepUnderTest
 from audit.step_checks.steps import Setting
 from audit.step_checks.tensors import Tensors, distance
@@ -117,17 +117,35 @@ def _judge(check: str, message: str, worst: _Worst, fix: str) -> Finding:
 
 
 def _non_finite(bench: StepUnderTest, settings: list[Setting]) -> Finding:
+    """Return a weakness if such records make the release infinite or NaN, a failure if they move a finite release too far.
+
+    Every library lets infinite gradients pass its clip, and bounds on inputs exclude them; an unclipped finite one is a defect.
+    """
     check = "clip.non_finite"
     if not has_floats(bench.sample):
         return gap(check, "the records hold no floating-point numbers; infinite and NaN inputs cannot be made")
-    worst = _Worst()
+    worst, poisoned = _Worst(), _Worst()
     for setting, (base_name, base) in product(settings[:2], bench.bases()):
         release, slack = bench.release(base, setting), bench.tolerance(setting, base)
         for value in NON_FINITE:
             neighbour = join(base, fill(bench.records["ordinary"], value))
             excess = distance(bench.release(neighbour, setting), release) - slack
             location = f"a record of {value} beside {base_name}"
-            worst = worst.against(excess, setting.clip_norm, location, bench.witness(base, neighbour, setting))
+            case = (excess, setting.clip_norm, location, bench.witness(base, neighbour, setting))
+            if math.isinf(excess):
+                poisoned = poisoned.against(*case)
+            else:
+                worst = worst.against(*case)
+    if worst.ratio <= 1 < poisoned.ratio:
+        return Finding(
+            check=check,
+            status=PropertyStatus.WEAKNESS,
+            message=f"A record of infinite, NaN or huge inputs makes the release infinite or NaN ({poisoned.location})",
+            measured=math.inf,
+            claimed=poisoned.allowed,
+            fix=FIX_NON_FINITE,
+            witness=poisoned.witness,
+        )
     message = (
         f"A record of infinite, NaN or huge inputs moves the release by {worst.distance:.4g} ({worst.location or 'nowhere'})"
     )

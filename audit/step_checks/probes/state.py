@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from audit.step_checks.batches import rows
-from audit.step_checks.findings import Finding, PropertyStatus, failure, pass_finding
+from audit.step_checks.findings import Finding, PropertyStatus, failure, note, pass_finding
 from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.tensors import distance, norm
 
@@ -41,23 +42,36 @@ def _state(bench: StepUnderTest) -> Finding:
 
 def _empty(bench: StepUnderTest) -> Finding:
     check = "step.empty"
-    fix = "release noise alone for an empty batch: Poisson sampling draws one with probability (1 - q)^n"
     if bench.empty_error:
-        return failure(check, f"An empty batch is refused: {bench.empty_error}", fix=fix, witness=None)
+        return Finding(
+            check=check,
+            status=PropertyStatus.WEAKNESS,
+            message=f"An empty batch is refused, which ends a training: {bench.empty_error}. Poisson sampling draws one with "
+            f"probability {math.exp(-bench.claimed.divisor):.2g} at L = {bench.claimed.divisor:g}",
+            fix="release noise alone for an empty batch (x.flatten(1) takes no records, x.view(len(x), -1) does not)",
+        )
     setting = bench.quiet()
     if not bench.adjusts("noise_multiplier"):
         return pass_finding(check, "An empty batch is accepted; its noise is tested with the noise")
     size = norm(bench.release(bench.empty, setting))
-    if size <= bench.tolerance(setting, bench.empty):
-        return pass_finding(check, "An empty batch releases nothing but noise", size, 0.0)
-    return failure(
-        check,
-        f"An empty batch releases {size:.3g} without noise",
-        fix="no weight decay, momentum or data-free term may enter the released sum",
-        witness=bench.witness(bench.empty, None, setting),
-        measurement=size,
-        claim=0.0,
-    )
+    if size > bench.tolerance(setting, bench.empty):
+        return failure(
+            check,
+            f"An empty batch releases {size:.3g} without noise, and not the same after every batch: earlier records are in it",
+            fix="no momentum, average or error that is fed back may enter the released sum before the noise",
+            witness=bench.witness(bench.empty, None, setting),
+            measurement=size,
+            claim=0.0,
+        )
+    if bench.constant_size > bench.tolerance(setting, bench.empty):
+        return note(
+            check,
+            f"An empty batch releases {bench.constant_size:.3g} without noise, the same after every batch: a public constant such "
+            "as weight decay, which is subtracted from every release",
+            bench.constant_size,
+            0.0,
+        )
+    return pass_finding(check, "An empty batch releases nothing but noise", size, 0.0)
 
 
 PLUGIN = State
