@@ -24,6 +24,7 @@ def mechanism(
     size: int = 5,
     low: float = 0.0,
     high: float = 1.0,
+    within: bool = False,
     adjacency: Adjacency | str | None = None,
     family: str | None = None,
     floating_point: bool = False,
@@ -41,6 +42,8 @@ def mechanism(
         pairs: neighbouring data sets `(data, neighbour)` to try; or else
         neighbours: "records" (`size` numbers in `[low, high]` that differ in one record, by `adjacency`) or "answers" (vectors
             of `size` query answers of which one record moves *each* by at most 1, such as a sparse vector technique takes).
+        within: whether no record ever leaves `[low, high]`. Else pairs of "records" hold NaN, infinite, huge and outer ones
+            too, and another order; those for which the function raises an error are left out and named.
         adjacency: which neighbouring data sets the claim is about. None takes it from the sizes of `pairs` (of which one record
             more is "add_remove", as many are "replace_one"), and "replace_one" for `neighbours`.
         family: "gdp" if the claim asserts the whole curve of Gaussian DP: then a bound inside that family counts as well.
@@ -58,13 +61,15 @@ def mechanism(
         DataError: outputs that cannot be read.
 
     >>> report = mechanism(lambda data, rng, size: data.sum() + rng.laplace(0, 0.2, size), epsilon=1.0,
-    ...     neighbours="records", samples=3000)
+    ...     neighbours="records", within=True, samples=3000)
     >>> report.verdict.outcome.value, 2 < report.epsilon.epsilon < 5
     ('violated', True)
     """
     from audit.mechanism_checks.run import Questions, check_mechanism
 
-    tries, relation = neighbouring_pairs(pairs, neighbours=neighbours, size=size, low=low, high=high, adjacency=adjacency)
+    tries, relation = neighbouring_pairs(
+        pairs, neighbours=neighbours, size=size, low=low, high=high, within=within, adjacency=adjacency
+    )
     claim = Claim(epsilon=epsilon, delta=delta, adjacency=relation, source=DECLARED, family=family)
     questions = Questions(claim=claim, confidence=confidence, floating_point=floating_point)
     return check_mechanism(function, tries, questions, samples=samples, seed=seed)
@@ -77,6 +82,7 @@ def neighbouring_pairs(
     size: int = 5,
     low: float = 0.0,
     high: float = 1.0,
+    within: bool = False,
     adjacency: Adjacency | str | None = None,
 ) -> tuple[tuple[Pair, ...], Adjacency]:
     """Return the pairs that a caller gives, or those that the other arguments of `mechanism` describe; and their relation."""
@@ -92,4 +98,4 @@ def neighbouring_pairs(
             "'answers' (of queries that one record moves by at most 1 each)"
         )
     relation = relation or Adjacency.REPLACE_ONE
-    return patterns.default_pairs(neighbours, size=size, low=low, high=high, adjacency=relation), relation
+    return patterns.default_pairs(neighbours, size=size, low=low, high=high, adjacency=relation, within=within), relation

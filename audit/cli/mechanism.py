@@ -25,6 +25,9 @@ Neighbours = Annotated[
 Size = Annotated[int, typer.Option(help="Number of answers or records in each data set of those pairs.")]
 Low = Annotated[float, typer.Option(help="Smallest record.")]
 High = Annotated[float, typer.Option(help="Largest record.")]
+Within = Annotated[
+    bool, typer.Option("--within", help="No record leaves --low and --high: try no NaN, infinite or outer ones.")
+]
 AdjacencyName = Annotated[
     str | None,
     typer.Option(
@@ -47,6 +50,7 @@ def mechanism(
     size: Size = 5,
     low: Low = 0.0,
     high: High = 1.0,
+    within: Within = False,
     adjacency: AdjacencyName = None,
     family: Family = None,
     floating_point: FloatingPoint = False,
@@ -69,6 +73,7 @@ def mechanism(
             size=size,
             low=low,
             high=high,
+            within=within,
             adjacency=adjacency,
             family=family,
             floating_point=floating_point,

@@ -220,7 +220,9 @@ Baseline = Annotated[Path | None, typer.Option(help="File of accepted findings, 
 Accept = Annotated[
     list[str] | None, typer.Option(help='CHECK="reason": a failure or weakness to live with, shown in the report; may repeat.')
 ]
-WriteStepBaseline = Annotated[Path | None, typer.Option("--write-baseline", help="Write a file that accepts this run's findings.")]
+WriteStepBaseline = Annotated[
+    Path | None, typer.Option("--write-baseline", help="Write a file that accepts this run's findings.")
+]
 Strict = Annotated[bool, typer.Option("--strict", help="End with exit code 5 if a weakness is left that is not accepted.")]
 WriteBaseline = Annotated[Path | None, typer.Option(help="Write the WRONG findings of this run to this file.")]
 Seconds = Annotated[float, typer.Option(help="CPU seconds after which a case counts as CRASH.")]

@@ -51,9 +51,7 @@ def step(
             seed=seed,
             probes=probes or (),
         )
-    acceptance = step_report.Acceptance(
-        options=accept or (), baseline=baseline, new_baseline=write_baseline, strict=strict
-    )
+    acceptance = step_report.Acceptance(options=accept or (), baseline=baseline, new_baseline=write_baseline, strict=strict)
     return step_report.conclude(report, "step", output, as_json, acceptance)
 
 

@@ -45,7 +45,7 @@ class Acceptance:
         pairs = [option.partition("=") for option in self.options]
         for check, _, reason in pairs:
             if not check.strip() or not reason.strip():
-                raise ConfigError(f"--accept '{check}' has no reason; expected CHECK=\"reason\", such as clip.non_finite=\"...\"")
+                raise ConfigError(f'--accept \'{check}\' has no reason; expected CHECK="reason", such as clip.non_finite="..."')
         given = {check.strip(): reason.strip().strip('"') for check, _, reason in pairs}
         return (_read(self.baseline).get(name, {}) if self.baseline is not None else {}) | given
 

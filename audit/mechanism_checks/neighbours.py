@@ -20,8 +20,12 @@ from audit.mechanism_checks.sampling import Pair
 KINDS = ("answers", "records")
 
 
-def default_pairs(kind: str, *, size: int, low: float, high: float, adjacency: Adjacency) -> tuple[Pair, ...]:
-    """Return the pairs of a kind: vectors of `size` query answers that move by at most 1, or `size` records in `[low, high]`.
+def default_pairs(
+    kind: str, *, size: int, low: float, high: float, adjacency: Adjacency, within: bool = False
+) -> tuple[Pair, ...]:
+    """Return the pairs of a kind: vectors of `size` query answers that move by at most 1, or `size` records.
+
+    Records lie in `[low, high]`; but for `within`, there are pairs too in which one does not.
 
     Raises:
         ConfigError: no such kind, or an empty range.
@@ -31,7 +35,9 @@ def default_pairs(kind: str, *, size: int, low: float, high: float, adjacency: A
         raise ConfigError(f"neighbours is '{kind}'; expected one of {', '.join(KINDS)}, or pairs of your own")
     if not -math.inf < low < high < math.inf:
         raise ConfigError(f"records lie between low = {low} and high = {high}; expected finite numbers, low below high")
-    return answer_pairs(size) if kind == "answers" else record_pairs(size, low, high, adjacency)
+    if kind == "answers":
+        return answer_pairs(size)
+    return (*record_pairs(size, low, high, adjacency), *(() if within else hostile_pairs(size, low, high, adjacency)))
 
 
 def answer_pairs(size: int) -> tuple[Pair, ...]:
@@ -77,6 +83,27 @@ def record_pairs(size: int, low: float, high: float, adjacency: Adjacency) -> tu
                 pair = Pair(data=data, neighbour=neighbour, name=f"{name}, {change}")
                 pairs.setdefault((tuple(data.tolist()), tuple(neighbour.tolist())), pair)
     return tuple(pairs.values())
+
+
+def hostile_pairs(size: int, low: float, high: float, adjacency: Adjacency) -> tuple[Pair, ...]:
+    """Return pairs with a record that is NaN, infinite, huge or outside `[low, high]`, in another order, or none at all."""
+    width = high - low
+    base = np.array([low] * (size // 2) + [high] * (size - size // 2))
+    records = {"NaN": math.nan, "infinite": math.inf, "minus infinite": -math.inf, "huge": 1e30}
+    records |= {"far above high": high + 100 * width, "far below low": low - 100 * width}
+    cases = {name: (base, np.append(base[:-1], record)) for name, record in records.items()}
+    if adjacency is Adjacency.ADD_REMOVE:
+        cases = {name: (np.append(base, record), base) for name, record in records.items()}
+        cases["the only one"] = (np.array([high]), np.array([]))
+        cases["a copy, in reverse order,"] = (np.append(base, high)[::-1].copy(), base)
+    elif adjacency is Adjacency.ZERO_OUT:
+        cases = {name: (np.append(base[:-1], record), np.append(base[:-1], 0.0)) for name, record in records.items()}
+    else:
+        cases["the last low, in reverse order,"] = (base, np.append(base[:-1], low)[::-1].copy())
+    return tuple(
+        Pair(data=data, neighbour=neighbour, name=f"half low, half high, and one record {name}", hostile=True)
+        for name, (data, neighbour) in cases.items()
+    )
 
 
 def find_relation(pairs: Sequence[Pair]) -> Adjacency:

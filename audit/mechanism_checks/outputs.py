@@ -128,7 +128,9 @@ def _parts(output: Any) -> Iterable[Any]:
             item = output.item()
             return (float(item) if isinstance(item, np.generic) else item,)  # a long double gives itself
         case Mapping():
-            return [part for key in sorted(output, key=str) for part in (str(key), output[key])]
+            # the order of the keys is part of what is released; the parts stand by key, so that columns keep their meaning
+            order = ", ".join(map(str, output))
+            return [order, *(part for key in sorted(output, key=str) for part in (str(key), output[key]))]
         case Set():
             return sorted(output, key=str)
         case list() | tuple():

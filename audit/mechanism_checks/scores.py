@@ -10,6 +10,7 @@ References:
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -28,6 +29,7 @@ LINEAR_NUMBERS = 1_000_000  # of a side that the linear classifier learns from, 
 MOST_MARKS, MARK_SHARE = 4, 0.01  # values that many numbers share, and how many at least
 CLIP = 0.002  # share of outputs at either end that the classifier does not tell apart
 LARGE = 1e29  # size from which on numbers are taken by their logarithm
+LATTICE_NUMBERS, LEAST_LEVELS = 2_000, 20  # that are looked at for a lattice, and values that it has to show at least
 REPEATS = 2e-3  # share of outputs that repeat, below which a table of values says nothing
 
 
@@ -42,6 +44,9 @@ def learned_scores(first: Array, second: Array) -> Iterator[tuple[str, Score]]:
         yield from _both_ways(name, functools.partial(_column, j))
     for j in varying:
         yield f"histogram of number {j}", histogram(first[:, [j]], second[:, [j]], [j])
+    for j in varying:
+        if (step := lattice_step(first[:, j])) is not None or (step := lattice_step(second[:, j])) is not None:
+            yield f"remainder of number {j} by {step:.4g}", remainders(first[:, j], second[:, j], j, step)
     if len(varying) > 1:
         yield "histograms of all numbers", histogram(first[:, varying], second[:, varying], varying)
         yield from _both_ways("the largest number", lambda rows: finite(rows).max(axis=1))
@@ -76,6 +81,38 @@ def lowest_bit(values: Array) -> Array:
     full = np.abs(mantissa * 2.0**53).astype(np.int64)
     trailing = np.log2(np.maximum(full & -full, 1).astype(np.float64))
     return np.where(full > 0, exponent - 53 + trailing, 1024.0)
+
+
+def lattice_step(values: Array) -> float | None:
+    """Return the step of the lattice, through any of them, on which finite numbers lie; None if it is that of rounding alone.
+
+    It is the greatest common divisor of their differences, by Euclid's algorithm up to rounding.
+
+    >>> lattice_step(np.random.default_rng(0).integers(-(10**6), 10**6, 300) + 0.5)
+    1.0
+    """
+    differences = np.diff(np.unique(values[np.isfinite(values)][:LATTICE_NUMBERS]))
+    if differences.size < LEAST_LEVELS:
+        return None
+    rounding = 64 * float(np.finfo(np.float64).eps) * float(np.abs(values[np.isfinite(values)]).max())
+    step = 0.0
+    for difference in differences.tolist():
+        larger, step = difference, step or difference
+        while step > rounding and (rest := math.fmod(larger, step)) > rounding and step - rest > rounding:
+            larger, step = step, rest
+        if step < 1000 * rounding:
+            return None
+    return round(step, 12)
+
+
+def remainders(first: Array, second: Array, column: int, step: float) -> Score:
+    """Return the log ratio of how often each remainder by the step of a lattice occurred: off the lattice, sums show."""
+
+    def remainder(values: Array) -> Array:
+        return np.asarray(np.round(np.mod(finite(values) / step, 1.0), 3) % 1.0)[:, None]
+
+    table = value_table(remainder(first), remainder(second))
+    return lambda rows: table(remainder(rows[:, column]))
 
 
 def value_table(first: Array, second: Array) -> Score:

@@ -25,32 +25,17 @@ def variance_tail(noise: Array, deviation: float) -> float:
     return min(1.0, 2 * min(lower, upper))
 
 
-def coordinate_tails(noise: Array, deviation: float, degrees: int = 0) -> Array:
-    """Two-sided p-value of each column that its independent normal numbers have that standard deviation.
-
-    Args:
-        noise: `(n, columns)`; if the mean of each column was subtracted, `degrees` is the degree of freedom that it took.
-        deviation: that is claimed.
-        degrees: of freedom that are gone.
-
-    >>> coordinate_tails(np.array([[1.0, 0.0], [-1.0, 0.0], [0.5, 0.0]]), 1.0).round(2).tolist()
-    [0.96, 0.0]
-    """
-    statistic, half = np.square(noise / deviation).sum(0), (len(noise) - degrees) / 2
-    tails = np.minimum(special.gammainc(half, statistic / 2), special.gammaincc(half, statistic / 2))
-    return np.asarray(np.minimum(1.0, 2 * tails))
-
-
-def normal_tail(z: Array) -> float:
+def normal_tail(z: Array, slack: float = 0.0) -> float:
     """P-value of the Kolmogorov-Smirnov test that independent numbers are standard normal.
 
-    Uses the distribution-free bound of Massart (1990), 2 exp(-2 n D^2), which holds for every n.
+    Uses the distribution-free bound of Massart (1990), 2 exp(-2 n D^2), which holds for every n, of the distance D beyond
+    `slack`, which rounding may cause.
     """
     ascending = np.sort(z)
     cdf = special.ndtr(ascending)
     ranks = np.arange(1, ascending.size + 1) / ascending.size
     distance = float(max(np.max(ranks - cdf), np.max(cdf - ranks + 1 / ascending.size)))
-    return min(1.0, 2 * math.exp(-2 * ascending.size * distance**2))
+    return min(1.0, 2 * math.exp(-2 * ascending.size * max(0.0, distance - slack) ** 2))
 
 
 def extreme_tail(z: Array) -> float:

@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+from scipy import special, stats
 
 from audit.stats.bounds.binomial import two_sided
 
 Members = NDArray[np.bool_]
+GRIDS = range(2, 17)
+MOST_ALIKE, STANDOUTS = 4000, 24  # rows whose pairs are compared, and pairs whose tail is computed
 SMALL = 0.01  # p-values of Pearson's law that are computed exactly
 
 
@@ -48,9 +50,11 @@ def membership(batches: Sequence[Sequence[int]], records: int) -> Members:
 def poisson_tails(members: Members, rate: float) -> Mapping[str, float]:
     """P-values, by property, that `(steps, records)` memberships are independent with that rate.
 
-    Keys: "rate" (all memberships), "batch sizes" (steps whose size is in the middle half), "largest batch" (the maximum
-    is neither too small, as truncation makes it, nor too large), "inclusion counts" (records whose count is in the middle
-    half), "next step" and "next record" (joint memberships in disjoint pairs of steps, and of neighbouring records).
+    Keys: "rate" (all memberships), "batch sizes" (steps whose size is in the middle half), "largest batch" and "smallest
+    batch" (neither too small, as truncation makes them, nor too large), "batch sizes on a grid" (remainders of sizes by 2 to
+    16), "inclusion counts" (records whose count is in the middle half), "record drawn most" and "record drawn least", "next
+    step" and "next record" (joint memberships in disjoint pairs of steps, and of neighbouring records), "batches alike" and
+    "records alike" (the most joint memberships of any two, given their numbers, by the union bound).
     """
     steps, records = members.shape
     sizes, counts = members.sum(1), members.sum(0)
@@ -61,9 +65,15 @@ def poisson_tails(members: Members, rate: float) -> Mapping[str, float]:
         "rate": two_sided(int(members.sum()), members.size, rate),
         "batch sizes": _middle(sizes, records, rate),
         "largest batch": _largest(int(sizes.max(initial=0)), steps, records, rate),
+        "smallest batch": _largest(records - int(sizes.min(initial=records)), steps, records, 1 - rate),
+        "batch sizes on a grid": _grid(sizes, records, rate),
         "inclusion counts": _middle(counts, steps, rate),
+        "record drawn most": _largest(int(counts.max(initial=0)), records, steps, rate),
+        "record drawn least": _largest(steps - int(counts.min(initial=steps)), records, steps, 1 - rate),
         "next step": two_sided(int(pairs.sum()), pairs.size, rate**2),
         "next record": two_sided(int(neighbours.sum()), neighbours.size, rate**2),
+        "batches alike": _most_alike(members),
+        "records alike": _most_alike(members.T),
     }
 
 
@@ -78,6 +88,42 @@ def _middle(values: NDArray[np.int64], trials: int, rate: float) -> float:
 def _quantile(level: float, trials: int, rate: float) -> int:
     grid = np.arange(trials + 1)
     return int(np.searchsorted(special.bdtr(grid, trials, rate), level))
+
+
+def _grid(sizes: NDArray[np.int64], records: int, rate: float) -> float:
+    """P-value that so many binomial sizes have one remainder by a small number, over all remainders together."""
+    pmf = np.diff(special.bdtr(np.arange(records + 1), records, rate), prepend=0.0)
+    tails = [1.0]
+    for step in GRIDS:
+        chances = np.bincount(np.arange(records + 1) % step, weights=pmf, minlength=step)
+        hits = np.bincount(sizes % step, minlength=step)
+        inside = (hits > 0) & (chances < 1)
+        tails += special.bdtrc(hits[inside] - 1, len(sizes), chances[inside]).tolist()
+    return min(1.0, sum(GRIDS) * min(tails))
+
+
+def _most_alike(rows: Members) -> float:
+    """P-value of the most joint members of any two rows, hypergeometric given their sizes; 1 for more rows than are compared.
+
+    The tail is computed for the pairs that stand out most, which can only make their smallest larger.
+    """
+    count, size = rows.shape
+    if not 2 <= count <= MOST_ALIKE:
+        return 1.0
+    table = rows.astype(np.float32)
+    sums = rows.sum(1)
+    expected = np.outer(sums, sums) / size
+    excess = (table @ table.T - expected) / np.sqrt(np.maximum(expected, 1e-9))
+    excess[np.tril_indices(count)] = -math.inf
+    tails = [1.0]
+    for at in (
+        np.argpartition(excess, -STANDOUTS, axis=None)[-STANDOUTS:] if count * count > STANDOUTS else range(count * count)
+    ):
+        first, second = divmod(int(at), count)
+        if first < second:
+            joint = int((rows[first] & rows[second]).sum())
+            tails.append(float(stats.hypergeom.sf(joint - 1, size, sums[first], sums[second])))
+    return min(1.0, count * (count - 1) / 2 * min(tails))
 
 
 def _largest(largest: int, steps: int, records: int, rate: float) -> float:

@@ -179,7 +179,9 @@ class StepReport:
         checks = [finding.check for finding in self.findings]
         for check, reason in reasons.items():
             if check not in checks:
-                raise ConfigError(f"no check is called '{check}'.{plugins.hint(check, checks)} It is one of {', '.join(checks)}")
+                raise ConfigError(
+                    f"no check is called '{check}'.{plugins.hint(check, checks)} It is one of {', '.join(checks)}"
+                )
             if not reason.strip():
                 raise ConfigError(f"'{check}' is accepted without a reason; give one, it is printed in the report")
         acceptable = (*self.failures, *self.weaknesses)

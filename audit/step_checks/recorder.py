@@ -8,13 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from scipy import special
+
 from audit.core import checks
 from audit.core.errors import ConfigError, DataError
 from audit.stats import sampling_tests
 from audit.step_checks.findings import Finding, PropertyStatus
 
-SIGNIFICANCE = 1e-7
-"""Of each test of the batch law; ten of them accuse a correct log once in a million."""
+BUDGET = 1e-7
+"""The chance that all tests of the law of batches together accuse a correct log, at most."""
 FEWEST_STEPS = 20
 History = tuple[float, float, int]
 """Noise multiplier, sample rate and number of steps that an accountant noted together."""
@@ -27,23 +29,35 @@ class TrainingLog:
     Attributes:
         records: in the data set.
         batches: index lists in the order in which the loader drew them; workers draw a few ahead of the last step.
-        steps: calls of any torch optimiser's `step`.
+        passes: of the loader that were begun.
+        ahead: lists that a pass may have drawn for steps that were never taken: one, and those that workers fetch.
+        steps: calls of `step` of the optimisers that count.
         generators: digest of torch's global generator at each step.
+        noise: squares of noise numbers over the clip norm, added up, and their number; None if no step showed its noise.
         history: what the accountant noted meanwhile, `(noise multiplier, sample rate, steps)` each; None if none was given.
     """
 
     records: int
-    batches: list[list[int]] = field(default_factory=list)
+    batches: list[list[int]] = field(default_factory=list, repr=False)
+    passes: int = 0
+    ahead: int = 1
     steps: int = 0
-    generators: list[str] = field(default_factory=list)
+    generators: list[str] = field(default_factory=list, repr=False)
+    noise: tuple[float, int] | None = None
     history: list[History] | None = None
 
-    def check(self, *, sample_rate: float, steps: int) -> list[Finding]:
+    def __str__(self) -> str:
+        return (
+            f"{self.steps} steps, {len(self.batches)} batches of {self.records} records, in {self.passes} passes of the loader"
+        )
+
+    def check(self, *, sample_rate: float, steps: int, noise_multiplier: float | None = None) -> list[Finding]:
         """Return findings on the steps taken and on the law of the batches, against what is accounted for.
 
         Args:
             sample_rate: of the accounting.
             steps: of the accounting.
+            noise_multiplier: of the accounting; None takes the accountant's, if one was given.
 
         Raises:
             DataError: nothing was recorded, or an index is not of the data set.
@@ -52,16 +66,20 @@ class TrainingLog:
         if not self.batches:
             raise DataError("no batch was recorded: is the loader that was recorded the one that the training used?")
         accounts = [] if self.history is None else [_noted(self, self.history, sample_rate)]
-        return [_steps(self, steps), *accounts, *_law(self, sample_rate), _reuse(self)]
+        claims = [noise for noise, _, count in self.history or () if count] if noise_multiplier is None else [noise_multiplier]
+        noises = [_noise(self, max(claims))] if claims else []
+        return [_steps(self, steps), _drawn(self), *accounts, *noises, *_law(self, sample_rate), _reuse(self)]
 
 
 @contextmanager
-def record(loader: Any, accountant: Any = None) -> Iterator[TrainingLog]:
+def record(loader: Any, accountant: Any = None, optimizer: Any = None) -> Iterator[TrainingLog]:
     """Record a torch training: `with record(loader) as log: train(...)`, then `log.check(sample_rate=..., steps=...)`.
 
     Args:
         loader: a `torch.utils.data.DataLoader` with a batch sampler; Opacus' loaders are.
         accountant: of Opacus (`engine.accountant`), or an object with such a `history`, which is compared with what was run.
+        optimizer: the private one, or a list of several, if others step as well (a generator's, a public head's): only
+            their steps count. Of Opacus' optimisers the noise that they add is measured too.
 
     Raises:
         DataError: the loader has no batch sampler (it loads from an iterable, whose records have no index).
@@ -74,12 +92,13 @@ def record(loader: Any, accountant: Any = None) -> Iterator[TrainingLog]:
         raise DataError(
             f"the loader, a {type(loader).__name__}, has no batch sampler; give a DataLoader over a map-style data set"
         )
-    log = TrainingLog(records=len(loader.dataset))
+    log = TrainingLog(records=len(loader.dataset), ahead=1 + loader.num_workers * (loader.prefetch_factor or 0))
+    own = optimizer if isinstance(optimizer, list | tuple) else [] if optimizer is None else [optimizer]
     before = None if accountant is None else _history(accountant)
     original = type(sampler)
     # DataLoader forbids another batch_sampler after its construction, so the sampler's own class is changed and put back
     sampler.__class__ = type(original.__name__, (original,), {"__iter__": _recording(original, log)})
-    handle = register_optimizer_step_pre_hook(lambda *_: _step(log))
+    handle = register_optimizer_step_pre_hook(lambda stepping, *_: _step(log, stepping, own))
     try:
         yield log
     finally:
@@ -124,6 +143,7 @@ def _noted(log: TrainingLog, history: list[History], rate: float) -> Finding:
 
 def _recording(original: type, log: TrainingLog) -> Any:
     def iterate(self: Any) -> Iterator[Any]:
+        log.passes += 1
         for batch in original.__iter__(self):  # type: ignore[attr-defined]
             log.batches.append([int(index) for index in batch])
             yield batch
@@ -131,11 +151,59 @@ def _recording(original: type, log: TrainingLog) -> Any:
     return iterate
 
 
-def _step(log: TrainingLog) -> None:
+def _step(log: TrainingLog, stepping: Any, own: Sequence[Any]) -> None:
     import torch
 
+    private = next((one for one in own if stepping in (one, getattr(one, "original_optimizer", one))), None)
+    if own and private is None:
+        return
     log.steps += 1
+    if private is not None and (added := _added_noise(private)) is not None:
+        before = log.noise or (0.0, 0)
+        log.noise = before[0] + added[0], before[1] + added[1]
     log.generators.append(hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest())
+
+
+def _added_noise(optimizer: Any) -> tuple[float, int] | None:
+    """Return the squares of noise numbers over the clip norm, added up, and their number: what is applied less the sum."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"] if parameter.grad is not None]
+    sums = [getattr(parameter, "summed_grad", None) for parameter in parameters]
+    divisor, clip_norm = getattr(optimizer, "expected_batch_size", None), getattr(optimizer, "max_grad_norm", None)
+    if not parameters or any(total is None for total in sums) or not clip_norm:
+        return None
+    scale = divisor * optimizer.accumulated_iterations if divisor and optimizer.loss_reduction == "mean" else 1.0
+    squares = sum(
+        float((parameter.grad.double() * scale - total.double().view_as(parameter)).square().sum())
+        for parameter, total in zip(parameters, sums, strict=True)
+    )
+    return squares / float(clip_norm) ** 2, sum(parameter.numel() for parameter in parameters)
+
+
+def _noise(log: TrainingLog, claim: float) -> Finding:
+    """Hold the noise that was added against the noise multiplier that is accounted for, by its chi-square."""
+    check = "loop.noise"
+    if log.noise is None:
+        message = (
+            f"noise multiplier {claim:g} is accounted for, and none was seen: hand Opacus' optimiser to record(optimizer=)"
+        )
+        return Finding(check=check, status=PropertyStatus.GAP, message=message)
+    squares, count = log.noise
+    measured = (squares / count) ** 0.5
+    tail = float(special.gammainc(count / 2, squares / claim**2 / 2)) if claim else 1.0
+    status = PropertyStatus.FAILED if tail < BUDGET else PropertyStatus.PASSED
+    message = f"noise of {measured:.4g} times the clip norm was added, {claim:.4g} is accounted for (p = {tail:.2g} for less)"
+    fix = "account for the noise multiplier that the optimiser adds"
+    return Finding(check=check, status=status, message=message, measured=measured, claimed=claim, fix=fix)
+
+
+def _drawn(log: TrainingLog) -> Finding:
+    """Hold the batches that were drawn against the steps: what is done with the others is not accounted for."""
+    spare = log.passes * log.ahead
+    message = f"{len(log.batches)} batches were drawn and {log.steps} steps taken"
+    holds = len(log.batches) <= log.steps + spare or not log.steps
+    fix = "take one noisy step for each batch that is drawn, the empty ones too; evaluate on public records"
+    status = PropertyStatus.PASSED if holds else PropertyStatus.FAILED
+    return Finding(check="loop.batches", status=status, message=message, measured=len(log.batches), claimed=log.steps, fix=fix)
 
 
 def _steps(log: TrainingLog, steps: int) -> Finding:
@@ -146,7 +214,7 @@ def _steps(log: TrainingLog, steps: int) -> Finding:
 
 
 def _law(log: TrainingLog, rate: float) -> list[Finding]:
-    batches: Sequence[Sequence[int]] = log.batches[: log.steps] if log.steps else log.batches
+    batches: Sequence[Sequence[int]] = log.batches
     largest = max((max(batch) for batch in batches if batch), default=0)
     if largest >= log.records:
         raise DataError(f"a batch has the index {largest}; the data set has {log.records} records")
@@ -167,12 +235,13 @@ def _law(log: TrainingLog, rate: float) -> list[Finding]:
     members = sampling_tests.membership(batches, log.records)
     mean = float(members.mean())
     tails = sampling_tests.poisson_tails(members, rate)
-    if mean < rate and tails["rate"] < SIGNIFICANCE:
+    level = BUDGET / len(tails)
+    if mean < rate and tails["rate"] < level:
         # more was accounted for than was drawn, which keeps the claim: it remains to be seen whether these are Poisson samples
         tails = sampling_tests.poisson_tails(members, mean)
     name, tail = min(tails.items(), key=lambda item: item[1])
     message = f"{len(batches)} batches, mean rate {mean:.4g} of {rate:.4g} accounted; least likely: {name}, p = {tail:.2g}"
-    status = PropertyStatus.FAILED if tail < SIGNIFICANCE else PropertyStatus.PASSED
+    status = PropertyStatus.FAILED if tail < level else PropertyStatus.PASSED
     fix = (
         "draw every record independently with the accounted rate (Poisson sampling), or account for the batches that are drawn"
     )
@@ -182,7 +251,8 @@ def _law(log: TrainingLog, rate: float) -> list[Finding]:
 def _reuse(log: TrainingLog) -> Finding:
     check = "loop.generator"
     repeats = len(log.generators) - len(set(log.generators))
-    if repeats == 0:
-        return Finding(check=check, status=PropertyStatus.PASSED, message="torch's generator was in a new state at every step")
+    if repeats == 0 or len(set(log.generators)) == 1:  # one that never moves is not what noise is drawn from
+        kind = "in a new state at every step" if repeats == 0 else "not used: noise comes from another one"
+        return Finding(check=check, status=PropertyStatus.PASSED, message=f"torch's global generator was {kind}")
     message = f"torch's generator was in an earlier state at {repeats} steps; if noise is drawn from it, it repeats"
     return Finding(check=check, status=PropertyStatus.QUESTION, message=message)

@@ -17,6 +17,8 @@ from audit.step_checks.tensors import Tensors, distance, norm
 
 NEVER = 1e9
 """Multiple of the largest natural norm at which nothing is clipped."""
+LEAST_LARGE, MOST_LARGE, MOST_NUMBERS = 24, 2048, 300_000_000
+"""Records of the largest batch that is tried, and numbers that their gradients have together."""
 UNREPEATABLE = (
     "equal calls give different releases, so no difference can be laid to a record: let the step take noise_multiplier, or "
     "draw its noise from the generator it is given"
@@ -149,6 +151,18 @@ class StepUnderTest:
         """True if equal calls give equal releases, so that a difference of releases is due to the records."""
         batch, setting = rows(self.sample, slice(0, 5)), self.quiet()
         return distance(self.release(batch, setting), self.release(batch, setting)) <= self.tolerance(setting, batch)
+
+    @cached_property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """Sizes of batches to try: 0, 1, L/4, L and 1.5 L + 5 for the divisor L, as far as `MOST_NUMBERS` gradients allow."""
+        most = max(LEAST_LARGE, min(MOST_LARGE, MOST_NUMBERS // self.size))
+        divisor = self.claimed.divisor
+        sizes = {1, *(min(most, math.ceil(size)) for size in (divisor / 4, divisor, 1.5 * divisor + 5))}
+        return tuple(sorted(sizes if self.empty_error else sizes | {0}))
+
+    def of_size(self, count: int) -> Batch:
+        """Return a batch of that many records, those of the sample in turn."""
+        return rows(self.sample, [i % len(self.sample[0]) for i in range(count)])
 
     def bases(self) -> Iterator[tuple[str, Batch]]:
         """Yield batches to which one record is added: none, one, several, and copies of one record."""

@@ -64,7 +64,7 @@ class TrainerStep(OptimizerStep):
         self.optimizer.step()
 
     def _training_step(self, inputs: dict[str, Tensor], items: Any) -> None:
-        """Call `training_step` with the batch's number of labels, or without it if it is written for transformers before 4.46."""
+        """Call `training_step` with the batch's number of labels, or without if it is older than transformers 4.46."""
         method = self.trainer.training_step
         try:
             inspect.signature(method).bind(self.model, inputs, items)

@@ -12,7 +12,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorData
 from audit.core.errors import ConfigError, DataError
 from audit.stats.sampling_tests import membership, poisson_tails
 from audit.step_checks.findings import Finding, PropertyStatus
-from audit.step_checks.recorder import SIGNIFICANCE, record
+from audit.step_checks.recorder import BUDGET, record
 
 RECORDS, RATE, STEPS = 400, 0.05, 60
 
@@ -84,16 +84,16 @@ def test_correct_logs_are_never_accused() -> None:
     for _ in range(200):
         records, steps, rate = int(stream.integers(100, 800)), int(stream.integers(20, 200)), stream.uniform(0.01, 0.5)
         tails = poisson_tails(stream.random((steps, records)) < rate, rate)
-        assert min(tails.values()) > SIGNIFICANCE
+        assert min(tails.values()) > BUDGET
 
 
 def test_memberships_that_belong_together_are_seen() -> None:
     stream = np.random.default_rng(6)
     halves = stream.random((80, 250)) < 0.1
     together = np.repeat(halves, 2, axis=1)
-    assert poisson_tails(together, 0.1)["next record"] < SIGNIFICANCE
+    assert poisson_tails(together, 0.1)["next record"] < BUDGET
     sticky = np.repeat(stream.random((60, 500)) < 0.1, 2, axis=0)
-    assert poisson_tails(sticky, 0.1)["next step"] < SIGNIFICANCE
+    assert poisson_tails(sticky, 0.1)["next step"] < BUDGET
     assert membership([[0, 2], []], 3).tolist() == [[True, False, True], [False, False, False]]
 
 
@@ -147,3 +147,69 @@ def test_an_accountant_without_history_is_refused() -> None:
     loader = DataLoader(TensorDataset(torch.zeros(8, 3)), batch_size=2)
     with pytest.raises(ConfigError, match="history"), record(loader, object()):
         pass
+
+
+def defects() -> dict[str, np.ndarray]:
+    """Return tables of 120 Poisson batches of 300 records at rate .1, each with one defect, by the test that finds it."""
+    stream = np.random.default_rng(4)
+
+    def table() -> np.ndarray:
+        return stream.random((120, 300)) < 0.1
+
+    tables = {name: table() for name in ("record drawn most", "record drawn least", "records alike", "batches alike")}
+    tables["record drawn most"][:, 5] = stream.random(120) < 0.6
+    tables["record drawn least"] = stream.random((400, 300)) < 0.1
+    tables["record drawn least"][:, 5] = False
+    tables["records alike"][:, 8] = tables["records alike"][:, 7]
+    tables["batches alike"][50] = tables["batches alike"][3]
+    tables["smallest batch"] = table()
+    tables["smallest batch"][10] = False
+    tables["batch sizes on a grid"] = table()
+    for row in tables["batch sizes on a grid"]:
+        row[np.flatnonzero(row)[: row.sum() % 8]] = False
+    return tables
+
+
+@pytest.mark.parametrize(
+    "name", ["record drawn most", "record drawn least", "records alike", "batches alike", "smallest batch"]
+)
+def test_one_odd_record_or_batch_is_seen(name: str) -> None:
+    assert poisson_tails(defects()[name], 0.1)[name] < BUDGET / 13
+
+
+def test_sizes_in_steps_of_eight_are_seen() -> None:
+    members = defects()["batch sizes on a grid"]
+    assert poisson_tails(members, float(members.mean()))["batch sizes on a grid"] < BUDGET / 13
+
+
+def test_batches_without_a_step_fail_and_print_briefly() -> None:
+    loader = DataLoader(TensorDataset(torch.zeros(RECORDS, 3)), batch_sampler=Poisson())  # type: ignore[arg-type]
+    with record(loader) as log:
+        train(loader)
+        assert sum(len(batch) for (batch,) in loader) > 0  # a second pass over the private records
+    by_check = {finding.check: finding.status for finding in log.check(sample_rate=RATE, steps=STEPS)}
+    assert by_check["loop.batches"] is PropertyStatus.FAILED and len(repr(log)) < 200 and "passes" in str(log)
+
+
+@pytest.mark.parametrize(("noted", "status"), [(1.0, PropertyStatus.PASSED), (2.0, PropertyStatus.FAILED)])
+def test_the_noise_of_opacus_is_held_against_the_account(noted: float, status: PropertyStatus) -> None:
+    opacus = pytest.importorskip("opacus", reason="needs the extra 'opacus'")
+    model = torch.nn.Linear(3, 1)
+    model, optimizer, loader = opacus.PrivacyEngine().make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=DataLoader(TensorDataset(torch.ones(RECORDS, 3)), batch_size=20),
+        noise_multiplier=1.0,
+        max_grad_norm=0.5,
+    )
+    public = torch.optim.SGD([torch.nn.Parameter(torch.zeros(()))], lr=0.1)
+    with record(loader, optimizer=optimizer) as log:
+        for _ in range(3):
+            for (batch,) in loader:
+                optimizer.zero_grad()
+                model(batch).mean().backward()
+                optimizer.step()
+                public.step()
+    findings_by_check = {row.check: row for row in log.check(sample_rate=0.05, steps=60, noise_multiplier=noted)}
+    assert log.steps == 60 and findings_by_check["loop.noise"].status is status
+    assert findings_by_check["loop.batches"].status is PropertyStatus.PASSED

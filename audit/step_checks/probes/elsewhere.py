@@ -27,7 +27,7 @@ class Elsewhere:
                 "step.elsewhere",
                 f"Given equal gradients, two batches leave different values in {', '.join(names[:4])}: they depend on the "
                 "records past the noisy release",
-                fix="let buffers and the optimiser read the released gradient alone, never inputs, grad_sample or raw gradients",
+                fix="let buffers and the optimiser read the released gradient alone, never inputs or raw gradients",
                 witness=bench.witness(first, second, setting),
             )
         ]

@@ -9,12 +9,10 @@ from itertools import combinations, product
 
 from audit.step_checks.batches import NON_FINITE, Batch, fill, has_floats, join, records_by_label, rows
 from audit.step_checks.findings import Finding, PropertyStatus, Witness, failure, gap, pass_finding
-from audit.step_checks.step_under_test import UNREPEATABLE, StepUnderTest
+from audit.step_checks.step_under_test import LEAST_LARGE, UNREPEATABLE, StepUnderTest
 from audit.step_checks.steps import Setting
 from audit.step_checks.tensors import Tensors, distance
 
-LEAST_LARGE, MOST_LARGE = 24, 256
-"""Records of the largest batch that is tried: the expected batch size between these."""
 FIX = "clip the gradient of each record over all parameters together to C before summing; nothing may depend on other records"
 FIX_NON_FINITE = "replace a gradient whose norm is not finite by zero before it enters the sum"
 
@@ -84,11 +82,11 @@ def _each_label(bench: StepUnderTest, setting: Setting, worst: _Worst) -> _Worst
 
 
 def _large_batch(bench: StepUnderTest, setting: Setting, worst: _Worst) -> _Worst:
-    """Worst case beside a batch of the expected size: what is done in pieces may end after the first."""
-    count = min(max(bench.claimed.divisor, LEAST_LARGE), MOST_LARGE)
-    base = rows(bench.sample, [i % len(bench.sample[0]) for i in range(math.ceil(count))])
+    """Worst case beside batches of the expected size and above: what is done in pieces may end after the first."""
     records = {name: bench.records[name] for name in ("ordinary", "opposed")}
-    return _additions(bench, setting, (f"{len(base[0])} records", base), records, worst)
+    for count in sorted({max(LEAST_LARGE, size) for size in bench.batch_sizes[-2:]}):
+        worst = _additions(bench, setting, (f"{count} records", bench.of_size(count)), records, worst)
+    return worst
 
 
 def _additions(

@@ -66,7 +66,7 @@ def _empty(bench: StepUnderTest) -> Finding:
     if bench.constant_size > bench.tolerance(setting, bench.empty):
         return note(
             check,
-            f"An empty batch releases {bench.constant_size:.3g} without noise, the same after every batch: a public constant such "
+            f"An empty batch releases {bench.constant_size:.3g} without noise, the same after every batch: a constant such "
             "as weight decay, which is subtracted from every release",
             bench.constant_size,
             0.0,
