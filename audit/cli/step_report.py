@@ -15,7 +15,7 @@ from audit.core.errors import ConfigError, DataError, OutputError
 if TYPE_CHECKING:
     from audit.step_checks.findings import StepReport
 
-FAILED, WEAK = 1, 5
+FAILURE, WEAKNESS = 1, 5
 """Exit codes: a property failed; none did, but there is a weakness and `--strict` asks for none."""
 
 
@@ -46,20 +46,20 @@ class Acceptance:
         for check, _, reason in pairs:
             if not check.strip() or not reason.strip():
                 raise ConfigError(f'--accept \'{check}\' has no reason; expected CHECK="reason", such as clip.non_finite="..."')
-        given = {check.strip(): reason.strip().strip('"') for check, _, reason in pairs}
-        return (_read(self.baseline).get(name, {}) if self.baseline is not None else {}) | given
+        options = {check.strip(): reason.strip().strip('"') for check, _, reason in pairs}
+        return (_read(self.baseline).get(name, {}) if self.baseline is not None else {}) | options
 
 
 def conclude(report: StepReport, subject: str, output: Path | None, as_json: bool, acceptance: Acceptance | None = None) -> int:
     """Accept what is to be accepted, save and print a report, and return the exit code; JSON names the report `subject`."""
     accepting = acceptance or Acceptance()
     if accepting.new_baseline is not None:
-        found = {finding.check: finding.message for finding in (*report.failures, *report.weaknesses)}
-        _write(accepting.new_baseline, {report.name: found})
+        findings = {finding.check: finding.message for finding in (*report.failures, *report.weaknesses)}
+        _write(accepting.new_baseline, {report.name: findings})
     report = report.accept(accepting.reasons(report.name))
     if output is not None:
         report.save(output)
-    code = FAILED if report.failures else WEAK if accepting.strict and report.weaknesses else 0
+    code = FAILURE if report.failures else WEAKNESS if accepting.strict and report.weaknesses else 0
     if as_json:
         print_json({"exit_code": code, subject: report.name, "findings": report.to_rows(), "seconds": dict(report.seconds)})
     else:

@@ -25,7 +25,7 @@ class MechanismReport:
         floating_point: the bound on delta at the claimed epsilon by the lowest bits of outputs, or None where not asked for.
         pair: the neighbouring data sets that told most, on which all bounds rest.
         scouts: name of each pair that was tried and what it promised.
-        refused: names of pairs with hostile records for which the mechanism raised an error.
+        refusals: names of pairs with hostile records for which the mechanism raised an error.
         samples: outputs on either side, a third of them to search, the rest to count.
         confidence: with which all bounds hold together.
         seconds: name of each stage to its wall time.
@@ -39,7 +39,7 @@ class MechanismReport:
     floating_point: DeltaBound | None
     pair: Pair
     scouts: tuple[tuple[str, float], ...]
-    refused: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
     samples: int
     confidence: float
     seconds: Mapping[str, float]
@@ -71,7 +71,7 @@ class MechanismReport:
             "floating_point": None if self.floating_point is None else _delta(self.floating_point),
             "pair": self.pair.name,
             "scouts": [{"pair": name, "promise": promise} for name, promise in self.scouts],
-            "refused": list(self.refused),
+            "refusals": list(self.refusals),
             "seconds": dict(self.seconds),
         }
 
@@ -96,8 +96,8 @@ class MechanismReport:
             f"  pair     {self.pair.name}: {_short(self.pair.data)} and {_short(self.pair.neighbour)}",
             f"  samples  {self.samples:,} outputs on either; all bounds hold together with confidence {self.confidence:.4g}",
         ]
-        if self.refused:
-            lines.append(f"  refused  {'; '.join(self.refused)}")
+        if self.refusals:
+            lines.append(f"  refused  {'; '.join(self.refusals)}")
         return "\n".join(lines)
 
 

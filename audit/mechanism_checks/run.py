@@ -95,8 +95,8 @@ def check_mechanism(
     checks.count(samples, "samples", minimum=LEAST_SAMPLES)
     sampler, generator = Sampler(function=function), Seed(seed).child("mechanism").numpy()
     watch = _Watch()
-    refused = tuple(pair.name for pair in pairs if not sampler.accepts(pair, generator))
-    pairs = [pair for pair in pairs if pair.name not in refused]
+    refusals = tuple(pair.name for pair in pairs if not sampler.accepts(pair, generator))
+    pairs = [pair for pair in pairs if pair.name not in refusals]
     ranking = search.scout(sampler, pairs, min(SCOUT, samples // SEARCH), questions.goals[0], generator)
     watch.stop("scout")
     pair = ranking[0][0]
@@ -123,7 +123,7 @@ def check_mechanism(
         fit=fit,
         floating_point=floating_point,
         pair=pair,
-        refused=refused,
+        refusals=refusals,
         scouts=tuple((pair.name, promise) for pair, promise in ranking),
         samples=samples,
         confidence=questions.confidence,

@@ -112,8 +112,8 @@ def _most_alike(rows: Members) -> float:
         return 1.0
     table = rows.astype(np.float32)
     sums = rows.sum(1)
-    expected = np.outer(sums, sums) / size
-    excess = (table @ table.T - expected) / np.sqrt(np.maximum(expected, 1e-9))
+    means = np.outer(sums, sums) / size
+    excess = (table @ table.T - means) / np.sqrt(np.maximum(means, 1e-9))
     excess[np.tril_indices(count)] = -math.inf
     tails = [1.0]
     for at in (

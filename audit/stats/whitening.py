@@ -42,6 +42,24 @@ def least_energy(projections: Array) -> tuple[float, float, int]:
     return min(1.0, projections.shape[1] * tail), math.sqrt(float(energies[at]) / len(projections)), at
 
 
+def energy_tail(energy: float, count: int) -> float:
+    """Return the chance that the squares of so many N(0, 1) numbers add up to no more.
+
+    >>> round(energy_tail(4.0, 4), 3)
+    0.594
+    """
+    return float(special.gammainc(count / 2, energy / 2))
+
+
+def ratio_tail(first: Array, second: Array) -> float:
+    """Two-sided p-value that independent normal numbers of mean zero have one variance (Fisher's F)."""
+    energies = float(np.square(first).sum()), float(np.square(second).sum())
+    if not sum(energies):
+        return 1.0
+    lower = float(special.betainc(second.size / 2, first.size / 2, energies[1] / sum(energies)))
+    return min(1.0, 2 * min(lower, 1 - lower))
+
+
 def tensor_projections(noise: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[str, Array]]:
     """Yield orthonormal directions inside each tensor, with names: coordinates, frequencies, means along axes, differences.
 
@@ -62,10 +80,10 @@ def tensor_projections(noise: Mapping[str, Array], shapes: Mapping[str, tuple[in
             yield f"the mean {{}} of tensor '{name}' along axis {axis}", means.reshape(len(values), -1)
 
 
-def joint_projections(joint: Array, drawn: np.random.Generator) -> Iterator[tuple[str, Array]]:
+def joint_projections(joint: Array, stream: np.random.Generator) -> Iterator[tuple[str, Array]]:
     """Yield directions over all tensors, with names: frequencies, and random ones."""
     yield "frequency {} of all tensors (0: the mean of all coordinates)", _frequencies(joint)
-    directions = drawn.normal(size=(joint.shape[1], RANDOM_DIRECTIONS))
+    directions = stream.normal(size=(joint.shape[1], RANDOM_DIRECTIONS))
     yield "random direction {}", joint @ (directions / np.linalg.norm(directions, axis=0))
 
 
@@ -73,16 +91,16 @@ def _frequencies(values: Array) -> Array:
     return np.asarray(fft.dct(values, axis=1, norm="ortho"))
 
 
-def dependence_tail(rows: Array, drawn: np.random.Generator) -> float:
+def dependence_tail(rows: Array, stream: np.random.Generator) -> float:
     """P-value that no combination of columns, or of rows, is missing: that of what each adds to those before it.
 
     In a QR factorisation the squares on R's diagonal are independent chi-squares of one degree fewer each (Bartlett). Too many
     columns are taken in blocks of neighbours, and of random ones.
 
     >>> noise = np.random.default_rng(0).normal(size=(40, 30))
-    >>> centred = noise - noise @ np.full((30, 30), 1 / 30)
-    >>> drawn = np.random.default_rng(1)
-    >>> dependence_tail(noise, drawn) > 1e-3, dependence_tail(centred, drawn) < 1e-12
+    >>> flattened = noise - noise @ np.full((30, 30), 1 / 30)
+    >>> stream = np.random.default_rng(1)
+    >>> dependence_tail(noise, stream) > 1e-3, dependence_tail(flattened, stream) < 1e-12
     (True, True)
     """
     calls, size = rows.shape
@@ -91,7 +109,7 @@ def dependence_tail(rows: Array, drawn: np.random.Generator) -> float:
     width = min(size, calls - SPARE, WIDEST_BLOCK)
     blocks = [np.arange(start, min(start + width, size)) for start in range(0, size, width)]
     if len(blocks) > 1:
-        blocks += [drawn.choice(size, width, replace=False) for _ in range(min(len(blocks), MOST_BLOCKS // 4))]
+        blocks += [stream.choice(size, width, replace=False) for _ in range(min(len(blocks), MOST_BLOCKS // 4))]
     if len(blocks) > MOST_BLOCKS:
         blocks = [blocks[i] for i in np.linspace(0, len(blocks) - 1, MOST_BLOCKS).astype(int)]
     tables = [rows[:, block] for block in blocks if len(block) > 1]
@@ -131,9 +149,9 @@ def equality_tail(values: Array, spacing: float) -> float:
     A number meets one of k before it with a chance of at most k times the density times the spacing, whatever those are, so the
     number of repetitions is below a sum of independent coins; the bound is Chernoff's.
 
-    >>> drawn = np.random.default_rng(0)
-    >>> pool = drawn.choice(drawn.normal(size=10_000), 4000)
-    >>> equality_tail(drawn.normal(size=4000), 1e-7), equality_tail(pool, 1e-7) < 1e-12
+    >>> stream = np.random.default_rng(0)
+    >>> pool = stream.choice(stream.normal(size=10_000), 4000)
+    >>> equality_tail(stream.normal(size=4000), 1e-7), equality_tail(pool, 1e-7) < 1e-12
     (1.0, True)
     """
     repeats = values.size - np.unique(np.round(values / spacing)).size

@@ -235,14 +235,14 @@ class StepReport:
     def __str__(self) -> str:
         order = tuple(PropertyStatus.__members__[name] for name in ("FAILED", "WEAKNESS", "ACCEPTED", "QUESTION", "GAP"))
         order = (*order, PropertyStatus.NOTE, PropertyStatus.PASSED)
-        holds = (PropertyStatus.PASSED, PropertyStatus.NOTE)
-        passed = sum(finding.status in holds for finding in self.findings)
-        accepted = sum(finding.status is PropertyStatus.ACCEPTED for finding in self.findings)
+        good = (PropertyStatus.PASSED, PropertyStatus.NOTE)
+        pass_count = sum(finding.status in good for finding in self.findings)
+        accept_count = sum(finding.status is PropertyStatus.ACCEPTED for finding in self.findings)
         meaning = " (not tested, or a question to you)" if self.open else ""
         weak = f", {len(self.weaknesses)} weak (on records of infinite or huge inputs)" if self.weaknesses else ""
         lines = [
-            f"{self.name}: {passed} of {plural(len(self.findings), 'check')} passed, {len(self.failures)} failed, "
-            f"{len(self.open)} open{meaning}{weak}{f', {accepted} accepted' if accepted else ''}"
+            f"{self.name}: {pass_count} of {plural(len(self.findings), 'check')} passed, {len(self.failures)} failed, "
+            f"{len(self.open)} open{meaning}{weak}{f', {accept_count} accepted' if accept_count else ''}"
         ]
         for finding in sorted(self.findings, key=lambda finding: order.index(finding.status)):
             lines.append(f"  {finding.status.value:8s} {finding.check:20s} {finding.message}")

@@ -77,9 +77,9 @@ class OptimizerStep:
         Whatever it is, parameters, buffers or the state of the optimiser, was told of the records by another way than the
         release: it has no noise.
         """
-        gradients, expected = self._call(first, setting, seed, None)
+        gradients, reference = self._call(first, setting, seed, None)
         _, state = self._call(second, setting, seed, gradients)
-        return sorted(name for name, value in expected.items() if not _equal(value, state.get(name)))
+        return sorted(name for name, value in reference.items() if not _equal(value, state.get(name)))
 
     def run(self, batch: Sequence[Tensor]) -> None:
         """Call forward, backward and the optimiser on a batch."""
@@ -147,7 +147,7 @@ def _kept_attributes(model: Any, optimizer: Any) -> Iterator[None]:
     """
     modules, parameters = list(model.modules()), list(model.parameters())
     owners = [value for value in (optimizer, *parameters) if hasattr(value, "__dict__")]
-    kept = [(value.__dict__, dict(value.__dict__)) for value in owners]
+    attributes_before = [(value.__dict__, dict(value.__dict__)) for value in owners]
     clip_norm = getattr(model, "max_grad_norm", None)
     lengths = [len(value) if isinstance(value := vars(module).get("activations"), list) else 0 for module in modules]
     modes = [module.training for module in modules]
@@ -156,7 +156,7 @@ def _kept_attributes(model: Any, optimizer: Any) -> Iterator[None]:
     finally:
         for module, mode in zip(modules, modes, strict=True):
             module.training = mode
-        for attributes, before in kept:
+        for attributes, before in attributes_before:
             attributes.clear()
             attributes.update(before)
         for parameter in parameters:

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from scipy import special
-
 from audit.core import checks
 from audit.core.errors import ConfigError, DataError
-from audit.stats import sampling_tests
+from audit.stats import sampling_tests, whitening
 from audit.step_checks.findings import Finding, PropertyStatus
 
 BUDGET = 1e-7
@@ -68,7 +66,7 @@ class TrainingLog:
         accounts = [] if self.history is None else [_noted(self, self.history, sample_rate)]
         claims = [noise for noise, _, count in self.history or () if count] if noise_multiplier is None else [noise_multiplier]
         noises = [_noise(self, max(claims))] if claims else []
-        return [_steps(self, steps), _drawn(self), *accounts, *noises, *_law(self, sample_rate), _reuse(self)]
+        return [_steps(self, steps), _unused_batches(self), *accounts, *noises, *_law(self, sample_rate), _reuse(self)]
 
 
 @contextmanager
@@ -151,20 +149,20 @@ def _recording(original: type, log: TrainingLog) -> Any:
     return iterate
 
 
-def _step(log: TrainingLog, stepping: Any, own: Sequence[Any]) -> None:
+def _step(log: TrainingLog, stepping: Any, private_optimizers: Sequence[Any]) -> None:
     import torch
 
-    private = next((one for one in own if stepping in (one, getattr(one, "original_optimizer", one))), None)
-    if own and private is None:
+    private = next((opt for opt in private_optimizers if stepping in (opt, getattr(opt, "original_optimizer", opt))), None)
+    if private_optimizers and private is None:
         return
     log.steps += 1
-    if private is not None and (added := _added_noise(private)) is not None:
+    if private is not None and (energy := _noise_energy(private)) is not None:
         before = log.noise or (0.0, 0)
-        log.noise = before[0] + added[0], before[1] + added[1]
+        log.noise = before[0] + energy[0], before[1] + energy[1]
     log.generators.append(hashlib.sha256(torch.get_rng_state().numpy().tobytes()).hexdigest())
 
 
-def _added_noise(optimizer: Any) -> tuple[float, int] | None:
+def _noise_energy(optimizer: Any) -> tuple[float, int] | None:
     """Return the squares of noise numbers over the clip norm, added up, and their number: what is applied less the sum."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"] if parameter.grad is not None]
     sums = [getattr(parameter, "summed_grad", None) for parameter in parameters]
@@ -188,15 +186,15 @@ def _noise(log: TrainingLog, claim: float) -> Finding:
         )
         return Finding(check=check, status=PropertyStatus.GAP, message=message)
     squares, count = log.noise
-    measured = (squares / count) ** 0.5
-    tail = float(special.gammainc(count / 2, squares / claim**2 / 2)) if claim else 1.0
+    multiplier = (squares / count) ** 0.5
+    tail = whitening.energy_tail(squares / claim**2, count) if claim else 1.0
     status = PropertyStatus.FAILED if tail < BUDGET else PropertyStatus.PASSED
-    message = f"noise of {measured:.4g} times the clip norm was added, {claim:.4g} is accounted for (p = {tail:.2g} for less)"
+    message = f"noise of {multiplier:.4g} times the clip norm was added, {claim:.4g} is accounted for (p = {tail:.2g} for less)"
     fix = "account for the noise multiplier that the optimiser adds"
-    return Finding(check=check, status=status, message=message, measured=measured, claimed=claim, fix=fix)
+    return Finding(check=check, status=status, message=message, measured=multiplier, claimed=claim, fix=fix)
 
 
-def _drawn(log: TrainingLog) -> Finding:
+def _unused_batches(log: TrainingLog) -> Finding:
     """Hold the batches that were drawn against the steps: what is done with the others is not accounted for."""
     spare = log.passes * log.ahead
     message = f"{len(log.batches)} batches were drawn and {log.steps} steps taken"

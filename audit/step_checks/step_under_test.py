@@ -58,12 +58,12 @@ class StepUnderTest:
         if "clip_norm" not in self.step.adjustable or getattr(self.step, "optimizer", None) is None:
             return False
         noise = {"noise_multiplier": 0.0} if "noise_multiplier" in self.step.adjustable else {}
-        claimed = replace(self.claimed, **noise)
+        quiet = replace(self.claimed, **noise)
         records = [scale(rows(self.sample, [i]), factor) for i in range(2) for factor in (1.0, 1e4)]
         for record in records:
-            size = norm(self._call(record, claimed, self.seed))
+            size = norm(self._call(record, quiet, self.seed))
             if 0.99 * self.claimed.clip_norm <= size <= 1.01 * self.claimed.clip_norm:
-                return norm(self._call(record, replace(claimed, clip_norm=size / 4), self.seed)) > size / 2
+                return norm(self._call(record, replace(quiet, clip_norm=size / 4), self.seed)) > size / 2
         return False  # none is clipped at the claimed norm, so a lower one has to show whether any is
 
     def at(self, *, noise: float | None = None, clip: float | None = None, divisor: float | None = None) -> Setting:
@@ -155,9 +155,9 @@ class StepUnderTest:
     @cached_property
     def batch_sizes(self) -> tuple[int, ...]:
         """Sizes of batches to try: 0, 1, L/4, L and 1.5 L + 5 for the divisor L, as far as `MOST_NUMBERS` gradients allow."""
-        most = max(LEAST_LARGE, min(MOST_LARGE, MOST_NUMBERS // self.size))
+        limit = max(LEAST_LARGE, min(MOST_LARGE, MOST_NUMBERS // self.size))
         divisor = self.claimed.divisor
-        sizes = {1, *(min(most, math.ceil(size)) for size in (divisor / 4, divisor, 1.5 * divisor + 5))}
+        sizes = {1, *(min(limit, math.ceil(size)) for size in (divisor / 4, divisor, 1.5 * divisor + 5))}
         return tuple(sorted(sizes if self.empty_error else sizes | {0}))
 
     def of_size(self, count: int) -> Batch:

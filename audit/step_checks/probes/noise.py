@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from audit.stats import noise_tests, whitening
 from audit.step_checks.batches import Batch
@@ -56,17 +55,17 @@ class Sample:
 
     @property
     def joint(self) -> NDArray[np.float64]:
-        """All tensors beside each other."""
+        """Return all tensors beside each other, `(calls, coordinates)`."""
         return np.concatenate(list(self.noise.values()), axis=1)
 
     @property
     def location(self) -> str:
-        """Where it was measured."""
+        """Return the batch and the setting in words."""
         return f"{self.name}, sigma = {self.setting.noise_multiplier:g}, C = {self.setting.clip_norm:.3g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class NoiseTest:
     """One test: its p-value, and the sentence and fix if it fails."""
 
     check: str
@@ -90,14 +89,14 @@ class NoiseLaw:
         if endless is not None:
             witness = bench.witness(endless.batch, None, endless.setting, endless.seed)
             return [failure("noise.variance", f"The release is not finite ({endless.location})", fix=FIX, witness=witness)]
-        drawn = np.random.default_rng(bench.seed)
+        stream = np.random.default_rng(bench.seed)
         factors = _factors(samples)
-        evidence = [*_too_little(bench, samples, drawn), *_grows(samples, factors)]
+        evidence = [*_too_little(bench, samples, stream), *_grows(samples, factors)]
         # how much noise there is was said: what follows is about its kind
-        scaled = [_scaled(sample, factor) for sample, factor in zip(samples, factors, strict=True)]
-        scaled = [sample for sample in scaled if sample.noise]
-        if scaled:
-            evidence += [*_repeats(bench, scaled, drawn), *_shape(scaled)]
+        samples_alike = [_rescale(sample, factor) for sample, factor in zip(samples, factors, strict=True)]
+        samples_alike = [sample for sample in samples_alike if sample.noise]
+        if samples_alike:
+            evidence += [*_repeats(bench, samples_alike, stream), *_shape(samples_alike)]
         findings = [_judge(bench, check, evidence) for check in ("noise.variance", "noise.repeats", "noise.law")]
         largest = max(max(factor.values()) for factor in factors)
         if largest > 1 and findings[0].status is PropertyStatus.PASSED:
@@ -105,7 +104,7 @@ class NoiseLaw:
                 f"Noise has {largest:.3g} times the claimed standard deviation: more private than claimed, and less useful"
             )
             findings[0] = note("noise.variance", message, largest, 1.0)
-        return [*findings, _resolution(bench, (scaled or samples)[0])]
+        return [*findings, _resolution(bench, (samples_alike or samples)[0])]
 
 
 def _samples(bench: StepUnderTest) -> list[Sample]:
@@ -116,9 +115,9 @@ def _samples(bench: StepUnderTest) -> list[Sample]:
     release = bench.release(bench.of_size(1), bench.claimed)
     smallest = min(value.size for value in release.values())
     size = sum(value.size for value in release.values())
-    most = min(MOST_CALLS, max(LEAST_CALLS, math.ceil(LAW_NUMBERS / size), size + 16 if size < MOST_CALLS else 64))
+    longest_calls = min(MOST_CALLS, max(LEAST_CALLS, math.ceil(LAW_NUMBERS / size), size + 16 if size < MOST_CALLS else 64))
     calls = max(LEAST_CALLS, min(math.ceil(NUMBERS / smallest), 64))
-    plan = [(bench.claimed, longest, most if size < 100_000 else LEAST_CALLS)]
+    plan = [(bench.claimed, longest, longest_calls if size < 100_000 else LEAST_CALLS)]
     plan += [(bench.claimed, count, max(LEAST_CALLS, min(calls, MOST_ROWS // max(1, count)))) for count in sizes]
     sigma, clip = bench.claimed.noise_multiplier, bench.claimed.clip_norm
     if bench.adjusts("noise_multiplier"):
@@ -175,28 +174,22 @@ def _factors(samples: list[Sample]) -> list[dict[str, float]]:
     level = BUDGET / sum(len(sample.noise) for sample in samples)
     factors = []
     for sample in samples:
-        energies = {name: float(np.square(values).sum()) for name, values in sample.noise.items()}
-        sizes = {name: values.size for name, values in sample.noise.items()}
         factors.append(
             {
-                name: math.sqrt(energy / sizes[name]) if _two_sided(sizes[name], energy) < level else 1.0
-                for name, energy in energies.items()
+                name: float(np.sqrt(np.mean(values**2))) if noise_tests.variance_tail(values, 1.0) < level else 1.0
+                for name, values in sample.noise.items()
             }
         )
     return factors
 
 
-def _two_sided(size: int, energy: float) -> float:
-    return 2 * min(float(special.gammainc(size / 2, energy / 2)), float(special.gammaincc(size / 2, energy / 2)))
-
-
-def _scaled(sample: Sample, factors: dict[str, float]) -> Sample:
+def _rescale(sample: Sample, factors: dict[str, float]) -> Sample:
     """Return the sample with noise of the claimed deviation, without tensors that have none."""
-    scaled = {name: values / factors[name] for name, values in sample.noise.items() if factors[name] > ABSENT}
-    return replace(sample, noise=scaled)
+    noise = {name: values / factors[name] for name, values in sample.noise.items() if factors[name] > ABSENT}
+    return replace(sample, noise=noise)
 
 
-def _too_little(bench: StepUnderTest, samples: list[Sample], drawn: np.random.Generator) -> Iterator[Evidence]:
+def _too_little(bench: StepUnderTest, samples: list[Sample], stream: np.random.Generator) -> Iterator[NoiseTest]:
     """Yield tests that no tensor, coordinate or direction has less noise than claimed."""
     shapes = {name: value.shape for name, value in bench.release(bench.of_size(1), bench.claimed).items()}
     for sample in samples:
@@ -207,7 +200,7 @@ def _too_little(bench: StepUnderTest, samples: list[Sample], drawn: np.random.Ge
         whole = {name: shapes[name] for name, values in sample.noise.items() if values.shape[1] == math.prod(shapes[name])}
         directions = [*whitening.tensor_projections(sample.noise, whole)]
         if len(sample.noise) > 1:
-            directions += whitening.joint_projections(sample.joint, drawn)
+            directions += whitening.joint_projections(sample.joint, stream)
         for title, projections in directions:
             tail, ratio, at = whitening.least_energy(projections)
             direction = title.replace("{}", str(at))
@@ -215,31 +208,28 @@ def _too_little(bench: StepUnderTest, samples: list[Sample], drawn: np.random.Ge
             yield _little(sample, tail, ratio, message)
 
 
-def _little(sample: Sample, tail: float, ratio: float, message: str) -> Evidence:
+def _little(sample: Sample, tail: float, ratio: float, message: str) -> NoiseTest:
     check = "noise.missing" if ratio < ABSENT else "noise.variance"
-    return Evidence(check=check, tail=tail, message=message, fix=FIX, sample=sample, ratio=ratio)
+    return NoiseTest(check=check, tail=tail, message=message, fix=FIX, sample=sample, ratio=ratio)
 
 
-def _grows(samples: list[Sample], factors: list[dict[str, float]]) -> Iterator[Evidence]:
+def _grows(samples: list[Sample], factors: list[dict[str, float]]) -> Iterator[NoiseTest]:
     """Yield tests that noise above the claim does not change with the batch, which would release its size (Fisher's F)."""
     first = samples[0]
     for sample, factor in zip(samples, factors, strict=True):
         if sample.setting != first.setting or not sample.exact or (max(factor.values()) <= 1 and max(factors[0].values()) <= 1):
             continue
         sides = first.joint, sample.joint
-        sizes, energies = [side.size for side in sides], [float(np.square(side).sum()) for side in sides]
-        share = energies[1] / (energies[0] + energies[1])
-        lower = float(special.betainc(sizes[1] / 2, sizes[0] / 2, share))
-        ratios = [math.sqrt(energy / size) for energy, size in zip(energies, sizes, strict=True)]
+        ratios = [float(np.sqrt(np.mean(side**2))) for side in sides]
         message = (
             f"Noise has {ratios[1]:.3g} times the claimed standard deviation for {sample.name} and {ratios[0]:.3g} times for "
             f"{first.name}: it tells the size of the batch"
         )
-        tail = min(1.0, 2 * min(lower, 1 - lower))
-        yield Evidence(check="noise.variance", tail=tail, message=message, fix=FIX, sample=sample, ratio=ratios[1])
+        tail = whitening.ratio_tail(*sides)
+        yield NoiseTest(check="noise.variance", tail=tail, message=message, fix=FIX, sample=sample, ratio=ratios[1])
 
 
-def _repeats(bench: StepUnderTest, samples: list[Sample], drawn: np.random.Generator) -> Iterator[Evidence]:
+def _repeats(bench: StepUnderTest, samples: list[Sample], stream: np.random.Generator) -> Iterator[NoiseTest]:
     """Yield tests that no noise is that of another call, tensor or coordinate, nor a combination of such."""
     check = "noise.repeats"
     longest = samples[0]
@@ -260,17 +250,17 @@ def _repeats(bench: StepUnderTest, samples: list[Sample], drawn: np.random.Gener
     ]
     for sample in samples:
         text = f"A combination of coordinates, or of calls, is released without noise or with too little ({sample.location})"
-        cases.append((whitening.dependence_tail(sample.joint, drawn), text, sample))
-        same = next((name for name, values in sample.noise.items() if np.array_equal(values[0], values[1])), None)
-        if same is not None:
+        cases.append((whitening.dependence_tail(sample.joint, stream), text, sample))
+        repetition = next((name for name, values in sample.noise.items() if np.array_equal(values[0], values[1])), None)
+        if repetition is not None:
             cases.append(
-                (0.0, f"Two calls with different seeds have the same noise in tensor '{same}' ({sample.name})", sample)
+                (0.0, f"Two calls with different seeds have the same noise in tensor '{repetition}' ({sample.name})", sample)
             )
     if bench.adjusts("noise_multiplier") and all(sample.exact for sample in samples):
         text = "Two calls with different seeds have the same noise, or one minus the other's: noise comes from few seeds"
         cases.append((_nearest(samples), text, longest))
     for tail, message, sample in cases:
-        yield Evidence(check=check, tail=tail, message=message, fix=FIX_FRESH, sample=sample)
+        yield NoiseTest(check=check, tail=tail, message=message, fix=FIX_FRESH, sample=sample)
 
 
 def _nearest(samples: list[Sample]) -> float:
@@ -284,7 +274,7 @@ def _nearest(samples: list[Sample]) -> float:
     return noise_tests.nearest_tail(np.concatenate(tables), COARSEST * largest + max(sample.spacing for sample in samples))
 
 
-def _shape(samples: list[Sample]) -> Iterator[Evidence]:
+def _shape(samples: list[Sample]) -> Iterator[NoiseTest]:
     """Yield tests of the normal law, of the largest number of all samples together, and of the lengths of calls."""
     exact = [sample for sample in samples if sample.exact]
     if not exact:
@@ -305,10 +295,10 @@ def _shape(samples: list[Sample]) -> Iterator[Evidence]:
             text = f"The noise of {name} has one length in every call: it lies on a sphere, or was scaled to one variance"
             cases.append((whitening.regularity_tail(values), f"{text} ({sample.location})", sample))
     for tail, message, sample in cases:
-        yield Evidence(check="noise.law", tail=tail, message=message, fix=FIX_LAW, sample=sample)
+        yield NoiseTest(check="noise.law", tail=tail, message=message, fix=FIX_LAW, sample=sample)
 
 
-def _judge(bench: StepUnderTest, check: str, evidence: list[Evidence]) -> Finding:
+def _judge(bench: StepUnderTest, check: str, evidence: list[NoiseTest]) -> Finding:
     """Return the finding of one property: the least likely test against its part of the error budget of all."""
     checks = ("noise.variance", "noise.missing") if check == "noise.variance" else (check,)
     own = [item for item in evidence if item.check in checks]
@@ -331,7 +321,7 @@ def _judge(bench: StepUnderTest, check: str, evidence: list[Evidence]) -> Findin
     return pass_finding(check, f"Least of {len(own)} tests of directions: {lower}", worst.ratio, 1.0)
 
 
-def _distinct(evidence: list[Evidence]) -> list[Sample]:
+def _distinct(evidence: list[NoiseTest]) -> list[Sample]:
     return list({id(item.sample): item.sample for item in evidence}.values())
 
 

@@ -122,7 +122,7 @@ def _non_finite(bench: StepUnderTest, settings: list[Setting]) -> Finding:
     check = "clip.non_finite"
     if not has_floats(bench.sample):
         return gap(check, "the records hold no floating-point numbers; infinite and NaN inputs cannot be made")
-    worst, poisoned = _Worst(), _Worst()
+    worst, infinite = _Worst(), _Worst()
     for setting, (base_name, base) in product(settings[:2], bench.bases()):
         release, slack = bench.release(base, setting), bench.tolerance(setting, base)
         for value in NON_FINITE:
@@ -131,18 +131,18 @@ def _non_finite(bench: StepUnderTest, settings: list[Setting]) -> Finding:
             location = f"a record of {value} beside {base_name}"
             case = (excess, setting.clip_norm, location, bench.witness(base, neighbour, setting))
             if math.isinf(excess):
-                poisoned = poisoned.against(*case)
+                infinite = infinite.against(*case)
             else:
                 worst = worst.against(*case)
-    if worst.ratio <= 1 < poisoned.ratio:
+    if worst.ratio <= 1 < infinite.ratio:
         return Finding(
             check=check,
             status=PropertyStatus.WEAKNESS,
-            message=f"A record of infinite, NaN or huge inputs makes the release infinite or NaN ({poisoned.location})",
+            message=f"A record of infinite, NaN or huge inputs makes the release infinite or NaN ({infinite.location})",
             measured=math.inf,
-            claimed=poisoned.allowed,
+            claimed=infinite.allowed,
             fix=FIX_NON_FINITE,
-            witness=poisoned.witness,
+            witness=infinite.witness,
         )
     message = (
         f"A record of infinite, NaN or huge inputs moves the release by {worst.distance:.4g} ({worst.location or 'nowhere'})"
