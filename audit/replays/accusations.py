@@ -53,8 +53,10 @@ def _exceeded_law(
         return None
     leaving = _leaving(runs[0])
     for data, reference in zip(pair, runs, strict=True):
-        early = reference.recording.early
-        side = [program.run(data, Recording(seed=_FRESH + i, early=early, spread=_SPREAD if i % 2 else 1.0)) for i in range(3)]
+        schedule = reference.recording.schedule
+        side = [
+            program.run(data, Recording(seed=_FRESH + i, schedule=schedule, spread=_SPREAD if i % 2 else 1.0)) for i in range(3)
+        ]
         if any(run.error is not None for run in side):
             return None
         leaving = [i for i in leaving if all(i in _leaving(run) and _same_law(run, reference, i) for run in side)]

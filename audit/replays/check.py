@@ -10,7 +10,7 @@ from typing import Any
 from audit.replays.accusations import Accusation, accuse
 from audit.replays.claims import ReplayClaim
 from audit.replays.comparison import ReplayComparison, atom_differences, compare
-from audit.replays.recording import Recording
+from audit.replays.recording import Recording, Schedule
 from audit.replays.run import Program, ProgramRun
 
 SEEDS = (1, 2)  # paths of each pair; the second from the neighbour to the data
@@ -53,14 +53,14 @@ class PairResult:
 
 
 def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name: str = "") -> PairResult:
-    """Replay a program on one pair: once with noise kept to the end, and once released at the first sum, if need be."""
+    """Replay a program on one pair: with noise kept to the end; if that proves nothing, released at the first sum."""
     attempts: list[tuple[tuple[ProgramRun, ProgramRun], ReplayComparison, tuple[Any, Any]]] = []
-    for early in (False, True):
+    for schedule in Schedule:
         replays = []
         for seed in SEEDS:
             sides = pair if seed == SEEDS[0] else pair[::-1]
-            first = program.run(sides[0], Recording(seed=seed, early=early))
-            second = program.run(sides[1], Recording(seed=seed, early=early, frozen=first.recording))
+            first = program.run(sides[0], Recording(seed=seed, schedule=schedule))
+            second = program.run(sides[1], Recording(seed=seed, schedule=schedule, frozen=first.recording))
             replays.append(((first, second), compare(first, second), sides))
             if not _passes(replays[-1][1], claim):
                 break
@@ -73,7 +73,7 @@ def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name
         if accusation is not None:
             return _refutation(name, pair, runs, accusation)
     best = min(attempts, key=lambda attempt: _loss(attempt[1], claim))
-    is_followed = not best[1].gaps and not hides_randomness(program, best[2][0], best[0][0].recording.early)
+    is_followed = not best[1].gaps and not hides_randomness(program, best[2][0], best[0][0].recording.schedule)
     return _result(name, pair, best, claim, ReplayVerdict.BOUND if is_followed else ReplayVerdict.NOT_FOLLOWED)
 
 
@@ -137,12 +137,12 @@ def describe(comparison: ReplayComparison) -> str:
     return f"the loss of the transcript is {comparison.loss}" + (f" ({reason})" if reason else "")
 
 
-def hides_randomness(program: Program, data: Any, early: bool) -> bool:
+def hides_randomness(program: Program, data: Any, schedule: Schedule) -> bool:
     """True if a run on the same data with the same releases and other draws leaves something else behind: some noise is not
     followed."""
-    first = program.run(data, Recording(seed=1, early=early))
+    first = program.run(data, Recording(seed=1, schedule=schedule))
     for seed in range(7, 7 + _HIDDEN):
-        again = program.run(data, Recording(seed=seed, early=early, frozen=first.recording))
+        again = program.run(data, Recording(seed=seed, schedule=schedule, frozen=first.recording))
         if again.error != first.error or atom_differences(first.atoms, again.atoms):
             return True
     return False

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from audit.replays.noisy import NoisyArray, holds_noise, release_inside
-from audit.replays.recording import CHOICE, NoiseRows, Recording, active
+from audit.replays.recording import CHOICE, NoiseRows, Recording, Schedule, active
 
 _OPAQUE = [
     "permuted",
@@ -78,6 +78,8 @@ def draw(law: str, size: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
         values = getattr(recording.entropy, sampler or law)(size=shape)
     index = recording.draw(law, values)[..., None]
     noisy = NoisyArray(recording, np.zeros(shape), index, np.ones((*shape, 1)))
+    if law == "uniform" and recording.schedule is Schedule.COINS:
+        noisy = release_inside(noisy)
     if not _is_plain(scale, 1.0):
         noisy = noisy * scale
     return noisy if _is_plain(loc, 0.0) else noisy + loc
@@ -195,9 +197,10 @@ class _Sources:
             x[:] = items
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
-        if _is_plain(n, 1) and size is None and np.ndim(p) == 0:
-            share = float(p)
-            return _choose([1 - share, share])
+        if _is_plain(n, 1):
+            shares = np.broadcast_to(release_inside(p), _shape(size, p)).astype(np.float64)
+            coins = np.array([_choose([1 - share, share]) for share in shares.ravel().tolist()], dtype=np.int64)
+            return coins.reshape(shares.shape) if shares.ndim else int(coins[0])
         return self._plain("binomial", n, p, size)
 
     def _plain(self, name: str, *args: Any, **options: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 
 from audit.replays.derived import derive, is_derivable
 from audit.replays.noisy import OPERATIONS, NoisyArray, holds_noise, join, lift, merge, release_inside
-from audit.replays.recording import EVENT, SELECTION, Array, NoiseRows, Recording
+from audit.replays.recording import EVENT, SELECTION, Array, NoiseRows, Recording, Schedule
 
 _LARGEST = 30_000_000  # weights that one operation may make; beyond that the numbers are released
 _COMPARISONS = {np.greater: (1, False), np.greater_equal: (1, True), np.less: (-1, False), np.less_equal: (-1, True)}
@@ -24,6 +24,10 @@ _LINEAR = {
     np.cumsum, np.diff, np.dot, np.vdot, np.inner, np.outer, np.matmul, np.einsum, np.tensordot, np.trace, np.convolve, np.kron,
     np.average, np.ediff1d, np.correlate, np.linalg.solve, np.tril, np.triu, np.nancumsum,
 }  # fmt: skip
+# kept under names of their own, since some of numpy's names are replaced while a program runs
+_SUMS, _MEANS, _WHERE = (np.sum, np.nansum), (np.mean, np.nanmean), np.where
+_PLACES, _LARGEST_OF = (np.argmax, np.argmin), (np.argmax, np.max, np.amax)
+_SELECTIONS = (*_PLACES, np.max, np.min, np.amax, np.amin)
 _ROUND_FREE = {np.positive, np.conjugate}
 
 
@@ -122,7 +126,7 @@ def _add(recording: Recording, first: NoisyArray, second: NoisyArray, *, sign: i
         np.concatenate([first.weight, sign * second.weight], axis=-1),
     )
     with_data = not (first.weight.any() and second.weight.any())
-    if recording.early and with_data and not comparing and not _is_uniform(recording, total):
+    if recording.schedule is not Schedule.LATE and with_data and not comparing and not _is_uniform(recording, total):
         output = total.release()
         return output if output.ndim else np.float64(output)
     return total
@@ -165,11 +169,11 @@ def apply_function(recording: Recording, function: Any, args: tuple[Any, ...], k
         target = kwargs.pop("out")
         target[...] = apply_function(recording, function, args, kwargs)
         return target
-    if function in (np.sum, np.mean, np.nansum, np.nanmean) and args and not set(kwargs) - {"axis", "keepdims", "dtype"}:
+    if function in (*_SUMS, *_MEANS) and args and not set(kwargs) - {"axis", "keepdims", "dtype"}:
         array = lift(recording, args[0])
         axis = args[1] if len(args) > 1 else kwargs.get("axis")
         total = _sum(recording, array, axis, bool(kwargs.get("keepdims")))
-        return total if function in (np.sum, np.nansum) else _scale(total, total.size / array.size)
+        return total if function in _SUMS else _scale(total, total.size / array.size)
     if function in _REARRANGE and isinstance(args[0], NoisyArray):
         return args[0]._gather(function, *args[1:], **kwargs)
     if function in _SPLIT and isinstance(args[0], NoisyArray):
@@ -179,14 +183,14 @@ def apply_function(recording: Recording, function: Any, args: tuple[Any, ...], k
         return join([lift(recording, part) for part in args[0]], lambda *parts: function(list(parts), *args[1:], **kwargs))
     if function in (np.append, np.insert):
         return _insert(recording, function, args, kwargs)
-    if function is np.where and len(args) == 3:
+    if function is _WHERE and len(args) == 3:
         condition = release_inside(args[0])
         return join([lift(recording, part) for part in args[1:]], lambda *parts: np.where(condition, *parts))
     if function in (np.atleast_1d, np.atleast_2d, np.atleast_3d) and len(args) == 1:
         return args[0]._gather(function)
     if function in (np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.shape, np.ndim, np.size):
         return function(args[0].value, *release_inside(args[1:]), **kwargs)
-    if function in (np.argmax, np.argmin, np.max, np.min, np.amax, np.amin) and isinstance(args[0], NoisyArray):
+    if function in _SELECTIONS and isinstance(args[0], NoisyArray):
         return _select(recording, function, args, kwargs)
     if function in (np.real, np.real_if_close, np.asarray_chkfinite):
         return args[0]
@@ -239,13 +243,13 @@ def _select(recording: Recording, function: Any, args: tuple[Any, ...], kwargs: 
     array, axis = args[0], args[1] if len(args) > 1 else kwargs.get("axis")
     if set(kwargs) - {"axis", "keepdims"} or kwargs.get("keepdims") or isinstance(axis, tuple):
         return function(*release_inside(args), **kwargs)
-    wants_place = function in (np.argmax, np.argmin)
+    wants_place = function in _PLACES
     table = (
         array.ravel().reshape(1, -1)
         if axis is None or array.ndim == 1
         else np.moveaxis(array, axis, -1).reshape(-1, array.shape[axis])
     )
-    sign = 1.0 if function in (np.argmax, np.max, np.amax) else -1.0
+    sign = 1.0 if function in _LARGEST_OF else -1.0
     winners = np.array([_largest(_scale(row, sign)) for row in table])
     shape = () if axis is None or array.ndim == 1 else np.moveaxis(array.value, axis, -1).shape[:-1]
     if wants_place:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -77,16 +78,26 @@ class ReleaseEntry:
     terms: tuple[Any, ...] = ()
 
 
+class Schedule(StrEnum):
+    """When noisy numbers are released; each is a program of its own, whose loss is an upper bound."""
+
+    LATE = "late"  # as they leave the linear world
+    EARLY = "early"  # at the first sum with data
+    COINS = "coins"  # early, and uniform draws as they are drawn
+
+
 class Recording:
     """One run: its base draws, its releases in order, and remarks on what could not be followed."""
 
-    def __init__(self, *, seed: int, frozen: Recording | None = None, early: bool = False, spread: float = 1.0) -> None:
+    def __init__(
+        self, *, seed: int, frozen: Recording | None = None, schedule: Schedule | None = None, spread: float = 1.0
+    ) -> None:
         self.releases: list[ReleaseEntry] = []
         self.gaps: list[str] = []  # sources of randomness whose law is not known
         self.seeds: list[str] = []  # of generators that the program made
         self.seed, self.coins = seed, list[Any]()  # coins: draws that choose, of a library of tensors
         self.entropy = np.random.default_rng(seed)
-        self.frozen, self.early, self.spread = frozen, early, spread
+        self.frozen, self.schedule, self.spread = frozen, schedule or Schedule.LATE, spread
         self.divergence: str | None = None
         self.at_return = False
         self.laws: list[str] = []  # of each base draw

@@ -16,7 +16,7 @@ import numpy as np
 
 from audit.replays import recording as recordings
 from audit.replays.generators import FollowedGenerator, FollowedRandom, FollowedRandomState
-from audit.replays.noisy import NoisyArray
+from audit.replays.noisy import NoisyArray, holds_noise, lift
 
 _SYSTEM = ((os, "urandom"), (secrets, "randbits"), (secrets, "randbelow"), (secrets, "choice"), (secrets, "token_bytes"))
 _KEEP = (
@@ -33,6 +33,25 @@ _KEEP = (
     "pytest",
     "hypothesis",
 )
+_MAKERS = (np.array, np.asarray, np.asanyarray)
+_LISTS = [
+    "argmax",
+    "argmin",
+    "sum",
+    "mean",
+    "max",
+    "min",
+    "amax",
+    "amin",
+    "cumsum",
+    "dot",
+    "median",
+    "sort",
+    "argsort",
+    "clip",
+    "round",
+    "where",
+]
 _MATH = {
     "log": np.log, "exp": np.exp, "sqrt": np.sqrt, "cos": np.cos, "sin": np.sin, "tan": np.tan, "log1p": np.log1p, "expm1":
     np.expm1,
@@ -83,6 +102,19 @@ def _unfollowed(plain: Any, name: str) -> Any:
     return function
 
 
+def _of_lists(plain: Any) -> Any:
+    """Return a function of numpy that keeps the noise of numbers in a list, which numpy itself would read one by one."""
+
+    def function(*args: Any, **options: Any) -> Any:
+        recording = recordings.active()
+        if recording is None or not args or type(args[0]) not in (list, tuple) or not holds_noise(args[0]):
+            return plain(*args, **options)
+        array = lift(recording, args[0])
+        return array if plain in _MAKERS else plain(array, *args[1:], **options)
+
+    return function
+
+
 def replacements() -> dict[int, Any]:
     """Return what stands in for each source of randomness, by the identity of the source."""
     state, python = FollowedRandomState(), FollowedRandom()
@@ -129,6 +161,7 @@ class Sources:
                     self.places.append((vars(module), name, new))
         self.places += [(vars(math), name, _math(name)) for name in _MATH]
         self.places.append((vars(math), "copysign", _copysign))
+        self.places += [(vars(np), name, _of_lists(vars(np)[name])) for name in ("array", "asarray", "asanyarray", *_LISTS)]
         self.cells = [
             (cell, new)
             for cell in getattr(function, "__closure__", None) or ()

@@ -102,7 +102,7 @@ class Surroundings:
     def __init__(self, function: Any) -> None:
         self.places: dict[str, Any] = {}
         inner = getattr(function, "__func__", function)
-        for name, item in list(getattr(inner, "__globals__", {}).items()):
+        for name, item in sorted(_reached_globals(inner).items()):
             if _is_state(item, name):
                 self.places[f"global {name}"] = item
         self.names = getattr(inner, "__globals__", {})
@@ -134,6 +134,34 @@ class Surroundings:
         """Yield the atoms of the state now."""
         for name, item in self.places.items():
             yield from leaves(self.names.get(name[7:]) if name.startswith("global ") else item, name)
+
+
+def _reached_globals(function: Any) -> dict[str, Any]:
+    """Return the globals of its module that a function names, or a function of that module that it names, and so on."""
+    names = getattr(function, "__globals__", {})
+    reached: dict[str, Any] = {}
+    codes = [getattr(function, "__code__", None), *(getattr(part, "__code__", None) for part in _closure_functions(function))]
+    while codes:
+        code = codes.pop()
+        if code is None:
+            continue
+        codes += [part for part in code.co_consts if isinstance(part, types.CodeType)]
+        for name in code.co_names:
+            if name in names and name not in reached:
+                reached[name] = names[name]
+                if getattr(names[name], "__globals__", None) is names:
+                    codes += [getattr(names[name], "__code__", None)]
+                    codes += [getattr(part, "__code__", None) for part in _closure_functions(names[name])]
+    return reached
+
+
+def _closure_functions(function: Any) -> list[Any]:
+    parts = []
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):
+            if isinstance(cell.cell_contents, types.FunctionType):
+                parts.append(cell.cell_contents)
+    return parts
 
 
 def _is_state(item: Any, name: str) -> bool:

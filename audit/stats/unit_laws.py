@@ -86,6 +86,8 @@ def pair_law(law: str) -> str | None:
 def name_expression(laws: tuple[str, ...], function: Callable[..., Any]) -> tuple[str, float] | None:
     """Return the law and the scale of a function of independent draws, or None if it is none of the forms that are known.
 
+    A scale below 0 is that of the negated law.
+
     Args:
         laws: of the draws that the function takes, in order.
         function: of arrays of their values.
@@ -108,13 +110,12 @@ def _inverse_transform(law: str, function: Callable[..., Any]) -> tuple[str, flo
     if not np.all(np.isfinite(output)):
         return None
     for name in ("laplace", "normal", "logistic", "gumbel", "exponential"):
-        for probability, order in ((share, 1), (1 - share, -1)):
+        for probability in (share, 1 - share):
             quantile = np.asarray(_NAMES[name].ppf(probability))
             scale = float(np.dot(output, quantile) / np.dot(quantile, quantile))
-            if scale > 0 and np.allclose(output, scale * quantile, rtol=_TOLERANCE, atol=scale * _TOLERANCE):
-                return name, scale
-            if order > 0 and scale < 0 and name in ("laplace", "normal", "logistic"):
-                continue
+            size = abs(scale)
+            if size > 0 and np.allclose(output, scale * quantile, rtol=_TOLERANCE, atol=size * _TOLERANCE):
+                return name, scale  # below 0: the law of the negated expression
     return None
 
 
@@ -138,5 +139,5 @@ def _product(laws: tuple[str, ...], function: Callable[..., Any]) -> tuple[str, 
     for name, form in forms:
         scale = float(np.dot(output, form) / np.dot(form, form))
         if scale != 0 and np.allclose(output, scale * form, rtol=_TOLERANCE, atol=abs(scale) * 1e-9):
-            return name, abs(scale)
+            return name, scale
     return None
