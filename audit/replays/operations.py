@@ -156,10 +156,10 @@ def _sum(recording: Recording, array: NoisyArray, axis: Any, keepdims: bool) -> 
     value = array.value.sum(axis=axes, keepdims=keepdims)
     order = [*outer_axes, *axes, array.ndim]
     shape = [array.shape[a] for a in outer_axes]
-    parts = [part.transpose(order).reshape(*shape, -1) for part in (array.index, array.weight)]
-    if not parts[0].shape[-1]:
-        parts = [np.zeros((*shape, 1), dtype=part.dtype) for part in parts]
-    total = merge(recording, value.reshape(shape), parts[0], parts[1])
+    index, weight = array.index.transpose(order).reshape(*shape, -1), array.weight.transpose(order).reshape(*shape, -1)
+    if not index.shape[-1]:
+        index, weight = np.zeros((*shape, 1), dtype=np.int64), np.zeros((*shape, 1))
+    total = merge(recording, value.reshape(shape), index, weight)
     return total._gather(np.reshape, value.shape) if keepdims else total
 
 

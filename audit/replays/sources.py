@@ -69,7 +69,7 @@ def _math(name: str) -> Any:
     def function(x: Any, *base: Any) -> Any:
         if not isinstance(x, NoisyArray):
             return plain(x, *base)
-        answer = _MATH[name](x)
+        answer: Any = _MATH[name](x)
         answer = answer if isinstance(answer, NoisyArray) else float(answer)
         return answer / plain(base[0]) if base else answer
 
