@@ -81,3 +81,27 @@ class _State:
             amsgrad=False,
             maximize=False,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adam(Moments):
+    """Options of Adam; `weight_decay` is added to the gradient.
+
+    References:
+        Kingma and Ba 2015, arXiv 1412.6980.
+    """
+
+    fused = torch._fused_adam_
+    torch_class = torch.optim.Adam
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdamW(Moments):
+    """Options of AdamW; `weight_decay` acts on the parameters.
+
+    References:
+        Loshchilov and Hutter 2019, arXiv 1711.05101.
+    """
+
+    fused = torch._fused_adamw_
+    torch_class = torch.optim.AdamW
