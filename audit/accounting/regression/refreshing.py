@@ -10,7 +10,7 @@ from typing import Any
 
 from audit.accounting.accountants.reference import Reference
 from audit.accounting.regression import files
-from audit.accounting.regression.suite import make_case
+from audit.accounting.regression.suite import load, make_case, read_document
 from audit.core.event_forms import plain
 
 
@@ -18,9 +18,11 @@ def refresh(path: Path, *, progress: Callable[[str], None] | None = None) -> int
     """Compute what is proven about every case of a battery file again and write the file; return the number of cases.
 
     Raises:
+        DataError: it is no battery.
         OutputError: it cannot be written; it stays as it was.
     """
-    document = json.loads(path.read_text())
+    load(path)
+    document = read_document(path)
     for entry in document["cases"]:
         if entry["kind"] == "refusal":
             continue

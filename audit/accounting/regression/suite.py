@@ -110,12 +110,25 @@ def load(path: Path | None = None) -> tuple[Case, ...]:
     """
     source = path or importlib.resources.files("audit.accounting.regression") / "cases.json"
     try:
+        return tuple(make_case(entry) for entry in read_document(source)["cases"])
+    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        raise DataError(f"{source} has a case of another form ({type(error).__name__}: {error})") from error
+
+
+def read_document(source: Any) -> dict[str, Any]:
+    """The content of a battery's file, a path or a resource.
+
+    Raises:
+        DataError: the file is missing, no battery or of another version.
+    """
+    try:
         document = json.loads(source.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read the battery {source}: {error}; expected a JSON file") from error
-    if document.get("version") != VERSION:
-        raise DataError(f"{source} is a battery of version {document.get('version')}; expected {VERSION}")
-    return tuple(make_case(entry) for entry in document["cases"])
+    version = document.get("version") if isinstance(document, dict) else None
+    if version != VERSION or not isinstance(document.get("cases"), list):
+        raise DataError(f"{source} is a battery of version {version}; expected {VERSION} and a list of cases")
+    return dict(document)
 
 
 def load_checked(path: Path | None = None) -> tuple[Case, ...]:
