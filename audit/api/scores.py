@@ -76,7 +76,7 @@ def lower_bound(
     >>> draw = np.random.default_rng(0)
     >>> bound = lower_bound(draw.normal(2, 1, 500), draw.normal(0, 1, 500), delta=1e-5, game="independent_trials")
     >>> bound.estimator, 2.5 < bound.epsilon < 10, [certificate.kept for certificate in bound.certificates]
-    ('both_ends', True, [True, True])
+    ('both_ends', True, [True, True, True])
     """
     from audit.bounds import plausibility, simulation
     from audit.core.claims import CertifiedBound

@@ -11,7 +11,7 @@ import numpy as np
 from audit.core.adjacency import Adjacency
 from audit.core.data import Array
 from audit.core.events import Event
-from audit.core.game import Game
+from audit.core.game import Assumption, Game
 from audit.event_curves import find_curves
 from audit.stats.bounds import reconstruction, score_distributions
 from audit.stats.bounds.score_distributions import ScoreLaw
@@ -19,6 +19,7 @@ from audit.stats.curves import tradeoff, tradeoff_curves
 from audit.stats.curves.tradeoff_curves import TradeoffCurve
 
 FLAT = 1.0  # epsilon of a record on the law if every threshold has the same likelihood ratio
+TIED = 2.5  # and of answers without a confidence, which a choice of ranks can tell from each other by luck of the sizes
 SIGNAL = 1.0  # mu of a record on the law of Gaussian differential privacy
 
 
@@ -41,12 +42,18 @@ class KnownLaw:
 def laws_to_try(families: Collection[str | None], game: Game, mechanism: Event | None, delta: float) -> list[KnownLaw]:
     """Return nothing, randomised response, and the least favourable law of each family at a positive parameter.
 
-    On randomised response every threshold has the same likelihood ratio, so a search that is not paid for shows most. With
+    On randomised response every threshold has the same likelihood ratio, so a search that is not paid for shows most. Tests of
+    independent trials are tried on its tied answers too, at a larger epsilon: a defect may show at one epsilon only. With
     copies a law is that of all copies together.
     """
     if game.choices > 1:
         return _secret_laws(families, game, mechanism, delta)
-    return _coin_laws(families, game.copies, mechanism, delta)
+    laws = _coin_laws(families, game.copies, mechanism, delta)
+    if Assumption.INDEPENDENT_TRIALS not in game.grants:
+        return laws
+    flat = ScoreLaw(kind="flat", parameter=TIED * game.copies, delta=delta)
+    name = f"{flat.name}, tied scores"
+    return [*laws, KnownLaw(name=name, epsilon=TIED, families=(None,), draw=lambda *drawing: np.sign(flat.draw(*drawing)))]
 
 
 def _coin_laws(families: Collection[str | None], copies: int, mechanism: Event | None, delta: float) -> list[KnownLaw]:

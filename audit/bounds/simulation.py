@@ -31,7 +31,6 @@ REPETITIONS = 200
 FEW_REPETITIONS = (200, 100, 50, 20)  # taken in place of more if those would take long; fewer than the last say nothing
 DRAWS = (100, 50, 20)
 LOOKS = 5  # at each simulated audit, until it is known what would have been caught
-NEAR = 0.1  # shares of members so close to the coins' are not distinguished
 
 OUTSIDE = 0.01  # chance that a simulated rate is outside of its interval
 
@@ -44,6 +43,7 @@ class Path:
         level: confidence of each single bound.
         attacks: the estimators of each attack on the same runs; the largest bound of all is the path's.
         together: each estimator bounds all attacks at once, and the audit may stop at any time.
+        members: as many as the audit has, if no estimator needs fair coins; None takes as many as coins give on average.
     """
 
     # compared and hashed by this text alone: the key of the caches below
@@ -54,10 +54,11 @@ class Path:
     delta: float = field(compare=False)
     level: float = field(compare=False)
     together: bool = field(default=False, compare=False)
+    members: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         checks.open_probability(self.level, "level")
-        parts = (self.attacks, self.game, self.mechanism, self.delta, self.level, self.together)
+        parts = (self.attacks, self.game, self.mechanism, self.delta, self.level, self.together, self.members)
         object.__setattr__(self, "text", repr(parts))
 
     @property
@@ -90,6 +91,12 @@ class Path:
         """True if the auditor's draws decide, so that scores of a known law mean what the game's mean."""
         return self.game.inclusion is Inclusion.COINS
 
+    def at_size_of(self, scores: Scores) -> Path:
+        """The path with as many members as `scores` has, unless coins have to decide that or it has fewer scores."""
+        asks_coins = any(Assumption.INDEPENDENT_COINS in estimator.assumes for estimator in self.estimators)
+        is_same = len(scores.values) == self.scores and self.game.choices == 1
+        return replace(self, members=int(scores.included.sum())) if is_same and not asks_coins else self
+
     @property
     def scores(self) -> int:
         """Return how many scores each attack gives."""
@@ -97,17 +104,12 @@ class Path:
 
 
 def find_path(estimator: Estimator, scores: Scores, *, delta: float, level: float) -> Path:
-    """The way from these scores to one bound.
-
-    If trials are independent, a share of members far from the coins' is kept, to two digits.
-    """
-    count, share = len(scores.values), round(float(scores.included.mean()), 2)
+    """The way from these scores to one bound: simulated audits have as many members, unless coins have to decide that."""
     game = scores.game
-    if game.canaries * game.runs != count:
-        game = planning.with_scores(game, count)
-    if Assumption.INDEPENDENT_COINS not in estimator.assumes and abs(share - game.inclusion_probability) > NEAR:
-        game = replace(game, inclusion_probability=min(max(share, 0.01), 0.99))
-    return Path(attacks=((estimator,),), game=game, mechanism=scores.mechanism, delta=delta, level=level)
+    if game.canaries * game.runs != len(scores.values):
+        game = planning.with_scores(game, len(scores.values))
+    path = Path(attacks=((estimator,),), game=game, mechanism=scores.mechanism, delta=delta, level=level)
+    return path.at_size_of(scores)
 
 
 def quick(path: Path) -> tuple[Certificate, ...]:
@@ -220,12 +222,13 @@ def _views(law: KnownLaw, path: Path, seed: Seed) -> list[Scores]:
 
 
 def _coin_scores(law: KnownLaw, path: Path, seed: Seed) -> Scores:
-    """Scores of canaries in or out; if no estimator needs fair coins, of as many members as coins give on average."""
+    """Scores of canaries in or out; if no estimator needs fair coins, of as many members as the audit has."""
     count = max(path.scores, 2)
     coins = seed.child("coins").numpy().random(count)
     included = coins < path.game.inclusion_probability
     if not any(Assumption.INDEPENDENT_COINS in estimator.assumes for estimator in path.estimators):
-        included = np.argsort(coins) < round(count * path.game.inclusion_probability)
+        members = path.members or round(count * path.game.inclusion_probability)
+        included = np.argsort(coins) < members
     if included.all() or not included.any():
         included[0] = not included[0]
     values = law.draw(included, seed.child("scores").numpy())

@@ -45,11 +45,13 @@ def _action(report: AuditReport, head: Headline | None, lead: Answer, owner: str
         return say("next.invalid", auditor=auditor)
     if outcome is Outcome.VIOLATED or any(not gate.met for gate in report.policy):
         return say("next.violated" if outcome is Outcome.VIOLATED else "next.gate", owner=owner)
+    needs = answer.stronger(report)
+    if outcome is Outcome.OUT_OF_REACH:
+        coins = 0 if needs is None else needs.needed
+        return say("next.out_of_reach" if coins else "next.no_bound", auditor=auditor, coins=count(coins))
     if lead.strength is Strength.TOO_FEW:
         records = min(lead.attack.roc.members, lead.attack.roc.nonmembers)
         return say("next.too_few", auditor=auditor, records=count(records), more=count(answer.HALF * records))
-    if outcome is Outcome.OUT_OF_REACH:
-        return say("next.out_of_reach", auditor=auditor)
     if lead.strength is Strength.NOT_SHOWN:
         return say("next.not_shown", owner=owner)
     return say("next.shown" if outcome is None else "next.shown_under_a_claim", owner=owner)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 from audit.core.claims import Outcome
 from audit.core.lower_bounds import ReportedBound, read_ceiling, read_epsilon
@@ -52,9 +53,12 @@ def cover(report: AuditReport) -> tuple[Block, ...]:
 def cards(report: AuditReport) -> tuple[Number, ...]:
     """The numbers of the training that the answer leads with: against its claim, or without one what was found."""
     head, lead = headline.headline(report), next(iter(answer.answers(report)), None)
-    if head is None or (lead is not None and lead.mechanism is not head.mechanism):
-        return without_claim.numbers(report, lead)
-    return numbers(report, head)
+    is_other = head is None or (lead is not None and lead.mechanism is not head.mechanism)
+    items = without_claim.numbers(report, lead) if head is None or is_other else numbers(report, head)
+    if lead is None or verdict.TONES[lead.strength] is Tone.MEASURED:
+        return items
+    # red is for what was shown
+    return tuple(replace(item, tone=Tone.CHANCE) if item.tone is Tone.MEASURED else item for item in items)
 
 
 def quote(report: AuditReport) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import re
 
-from audit.core.claims import Outcome
 from audit.core.game import Inclusion
 from audit.core.lower_bounds import read_ceiling, read_epsilon
-from audit.core.results import AuditReport, Status
+from audit.core.results import AuditReport, MechanismResult, Status
 from reports import answer
 from reports.answer import Answer, Trust
 from reports.headline import GameBound, Headline
@@ -28,6 +27,7 @@ TONES = {
     Strength.NOT_SHOWN: Tone.PLAIN,
     Strength.VOID: Tone.OPEN,
 }
+CONTROL_FAILED = "the negative control found more than chance allows"
 MOST_ANSWERS = 4  # in full on the first page; the others stand in a line each
 MOST_LETTERS = 110  # of a description of canaries inside a sentence
 
@@ -55,7 +55,8 @@ def verdict(report: AuditReport) -> Verdict:
     if len(all_answers) <= MOST_ANSWERS:
         for item in further:
             text = say("answer.other", question=question(report, item), strength=word(item))
-            paragraphs.append((Strong(text), say("separator.space"), join_sentences(sentences(report, item))))
+            new = [sentence for sentence in sentences(report, item) if sentence not in sentences(report, first)]
+            paragraphs.append((Strong(text), say("separator.space"), join_sentences(new)))
     elif further:
         paragraphs.append((Strong(say("answer.views")), say("separator.space"), _views(further)))
     return Verdict(question=question(report, first), word=word(first), text=tuple(paragraphs), tone=TONES[first.strength])
@@ -93,15 +94,22 @@ def question(report: AuditReport, item: Answer) -> str:
 def sentences(report: AuditReport, item: Answer) -> tuple[str, ...]:
     """The rate with chance beside it, and what is proven."""
     if item.strength is Strength.VOID:
-        reasons = [
-            verdict.reason
-            for verdict in item.mechanism.verdicts
-            if verdict.outcome is item.mechanism.outcome and verdict.reason
-        ]
-        return (say("answer.void", reason=reasons[0] if reasons else named.verdict_title(Outcome.INVALID)),)
+        return (say("answer.void", reason=void_reason(item.mechanism)),)
     rate_text = _guesses(item) if item.attack.guesses is not None else rate_sentence(report, item)
     wide = say("answer.wide") if item.strength is Strength.AT_LEAST else ""
-    return (rate_text, _proof_text(report, item), wide)
+    has_area = item.proven is None and not item.secret and item.game.game.inclusion is not Inclusion.COINS
+    return (rate_text, _area(item) if has_area else "", _proof_text(report, item), wide)
+
+
+def void_reason(mechanism: MechanismResult) -> str:
+    """Return why the evidence of a training cannot be used: which of the audit's own checks failed."""
+    reasons = [verdict.reason for verdict in mechanism.verdicts if verdict.outcome is mechanism.outcome and verdict.reason]
+    if not all(control.passed for game in mechanism.games for control in game.controls):
+        reasons.append(CONTROL_FAILED)
+    if mechanism.preflight is not None and mechanism.preflight.doubt:
+        reasons.append(mechanism.preflight.doubt)
+    reasons += [check.value for check in mechanism.checks if check.status is Status.FAILED]
+    return recorded(reasons[0]) if reasons else say("answer.void_short")
 
 
 def _guesses(item: Answer) -> str:
@@ -165,9 +173,7 @@ def _proof_text(report: AuditReport, item: Answer) -> str:
         return say("answer.property")
     if item.proven is None:
         by_coins = item.game.game.inclusion is Inclusion.COINS
-        area = "" if by_coins or item.secret else _area(item)
-        key = "answer.no_bound" if by_coins else "answer.no_draw" if item.secret else "answer.split"
-        return join_sentences([area, say(key)])
+        return say("answer.no_bound" if by_coins else "answer.no_draw" if item.secret else "answer.split")
     if read_epsilon(item.proven.bound) < LEAST_PRINTED:
         return say("answer.nothing_proven", ceiling=down(read_ceiling(item.proven.bound)))
     text = proof(report, item.proven)
@@ -239,7 +245,8 @@ def policy(report: AuditReport) -> Text:
 def trust(report: AuditReport) -> Text:
     """Return what decided membership, or the values of secrets, and whether that was checked."""
     basis = answer.trust(report)
-    lines = [say(BASES[basis.of_secrets, basis.by_coins])]
+    is_declared = basis.by_coins and not basis.by_this_audit and not basis.of_secrets
+    lines = [say("trust.declared_coins" if is_declared else BASES[basis.of_secrets, basis.by_coins])]
     if basis.by_coins and basis.repetitions:
         alarms = many("noun.false_alarm", basis.alarms)
         lines.append(say("trust.control", alarms=alarms, repetitions=count(basis.repetitions), allowed=count(basis.allowed)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from audit.core.game_results import GuessResult
 from audit.core.lower_bounds import FamilyBound, LowerBound, VoidBound, read_ceiling, read_epsilon
 from audit.core.results import AuditReport
@@ -28,14 +30,18 @@ def sentence(report: AuditReport, lead: Answer | None) -> str:
     if lead is None:
         return say("unclaimed.nothing_was_measured")
     if lead.strength is Strength.VOID:
-        return say("unclaimed.void", name=lead.mechanism.name)
+        return say("unclaimed.void", name=lead.mechanism.name, reason=verdict.void_reason(lead.mechanism))
     text = join_sentences(verdict.sentences(report, lead))
     return say("unclaimed.of_training", name=lead.mechanism.name, sentences=text)
 
 
 def numbers(report: AuditReport, lead: Answer | None) -> tuple[Number, ...]:
-    """Members found or secrets named, AUC, proven epsilon: all of the attack that the answer names."""
-    return (_rate_card(lead), _area_card(lead), _bound_card(report, lead))
+    """Members found or secrets named, AUC, proven epsilon: all of the attack that the answer names; none of a void audit."""
+    cards = (_rate_card(lead), _area_card(lead), _bound_card(report, lead))
+    if lead is None or lead.strength is not Strength.VOID:
+        return cards
+    void = {"value": say("word.none"), "detail": say("answer.void_short"), "tone": Tone.CHANCE}
+    return tuple(replace(card, **void) for card in cards)
 
 
 def _rate_card(lead: Answer | None) -> Number:

@@ -284,7 +284,7 @@ def test_the_curve_of_sampled_training_is_not_used_for_replacement(spec: dict) -
 def test_a_bound_carries_its_game_and_its_own_error_rate() -> None:
     result = audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials")
     assert result.game.runs == 600 and result.game.adjacency is Adjacency.ADD_REMOVE
-    assert [item.epsilon for item in result.certificates] == [0.0, 1.0]
+    assert [item.epsilon for item in result.certificates] == [0.0, 1.0, 2.5]
     assert all(item.kept and item.repetitions >= 20 and item.nominal == pytest.approx(0.05) for item in result.certificates)
     inside = audit.lower_bound(
         MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials", estimator="gaussian", certificates=20
@@ -302,8 +302,8 @@ def test_the_certificate_is_of_these_numbers_of_scores(monkeypatch: pytest.Monke
     audit.lower_bound(MEMBERS[:30], NONMEMBERS, delta=1e-5, confidence=0.9, game=game(runs=7))
     audit.lower_bound(MEMBERS[:150], NONMEMBERS[:180], delta=1e-5, game=game(canaries=1000, runs=1))
     lopsided, coins = observed
-    assert (lopsided.scores, lopsided.level, lopsided.game.inclusion_probability) == (330, 0.9, 0.09)
-    assert (coins.scores, coins.game.inclusion_probability) == (330, 0.5)
+    assert (lopsided.scores, lopsided.level, lopsided.members) == (330, 0.9, 30)
+    assert (coins.scores, coins.game.inclusion_probability, coins.members) == (330, 0.5, None)
 
 
 def test_a_certificate_does_not_hold_up_a_large_table() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -17,9 +17,10 @@ from audit.core.adjacency import Adjacency
 from audit.core.claims import Certificate, Claim
 from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd
-from audit.core.game import Game, Inclusion
+from audit.core.game import Assumption, Game, Inclusion
 from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
+from audit.core.views import Scores
 from audit.stats.bounds import binomial, thresholds
 from audit.stats.curves import tradeoff, tradeoff_curves
 from tests.bounds.powers import power_at
@@ -76,8 +77,9 @@ def test_more_audits_than_end_in_time_are_refused_before_the_first() -> None:
 
 def test_a_certificate_tells_sound_from_careless() -> None:
     sound = certificates.certify(path(*estimators("rank_exact", "one_run"), attacks=2, level=0.975), 50)
-    assert [item.law for item in sound] == ["nothing leaks", "randomised response, epsilon 1"]
-    assert [item.epsilon for item in sound] == [0.0, 1.0]
+    tied = "randomised response, epsilon 2.5, tied scores"
+    assert [item.law for item in sound] == ["nothing leaks", "randomised response, epsilon 1", tied]
+    assert [item.epsilon for item in sound] == [0.0, 1.0, 2.5]
     assert all(item.kept and item.repetitions == 50 and item.nominal == pytest.approx(0.1) for item in sound)
     careless = certificates.certify(path(Careless(), game=game(runs=2000), level=0.95), 50)
     assert careless[0].wrong > 0 and any(not item.kept for item in careless)
@@ -107,7 +109,7 @@ def test_what_a_family_proves_of_a_mechanism_outside_of_it_is_not_its_certificat
     inside = certificates.certify(path(*estimators("gaussian"), delta=1e-5), 20)
     assert "randomised" not in " ".join(item.law for item in inside)
     mixed = certificates.certify(path(*estimators("gaussian", "one_run"), delta=1e-5), 20)
-    assert [item.nominal for item in mixed] == [pytest.approx(0.1), pytest.approx(0.05), pytest.approx(0.1)]
+    assert [item.nominal for item in mixed] == pytest.approx([0.1, 0.05, 0.1, 0.05])
     assert certificates.certify(path(*estimators("one_run"), game=game(inclusion=Inclusion.SPLIT)), 20) == ()
     assert certificates.certify(path(), 20) == ()
 
@@ -115,7 +117,7 @@ def test_what_a_family_proves_of_a_mechanism_outside_of_it_is_not_its_certificat
 def test_the_number_of_simulations_depends_on_the_work_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation_costs, "BUDGET", 0.3)
     few = certificates.certify(path(*estimators("rank_exact"), attacks=2, level=0.96), 200)
-    assert [item.repetitions for item in few] == [20, 20]
+    assert [item.repetitions for item in few] == [20, 20, 20]
     assert certificates.certify(path(*estimators("rank_exact"), attacks=40), 200) == ()
     assert certificates.detectable(path(Careless())) == ()
 
@@ -160,6 +162,40 @@ def test_a_search_that_goes_further_than_its_test_is_seen_among_the_bounds_that_
         assert not certificate.kept and certificate.upper >= share
 
 
+@dataclass(frozen=True)
+class SplitByRank:
+    """A split as it must not be: which ranks choose the threshold is fixed by the numbers of scores."""
+
+    assumes: frozenset = frozenset({Assumption.INDEPENDENT_TRIALS})
+
+    def lower_bound(self, scores, *, delta, confidence, seed):
+        stream = (
+            Seed(0).child("split").child("members", len(scores.members)).child("nonmembers", len(scores.nonmembers)).numpy()
+        )
+        sides = [np.sort(side)[stream.permutation(len(side))] for side in (scores.members, scores.nonmembers)]
+        choosing, deciding = (
+            [part(side) for side in sides] for part in (lambda v: v[: len(v) // 2], lambda v: v[len(v) // 2 :])
+        )
+        threshold = thresholds.best_threshold(*choosing, delta=delta, significance=1 - confidence)
+        epsilon = thresholds.fixed_bound(*deciding, threshold, delta=delta, significance=1 - confidence)
+        common = {"delta": delta, "confidence": confidence, "comparisons": 1, "assumes": (Assumption.INDEPENDENT_TRIALS,)}
+        return LowerBound(epsilon=epsilon, estimator="split_by_rank", ceiling=max(epsilon, 9.0), **common)
+
+
+@pytest.mark.parametrize(("members", "nonmembers"), [(127, 99), (231, 231)])
+def test_a_split_that_is_wrong_at_one_size_is_seen_by_its_certificate(members: int, nonmembers: int) -> None:
+    """Wrong in 74 and 45 % of audits of tied answers; with as many members as nonmembers none of 226 scores shows it."""
+    included = np.arange(members + nonmembers) < members
+    scores = Scores(values=included * 1.0, included=included, game=game(runs=len(included)))
+    planted = certificates.find_path(SplitByRank(), scores, delta=0.0, level=0.95)
+    assert planted.members == members
+    assert [row.kept for row in certificates.certify(planted, 200)][-1] is False
+    (sound,) = estimators("clopper_pearson")
+    sound = replace(sound, threshold_by="split")
+    audited = certificates.find_path(sound, scores, delta=0.0, level=0.95)
+    assert all(row.kept for row in certificates.certify(audited, 200))
+
+
 def claim(epsilon: float, family: str | None = None, delta: float = 1e-5) -> Claim:
     return Claim(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE, source="declared", family=family)
 
@@ -194,9 +230,9 @@ def test_a_tiny_audit_would_have_caught_nothing() -> None:
 @pytest.mark.parametrize("kind", slow(["one_run", "rank_exact"], ["one_run"]))
 def test_copies_are_certified_as_a_group_and_judged_as_one_record(kind: str) -> None:
     copied = path(*estimators(kind), game=game(copies=3))
-    nothing, flat = certificates.certify(copied, 40)
-    assert (nothing.epsilon, flat.epsilon) == (0.0, 1.0) and "3 copies" in flat.law
-    assert nothing.kept and flat.kept
+    nothing, flat, tied = certificates.certify(copied, 40)
+    assert (nothing.epsilon, flat.epsilon, tied.epsilon) == (0.0, 1.0, 2.5) and "3 copies" in flat.law
+    assert nothing.kept and flat.kept and tied.kept
     (result,) = certificates.detectable(copied, (claim(1.0),))
     (alone,) = certificates.detectable(path(*estimators(kind)), (claim(1.0),))
     assert result.claim == alone.claim == 0.0  # the claim is at another delta

@@ -149,6 +149,20 @@ def test_no_english_sentence_is_left_in_a_chinese_report(kind: str) -> None:
     assert remains == []
 
 
+NOT_CHINESE = {
+    "a number without a measure word": r"\d (?:由|硬币|成员|非成员|记录|审计|博弈|攻击|误报|训练|声明|阈值|模型)",
+    "a second word for a rate": r"FPR 为|时的 TPR|误报率",
+    "a percentage as a subtraction": r"一减|1 减",
+    "half-width punctuation between characters": r"[\u4e00-\u9fff][,;:!?][\u4e00-\u9fff]",
+}
+
+
+@pytest.mark.parametrize("kind", sample.ALL)
+@pytest.mark.parametrize("fault", NOT_CHINESE)
+def test_no_examined_chinese_fault_is_on_a_page(kind: str, fault: str) -> None:
+    assert [text for text in texts(kind, "zh") if re.search(NOT_CHINESE[fault], text)] == []
+
+
 def test_what_reports_record_is_translated_part_by_part() -> None:
     with speaking("zh"):
         assert recorded("250 taken, 250 accounted") == "实际 250，记账 250"

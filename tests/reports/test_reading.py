@@ -122,6 +122,6 @@ def test_allowed_tpr_without_a_guarantee_is_everything() -> None:
 def test_the_box_counts_the_assumptions_that_no_test_carries() -> None:
     report = sample.run()
     message = str(claim(report, headline.headline(report)))
-    assert "What the claim rests on: 6 checked by this audit, 2 declared by the owner and 1 open." in message.replace(
+    assert "Assumptions behind the claim: 6 checked by this audit, 2 declared by the owner and 1 open." in message.replace(
         "\\xa0", " "
     )

@@ -16,7 +16,7 @@ from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, noise_of
-from audit.stats.bounds import least_favourable, rank_exact, ranks, roots
+from audit.stats.bounds import least_favourable, rank_exact, rank_sums, ranks, roots
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Counts
 from audit.stats.curves import tradeoff_curves
@@ -92,13 +92,20 @@ class FdpRank:
             tests = rank_exact.precedence_tests(ranking, self.ratio)
             return rank_exact.refutes(tests, _curve(mechanism)(signal), significance=significance)
         scores_of_ranks = self._rank_scores(sides, mechanism)
-        if least_favourable.plainly_null(ranking, scores_of_ranks, significance):
+        if self._keeps_null(ranking, scores_of_ranks, significance):
             return False
         critical = _critical(self, sides, (mechanism, signal), significance)
         return least_favourable.rank_score_sum(ranking, scores_of_ranks) > critical
 
     def _simulations(self, sides: tuple[int, int], significance: float) -> bool:
         return self.statistic != "rank" and least_favourable.simulations_for(*sides, significance) > 0
+
+    def _keeps_null(self, ranking: Memberships, scores: Counts, significance: float) -> bool:
+        """True if not even the claim that nothing leaks is refuted; of the AUC its exact law says so, which no draws decide."""
+        if least_favourable.plainly_null(ranking, scores, significance):
+            return True
+        members, wins = int(ranking.sum()), least_favourable.wins(ranking)
+        return self.statistic == "auc" and rank_sums.tail(members, len(ranking) - members, wins) > significance
 
     def _rank_scores(self, sides: tuple[int, int], mechanism: EventCurves) -> Counts:
         if self.statistic == "auc":
@@ -148,7 +155,7 @@ def _search(estimator: FdpRank, ranking: Memberships, mechanism: EventCurves, si
         return signal, test.describe() if test is not None else "", len(tests)
     scores = estimator._rank_scores(sides, mechanism)
     words = "AUC over all pairs" if estimator.statistic == "auc" else "likelihood ratios of the claimed curve"
-    if least_favourable.plainly_null(ranking, scores, significance):
+    if estimator._keeps_null(ranking, scores, significance):
         return 0.0, "", 1
     signal = least_favourable.rank_bound(
         ranking,

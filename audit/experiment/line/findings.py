@@ -93,7 +93,7 @@ def bound_game(scores: Sequence[Scores], terms: BoundTerms, stated_claims: State
         )
         for index, (score, estimators) in enumerate(zip(scores, terms.estimators, strict=True))
     ]
-    certificates, detectable = _simulate(terms, stated_claims, budget)
+    certificates, detectable = _simulate(terms, stated_claims, budget, scores)
     return GameResult(
         name=terms.name,
         game=terms.game,
@@ -138,7 +138,7 @@ def _estimates(scores: Scores, delta: float) -> tuple[Estimate, ...]:
 
 
 def _simulate(
-    terms: BoundTerms, stated_claims: StatedClaims, budget: Budget
+    terms: BoundTerms, stated_claims: StatedClaims, budget: Budget, scores: Sequence[Scores]
 ) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
     """Return how often the bounds of this game are wrong, and what they would have caught, by simulating it."""
     bounding_attacks = tuple(estimators for estimators in terms.estimators if estimators)
@@ -152,4 +152,5 @@ def _simulate(
         level=budget.level,
         together=terms.watch.ends,
     )
-    return simulation.certify(path, budget.certificates), simulation.detectable(path, stated_claims.claims)
+    own_path = path.at_size_of(scores[0]) if scores else path
+    return simulation.certify(own_path, budget.certificates), simulation.detectable(path, stated_claims.claims)

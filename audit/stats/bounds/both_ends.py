@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.stats.bounds import merged_draws, pair_draws, rank_exact
-from audit.stats.bounds.critical_ranks import DRAWS_BEYOND, class_edges, critical_rank, most_likely_reached
+from audit.stats.bounds.critical_ranks import class_edges, critical_rank, draws_for, most_likely_reached
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Array, Counts
 from audit.stats.curves import tradeoff, tradeoff_curves
@@ -29,7 +29,7 @@ STEP, LEAST_STEP = 0.25, 1e-3  # between statistics, in standard errors of the b
 PARTS = 16  # of a step, to which a bound is rounded
 LARGEST = 30.0  # epsilon of the last step
 COARSEST = 0.1 * (1 - RANKS)  # level; each class of levels reaches down to half of the one before
-WORK = 28_000_000  # simulated scores in one test
+WORK, MOST_WORK = 28_000_000, 60_000_000  # simulated scores in one test, and if it has few draws beyond its level
 EARLY = (1, 5, 20)  # blocks of draws after which a test may end
 ROUNDING = 1e-9  # excesses that are equal up to it count as reached
 
@@ -182,8 +182,9 @@ def _classes(design: Design, level: float) -> tuple[tuple[int, int], ...]:
     The last pair is the test itself; the others are what coarser tests ask at the least.
     """
     edges = class_edges(level, COARSEST)
-    limit = max(1, WORK // min(design.scores, merged_draws.MOST_SCORES) // pair_draws.ROWS)
-    blocks = [min(math.ceil(DRAWS_BEYOND / edge / pair_draws.ROWS), limit) for edge in edges]
+    scores = min(design.scores, merged_draws.MOST_SCORES)
+    draws = [draws_for(edge, scores, work=WORK, most_work=MOST_WORK) for edge in edges]
+    blocks = [max(1, round(count / pair_draws.ROWS)) for count in draws]
     levels = [*edges[:-1], level]
     return tuple((count, critical_rank(count * pair_draws.ROWS, item)) for count, item in zip(blocks, levels, strict=True))
 

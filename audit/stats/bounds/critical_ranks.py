@@ -8,6 +8,7 @@ import math
 from scipy import special
 
 DRAWS_BEYOND = 1400  # simulations expected beyond the critical value: with fewer, paying for their luck costs power
+FEWER_BEYOND = 300  # so many cost two points of power of 80 at most; they may take more work
 LUCK = 1e-4  # chance that the draws of a size leave a test above its significance
 
 
@@ -19,6 +20,11 @@ def class_edges(significance: float, coarsest: float) -> list[float]:
     """
     count = max(0, math.ceil(math.log2(coarsest / significance) - 1e-9))
     return [coarsest / 2**power for power in range(count + 1)]
+
+
+def draws_for(edge: float, scores: int, *, work: int, most_work: int) -> int:
+    """Return how many samples a class of tests draws, given the simulated scores that it may take, and may take in need."""
+    return int(max(min(DRAWS_BEYOND / edge, work // scores), min(FEWER_BEYOND / edge, most_work // scores)))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -29,9 +29,9 @@ from audit.stats.bounds.validation import Array, Counts
 
 DRAWS_OF_LEVEL = 160  # draws times the least level of a class: so many leave a fifteenth of the level unused
 CHEAP = 1_000_000  # simulated scores that are always drawn
-WORK = 16_000_000  # and at most
-FEWEST = 40  # draws times level: with fewer the test is no better than that of pairs
-STAKE = 0.8  # of a bet against a tail above the level; below 1, so that no draw ends it
+WORK = 32_000_000  # and at most
+FEWEST = 16  # draws times level: with fewer the test is no better than that of pairs
+STAKE = 0.98  # of a bet against a tail above the level; below 1, so that no draw ends it
 GRID = 64  # cells to which D is rounded down, per standard error of the difference of means
 TOGETHER = 1 << 19  # simulated scores at a time
 

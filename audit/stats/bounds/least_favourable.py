@@ -20,7 +20,7 @@ from scipy import special
 
 from audit.stats.bounds import roots
 from audit.stats.bounds.binomial import rate_lower
-from audit.stats.bounds.critical_ranks import DRAWS_BEYOND, class_edges, critical_rank
+from audit.stats.bounds.critical_ranks import class_edges, critical_rank, draws_for
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Array, Counts
 from audit.stats.curves.tradeoff_curves import Family, TradeoffCurve
@@ -28,7 +28,7 @@ from audit.stats.curves.tradeoff_curves import Family, TradeoffCurve
 FEWEST_BEYOND = 40  # with fewer the bound of the simulation is no better than that of pairs
 COARSEST = 0.1  # significance; each class of significances reaches down to half of the one before
 FIRST_ROWS = 2000  # simulations that only say where a search may begin
-WORK = 16_000_000  # simulated scores in one test
+WORK, MOST_WORK = 16_000_000, 80_000_000  # simulated scores in one test, and if it has few draws beyond its level
 LIFT = 2e-6  # by which members are moved up: more than positions within +-8 are rounded, and tagged, as float32
 TOGETHER = 1 << 19  # simulated scores ranked at a time, which stay in a core's cache
 REACH, CELLS = 8.0, 16_000  # of the look-up of `curve_shift`, in normal coordinates
@@ -46,8 +46,7 @@ class Simulations:
     Attributes:
         members: `(B, n1)` standard normal, to be shifted by the family's parameter.
         nonmembers: `(B, n0)` standard normal.
-        ranks: pairs `(rows, rank)`: fewer than `rank` of the first `rows` draws may reach the observed statistic. The last
-            pair is the test itself; the others are what coarser tests ask at the least.
+        ranks: of `rank_limits`; the last pair is the test itself, the others are what coarser tests ask at the least.
     """
 
     members: NDArray[np.float32]
@@ -65,26 +64,33 @@ def simulations_for(members: int, nonmembers: int, significance: float) -> int:
 
 
 def _rows(scores: int, edge: float) -> int:
-    return int(min(DRAWS_BEYOND / edge, WORK // scores))
+    return draws_for(edge, scores, work=WORK, most_work=MOST_WORK)
 
 
 def simulate(members: int, nonmembers: int, significance: float, stream: int = 0) -> Simulations:
-    """Return the draws for one test at `significance`, from a stream that the numbers of scores fix: no caller can draw again.
+    """Return the draws for one test, from a stream that the numbers of scores fix: no caller can draw again."""
+    ranks = rank_limits(members + nonmembers, significance)
+    draws = _normals(members, nonmembers, stream, ranks[-1][0])
+    return Simulations(members=draws[:, :members], nonmembers=draws[:, members:], ranks=ranks)
 
-    The draws of a coarser class are the first of these, and what refutes here has to refute at the finest significance of
+
+def rank_limits(scores: int, significance: float) -> tuple[tuple[int, int], ...]:
+    """Return pairs (rows, rank): fewer than `rank` of the first `rows` draws may reach a sum that refutes.
+
+    The draws of a coarser class are the first of a finer one, and what refutes has to refute at the finest significance of
     every coarser class, so that less significance never refutes more.
     """
-    scores, edges = members + nonmembers, class_edges(significance, COARSEST)
+    edges = class_edges(significance, COARSEST)
     classes = [*((_rows(scores, edge), edge) for edge in edges[:-1]), (_rows(scores, edges[-1]), significance)]
-    draws = _normals(members, nonmembers, stream, classes[-1][0])
-    return Simulations(
-        members=draws[:, :members],
-        nonmembers=draws[:, members:],
-        ranks=tuple((count, critical_rank(count, level)) for count, level in classes),
-    )
+    return tuple((count, critical_rank(count, level)) for count, level in classes)
 
 
-@functools.lru_cache(maxsize=2)
+def largest_kept(sums: Counts, limits: tuple[tuple[int, int], ...]) -> int:
+    """Return the largest sum that does not refute: of the first draws of each pair of `limits` the rank-th largest, or more."""
+    return max(int(np.partition(sums[:rows], rows - rank)[rows - rank]) for rows, rank in limits)
+
+
+@functools.lru_cache(maxsize=1)
 def _normals(members: int, nonmembers: int, stream: int, rows: int) -> NDArray[np.float32]:
     """`(rows, members + nonmembers)`, row by row, so that the first rows are those of a shorter block from the same stream."""
     generator = np.random.default_rng([members, nonmembers, stream])
@@ -222,9 +228,7 @@ def critical_sum(
     Guarantee: as `rank_bound`.
     """
     draws = simulate(members, len(scores) - members, significance, stream)
-    sums = _shifted_sums(draws, shift, parameter, scores)
-    # the rank-th largest draw: above it fewer than `rank` draws reach the sum, in every pair of `ranks`
-    return max(int(np.partition(sums[:rows], rows - rank)[rows - rank]) for rows, rank in draws.ranks)
+    return largest_kept(_shifted_sums(draws, shift, parameter, scores), draws.ranks)
 
 
 class _PruningTest:
