@@ -30,21 +30,7 @@ class Accusation:
     method: str
 
 
-def accuse(
-    program: Program,
-    pair: tuple[Any, Any],
-    runs: tuple[ProgramRun, ProgramRun],
-    comparison: ReplayComparison,
-    claim: ReplayClaim,
-) -> Accusation | None:
-    """Return why the claim is refuted by what the program returns or leaves behind, or None."""
-    if comparison.error is not None:
-        return None
-    by_law = _exceeded_law(program, pair, runs, claim)
-    return by_law or _certain_difference(program, pair, comparison, claim)
-
-
-def _exceeded_law(
+def exceeded_law(
     program: Program, pair: tuple[Any, Any], runs: tuple[ProgramRun, ProgramRun], claim: ReplayClaim
 ) -> Accusation | None:
     """Compare the claim with the loss of the numbers that are returned as they are, if their law is the same in every run."""
@@ -99,7 +85,7 @@ def _same_law(first: ProgramRun, second: ProgramRun, place: int) -> bool:
     )
 
 
-def _certain_difference(
+def certain_difference(
     program: Program, pair: tuple[Any, Any], comparison: ReplayComparison, claim: ReplayClaim
 ) -> Accusation | None:
     """Look for a part of what leaves that is the same in all runs on the data, and another in all runs on the neighbour."""

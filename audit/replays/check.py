@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from audit.replays.accusations import Accusation, accuse
+from audit.replays.accusations import Accusation, certain_difference, exceeded_law
 from audit.replays.claims import ReplayClaim
 from audit.replays.comparison import ReplayComparison, atom_differences, compare
 from audit.replays.recording import Recording, Schedule
@@ -68,13 +68,27 @@ def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name
         if all(_passes(comparison, claim) for _, comparison, _ in replays):
             return _result(name, pair, worst, claim, ReplayVerdict.PROVED)
         attempts.append(replays[-1])
-    for runs, comparison, sides in attempts:
-        accusation = accuse(program, sides, runs, comparison, claim)
-        if accusation is not None:
-            return _refutation(name, pair, runs, accusation)
+    accusation, runs = _accuse(program, attempts, claim)
+    if accusation is not None:
+        return _refutation(name, pair, runs, accusation)
     best = min(attempts, key=lambda attempt: _loss(attempt[1], claim))
     is_followed = not best[1].gaps and not hides_randomness(program, best[2][0], best[0][0].recording.schedule)
     return _result(name, pair, best, claim, ReplayVerdict.BOUND if is_followed else ReplayVerdict.NOT_FOLLOWED)
+
+
+def _accuse(
+    program: Program,
+    attempts: list[tuple[tuple[ProgramRun, ProgramRun], ReplayComparison, tuple[Any, Any]]],
+    claim: ReplayClaim,
+) -> tuple[Accusation | None, tuple[ProgramRun, ProgramRun]]:
+    for runs, comparison, sides in attempts:
+        accusation = exceeded_law(program, sides, runs, claim) if comparison.error is None else None
+        if accusation is not None:
+            return accusation, runs
+    runs, comparison, sides = min(attempts, key=lambda attempt: attempt[1].divergence is not None)
+    if comparison.error is not None or math.isfinite(_loss(comparison, claim)):
+        return None, runs  # what costs something finite at each transcript leaves nothing certain
+    return certain_difference(program, sides, comparison, claim), runs
 
 
 def _passes(comparison: ReplayComparison, claim: ReplayClaim) -> bool:

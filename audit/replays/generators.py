@@ -118,6 +118,10 @@ def choose(population: Any, size: Any, replace: bool, p: Any) -> Any:
     shape = _shape(size)
     if replace:
         return items[np.array([_choose(law) for _ in range(math.prod(shape))], dtype=np.int64).reshape(shape)]
+    if (
+        p is None and recording.schedule is Schedule.COINS
+    ):  # an order that is not released: any coupling of both runs bounds the loss
+        return recording.entropy.choice(items, shape, replace=False)
     remaining, places = np.array(law, dtype=np.float64), []
     for _ in range(math.prod(shape)):
         places.append(_choose(remaining / remaining.sum()))

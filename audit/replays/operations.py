@@ -207,7 +207,8 @@ def _insert(recording: Recording, function: Callable[..., Any], args: tuple[Any,
 def _linear(recording: Recording, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return a function of one noisy argument that is linear in it, entry by entry of its draws; else release."""
     places = [i for i, item in enumerate(args) if holds_noise(item)]
-    if len(places) != 1 or holds_noise(list(kwargs.values())) or (function is np.linalg.solve and places[0] == 0):
+    mixes = recording.schedule is Schedule.COINS  # noise that a matrix of data mixes: a random start, a projection
+    if mixes or len(places) != 1 or holds_noise(list(kwargs.values())) or (function is np.linalg.solve and places[0] == 0):
         return function(*release_inside(args), **release_inside(kwargs))
     array = lift(recording, args[places[0]])
     sources, inverse = np.unique(np.where(array.weight == 0, -1, array.index), return_inverse=True)

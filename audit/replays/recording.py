@@ -14,7 +14,7 @@ Another library of arrays plugs in by making its noise from the same base draws:
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -83,7 +83,7 @@ class Schedule(StrEnum):
 
     LATE = "late"  # as they leave the linear world
     EARLY = "early"  # at the first sum with data
-    COINS = "coins"  # early, and uniform draws as they are drawn
+    COINS = "coins"  # early; uniform draws when drawn, noise when a matrix mixes it; orders are drawn anew on either side
 
 
 class Recording:
@@ -136,27 +136,34 @@ class Recording:
         """Record a release and return its output: in a replay, the recorded one as long as both runs agree."""
         site = self._draw_site(rows) if self.at_return else find_site()
         count = len(self.releases)
+        entry = ReleaseEntry(kind=kind, rows=rows, output=output, site=site, at_return=self.at_return, **terms)
         if self.frozen is not None and self.divergence is None:
-            self.divergence, output = self._hand_back(kind, rows, output, site, count)
-        release = ReleaseEntry(kind=kind, rows=rows, output=output, site=site, at_return=self.at_return, **terms)
-        self.releases.append(release)
-        return output
+            self.divergence = self._difference(entry, count)
+            if self.divergence is None:
+                first = self.frozen.releases[count].output
+                entry = replace(entry, output=np.copy(first) if isinstance(output, np.ndarray) else first)
+        self.releases.append(entry)
+        return entry.output
 
     def _draw_site(self, rows: NoiseRows) -> str:
         """Return the line that drew the last noise of rows: what is returned leaves at no line of the program."""
         last = int(rows.index[rows.weight != 0].max(initial=0))
         return self._sites[int(np.searchsorted(self._starts, last, side="right")) - 1] if self._sites else ""
 
-    def _hand_back(self, kind: str, rows: NoiseRows, output: Any, site: str, count: int) -> tuple[str | None, Any]:
-        earlier = self.frozen.releases if self.frozen is not None else []
+    def _difference(self, entry: ReleaseEntry, count: int) -> str | None:
+        """Return how a release differs in kind, place or size from the recorded one of the same number."""
+        earlier, site = self.frozen.releases if self.frozen is not None else [], entry.site
         if count >= len(earlier):
-            return f"a release more, at {site}", output
+            return f"a release more, at {site}"
         first = earlier[count]
-        if (first.kind, first.site) != (kind, site) and not (first.at_return and self.at_return):
-            return f"another release: {first.kind} at {first.site} became {kind} at {site}", output
-        if first.rows.value.shape != rows.value.shape or np.shape(first.output) != np.shape(output):
-            return f"{len(first.rows.value)} numbers released at {site} became {len(rows.value)}", output
-        return None, np.copy(first.output) if isinstance(output, np.ndarray) else first.output
+        if (first.kind, first.site) != (entry.kind, site) and not (first.at_return and entry.at_return):
+            return f"another release: {first.kind} at {first.site} became {entry.kind} at {site}"
+        items = [None if part is None else len(part) for part in (first.log_probabilities, entry.log_probabilities)]
+        if items[0] != items[1]:
+            return f"a choice among {items[0]} items at {site} became one among {items[1]}"
+        if first.rows.value.shape != entry.rows.value.shape or np.shape(first.output) != np.shape(entry.output):
+            return f"{len(first.rows.value)} numbers released at {site} became {len(entry.rows.value)}"
+        return None
 
 
 def find_site() -> str:
