@@ -101,7 +101,7 @@ def report(
     if _is_single_file(output, files_by_name):
         if key is not None or mlflow is not None:
             raise ConfigError(f"--sign and --mlflow are about a folder, and --output names the file '{output}'; name a folder")
-        return _write_single(folder, *files_by_name.values(), as_json)
+        return _write_single(folder, next(iter(files_by_name.values())), as_json)
     sums = run_folder.read_sums(folder) if (folder / run_folder.SUMS).is_file() else None
     for name, content in files_by_name.items():
         _write(folder, name, content)
