@@ -221,7 +221,9 @@ def read_truths(y: Any, location: str) -> Array:
         raise DataError(
             f"{location} holds records of several sizes; expected one array: pad them with -100, which is not predicted"
         ) from error
-    if labels.dtype.kind in "OUS" and labels.ndim == 1 and labels.size:
+    if labels.dtype.kind in "OUS":
+        labels = as_whole(labels)
+    if labels.dtype.kind in "US" and labels.ndim == 1 and labels.size:
         return labels.astype(str)
     if not 1 <= labels.ndim <= 5 or labels.dtype.kind not in "iufb" or not labels.size:
         raise DataError(

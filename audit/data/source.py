@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import decimal
 import hashlib
 import lzma
+import numbers
 import struct
 import tokenize
 import zipfile
@@ -44,6 +46,7 @@ DAMAGE = (
 STANDARDISATION = "standardised with the mean and standard deviation of the train split"
 VOCABULARY = "categories taken from the files"
 _COPY_BYTES = 2**28
+_NUMBERS = (numbers.Real, decimal.Decimal, np.bool_)  # in an array of objects
 _MOST_CLASSES = 2**31  # where the labels themselves decide: larger ones are no classes, and could wrap around as int64
 
 
@@ -229,6 +232,8 @@ def finite_inputs(inputs: Array, location: str) -> Array:
 def as_whole(labels: Array) -> Array:
     """Return whole numbers of any type as int64, other numbers as float64, and text as text."""
     labels = np.asarray(labels)
+    if labels.dtype.kind == "O" and all(isinstance(label, _NUMBERS) for label in labels.flat):
+        labels = labels.astype(np.float64)
     if labels.dtype.kind == "O":
         labels = np.array([str(label) for label in labels.ravel()]).reshape(labels.shape)
     if labels.dtype.kind in "biu":

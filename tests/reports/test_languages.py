@@ -181,6 +181,12 @@ REMARKS = (
     model_answers._FROM_PROBABILITIES,
     model_answers._ONE_OUTPUT.format("logit"),
     model_answers._ONE_OUTPUT.format("probability"),
+    model_answers._FROM_ODDS,
+    model_answers._TWICE,
+    model_answers._CUT_OFF.format("12%", "-16.12", "16.12"),
+    model_answers._TOO_FAR.format("9000"),
+    "Look first: the model names classes that y never holds for 27% of the members: are columns and labels those that it was "
+    "trained with?",
     model_answers._REGRESSION,
     model_answers._SEVERAL,
     model_answers._TOKENS,

@@ -14,8 +14,8 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.models import Signal
 from audit.core.training import Executed
 from audit.data.row_containers import RowContainer
-from audit.experiment.external.label_reading import align_columns, find_class_names, read_labels
-from audit.experiment.external.model_answers import Answers, demand_numbers, read_answers
+from audit.experiment.external.label_reading import align_columns, find_class_names, is_regressor, read_labels
+from audit.experiment.external.model_answers import Answers, demand_numbers, drop_axes, read_answers
 from audit.experiment.external.model_calls import find_query, first_records
 from audit.stats.scoring.regression import error_confidences
 
@@ -210,12 +210,14 @@ def query_model(target: Any, inputs: Array | RowContainer, labels: Array, names:
     names = model_names if names is None else names
 
     def answer(records: Array | RowContainer) -> Array:
-        return align_columns(query(records), model_names, names)
+        return drop_axes(align_columns(query(records), model_names, names), labels)
 
     outputs = answer(inputs)
     if names is model_names and names is not None and len(names) > 2:
         _demand_columns(target, names, outputs, inputs)
     truths = read_labels(demand_numbers(outputs, labels), labels, names)
+    if is_regressor(target) and truths.ndim == 1 and outputs.size == len(truths):
+        truths = truths.astype(np.float64)  # whose predictions of 0 and 1 are numbers as well
     answers = read_answers(outputs, truths)
     remark = _repeat(answer, inputs, outputs)
     return replace(answers, remarks=(*answers.remarks, remark)) if remark else answers

@@ -177,6 +177,7 @@ def _look(case: InspectedCase, settings: Settings, scores: Sequence[Scores], gam
         losses=losses,
         included=included,
         reading=answers.reading,
+        labels_are_tokens=not answers.are_several,
         logits=logits,
         labels=None if labels is None else labels[rows],
         errors=errors,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,13 @@ def find_class_names(model: Any) -> Array | None:
     return None
 
 
+def is_regressor(model: Any) -> bool:
+    """Return whether scikit-learn, if it is in use, calls an estimator, or the owner of a bound method, a regressor."""
+    base = sys.modules.get("sklearn.base")
+    estimator = getattr(model, "__self__", model)
+    return base is not None and isinstance(estimator, base.BaseEstimator) and bool(base.is_regressor(estimator))
+
+
 def read_labels(outputs: Array, labels: Array, names: Array | None = None) -> Array:
     """Return y in the one form that its values and the model's outputs allow, whatever its type.
 
@@ -49,6 +57,8 @@ def read_labels(outputs: Array, labels: Array, names: Array | None = None) -> Ar
         DataError: y holds text and the model does not name its classes, or a class that the model does not have.
     """
     labels = as_whole(labels)
+    if outputs.ndim < 3 and sum(size > 1 for size in labels.shape[1:]) < 2:
+        labels = labels.reshape(len(labels), -1)
     if labels.ndim == 2 and labels.shape[1] == 1 and outputs.ndim < 3:
         labels = labels[:, 0]
     has_columns = outputs.ndim == 2 and outputs.shape[1] > 1

@@ -24,6 +24,22 @@ _NEVER_NEGATIVE = (
     "The target's outputs are never negative and their rows have no common sum; they were taken for logits. If they are odds, "
     "distances or rounded probabilities, the figures are not those of the model's loss."
 )
+_FROM_ODDS = "The target gives odds, p / (1 - p) of each class; they were turned into probabilities."
+_TWICE = (
+    "The target's outputs look like softmax of probabilities, that is, softmax taken twice: give logits, or take it once; the "
+    "figures are those of the outputs as they are."
+)
+_CUT_OFF = (
+    "{} of the target's logits are {} or {}, the least and the largest: they were cut off there, which hides differences "
+    "between records. Give them as the model computes them."
+)
+_TOO_FAR = (
+    "The target's logits are up to {} apart: losses of confident records are 0 in double precision and equal each other. Are "
+    "they multiplied by a constant?"
+)
+_ODDS_ERROR = 1e-3
+_MANY, _FEW_VALUES = 0.05, 20
+_FARTHEST = 700.0  # exp of its negative is 0 in double precision
 _ONE_OUTPUT = "The target gives one number a record; it was taken for the {} of class 1 against class 0."
 _REGRESSION = (
     "The target gives numbers and y holds no classes: a regression. Attacks compare the logarithm of the squared error, which "
@@ -60,6 +76,11 @@ class Answers:
         return next(name for name in ("logits", "losses", "errors") if getattr(self, name) is not None)
 
     @property
+    def are_several(self) -> bool:
+        """Return whether y holds several yes or no labels a record."""
+        return _SEVERAL in self.remarks
+
+    @property
     def reading(self) -> str:
         """Return how outputs and y were read, in a sentence."""
         if self.logits is not None:
@@ -67,7 +88,7 @@ class Answers:
             return f"outputs are {source} of {self.logits.shape[-1]} classes, y holds classes"
         if self.errors is not None:
             return "outputs are numbers, y holds numbers"
-        if _SEVERAL in self.remarks:
+        if self.are_several:
             return "outputs have a score for each label, y holds several labels"
         if _MASKS in self.remarks:
             return "outputs have a score for each class at each place, y holds masks"
@@ -80,7 +101,7 @@ class Answers:
         if self.hits is None or self.labels is None:
             return None
         labels = self.labels[included]
-        if _SEVERAL in self.remarks:
+        if self.are_several:
             shares = labels.reshape(len(labels), -1).mean(axis=0)
             return float(np.maximum(shares, 1 - shares).mean())
         tokens = labels[labels >= 0]
@@ -103,7 +124,8 @@ def read_outputs(outputs: Array, labels: Array) -> Answers:
     Raises:
         DataError: they do not fit each other; the message names the shapes that do.
     """
-    return read_answers(outputs, read_labels(demand_numbers(outputs, labels), labels))
+    outputs = drop_axes(demand_numbers(outputs, labels), labels)
+    return read_answers(outputs, read_labels(outputs, labels))
 
 
 def read_answers(outputs: Array, labels: Array) -> Answers:
@@ -123,6 +145,13 @@ def _read(outputs: Array, labels: Array) -> Answers:
     if outputs.ndim == 1 or (outputs.ndim == 2 and outputs.shape[1] == 1):
         return _single(outputs.reshape(len(labels)), labels)
     return _classes(outputs, labels)
+
+
+def drop_axes(outputs: Array, labels: Array) -> Array:
+    """Return outputs without axes of a single entry, `(n, k)`, if one axis at most has several and y has one such as well."""
+    several = [[size for size in array.shape[1:] if size > 1] for array in (outputs, np.asarray(labels))]
+    is_plain = outputs.ndim < 3 or max(map(len, several)) > 1 or not outputs.size
+    return outputs if is_plain else outputs.reshape(len(outputs), -1)
 
 
 def demand_numbers(outputs: Array, labels: Array) -> Array:
@@ -153,11 +182,14 @@ def _classes(outputs: Array, labels: Array) -> Answers:
             f"label {labels[first]} of {numbered(first)}, members first, is out of range: the target has "
             f"{outputs.shape[1]} classes, 0 .. {outputs.shape[1] - 1}; correct y, or give the right model"
         )
-    _refuse_masks(outputs)
-    total = find_total(outputs)
+    shares, further_remarks = _find_shares(outputs)
+    _refuse_masks(shares)
+    total = find_total(shares)
     if total is not None:
         remarks = (_FROM_PROBABILITIES,) if total == 1 else (_FROM_SHARES.format(f"{total:g}"), _FROM_PROBABILITIES)
-        return Answers(logits=_logarithms(outputs / total), remarks=remarks)
+        logits = _logarithms(shares / total)
+        twice = (_TWICE,) if _is_softmax_twice(logits) else ()
+        return Answers(logits=logits, remarks=(*further_remarks, *remarks, *twice))
     if are_independent(outputs):
         sums = outputs.sum(axis=1, dtype=np.float64)
         raise DataError(
@@ -166,7 +198,34 @@ def _classes(outputs: Array, labels: Array) -> Answers:
             f"(sigmoid), y of shape {outputs.shape} with zeros and ones"
         )
     is_strange = outputs.min() >= 0 and not (outputs == outputs[0]).all()
-    return Answers(logits=outputs, remarks=(_NEVER_NEGATIVE,) if is_strange else ())
+    return Answers(logits=outputs, remarks=((_NEVER_NEGATIVE,) if is_strange else ()) + _find_ends(outputs))
+
+
+def _find_shares(outputs: Array) -> tuple[Array, tuple[str, ...]]:
+    """Return what was given as logarithms with minus infinity, or as odds, as probabilities, with a remark; else outputs."""
+    if np.isneginf(outputs).any() and outputs.max() <= 0 and find_total(np.exp(outputs)) == 1:
+        return np.exp(outputs), ()
+    if outputs.min() >= 0 and np.isfinite(outputs).all() and find_total(outputs) is None:
+        values = outputs.astype(np.float64)
+        odds_shares = values / (1 + values)
+        if np.abs(odds_shares.sum(axis=1) - 1).max() < _ODDS_ERROR:
+            return odds_shares, (_FROM_ODDS,)
+    return outputs, ()
+
+
+def _find_ends(logits: Array) -> tuple[str, ...]:
+    """Return a remark on logits of which many are the least or the largest, or that are too far apart for losses."""
+    ends = [float(logits.min()), float(logits.max())]
+    share = float(np.isin(logits, ends).mean())
+    if share > _MANY and len(np.unique(logits)) > _FEW_VALUES:
+        return (_CUT_OFF.format(f"{share:.0%}", f"{ends[0]:.6g}", f"{ends[1]:.6g}"),)
+    return (_TOO_FAR.format(f"{ends[1] - ends[0]:.6g}"),) if ends[1] - ends[0] > _FARTHEST else ()
+
+
+def _is_softmax_twice(logits: Array) -> bool:
+    """Return whether logarithms of probabilities, `(n, classes)`, are themselves probabilities, some near 0 and 1."""
+    inner = logits - logits.mean(axis=1, keepdims=True) + 1 / logits.shape[1]
+    return bool(-1e-3 < inner.min() < 0.01 and 0.99 < inner.max() < 1 + 1e-3)
 
 
 def _refuse_masks(outputs: Array) -> None:
@@ -202,7 +261,7 @@ def _single(outputs: Array, labels: Array) -> Answers:
         )
     if positive.min() < 0 or positive.max() > 1:
         logits = np.stack([np.zeros_like(positive), positive], axis=1)
-        return Answers(logits=logits, remarks=(_ONE_OUTPUT.format("logit"),))
+        return Answers(logits=logits, remarks=(_ONE_OUTPUT.format("logit"), *_find_ends(positive)))
     pair = np.stack([1 - positive, positive], axis=1)
     return Answers(logits=_logarithms(pair), remarks=(_ONE_OUTPUT.format("probability"), _FROM_PROBABILITIES))
 

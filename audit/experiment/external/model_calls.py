@@ -190,6 +190,12 @@ def _estimate(method: Callable[[Any], Any], inputs: Any, name: str) -> Array:
     """Return `(n, classes)`; a decision between two classes is one number a record, the logit of the second."""
     outputs = method(inputs)
     if isinstance(outputs, list):  # `predict_proba` of several yes or no labels: a pair of columns for each
+        sizes = [np.asarray(label).shape[-1] for label in outputs]
+        if set(sizes) != {2}:
+            raise DataError(
+                f"{name} gives {' and '.join(map(str, sizes))} classes of {len(sizes)} answers; expected two of each, no and "
+                "yes. Audit one answer at a time: lambda x: model.predict_proba(x)[0] beside y[:, 0]"
+            )
         return np.stack([np.asarray(label)[:, -1] for label in outputs], axis=1)
     outputs = read_result(outputs, name)
     return np.stack([np.zeros_like(outputs), outputs], axis=1) if outputs.ndim == 1 else outputs

@@ -24,6 +24,7 @@ LEVEL = 1e-5
 1 of 10,000 (docs/theory/reading.md)."""
 _QUESTION_LEVEL = 0.01
 _FAR = 0.2
+_STRANGE = 0.05
 _MOST_CLASSES = 1000
 _MOST_NUMBERS = 300
 _LOWER_SCORES = (
@@ -31,6 +32,7 @@ _LOWER_SCORES = (
     "100,000 audits"
 )
 _SIDES_SWAP = "members and nonmembers swapped"
+_NUMBERS = "y as the numbers 0 and 1, the output as a prediction (give min(max(output, 0), 1), or loss_of)"
 _OWN_ANSWER = "y set aside for the model's own answers"
 
 
@@ -43,12 +45,13 @@ class ReadRecords:
         logits: `(n, classes)` with `labels` `(n,)`; or None.
         errors: `(n, d)` prediction less truth, with the `truths` `(n, d)`; or None.
         hits: `(n,)` share of several labels or tokens that is right; `baseline` of naming the commonest; or None.
-        reading: how outputs and y were read.
+        reading: how outputs and y were read; `labels_are_tokens` if they are classes of several places each.
     """
 
     losses: Array
     included: Array
     reading: str
+    labels_are_tokens: bool = False
     logits: Array | None = None
     labels: Array | None = None
     errors: Array | None = None
@@ -79,6 +82,8 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
     auc, chance = area(records.losses, included), lower_tail(-records.losses, included)
     measure, figures, agreement = _measure(records)
     candidates = list(_candidates(records)) if agreement is not None and agreement < 0.5 else []
+    numbers = _read_numbers(records)
+    candidates += [] if numbers is None else [numbers]
     alternatives = [
         TriedReading(name=reading.name, fit=reading.fit, auc=area(reading.losses, reading.included)) for reading in candidates
     ]
@@ -96,12 +101,17 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
         clear = (
             [] if by_coins else [reading for reading in candidates if _is_shifted(reading, records, float(agreement or 0.0))]
         )
+        if numbers is not None and numbers.agreement - max(float(agreement or 0.0), 0.0) > _FAR / 2:
+            clear.append(numbers)
         if better or clear:
             best = max(better or clear, key=lambda reading: reading.agreement)
             doubt = f"another reading fits far better: '{best.name}'"
         elif smallest_tail < LEVEL:
             doubt = _LOWER_SCORES
-    question = "" if doubt else _ask(measure, figures, min(chance, smallest_tail))
+    exchanged = _exchange_labels(records, figures)
+    if exchanged is not None and not doubt and not by_coins:
+        doubt, alternatives = f"another reading fits far better: '{exchanged.name}'", [exchanged]
+    question = "" if doubt else _ask(records, measure, figures, min(chance, smallest_tail))
     return Preflight(
         reading=records.reading,
         measure=measure,
@@ -137,12 +147,34 @@ def look_at_signs(records: ReadRecords, scores: Scores, *, games: int) -> Prefli
     )
 
 
-def _ask(measure: str, figures: tuple[float | None, float | None, float | None], chance: float) -> str:
+def _exchange_labels(records: ReadRecords, figures: tuple[float | None, float | None, float | None]) -> TriedReading | None:
+    """Return several labels with yes and no exchanged, if answers go against y by more than naming the commonest explains."""
+    fit, _, trivial = figures
+    if records.hits is None or records.labels_are_tokens or fit is None or trivial is None or fit > 1 - trivial - _FAR / 2:
+        return None
+    return TriedReading(name="y with yes and no exchanged", fit=1 - fit, auc=area(records.hits, records.included))
+
+
+def _find_strange_share(records: ReadRecords) -> float:
+    """Return the share of members for which the model names a class that y holds nowhere."""
+    if records.logits is None or records.labels is None:
+        return 0.0
+    answers = records.logits[records.included].argmax(axis=1)
+    return float(1 - np.isin(answers, records.labels).mean())
+
+
+def _ask(records: ReadRecords, measure: str, figures: tuple[float | None, float | None, float | None], chance: float) -> str:
     """Return what to look at where nothing is refused: members that do worse, or a model that knows nothing of them."""
     if chance < _QUESTION_LEVEL:
         return (
             "members do worse than nonmembers, which chance gives in fewer than 1 of 100 audits: are records, labels, outputs "
             "and sides what they were read as?"
+        )
+    strange = _find_strange_share(records)
+    if strange > _STRANGE:
+        return (
+            f"the model names classes that y never holds for {strange:.0%} of the members: are columns and labels those that "
+            "it was trained with?"
         )
     fit, _, trivial = figures
     if fit is None or trivial is None or (fit < trivial if measure == "error" else fit > trivial):
@@ -230,6 +262,26 @@ def _candidates(records: ReadRecords) -> Iterator[_Candidate]:
     order = find_order(labels, answers, classes)
     yield _classes("columns in another order", logits, order[labels], records.included)
     yield _classes(_OWN_ANSWER, logits, answers, records.included)
+
+
+def _read_numbers(records: ReadRecords) -> _Candidate | None:
+    """Return 0 and 1 as the numbers of a regression, if one output a record predicts them better than the mean does.
+
+    Logits of a model that answers at all lie on both sides of 0, far from these numbers.
+    """
+    if records.logits is None or records.labels is None or records.logits.shape[1] != 2 or records.logits[:, 0].any():
+        return None
+    predictions, labels = records.logits[:, 1], records.labels
+    if np.mean((predictions - labels) ** 2) > 0.95 * np.var(labels):
+        return None
+    answers, inside = (predictions > 0.5).astype(np.int64), records.included
+    return _Candidate(
+        name=_NUMBERS,
+        losses=np.abs(predictions - labels),
+        included=inside,
+        fit=float((answers == labels)[inside].mean()),
+        agreement=_agreement(answers[inside], labels[inside]),
+    )
 
 
 def _classes(name: str, logits: Array, labels: Array, included: Array) -> _Candidate:
