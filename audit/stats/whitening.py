@@ -125,7 +125,7 @@ def _bartlett(table: Array) -> float:
     tails = special.gammainc(degrees / 2, diagonal / 2)
     smallest = table.shape[1] * float(tails.min())
     together = float(special.gammaincc(len(tails), -np.log(np.maximum(tails, 1e-300)).sum()))
-    return 2 * min(smallest, together)
+    return float(2 * min(smallest, together))
 
 
 def regularity_tail(rows: Array) -> float:

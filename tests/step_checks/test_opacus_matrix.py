@@ -1,0 +1,149 @@
+"""Opacus as its users write it: right set-ups of every mode and kind of model fail by nothing, wrong ones by their check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from audit.step_checks.findings import StepReport
+from audit.step_checks.run import check_optimizer
+
+opacus = pytest.importorskip("opacus", reason="needs the extra 'opacus'")
+pytestmark = pytest.mark.slow
+FLAT = {"max_grad_norm": 1.0}
+
+
+class Pictures(nn.Module):
+    """A convolution and `view`, as in tutorials."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution, self.head = nn.Conv2d(1, 3, 3), nn.Linear(3 * 16, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.convolution(x.reshape(len(x), 1, 6, 6)))
+        return self.head(x.view(x.size(0), -1))
+
+
+class Sentences(nn.Module):
+    """An embedding, a recurrent layer of Opacus and a head on the last state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        from opacus.layers import DPGRU
+
+        self.table, self.layer, self.head = nn.Embedding(20, 4), DPGRU(4, 4, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layer(self.table(x))[0][:, -1])
+
+
+class Shared(nn.Module):
+    """One weight that is used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.middle, self.head = nn.Linear(36, 36), nn.Linear(36, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(torch.tanh(self.middle(torch.tanh(self.middle(x)))))
+
+
+class LowRank(nn.Module):
+    """A frozen weight with a trained difference of rank 2."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base, self.down, self.up = nn.Linear(36, 3), nn.Linear(36, 2, bias=False), nn.Linear(2, 3, bias=False)
+        self.base.requires_grad_(False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.base(x) + self.up(self.down(x))
+
+
+def perceptron() -> nn.Module:
+    return nn.Sequential(nn.Linear(36, 4), nn.Tanh(), nn.Dropout(0.2), nn.Linear(4, 3))
+
+
+def attention() -> nn.Module:
+    from transformers import BertConfig, BertForSequenceClassification
+
+    class Classifier(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+            self.body = BertForSequenceClassification(
+                BertConfig(vocab_size=20, max_position_embeddings=8, num_labels=3, **sizes)
+            )
+            self.body.bert.embeddings.requires_grad_(False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.body(input_ids=x).logits
+
+    return Classifier()
+
+
+def checked(model: Callable[[], nn.Module], criterion: Any, **private: Any) -> StepReport:
+    torch.manual_seed(0)
+    module = model().train()
+    words = model in (Sentences, attention)
+    inputs = torch.randint(20, (16, 6)) if words else torch.randn(16, 36)
+    labels = torch.randint(3, (16,))
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    if private.get("clipping") == "per_layer":
+        private["max_grad_norm"] = [len(parameters) ** -0.5] * len(parameters)
+    wrapped, optimizer, *loss, _ = opacus.PrivacyEngine().make_private(
+        module=module,
+        optimizer=torch.optim.SGD(parameters, lr=0.1),
+        data_loader=torch.utils.data.DataLoader(torch.utils.data.TensorDataset(inputs, labels), batch_size=16),
+        criterion=criterion,
+        noise_multiplier=1.0,
+        poisson_sampling=False,
+        **FLAT | private,
+    )
+    claim = {"noise_multiplier": 1.0, "clip_norm": 1.0, "divisor": 16.0}
+    return check_optimizer(wrapped, optimizer, loss[0] if loss else criterion, (inputs, labels), **claim)
+
+
+ADAPTIVE = {
+    "clipping": "adaptive",
+    "target_unclipped_quantile": 0.5,
+    "clipbound_learning_rate": 0.2,
+    "max_clipbound": 10.0,
+    "min_clipbound": 0.1,
+    "unclipped_num_std": 5.0,
+}
+RIGHT = [
+    *[(perceptron, mode) for mode in ({}, {"grad_sample_mode": "functorch"}, {"grad_sample_mode": "ghost"})],
+    *[(perceptron, mode) for mode in ({"grad_sample_mode": "ew"}, {"clipping": "per_layer"}, ADAPTIVE)],
+    *[(model, {}) for model in (Pictures, attention, LowRank, Sentences, Shared)],
+    (Pictures, {"grad_sample_mode": "ghost"}),
+    (LowRank, {"clipping": "per_layer"}),
+]
+
+
+@pytest.mark.parametrize(("model", "private"), RIGHT)
+def test_right_set_ups_fail_by_nothing(model: Callable[[], nn.Module], private: dict[str, Any]) -> None:
+    assert checked(model, nn.CrossEntropyLoss(), **private).failures == ()
+
+
+def mean_of_tokens(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Return a mean over the labels that count, as losses of language models do."""
+    return functional.cross_entropy(outputs, torch.where(labels == 2, -100, labels), ignore_index=-100)
+
+
+WRONG = [
+    (perceptron, nn.CrossEntropyLoss(weight=torch.tensor([1.0, 1.0, 20.0])), {}, "sum.additive"),
+    (perceptron, mean_of_tokens, {}, "sum.additive"),
+    (Pictures, nn.CrossEntropyLoss(), {"loss_reduction": "sum"}, "sum.additive"),
+]
+
+
+@pytest.mark.parametrize(("model", "criterion", "private", "check"), WRONG)
+def test_wrong_set_ups_fail_by_their_check(model: Any, criterion: Any, private: dict[str, Any], check: str) -> None:
+    assert check in {finding.check for finding in checked(model, criterion, **private).failures}
