@@ -11,8 +11,10 @@ import numpy as np
 
 from audit.replays.claims import ReplayClaim
 from audit.replays.comparison import ReplayComparison, transcript_loss
-from audit.replays.recording import NUMBER, Recording
+from audit.replays.part_losses import outcome_ratios
+from audit.replays.recording import CHOICE, EVENT, NUMBER, Recording
 from audit.replays.run import Program, ProgramRun
+from audit.replays.transcripts import cut
 
 SIGNIFICANCE = 1e-6
 _STRUCTURAL_RUNS = 24  # of a part that differs although all releases are equal
@@ -38,6 +40,7 @@ def exceeded_law(
     if second.divergence is not None or first.gaps or second.gaps or len(first.releases) != len(second.releases):
         return None
     leaving = _leaving(runs[0])
+    outcomes = claim.mu is None and claim.delta == 0 and _outcomes_leave(runs[0]) and _outcomes_leave(runs[1])
     for data, reference in zip(pair, runs, strict=True):
         schedule = reference.recording.schedule
         side = [
@@ -46,6 +49,11 @@ def exceeded_law(
         if any(run.error is not None for run in side):
             return None
         leaving = [i for i in leaving if all(i in _leaving(run) and _same_law(run, reference, i) for run in side)]
+        places = range(len(reference.recording.releases))
+        outcomes = outcomes and all(_outcomes_leave(run) and all(_same_law(run, reference, i) for i in places) for run in side)
+    if outcomes and (size := _outcome_loss(*runs)) > claim.epsilon * (1 + 1e-5) + 1e-7:
+        reason = f"the decisions that are returned cost epsilon {size:.4g}; claimed {claim}"
+        return Accusation(reason=f"{first.releases[0].site}: {reason}", loss=size, method="exact law of what is returned")
     loss = transcript_loss(*runs, leaving)
     if isinstance(loss, str) or not loss.exceeds(claim.epsilon, claim.delta, claim.mu):
         return None
@@ -56,6 +64,33 @@ def exceeded_law(
         loss=_size(loss.epsilon(claim.delta), loss.mu, claim),
         method="exact law of what is returned",
     )
+
+
+def _outcomes_leave(run: ProgramRun) -> bool:
+    """True if the program returns the outcomes of its comparisons and choices one by one, and releases nothing besides."""
+    releases = run.recording.releases
+    if not releases or any(release.kind not in (EVENT, CHOICE) for release in releases):
+        return False
+    outputs = [int(output) for release in releases for output in np.ravel(release.output).tolist()]
+    atoms = [atom[1] for path, atom in run.atoms if path.startswith("returned") and isinstance(atom, tuple)]
+    return [str(output) for output in outputs] == [{"True": "1", "False": "0"}.get(text, text) for text in atoms]
+
+
+def _outcome_loss(first: ProgramRun, second: ProgramRun) -> float:
+    """Return the loss of independent comparisons and choices of fixed laws: the largest sum of log ratios in one direction."""
+    records = first.recording, second.recording
+    parts = cut(*records, range(len(records[0].releases)))
+    if isinstance(parts, str):
+        return 0.0
+    ratios: list[list[float] | None] = [outcome_ratios(part) for part in parts]
+    for left, right in zip(records[0].releases, records[1].releases, strict=True):
+        if left.log_probabilities is not None and right.log_probabilities is not None:
+            possible = np.isfinite(left.log_probabilities) & np.isfinite(right.log_probabilities)
+            ratios.append((left.log_probabilities - right.log_probabilities)[possible].tolist())
+    finite = [ratio for ratio in ratios if ratio]
+    if len(finite) < len(ratios):
+        return 0.0
+    return max(math.fsum(max(ratio) for ratio in finite), math.fsum(max(-part for part in ratio) for ratio in finite))
 
 
 def _size(epsilon: float, mu: float, claim: ReplayClaim) -> float:
@@ -78,6 +113,9 @@ def _same_law(first: ProgramRun, second: ProgramRun, place: int) -> bool:
         return False
     rows = first.recording.releases[place].rows, second.recording.releases[place].rows
     if rows[0].value.shape != rows[1].value.shape or rows[0].weight.shape != rows[1].weight.shape:
+        return False
+    logs = [run.recording.releases[place].log_probabilities for run in (first, second)]
+    if (logs[0] is None) != (logs[1] is None) or (logs[0] is not None and not np.array_equal(logs[0], logs[1])):
         return False
     same_draws = np.array_equal(rows[0].index, rows[1].index)
     return same_draws and all(

@@ -89,7 +89,7 @@ def _own_loss(first: ReleaseEntry, second: ReleaseEntry) -> Loss:
             worst = float(
                 np.max(np.where(impossible, 0.0, np.abs(first.log_probabilities - second.log_probabilities)), initial=0.0)
             )
-        return Loss(pure=worst if worst > 1e-12 else 0.0)
+        return Loss(pure=worst if worst > 1e-12 else 0.0, one_sided=int(worst > 1e-12))
     if first.kind == DECLARED:
         return _declared_loss(first, second)
     return Loss()

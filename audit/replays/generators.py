@@ -22,7 +22,6 @@ from audit.replays.recording import CHOICE, NoiseRows, Recording, Schedule, acti
 _OPAQUE = [
     "permuted",
     "beta",
-    "binomial",
     "chisquare",
     "dirichlet",
     "f",

@@ -27,6 +27,7 @@ class Loss:
         divergences: Renyi divergences at `linear_noise.ORDERS` of Gaussian parts whose covariance changed; None if there are
         none.
         exact: True if the loss of the transcript is this one and not only bounded by it.
+        one_sided: number of events and choices, whose largest loss may be in one direction only; of several the sum is a bound.
         reasons: what makes it infinite, or a bound only, with the line of the program.
     """
 
@@ -35,6 +36,7 @@ class Loss:
     mu: float = 0.0
     divergences: NDArray[np.float64] | None = None
     exact: bool = True
+    one_sided: int = 0
     reasons: tuple[str, ...] = ()
 
     def __add__(self, addend: Loss) -> Loss:
@@ -45,7 +47,8 @@ class Loss:
             laplace=self.laplace + addend.laplace,
             mu=math.hypot(self.mu, addend.mu),
             divergences=None if not pieces else np.sum(pieces, axis=0),
-            exact=self.exact and addend.exact,
+            exact=self.exact and addend.exact and self.one_sided + addend.one_sided < 2,
+            one_sided=self.one_sided + addend.one_sided,
             reasons=tuple(dict.fromkeys(self.reasons + addend.reasons)),
         )
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from audit.replays.losses import Loss
-from audit.replays.recording import NUMBER, SELECTION, Array
+from audit.replays.recording import EVENT, NUMBER, SELECTION, Array
 from audit.replays.transcripts import TranscriptPart
 from audit.stats import event_probability, linear_noise, unit_laws
 
@@ -157,7 +157,17 @@ def _event_loss(part: TranscriptPart) -> Loss | None:
             continue
         worst = max(worst, abs(logs[0] - logs[1]))
     reasons = () if math.isfinite(worst) else (f"{part.sites[0]}: a decision is possible on one side only",)
-    return Loss(pure=_denoise(worst), reasons=reasons)
+    return Loss(pure=_denoise(worst), one_sided=1, reasons=reasons)
+
+
+def outcome_ratios(part: TranscriptPart) -> list[float] | None:
+    """Return the log ratio of both outcomes of a part that is one comparison, or None if it is something else."""
+    star = _star(part) if len(part.first) == 1 and part.first_weights.shape == part.second_weights.shape else None
+    if star is None or part.kinds != (EVENT,) or not all(unit_laws.is_known(law) for law in part.laws):
+        return None
+    sides = ((part.first, part.first_weights), (part.second, part.second_weights))
+    logs = [[_log_event(part, value, weights, star, np.array([sign])) for value, weights in sides] for sign in (1.0, -1.0)]
+    return [first - second for first, second in logs if math.isfinite(first) and math.isfinite(second)]
 
 
 def _denoise(loss: float) -> float:
@@ -212,4 +222,4 @@ def _selection_loss(part: TranscriptPart) -> Loss | None:
         logs.append(event_probability.log_largest(value, np.abs(scale), [part.laws[j] for j in column]))
     with np.errstate(invalid="ignore"):
         difference = np.abs(logs[0] - logs[1])
-    return Loss(pure=_denoise(float(np.nanmax(difference))))
+    return Loss(pure=_denoise(float(np.nanmax(difference))), one_sided=1)

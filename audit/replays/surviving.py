@@ -138,7 +138,7 @@ class Surroundings:
 
 def _reached_globals(function: Any) -> dict[str, Any]:
     """Return the globals of its module that a function names, or a function of that module that it names, and so on."""
-    names = getattr(function, "__globals__", {})
+    names: dict[str, Any] = getattr(function, "__globals__", {})
     reached: dict[str, Any] = {}
     codes = [getattr(function, "__code__", None), *(getattr(part, "__code__", None) for part in _closure_functions(function))]
     while codes:
@@ -148,10 +148,11 @@ def _reached_globals(function: Any) -> dict[str, Any]:
         codes += [part for part in code.co_consts if isinstance(part, types.CodeType)]
         for name in code.co_names:
             if name in names and name not in reached:
-                reached[name] = names[name]
-                if getattr(names[name], "__globals__", None) is names:
-                    codes += [getattr(names[name], "__code__", None)]
-                    codes += [getattr(part, "__code__", None) for part in _closure_functions(names[name])]
+                item: Any = names[name]
+                reached[name] = item
+                if getattr(item, "__globals__", None) is names:
+                    codes += [getattr(item, "__code__", None)]
+                    codes += [getattr(part, "__code__", None) for part in _closure_functions(item)]
     return reached
 
 
