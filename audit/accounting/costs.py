@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -13,11 +16,14 @@ from audit.core.adjacency import Adjacency
 from audit.core.costs import CostLine, CostSheet, CurvePoint, EpsilonRow, WhatIfRow
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_changes import EventChange, Quantity, changed, grouped
+from audit.core.event_reading import repetition
 from audit.core.events import Event, words
 from audit.core.protocols import Accountant
 
 MOST_ROWS = 1000
+_ORDER = re.compile(r"best order ([0-9.e+]+)")  # in the note of a Renyi accountant
 DELTAS = tuple(float(f"{delta:.3g}") for delta in np.geomspace(1e-10, 0.1, 19))
+_COURSE = (0.02, 0.1, 0.25, 0.5, 0.75, 1.0)  # of all steps: where the course of a claim is drawn
 Subjects = Sequence[tuple[str, Accountant]]
 
 
@@ -112,6 +118,7 @@ def sheet(
     mechanism = grouped(event, group_size)
     (lower, upper), doubt = bracket(mechanism, delta, adjacency)
     points = curve(mechanism, deltas=deltas, adjacency=adjacency, subjects=subjects)
+    steps, course = _course(mechanism, delta, adjacency, subjects)
     return CostSheet(
         trainings=trainings,
         mechanism=words(event),
@@ -126,7 +133,27 @@ def sheet(
         deltas=tuple(deltas),
         curve=tuple(_line(f"{point.delta:g}", point) for point in points),
         what_if=tuple(_line(", ".join(row.changes), row) for row in variants),
+        course_steps=steps,
+        course=course,
     )
+
+
+def _course(
+    event: Event, delta: float, adjacency: Adjacency, subjects: Subjects
+) -> tuple[tuple[int, ...], tuple[CostLine, ...]]:
+    """Return some step counts of a repeated mechanism, and the costs after each with the Renyi order that decides."""
+    training = repetition(event)
+    if training is None or training.count < 1:
+        return (), ()
+    steps = tuple(sorted({math.ceil(training.count * share) for share in _COURSE}))
+    lines = []
+    for count in steps:
+        part = replace(training, count=count)
+        (lower, upper), _ = bracket(part, delta, adjacency)
+        rows = claims(part, delta=delta, adjacency=adjacency, subjects=subjects)
+        orders = (found[1] for row in rows if (found := _ORDER.search(row.note)))
+        lines.append(CostLine(label=next(orders, ""), lower=lower, upper=upper, claims=tuple(row.epsilon for row in rows)))
+    return steps, tuple(lines)
 
 
 def _line(label: str, row: CurvePoint | WhatIfRow) -> CostLine:

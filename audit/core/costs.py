@@ -74,6 +74,7 @@ class CostSheet:
         accountants: names, in the order of the claims.
         deltas: of the lines of `curve`.
         what_if: lines with other noise, rates or steps.
+        course: lines after each of `course_steps` of a repeated mechanism; the label is the Renyi order that decides there.
     """
 
     trainings: tuple[str, ...]
@@ -89,3 +90,5 @@ class CostSheet:
     deltas: tuple[float, ...]
     curve: tuple[CostLine, ...]
     what_if: tuple[CostLine, ...]
+    course_steps: tuple[int, ...] = ()
+    course: tuple[CostLine, ...] = ()

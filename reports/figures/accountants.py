@@ -43,21 +43,61 @@ def paint_privacy_curve(
     curves: Mapping[str, Sequence[float | None]],
     deltas: Sequence[float],
     bracket: tuple[Sequence[float], Sequence[float]],
+    *,
+    lower: float = 0.0,
 ) -> None:
-    """Draw the bracket on epsilon at each delta as a band, and a line an accountant; what is not finite has no place."""
-    axes = figure.add_axes((0.075, 0.14, 0.70, 0.82))
+    """Draw the bracket on epsilon at each delta as a band, and a line an accountant; what is not finite has no place.
+
+    `lower`: where the drawing begins, as a share of the figure's height.
+    """
+    share = 1 - lower
+    axes = figure.add_axes((0.075, lower + 0.14 * share, 0.70, 0.82 * share))
+    _paint_claims(axes, curves, deltas, bracket)
+    axes.set(xscale="log", xlabel="δ", ylabel="ε", xlim=(min(deltas), max(deltas)))
+    axes.xaxis.set_major_formatter(lambda value, _: power(value))
+    axes.xaxis.set_minor_formatter(lambda value, _: "")
+
+
+def paint_course(
+    figure: Any,
+    curves: Mapping[str, Sequence[float | None]],
+    steps: Sequence[int],
+    bracket: tuple[Sequence[float], Sequence[float]],
+    orders: Sequence[str],
+) -> None:
+    """Draw the same after each number of steps on the lower half of a figure, with the Renyi order that decides at each."""
+    axes = figure.add_axes((0.075, 0.07, 0.70, 0.41))
+    _paint_claims(axes, curves, steps, bracket)
+    axes.set(xlabel=say("costs.steps"), ylabel="ε", xlim=(0, max(steps)))
+    for step, order in zip(steps, orders, strict=True):
+        if order:
+            place = {"xycoords": axes.get_xaxis_transform(), "xytext": (0, 3), "textcoords": "offset points"}
+            axes.annotate(
+                f"α {order}",
+                (step, 0.0),
+                fontsize=6,
+                color=_plots.SOFT,
+                ha="right" if step > max(steps) / 20 else "left",
+                **place,
+            )
+
+
+def _paint_claims(
+    axes: Any,
+    curves: Mapping[str, Sequence[float | None]],
+    places: Sequence[float],
+    bracket: tuple[Sequence[float], Sequence[float]],
+) -> None:
+    """Draw band and lines over what the axis counts, each with its name at its end."""
     low, high = (np.where(np.isfinite(end), end, np.nan) for end in bracket)
-    axes.fill_between(deltas, low, high, color=_plots.COLOURS[Tone.CHANCE], alpha=0.4, linewidth=BAND_POINTS)
-    labels = _ends(say("costs.band"), deltas, high, Tone.CHANCE)
+    axes.fill_between(places, low, high, color=_plots.COLOURS[Tone.CHANCE], alpha=0.4, linewidth=BAND_POINTS)
+    labels = _ends(say("costs.band"), places, high, Tone.CHANCE)
     for place, (name, epsilons) in enumerate(curves.items()):
         values = np.array([math.nan if value is None else value for value in epsilons])
         dash = _plots.DASHES[place % len(_plots.DASHES)]
         finite = np.where(np.isfinite(values), values, np.nan)
-        axes.plot(deltas, finite, color=_plots.COLOURS[Tone.CLAIM], linestyle=dash, linewidth=1.1)
-        labels += _ends(name, deltas, finite, Tone.CLAIM)
-    axes.set(xscale="log", xlabel="δ", ylabel="ε", xlim=(min(deltas), max(deltas)))
-    axes.xaxis.set_major_formatter(lambda value, _: power(value))
-    axes.xaxis.set_minor_formatter(lambda value, _: "")
+        axes.plot(places, finite, color=_plots.COLOURS[Tone.CLAIM], linestyle=dash, linewidth=1.1)
+        labels += _ends(name, places, finite, Tone.CLAIM)
     axes.set_ylim(bottom=0)
     _plots.grid(axes)
     _labels.label_ends(axes, labels)
