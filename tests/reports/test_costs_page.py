@@ -116,7 +116,9 @@ def test_the_curve_names_its_lines_at_their_ends_and_its_ticks_in_powers_of_ten(
     svg = write_screen(draw_figure(plan.height_mm, plan.paint)).decode()
     assert "mathdefault" not in svg and ">10⁻⁴<" in svg.replace("</text>", "<").replace(" ", "")
     for name in (*priced().costs[0].accountants, "true ε"):
-        assert svg.count(f">{name}<") == 1
+        assert svg.count(f">{name}<") == 2  # over delta and over the steps
+    orders = [line.label for line in priced().costs[0].course]
+    assert len(orders) > 1 and all(orders) and all(f">α {order}<" in svg for order in orders)
 
 
 def test_tables_of_costs_name_changes_and_deltas_in_the_language_of_the_page() -> None:
