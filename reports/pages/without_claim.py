@@ -40,8 +40,7 @@ def numbers(report: AuditReport, lead: Answer | None) -> tuple[Number, ...]:
     cards = (_rate_card(lead), _area_card(lead), _bound_card(report, lead))
     if lead is None or lead.strength is not Strength.VOID:
         return cards
-    void = {"value": say("word.none"), "detail": say("answer.void_short"), "tone": Tone.CHANCE}
-    return tuple(replace(card, **void) for card in cards)
+    return tuple(replace(card, value=say("word.none"), detail=say("answer.void_short"), tone=Tone.CHANCE) for card in cards)
 
 
 def _rate_card(lead: Answer | None) -> Number:
