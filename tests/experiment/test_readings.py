@@ -223,6 +223,11 @@ def test_predictions_of_zero_and_one_are_no_logits() -> None:
     assert result.report.outcome is Outcome.INVALID and "y as the numbers 0 and 1" in str(result)
 
 
+def test_predictions_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(audit.AuditError, match=r"prediction for record 3 .* is nan"):
+        read_outputs(np.where(np.arange(N) == 2, np.nan, 0.5), np.linspace(0, 1.5, N))
+
+
 def test_a_regressor_of_scikit_learn_predicts_numbers() -> None:
     labels = (INPUTS[:, 0] > 0).astype(int)
     line = LinearRegression().fit(INPUTS[MEMBER], labels[MEMBER])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from audit.core.data import Array
-from audit.core.errors import DataError
+from audit.core.errors import DataError, ObservationError
 from audit.data.source import numbered
 from audit.experiment.external.dense_answers import score_places
 from audit.experiment.external.label_reading import read_labels
@@ -203,8 +203,10 @@ def _classes(outputs: Array, labels: Array) -> Answers:
 
 def _find_shares(outputs: Array) -> tuple[Array, tuple[str, ...]]:
     """Return what was given as logarithms with minus infinity, or as odds, as probabilities, with a remark; else outputs."""
-    if np.isneginf(outputs).any() and outputs.max() <= 0 and find_total(np.exp(outputs)) == 1:
-        return np.exp(outputs), ()
+    if np.isneginf(outputs).any() and outputs.max() <= 0:
+        probabilities = np.exp(outputs).round(12)  # equal shares stay equal
+        if find_total(probabilities) == 1:
+            return probabilities, ()
     if outputs.min() >= 0 and np.isfinite(outputs).all() and find_total(outputs) is None:
         values = outputs.astype(np.float64)
         odds_shares = values / (1 + values)
@@ -275,6 +277,12 @@ def _regression(outputs: Array, labels: Array) -> Answers:
             f"the target gives outputs of shape {outputs.shape} for numbers y of shape {labels.shape}; expected the same "
             "shape: one prediction for each number (for classes, give y as integers 0, 1, 2, ...; for axes in another order "
             "give a function: lambda x: model(x).swapaxes(1, 2))"
+        )
+    if not np.isfinite(predictions).all():
+        first = int(np.argmin(np.isfinite(predictions).all(axis=1)))
+        raise ObservationError(
+            f"the target's prediction for {numbered(first)} is {predictions[first].max():g}; expected finite numbers of all "
+            f"{len(predictions)} records (has its training diverged?)"
         )
     errors = predictions - truth
     if len(errors) > 1 and (predictions == predictions[0]).all():
