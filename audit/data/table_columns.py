@@ -7,7 +7,7 @@ import gzip
 import io
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def read_whole_numbers(header: Mapping[str, Any], content: bytes) -> tuple[Messa
         is_whole = str(column.type).startswith(("int", "uint"))
         cells = [None if cell is None else str(cell) for cell in column.to_pylist()] if is_whole else []
     else:
-        options = {"dtype": object, "skipinitialspace": True, "keep_default_na": False, "na_values": [""]}
+        options: dict[str, Any] = {"dtype": object, "skipinitialspace": True, "keep_default_na": False, "na_values": [""]}
         texts = pd.read_csv(io.BytesIO(_unpack(content, header)), usecols=[name], **options)[name]
         is_whole = bool(texts.dropna().map(lambda cell: cell.strip().lstrip("+-").isdigit()).all())
         cells = [cell if isinstance(cell, str) else None for cell in texts]
@@ -120,7 +120,7 @@ def _parquet(content: bytes, header: Mapping[str, Any]) -> Any:
     return file.read(use_threads=False).to_pandas(use_threads=False).reset_index(drop=True)
 
 
-def _csv(content: bytes, columns: Sequence[str] | None, separator: str, skip: int) -> Any:
+def _csv(content: bytes, columns: list[str] | None, separator: str, skip: int) -> Any:
     import pandas as pd
 
     return pd.read_csv(
