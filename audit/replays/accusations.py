@@ -115,7 +115,7 @@ def _same_law(first: ProgramRun, second: ProgramRun, place: int) -> bool:
     if rows[0].value.shape != rows[1].value.shape or rows[0].weight.shape != rows[1].weight.shape:
         return False
     logs = [run.recording.releases[place].log_probabilities for run in (first, second)]
-    if (logs[0] is None) != (logs[1] is None) or (logs[0] is not None and not np.array_equal(logs[0], logs[1])):
+    if repr(logs[0]) != repr(logs[1]):
         return False
     same_draws = np.array_equal(rows[0].index, rows[1].index)
     return same_draws and all(

@@ -98,7 +98,8 @@ def _number_loss(part: TranscriptPart, rows: np.ndarray[tuple[int], np.dtype[np.
         )
     reasons: tuple[str, ...] = ()
     if not math.isfinite(bound):
-        exact = laws <= {"laplace", "logistic", "normal"}
+        bounded = first.shape == (1, 1) and laws <= {"uniform", "exponential"}  # other supports
+        exact = laws <= {"laplace", "logistic", "normal"} or bounded
         unknown = laws - {"laplace", "logistic", "normal"}
         reasons = (
             f"{site}: noise of the law {', '.join(sorted(unknown))}"

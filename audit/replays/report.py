@@ -149,7 +149,7 @@ class ReplayReport:
         """Return a SARIF 2.1.0 log: a refutation as an error, an open question as a warning, at the line of the program."""
         place = next((word for word in self.worst.reason.split() if ".py:" in word), "")
         file, _, line = place.rstrip(":,)").lstrip("(").rpartition(":")
-        result = {
+        result: dict[str, Any] = {
             "ruleId": "replay",
             "level": "error" if self.exit_code == 1 else "warning",
             "message": {"text": f"{self.name}: {_SENTENCES[self.verdict]}. {self.worst.reason}"},

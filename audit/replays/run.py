@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from audit.replays import operations, surviving
-from audit.replays.recording import Recording
+from audit.replays.recording import Recording, Schedule
 from audit.replays.sources import Sources
 from audit.replays.surviving import Surroundings
 
@@ -32,6 +33,8 @@ class Program:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.sources = Sources(function)
+        self.seconds = 0.0  # of the longest run
+        self._records: dict[tuple[int, int, Schedule], tuple[Any, ProgramRun]] = {}
         self.surroundings = Surroundings(function)
         try:
             inspect.signature(function).bind(None, None)
@@ -41,8 +44,19 @@ class Program:
         except ValueError:
             self.takes_generator = True
 
+    def record(self, data: Any, seed: int, schedule: Schedule) -> ProgramRun:
+        """Return the run on a data set with that seed; pairs that share the data set share the run."""
+        key = (id(data), seed, schedule)
+        if key not in self._records:
+            self._records[key] = (
+                data,
+                self.run(data, Recording(seed=seed, schedule=schedule)),
+            )  # the data are kept: so is their id
+        return self._records[key][1]
+
     def run(self, data: Any, recording: Recording) -> ProgramRun:
         """Run the program once on a copy of the data; the state outside of it is put back afterwards."""
+        start = time.perf_counter()
         data = copy.deepcopy(data)
         error, result = None, None
         atoms: list[tuple[str, Any]] = []
@@ -63,6 +77,7 @@ class Program:
                 atoms += self.surroundings.leaves()
         finally:
             self.surroundings.restore()
+        self.seconds = max(self.seconds, time.perf_counter() - start)
         return ProgramRun(recording=recording, atoms=tuple(atoms), error=error)
 
     def plain(self, data: Any, seed: int) -> Any:

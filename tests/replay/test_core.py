@@ -84,6 +84,7 @@ def test_selections_cost_their_own_law_and_not_their_composition() -> None:
         noise_beside_its_sum,
         lambda d, rng: [len(d) + rng.laplace(), len(d) + rng.laplace()],
         lambda d, rng: print(len(d)),
+        lambda d, rng: len(d) + rng.uniform(-50, 50),
         lambda d, rng: [bool(len(d) + rng.laplace(0, 2) > 3) for _ in range(20)],
         lambda d, rng: [int(rng.binomial(1, 0.9 if len(d) > 3 else 0.3)), int(rng.binomial(1, 0.1 if len(d) > 3 else 0.7))],
         lambda d, rng: (clip(d).sum() + rng.laplace(0, 10)) / len(d),
