@@ -62,6 +62,8 @@ def compare(first: ProgramRun, second: ProgramRun) -> ReplayComparison:
         return ReplayComparison(loss=None, divergence=loss, gaps=gaps, seeds=seeds)
     differences = tuple(atom_differences(first.atoms, second.atoms))
     unknown = tuple(reason for reason in loss.reasons if "unknown" in reason)
+    if records[0].entropy.bit_generator.state != records[1].entropy.bit_generator.state:
+        unknown += ("how many numbers are drawn depends on the data, and so does the state of the generator",)
     return ReplayComparison(loss=loss, differences=differences, gaps=gaps + unknown, seeds=seeds)
 
 

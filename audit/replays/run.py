@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -61,7 +63,8 @@ class Program:
         error, result = None, None
         atoms: list[tuple[str, Any]] = []
         try:
-            with self.sources.follow(recording) as generator, warnings.catch_warnings(), np.errstate(all="ignore"):
+            torch = _follow_torch(recording)
+            with self.sources.follow(recording) as generator, torch, warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 with surviving.watch() as table:
                     try:
@@ -84,6 +87,15 @@ class Program:
         """Return what the program returns with plain numbers, its sources followed but its noise not kept."""
         run = self.run(data, Recording(seed=seed))
         return run.atoms if run.error is None else (("error", run.error),)
+
+
+def _follow_torch(recording: Recording) -> Any:
+    """Return a context in which torch's noise is followed too, if the program's process has loaded torch at all."""
+    if "torch" not in sys.modules:
+        return contextlib.nullcontext()
+    from audit.replays.torch_noise import follow
+
+    return follow(recording)
 
 
 def _exhaust(result: Any) -> Any:

@@ -212,7 +212,7 @@ class _Records(logging.Handler):
 
 @contextlib.contextmanager
 def watch() -> Iterator[dict[str, Any]]:
-    """A scope in which printed lines, log records and written files are kept; they are in the yielded table afterwards."""
+    """A scope that keeps printed lines, log records, written files and the environment; they are in the table afterwards."""
     table: dict[str, Any] = {}
     printed, handler, files = io.StringIO(), _Records(), dict[str, int]()
     root = logging.getLogger()
@@ -220,6 +220,7 @@ def watch() -> Iterator[dict[str, Any]]:
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
     _files.append(files)
+    environment = dict(os.environ)
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
             yield table
@@ -227,6 +228,10 @@ def watch() -> Iterator[dict[str, Any]]:
         _files.pop()
         root.removeHandler(handler)
         root.setLevel(level)
+        changed = {name: text for name, text in os.environ.items() if environment.get(name) != text}
+        os.environ.clear()
+        os.environ.update(environment)
+    table |= {f"environment {name}": text for name, text in changed.items()}
     table["printed"], table["logged"] = printed.getvalue(), handler.lines
     for path, size in files.items():
         with contextlib.suppress(OSError), open(path, "rb") as stream:

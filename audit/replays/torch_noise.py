@@ -8,9 +8,11 @@ written into their storage. What reads numbers without asking the dispatcher (`n
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -245,11 +247,20 @@ class _RawReads(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+def _uncompiled() -> Any:
+    """Return a context in which compiled functions run as written; the compiler itself is heavy, and loaded on its first use."""
+    if "torch._dynamo" in sys.modules:
+        return torch.compiler.set_stance("force_eager")
+    return mock.patch.object(
+        torch, "compile", lambda model=None, **_: model if model is not None else (lambda function: function)
+    )
+
+
 @contextlib.contextmanager
 def follow(recording: Recording) -> Iterator[TorchNoise]:
     """Follow torch's noise inside of the context, from its generator seeded anew; compiled functions run as written."""
     mode = TorchNoise(recording)
-    with torch.random.fork_rng(devices=[]), torch.compiler.set_stance("force_eager"):
+    with torch.random.fork_rng(devices=[]), _uncompiled():
         torch.default_generator.manual_seed(recording.seed)
         with mode, _RawReads(mode):
             yield mode

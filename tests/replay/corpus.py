@@ -120,12 +120,12 @@ def _neighbours(data: Any, program: Program, rng: np.random.Generator) -> Iterat
 
 
 def make_pairs(program: Program, sets: int = 3, seed: int = 0) -> list[Pair]:
-    """Return pairs of neighbours in both directions: `sets` random data sets, and one with nearly equal records."""
+    """Return pairs of neighbours in both directions: `sets` random data sets, and one with a tie."""
     rng = np.random.default_rng(seed)
     make, hostile = MAKERS[program.data]
     bases = [make(rng) for _ in range(sets)]
-    one = bases[0]
-    for _ in range(3):
-        one = _replace(one, int(rng.integers(len(one))), hostile[0])
-    found = [(data, other) for data in [*bases, one] for other in _neighbours(data, program, rng)]
+    tied = bases[0][:0]
+    for record in (hostile[0], hostile[1], hostile[0], hostile[1]):
+        tied = _append(tied, record)
+    found = [(data, other) for data in [*bases, tied] for other in _neighbours(data, program, rng)]
     return found + [(other, data) for data, other in found]

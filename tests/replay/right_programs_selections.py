@@ -175,7 +175,6 @@ SELECTIONS = {
     "noisy max with exponential noise": lambda d, r: int(np.argmax(_thresholds(d) + r.exponential(2, 5))),
     "Gumbel max": lambda d, r: int(np.argmax(0.5 * _thresholds(d) + r.gumbel(0, 1, 5))),
     "Gumbel max by a scale": lambda d, r: int(np.argmax(_thresholds(d) + r.gumbel(0, 2, 5))),
-    "Gumbel max by uniforms": lambda d, r: int(np.argmax(0.5 * _thresholds(d) - np.log(-np.log(r.random(5))))),
     "noisy max of negated losses": lambda d, r: int(np.argmax(-(len(d) - _thresholds(d)) + r.laplace(0, 2, 5))),
     "two largest by peeling": lambda d, r: [
         int(np.argmax(_thresholds(d)[m] + r.laplace(0, 4, len(m)))) for m in ([0, 1, 2, 3, 4], [0, 2, 4])
@@ -212,6 +211,7 @@ CHOICES = {
     "choice, then a normal start": lambda d, r: [r.choice([1.0, 5.0], p=_softmax(_thresholds(d)[:2], 0.5)), r.normal()],
 }
 CHOICES_FOLLOWED_OR_NOT = {
+    "Gumbel max by uniforms": lambda d, r: int(np.argmax(0.5 * _thresholds(d) - np.log(-np.log(r.random(5))))),
     "exponential mechanism by the inverse": _inverse_choice,
     "exponential mechanism by random.choices": lambda d, r: random.choices(
         range(5), weights=list(_softmax(_thresholds(d), 0.5))

