@@ -97,7 +97,7 @@ class Loss:
     def meets(self, epsilon: float, delta: float, mu: float | None) -> bool:
         """True if the claim covers the loss."""
         if mu is not None:
-            return self.pure == 0 and not self.laplace and self.divergences is None and self.mu <= mu * (1 + 1e-7) + 1e-12
+            return self.pure == 0 and not self.laplace and self.divergences is None and self.mu <= mu * (1 + 2e-6) + 1e-12
         return self.epsilon(delta) <= epsilon * (1 + 1e-6) + _TIGHT
 
     def exceeds(self, epsilon: float, delta: float, mu: float | None) -> bool:
@@ -105,7 +105,7 @@ class Loss:
         if not self.exact:
             return False
         if mu is not None:
-            return self.mu > mu * (1 + 1e-6) + _TIGHT or self.pure + sum(self.laplace) == math.inf
+            return self.mu > mu * (1 + 1e-5) + _TIGHT or self.pure + sum(self.laplace) == math.inf
         return self.epsilon_floor(delta) > epsilon * (1 + 1e-5) + 1e-7
 
     def __str__(self) -> str:

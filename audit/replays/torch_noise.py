@@ -248,7 +248,7 @@ class _RawReads(TorchFunctionMode):
 
 
 def _uncompiled() -> Any:
-    """Return a context in which compiled functions run as written; the compiler itself is heavy, and loaded on its first use."""
+    """Return a context in which compiled functions run as written; the compiler is loaded on its first use."""
     if "torch._dynamo" in sys.modules:
         return torch.compiler.set_stance("force_eager")
     return mock.patch.object(

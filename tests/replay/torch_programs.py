@@ -1,5 +1,6 @@
 """Torch programs, right and wrong: sums, and whole trainings as one program, `run(data, rng)` with data of shape `(n, 3)`."""
 
+# ruff: noqa: PLC3002, PLW2901  programs as users write them
 from __future__ import annotations
 
 from typing import Any

@@ -360,7 +360,7 @@ NUMBERS = {
         np.array([np.sum(clip(d) > 5), np.sum(clip(d) <= 5)], float)
     ),
     "exponential mechanism at ten times": lambda d, r: int(
-        r.choice(2, p=(lambda w: w / w.sum())(np.exp([5.0 * len(d) / 5, 5.0])))
+        r.choice(2, p=(lambda w: w / w.sum())(np.exp([5.0 * len(d), 25.0])))
     ),
     "choice among the records": lambda d, r: float(r.choice(clip(d))) if len(d) else 0.0,
     "uniform noise": lambda d, r: clip(d).sum() + r.uniform(-10, 10),
