@@ -10,7 +10,7 @@ import numpy as np
 
 from audit.replays.losses import Loss
 from audit.replays.part_losses import part_loss
-from audit.replays.recording import CHOICE, DECLARED, ReleaseEntry
+from audit.replays.recording import CHOICE, DECLARED, ReleaseEntry, Schedule
 from audit.replays.run import ProgramRun
 from audit.replays.transcripts import cut
 
@@ -62,7 +62,8 @@ def compare(first: ProgramRun, second: ProgramRun) -> ReplayComparison:
         return ReplayComparison(loss=None, divergence=loss, gaps=gaps, seeds=seeds)
     differences = tuple(atom_differences(first.atoms, second.atoms))
     unknown = tuple(reason for reason in loss.reasons if "unknown" in reason)
-    if records[0].entropy.bit_generator.state != records[1].entropy.bit_generator.state:
+    drawn = [run.entropy.bit_generator.state for run in records]
+    if records[0].schedule is not Schedule.COINS and drawn[0] != drawn[1]:  # coins are drawn anew on either side
         unknown += ("how many numbers are drawn depends on the data, and so does the state of the generator",)
     return ReplayComparison(loss=loss, differences=differences, gaps=gaps + unknown, seeds=seeds)
 

@@ -128,11 +128,6 @@ def _draws_per_record(d: Any, rng: Any) -> Any:
     return [len(d) + rng.laplace(0, 1), rng.normal()]
 
 
-def _number_from_generator(d: Any, rng: Any) -> Any:
-    rng.normal(size=len(d))
-    return np.sum(clip(d) > 3) + rng.laplace(0, 1)
-
-
 def _seeded_by_data(d: Any, rng: Any) -> Any:
     own = np.random.default_rng(int(clip(d).sum() * 10))
     return clip(d).sum() + own.laplace(0, 10)
@@ -341,7 +336,6 @@ NUMBERS = {
     "noise returned too": _noise_too,
     "release less the data": _beside,
     "draws per record": _draws_per_record,
-    "normals per record": _number_from_generator,
     "seed from the sum": _seeded_by_data,
     "seed from the count": _seeded_by_count,
     "fixed seed": _fixed_seed,
@@ -448,7 +442,6 @@ UNPROVED = (
     "exception by the data",
     "exception with the count",
     "draws per record",
-    "normals per record",
     "seed from the sum",
     "seed from the count",
 )
