@@ -91,7 +91,7 @@ class StepRuns:
     @staticmethod
     def loss(first: StepRun, second: StepRun) -> tuple[float, str]:
         """Return mu of the pair and, if it is infinite or unknown, why."""
-        laws = {law for law, _ in (*first.recording.blocks, *second.recording.blocks)} - {"normal"}
+        laws = {*first.recording.laws, *second.recording.laws} - {"normal"}
         if laws:
             return math.nan, f"noise of the law {sorted(laws)[0]}"
         try:
