@@ -123,7 +123,7 @@ def _most_alike(rows: Members) -> float:
         if first < second:
             joint = int((rows[first] & rows[second]).sum())
             tails.append(float(stats.hypergeom.sf(joint - 1, size, sums[first], sums[second])))
-    return min(1.0, count * (count - 1) / 2 * float(min(tails)))
+    return float(min(1.0, count * (count - 1) / 2 * min(tails)))
 
 
 def _largest(largest: int, steps: int, records: int, rate: float) -> float:
