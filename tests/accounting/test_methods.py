@@ -86,6 +86,24 @@ def test_no_right_accountant_is_accused(name: str) -> None:
     assert [result.message for result in recognition.compare(answers(RIGHT[name]), None).results] == []
 
 
+BESIDE: dict[str, Callable[[Result], float]] = {
+    "PLD": lambda result: result.case.upper,
+    "PLD and 1 %": lambda result: 1.01 * result.case.upper,
+    "PRV and 0.01": lambda result: result.case.upper + 0.01,
+    "the better of RDP and PLD": lambda result: min(result.epsilon, 1.0005 * result.case.upper),
+}
+"""Right figures by another method, from the proven bracket and the answer of a Renyi accountant."""
+
+
+@pytest.mark.slow
+def test_no_accountant_that_is_better_than_renyi_is_accused() -> None:
+    renyi_answers = [result for result in answers(RIGHT["Opacus"]) if 0 < result.epsilon < math.inf]
+    assert len(renyi_answers) > 200
+    for name, figure in BESIDE.items():
+        report = recognition.compare([suite.verdict(row.case, (figure(row),)) for row in renyi_answers], None)
+        assert [result.message for result in report.results] == [], name
+
+
 @pytest.mark.parametrize(("style", "mistake"), sample(PAIRS, 12))
 def test_small_mistakes_are_found_without_a_word_about_the_method(style: str, mistake: str) -> None:
     found = recognition.compare(answers(MISTAKES[mistake](RIGHT[style])), None).results

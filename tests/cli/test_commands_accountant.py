@@ -84,6 +84,24 @@ def test_check_fails_on_a_users_wrong_function(tmp_path: Path, monkeypatch: pyte
     assert "failure" in junit.read_text()
 
 
+def test_a_figure_that_changed_since_it_was_recorded_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "from audit.stats.curves.pld import subsampled_gaussian_epsilon as exact\n"
+    for name, factor in (("kept", 1.001), ("changed", 1.00101)):
+        text += f"def {name}(n, q, t, d): return exact(n, q, t, d) * {factor}\n"
+    (tmp_path / "accountant_of_today.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    record, junit = tmp_path / "answers.json", tmp_path / "found.xml"
+    checked = ("check", "-a", "accountant_of_today:kept", *FEW)
+    assert invoke(*checked, "--record", str(record))[0] == 0 and invoke(*checked, "--against", str(record))[0] == 0
+    record.write_text(record.read_text().replace(":kept", ":changed"))  # the same name, another version
+    changed = ("check", "-a", "accountant_of_today:changed", *FEW, "--against", str(record))
+    code, out = invoke(*changed, "--junit", str(junit))
+    assert code == 1 and "WRONG 2" in out and "was recorded" in out and "change-steps-1e0" in junit.read_text()
+    assert invoke(*changed, "--tolerance", "1e-4")[0] == 0
+    with pytest.raises(DataError, match="holds no figures of 'accountant_of_today:kept'"):
+        invoke(*checked, "--against", str(record))
+
+
 def test_a_file_of_the_working_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "accountant_from_here.py").write_text("def epsilon(n, q, t, d): return float('inf')\n")
     monkeypatch.chdir(tmp_path)

@@ -13,11 +13,13 @@ import pytest
 
 import reports
 from audit.accounting import ledger_database
+from audit.accounting.accountants.reference import Reference
 from audit.accounting.ledger import BudgetExceeded
 from audit.cli import report_files
 from audit.cli.app import answer
-from audit.core.errors import ConfigError
-from audit.core.events import dp_sgd
+from audit.core.adjacency import Adjacency
+from audit.core.errors import ConfigError, UnsupportedMechanism
+from audit.core.events import Composed, Gaussian, dp_sgd
 from audit.experiment.line.ledger_entry import LedgerEntry
 from reports.formats import json as report_json
 from reports.pages import document
@@ -80,6 +82,44 @@ def test_a_plan_says_whether_and_how_often_it_fits(book: Path, capsys: pytest.Ca
     assert answer(["ledger", "plan", str(book), *TRAINING, "100", "--times", str(fits["times_that_fit"] + 1)]) == 1
     assert "does NOT fit" in capsys.readouterr().out
     assert len(show(book, capsys)["releases"]) == 1
+
+
+def test_releases_about_different_units_are_not_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    book = tmp_path / "units.ledger"
+    answer(["ledger", "create", str(book), "--budget", "2"])
+    by_user = "dp_sgd(2.0, 0.01, 100, unit='user')"
+    grouped = "Grouped(dp_sgd(8.0, 0.01, 100, unit='user'), size=3)"
+    assert answer(["ledger", "record", str(book), "users", "--event", by_user]) == 0
+    before = book.read_bytes()
+    for command in (["record", str(book), "examples"], ["plan", str(book)]):
+        capsys.readouterr()
+        assert answer(["ledger", *command, *TRAINING, "100"]) == 2
+        message = capsys.readouterr().err
+        assert "the next release is about one example, 'users' about one user" in message and "size=k" in message
+    assert book.read_bytes() == before
+    assert answer(["ledger", "record", str(book), "states", "--event", grouped]) == 0  # the conversion that is named is valid
+    assert len(show(book, capsys)["releases"]) == 2
+    user = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=0.1, steps=5, unit="user")
+    mixed = Composed(parts=(user, Gaussian(noise_multiplier=9.0)))
+    with pytest.raises(UnsupportedMechanism, match="releases about one example and one user"):
+        Reference().claim(mixed, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+
+
+def test_the_same_release_asks_before_it_spends_twice(
+    book: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["ledger", "record", str(book), "training", *TRAINING, "20"]
+    assert answer(command) == 0
+    before = book.read_bytes()
+    for retried in (command, [*command, "--json"]):
+        assert answer(retried) == 2 and "--again, or another name" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    for consent in (False, True):
+        assert book.read_bytes() == before
+        monkeypatch.setattr("typer.confirm", lambda question, agrees=consent: agrees)
+        assert answer(command) == (0 if consent else 2)
+    assert answer([*command, "--again"]) == 0 and answer([*command, "--note", "another"]) == 0
+    assert len(show(book, capsys)["releases"]) == 4
 
 
 @pytest.mark.parametrize(

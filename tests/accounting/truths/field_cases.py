@@ -23,13 +23,31 @@ from audit.accounting.regression import suite
 from audit.accounting.regression.fuzzing import schema
 from audit.accounting.regression.fuzzing.draws import Draws
 from audit.accounting.regression.refreshing import outwards
-from audit.accounting.regression.suite import Case
+from audit.accounting.regression.suite import Case, ClaimQuestion
+from audit.core.adjacency import Adjacency
+from audit.core.deployed_events import NoisyMax, TreeAggregation
+from audit.core.deployed_procedures import MixtureOfGaussians
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import encode, kinds_by_name
 from audit.core.event_reading import nodes
+from audit.core.events import Composed, Event, Gaussian, Grouped
 
 TIMES = 10.0  # the median of the battery, that a case has to be beyond
 _SECONDS = 6.0  # of CPU for one case
+
+
+WRAPPED: dict[str, tuple[Event, str]] = {
+    "wrapped-selection-composed": (
+        Composed(parts=(NoisyMax(epsilon=1.0, noise="gumbel"), Gaussian(noise_multiplier=4.0))),
+        "a selection in a composition",
+    ),
+    "wrapped-tree-grouped": (Grouped(mechanism=TreeAggregation(noise_multiplier=8.0, steps=100), size=4), "a group of a tree"),
+    "wrapped-four-shifts": (
+        MixtureOfGaussians(noise_multiplier=1.0, shifts=(0.0, 1.0, 2.0, 4.0), probabilities=(0.7, 0.1, 0.1, 0.1)),
+        "a list of shifts",
+    ),
+}
+"""Events that no single field says, with what their cases catch."""
 
 
 def stored_values(cases: tuple[Case, ...]) -> dict[tuple[str, str], list[float]]:
@@ -61,32 +79,44 @@ def find(kind: type, name: str, middle: float, place: int) -> dict[str, Any] | N
             continue
         if not is_beyond(float(getattr(question.event, name)), middle):
             continue
-        try:
-            (low, high), doubt = Reference(tolerance=1e-3).explain(
-                question.event, delta=question.delta, adjacency=question.adjacency
-            )
-        except UnsupportedMechanism:
-            continue
-        if doubt or not 0.02 < low <= high < 300 or low < 0.3 * high:
-            continue
-        return {
-            "id": f"field-{kind.__name__}-{name}-{place}",
-            "group": "fields",
-            "kind": "bracket",
-            "asks": [{"event": encode(question.event), "delta": question.delta, "adjacency": str(question.adjacency)}],
-            "lower": outwards(low, -1),
-            "upper": outwards(high, 1),
-            "tolerance": 0.01,
-            "reason": "bracket of the reference",
-            "catches": f"a {name} of {kind.__name__} that is cut, rounded or looked up in a table",
-            "precision": 1e-3,
-        }
+        row = bracket(question, f"field-{kind.__name__}-{name}-{place}", f"a {name} of {kind.__name__}")
+        if row is not None:
+            return row
     return None
+
+
+def bracket(question: ClaimQuestion, identity: str, catches: str) -> dict[str, Any] | None:
+    """Return the case of a question; None if the reference proves nothing that says something."""
+    try:
+        (low, high), doubt = Reference(tolerance=1e-3).explain(
+            question.event, delta=question.delta, adjacency=question.adjacency
+        )
+    except UnsupportedMechanism:
+        return None
+    if doubt or not 0.02 < low <= high < 300 or low < 0.3 * high:
+        return None
+    return {
+        "id": identity,
+        "group": "fields",
+        "kind": "bracket",
+        "asks": [{"event": encode(question.event), "delta": question.delta, "adjacency": str(question.adjacency)}],
+        "lower": outwards(low, -1),
+        "upper": outwards(high, 1),
+        "tolerance": 0.01,
+        "reason": "bracket of the reference",
+        "catches": f"{catches} that is cut, rounded or looked up in a table",
+        "precision": 1e-3,
+    }
 
 
 def main(path: Path, kinds: list[str]) -> None:
     document = json.loads(path.read_text())
     rows = {row["id"]: row for row in document["cases"]}
+    for identity, (event, catches) in WRAPPED.items():
+        if identity not in rows:
+            row = bracket(ClaimQuestion(event=event, delta=1e-5, adjacency=Adjacency.ADD_REMOVE), identity, catches)
+            print(identity, "none" if row is None else [row["lower"], row["upper"]], flush=True)
+            rows |= {} if row is None else {identity: row}
     stored = stored_values(suite.load())
     for name, kind in kinds_by_name().items():
         if kinds and name not in kinds:
