@@ -91,6 +91,7 @@ BESIDE: dict[str, Callable[[Result], float]] = {
     "PLD and 1 %": lambda result: 1.01 * result.case.upper,
     "PRV and 0.01": lambda result: result.case.upper + 0.01,
     "the better of RDP and PLD": lambda result: min(result.epsilon, 1.0005 * result.case.upper),
+    "the better of RDP and PLD and 5 %": lambda result: min(result.epsilon, 1.05 * result.case.upper),
 }
 """Right figures by another method, from the proven bracket and the answer of a Renyi accountant."""
 
