@@ -235,6 +235,13 @@ def _proof_number(report: AuditReport, mechanism: MechanismResult, source: GameB
             detail=say("cover.no_bound_could_be_computed"),
             tone=Tone.MEASURED,
         )
+    if void:
+        return Number(
+            label=say("cover.not_proven_the_audit_is"),
+            value=say("word.none"),
+            detail=say("answer.void_short"),
+            tone=Tone.CHANCE,
+        )
     bound = source.bound
     label = say("cover.inside_a_family_at_least") if bound.family else say("cover.proven_at_least")
     detail = say(
@@ -244,10 +251,6 @@ def _proof_number(report: AuditReport, mechanism: MechanismResult, source: GameB
     if counterpart is not None:
         detail += say(
             "cover.and_scope", scope=_capital(_scope(counterpart.bound)), epsilon=down(read_epsilon(counterpart.bound))
-        )
-    if void:
-        return Number(
-            label=say("cover.not_proven_the_audit_is"), value=down(read_epsilon(bound)), detail=detail, tone=Tone.CHANCE
         )
     return Number(label=label, value=down(read_epsilon(bound)), detail=detail, tone=Tone.MEASURED)
 

@@ -110,7 +110,8 @@ def _bound_card(report: AuditReport, lead: Answer | None) -> Number:
     value = down(read_epsilon(place.bound))
     match place.bound:
         case VoidBound():
-            label, detail, tone = say("cover.not_proven_the_audit_is"), say("answer.void_short"), Tone.CHANCE
+            label, value = say("cover.not_proven_the_audit_is"), say("word.none")
+            detail, tone = say("answer.void_short"), Tone.CHANCE
         case FamilyBound():
             detail = say("unclaimed.inside", family=named.family(place.bound.family), detail=detail)
             label, tone = say("cover.inside_a_family_at_least"), Tone.MEASURED

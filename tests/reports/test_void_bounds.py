@@ -12,7 +12,7 @@ from audit.core.results import AuditReport, MechanismResult
 from reports import answer, diff, headline, tracking
 from reports.figures import _bounds
 from reports.findings import JudgementState, findings
-from reports.pages import without_claim
+from reports.pages import cover, without_claim
 from reports.pages.document import sections
 from reports.pages.terms import texts
 from reports.tables import game as game_tables
@@ -51,6 +51,14 @@ def test_the_table_of_a_void_game_heads_no_column_proven() -> None:
     assert not any(text.startswith("Proven ε of each") for page in pages for text in texts(page.blocks))
 
 
+def test_the_cover_of_a_void_audit_shows_no_figure_as_its_proof() -> None:
+    report = sample.run(Outcome.INVALID)
+    head = headline.headline(report)
+    assert head is not None
+    (card,) = [number for number in cover.numbers(report, head) if number.label.startswith("Not proven")]
+    assert card.value == "none" and not any(digit.isdigit() for digit in card.detail)
+
+
 def test_no_finding_of_a_void_training_says_proven_or_holds_under_the_claim() -> None:
     report = sample.run(Outcome.INVALID)
     rows = [row for row in findings(report) if row.rule in ("AU001", "AU005") and row.subject.startswith(_invalid().name)]
@@ -66,7 +74,8 @@ def test_without_a_claim_a_failed_control_voids_the_bounds_as_well() -> None:
     assert not sound.mechanisms[0].is_void and void.mechanisms[0].is_void and void.mechanisms[0].outcome is None
     assert "it proves ε ≥" in without_claim.sentence(sound, answer.answers(sound)[0])
     assert "proves" not in without_claim.sentence(void, answer.answers(void)[0]).replace("Nothing is proven", "")
-    assert without_claim.numbers(void, answer.answers(void)[0])[2].label.startswith("Not proven")
+    card = without_claim.numbers(void, answer.answers(void)[0])[2]
+    assert card.label.startswith("Not proven") and card.value == "none"
     assert "void" in _bounds.overview(void).alt and "proven epsilon" not in _bounds.overview(void).alt
 
 

@@ -105,6 +105,19 @@ def test_perfect_scores_prove_the_ceiling_at_every_balance_of_the_coins(coins: i
             assert result.epsilon > 0.98 * alone - 0.01
 
 
+def test_perfect_scores_without_a_gap_prove_nearly_the_ceiling_which_no_cut_of_theirs_could() -> None:
+    """The same evenly spaced values stand for every balance, so one cut serves one balance; others lose little."""
+    values = np.arange(1000.0)
+    assert guess_split.cut_between_sides(values) == 500
+    proofs = {}
+    for members in (465, 499, 500, 501, 535):
+        scores = Scores(values=values, included=values >= 1000 - members, game=Game.of_scores("one_run", 1000))
+        result = OneRun().lower_bound(scores, delta=1e-5, confidence=1 - LEVEL, seed=Seed(0))
+        proofs[members] = result.epsilon / result.ceiling
+    assert proofs.pop(500) == 1
+    assert all(0.97 < share < 1 for share in proofs.values()), proofs
+
+
 LAWS = {
     "gaussian, mu 1": lambda draw, coins: draw.normal(size=len(coins)) + coins,
     "gaussian, mu 2": lambda draw, coins: draw.normal(size=len(coins)) + 2 * coins,
