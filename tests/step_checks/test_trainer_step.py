@@ -90,6 +90,21 @@ class PrivateStandIn(StandIn):
             parameter.grad /= CLAIM["divisor"]
 
 
+class TutorialTrainer(StandIn):
+    """The trainer of tutorials: `training_step` of the older signature clips each tensor of the batch's mean, and steps."""
+
+    def training_step(self, model: nn.Module, inputs: dict[str, torch.Tensor]) -> torch.Tensor:  # type: ignore[override]
+        loss = model(**inputs)["loss"]
+        loss.backward()
+        for parameter in model.parameters():
+            assert parameter.grad is not None
+            parameter.grad *= min(1.0, CLAIM["clip_norm"] / (float(parameter.grad.norm()) + 1e-6))
+            parameter.grad += CLAIM["clip_norm"] * CLAIM["noise_multiplier"] * torch.randn_like(parameter.grad)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return loss.detach()
+
+
 def codes(report: StepReport) -> set[str]:
     return {finding.check for finding in report.failures}
 
@@ -109,6 +124,11 @@ def test_clipping_of_the_batch_and_no_noise_are_refuted() -> None:
     report = check_trainer(StandIn(Network(), max_grad_norm=CLAIM["clip_norm"] / CLAIM["divisor"]), sample(), **CLAIM)
     assert "noise.missing" in codes(report)
     assert "clip.replace" in codes(report) or "clip.add" in codes(report)
+
+
+@pytest.mark.slow
+def test_the_trainer_of_tutorials_ends_in_its_finding() -> None:
+    assert {"clip.add", "replay.loss"} <= codes(check_trainer(TutorialTrainer(Network()), sample(), **CLAIM))
 
 
 def test_what_cannot_be_checked_is_refused() -> None:
