@@ -46,7 +46,8 @@ class UserFunction:
         """The trained models of `job`.
 
         Raises:
-            ConfigError: the function cannot be loaded, or returned something else than a model.
+            ConfigError: the function cannot be loaded, returned something else than a model, or changed what the model holds
+                outside of parameters and buffers.
             UnsupportedMechanism: canaries that are gradients, or checkpoints: the function's steps are its own.
         """
         if job.canaries.are_gradients or job.checkpoints:
@@ -68,7 +69,10 @@ class UserFunction:
                 result = function(
                     module, inputs[order], labels[order], seed=seed.child("user seed").integer() % 2**32, **self.arguments
                 )
-            states.append(_state(module if result is None else result, module, self.function))
+            trained = module if result is None else result
+            states.append(_state(trained, module, self.function))
+            with plugins.foreign_code("the trained model, asked beside the config's", whole=False):
+                source.refuse_other(model, trained.cpu())
             progress(job.steps)
         count = len(job.seeds)
         unknown = np.zeros(count)
@@ -95,11 +99,16 @@ class UserFunction:
 def _state(result: Any, module: nn.Module, name: str) -> dict[str, Array]:
     if not isinstance(result, nn.Module):
         raise ConfigError(f"user_function '{name}' returned {type(result).__name__}; expected a torch.nn.Module, or None")
-    state = {key: value.detach().cpu().numpy().copy() for key, value in result.state_dict().items()}
-    shapes = {key: tuple(value.shape) for key, value in module.state_dict().items()}
+    state = {key: value.detach().cpu().numpy().copy() for key, value in _tensors(result).items()}
+    shapes = {key: tuple(value.shape) for key, value in _tensors(module).items()}
     if {key: value.shape for key, value in state.items()} != shapes:
         raise ConfigError(f"user_function '{name}' returned a model with other parameters than the config's model")
     return state
+
+
+def _tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by name, with those buffers that `state_dict` leaves out."""
+    return dict(module.named_parameters()) | dict(module.named_buffers())
 
 
 PLUGIN = UserFunction

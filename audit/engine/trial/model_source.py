@@ -87,6 +87,24 @@ class ModelSource:
                 layer.sparse = False  # the same numbers, which can be clipped
         return module
 
+    def refuse_other(self, model: int, trained: nn.Module) -> None:
+        """Raise `ConfigError` if a trained module answers otherwise than this source's model with the same values would.
+
+        Attacks ask the latter, so what a user's training has changed outside of parameters and buffers would be lost.
+        """
+        own, values = self.make(model).to(self.probe.device), {name: value.detach() for name, value in _tensors(trained)}
+        answers = [_answer(module, values, self.probe) for module in (trained, own)]
+        if _agree(*answers):
+            return
+        held, kept = outside_state(trained), outside_state(own)
+        changing = {path for path, value in outside_state(self.make(model)).items() if kept.get(path) != value}
+        names = [repr(path) for path in {**kept, **held} if path not in changing and held.get(path) != kept.get(path)]
+        raise ConfigError(
+            f"the trained {model_name(trained)} answers otherwise than the config's model with the same parameters and "
+            f"buffers, which is what attacks would ask: the training changed {', '.join(names[:3]) or 'a value elsewhere'}"
+            "; make it a buffer (register_buffer), and train the model that is given"
+        )
+
     @functools.cached_property
     def apart(self) -> str | None:
         """Reason for which models of several seeds with the same weights are not the same; None if they are.
@@ -222,6 +240,16 @@ class _Twins:
                     f"{self.name}: '{path}' is drawn when forward() is first called, and used again: neither a parameter nor a "
                     "buffer holds it, so attacks would read other models than were trained; draw it in the constructor"
                 )
+
+
+def _answer(module: nn.Module, values: Mapping[str, Tensor], probe: Tensor) -> list[Tensor] | None:
+    """Return the output of `module` with `values` in evaluation mode; None if its code fails."""
+    module.eval()
+    try:
+        with torch.no_grad(), seeded_stream(Seed(0).child(_STREAMS[0])):
+            return [torch.func.functional_call(module, dict(values), (probe.clone(),))]
+    except CODE_ERRORS:
+        return None
 
 
 def _agree(left: list[Tensor] | None, right: list[Tensor] | None) -> bool:
