@@ -24,7 +24,9 @@ def noisy_mean(data: np.ndarray, rng: np.random.Generator, size: int) -> np.ndar
 
 def main() -> None:
     for function in (noisy_count, noisy_mean):
-        report = audit.mechanism(function, epsilon=1.0, neighbours="records", size=4, adjacency="add_remove", samples=20_000)
+        report = audit.mechanism(
+            function, epsilon=1.0, neighbours="records", size=4, within=True, adjacency="add_remove", samples=20_000
+        )
         print(report)
         print()
 

@@ -19,7 +19,7 @@ def possible(
     adjacency: shared.Relation = "add_remove",
     as_json: AsJson = False,
 ) -> int:
-    """Decide whether a training with Poisson batches can have the epsilon that is published for it.
+    """Test whether a training with Poisson batches can have the epsilon that is published for it.
 
     Exit code 0: possible, the true epsilon is at most that. 1: impossible, it is proven to be larger. 3: undecided.
     """

@@ -149,6 +149,16 @@ CALLABLES: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = 
         lambda: {"successes": 3, "trials": 10, "baseline": 0.1, "delta": 1e-5},
     ),
     "record": (audit.record, lambda: {"loader": [(INPUTS, LABELS)]}),
+    "release": (audit.release, lambda: {"sensitivity": 1.0, "epsilon": 1.0}),
+    "replay": (
+        audit.replay,
+        lambda: {
+            "function": lambda data, rng: np.sum(data) + rng.laplace(0, 1),
+            "data": np.array([0.0, 1.0]),
+            "epsilon": 1.0,
+            "sampling_seconds": 0.0,
+        },
+    ),
     "roc": (audit.roc, lambda: {"member_scores": HIGH, "nonmember_scores": LOW}),
     "run": (audit.run, lambda: {"config": "absent.yaml"}),
     "save": (audit.save, lambda: {"report": object(), "path": "out"}),
@@ -191,8 +201,8 @@ ALSO_NAMED = {
     "labels": {"records"},
 }
 FUNCTIONS = ("function", "train", "score", "criterion", "loss_of", "model", "target")  # `int` raises its own errors
-RESULTS = {"AuditReport", "ModelCheck", "LowerBound", "RunPlan", "Event", "accountant", "testing", "__version__"}
-"""What users get and do not make, and modules."""
+RESULTS = {"AuditReport", "ModelCheck", "LowerBound", "RunPlan", "Event", "accountant", "testing", "__version__", "unchanged"}
+"""What users get and do not make, modules, and what takes any value by any name."""
 
 
 def test_every_public_function_and_class_is_called() -> None:
