@@ -11,7 +11,7 @@ import csv
 import sys
 from pathlib import Path
 
-from audit.accounting.published import Training, decide
+from audit.accounting.published import PublishedTraining, decide
 from audit.core.rounding import down, up
 
 TF_NEW = "tensorflow/privacy, tutorials/README.md at 047e1ee"
@@ -53,7 +53,7 @@ def main(path: Path) -> None:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(COLUMNS)
         for source, sigma, rate, steps, delta, epsilon in ROWS:
-            answer = decide(Training(sigma=sigma, rate=rate, steps=steps, delta=delta, epsilon=epsilon))
+            answer = decide(PublishedTraining(sigma=sigma, rate=rate, steps=steps, delta=delta, epsilon=epsilon))
             truth = f"{down(answer.lower, 4)} to {up(answer.upper, 4)}"
             margin = f"{answer.margin / (answer.upper if answer.margin > 0 else answer.lower):+.1%}"
             writer.writerow([source, sigma, f"{rate:.4g}", steps, delta, f"{epsilon:.2f}", truth, answer.word, margin])

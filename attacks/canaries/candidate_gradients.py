@@ -49,14 +49,14 @@ class CandidateGradients:
         Raises:
             ConfigError: more candidates than parameters.
         """
-        owned = 1 if self.antipodal else self.candidates
-        if not 1 <= count * owned <= parameters:
+        share = 1 if self.antipodal else self.candidates
+        if not 1 <= count * share <= parameters:
             raise ConfigError(
                 f"{count} canaries with {self.candidates} candidates each for a model with {parameters} parameters; each "
                 f"{'pair' if self.antipodal else 'candidate'} owns one parameter: expected 1 to "
-                f"{parameters // owned} canaries, or a larger model"
+                f"{parameters // share} canaries, or a larger model"
             )
-        coordinates = seed.child("candidates").numpy().choice(parameters, size=count * owned, replace=False)
+        coordinates = seed.child("candidates").numpy().choice(parameters, size=count * share, replace=False)
         secrets = Secrets(kind="candidate", prior=np.full((count, self.candidates), 1 / self.candidates))
         if not self.antipodal:
             return Canaries(

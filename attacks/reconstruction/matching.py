@@ -109,16 +109,16 @@ def flat_gradient(model: nn.Module, weights: Parameters, records: Tensor, labels
 
 def flat_update(model: nn.Module, weights: Parameters, records: Tensor, labels: Tensor, local: LocalSteps) -> Tensor:
     """Mean gradient `(parameters,)` along a client's local steps, differentiable in the records `(b, ...)`."""
-    moved, total = dict(weights), torch.zeros(())
+    state, total = dict(weights), torch.zeros(())
     for step in range(local.steps):
         rows = local.rows(step, len(labels))
-        slope = flat_gradient(model, moved, records[rows], labels[rows])
+        slope = flat_gradient(model, state, records[rows], labels[rows])
         total = total + slope
         if step + 1 < local.steps:
             pieces = slope.split([weight.numel() for weight in weights.values()])
-            moved = {
+            state = {
                 name: weight - local.learning_rate * piece.view_as(weight)
-                for (name, weight), piece in zip(moved.items(), pieces, strict=True)
+                for (name, weight), piece in zip(state.items(), pieces, strict=True)
             }
     return total / local.steps
 
@@ -135,8 +135,8 @@ def clip_and_noise(gradients: Tensor, clip_norm: float, noise: float, generator:
     checks.positive(clip_norm, "clip_norm")
     checks.nonnegative(noise, "noise")
     norms = gradients.norm(dim=1, keepdim=True)
-    clipped = gradients * torch.clamp(clip_norm / norms, max=1.0)
-    return clipped + noise * torch.randn(clipped.shape, generator=generator)
+    clipped_gradients = gradients * torch.clamp(clip_norm / norms, max=1.0)
+    return clipped_gradients + noise * torch.randn(clipped_gradients.shape, generator=generator)
 
 
 def total_variation(records: Tensor) -> Tensor:

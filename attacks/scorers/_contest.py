@@ -141,9 +141,9 @@ def _ranks(rows: list[Array]) -> bool:
     return any(bool((values != values[:1]).any()) for values in rows)
 
 
-def _lead(own: Array, other: Array) -> Lead:
+def _lead(own: Array, rival: Array) -> Lead:
     """Mean difference between two attacks' figures on each target, and its standard error."""
-    ahead = own - other
+    ahead = own - rival
     return float(ahead.mean()), float(ahead.std(ddof=1)) / len(ahead) ** 0.5 if len(ahead) > 1 else np.inf
 
 

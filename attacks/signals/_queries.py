@@ -160,9 +160,9 @@ class BoundaryDistances(OnePerCanary):
         """`(N, m)` float32; None for canaries that are gradients."""
         if canaries.records is None:
             return None
-        return np.stack([self._of(models.alone(number), canaries.records) for number in range(len(models))])
+        return np.stack([self._distances(models.alone(number), canaries.records) for number in range(len(models))])
 
-    def _of(self, model: Models, records: Records) -> Array:
+    def _distances(self, model: Models, records: Records) -> Array:
         """Distances `(m,)` of one model; outputs that are not finite predict class 0 for everything and have none."""
 
         def predict(inputs: Array) -> Array:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attacks.signals._texts import texts_of
+from attacks.signals._texts import read_texts
 from audit.core.data import Array, Canaries, Records
 from audit.core.models import TextModels
 from audit.core.seeds import Seed
@@ -21,11 +21,11 @@ def comparison(models: TextModels, canaries: Canaries, count: int, seed: int) ->
 
     None for canaries that are no texts, or whose secrets were not drawn token by token.
     """
-    records = texts_of(canaries)
+    records = read_texts(canaries)
     if records is None or canaries.secret_tokens is None:
         return None
-    own = _sums(models, records.inputs, records.labels >= 0)
-    return own, _rivals(models, records, canaries.secret_tokens, count, seed)
+    secrets = _sums(models, records.inputs, records.labels >= 0)
+    return secrets, _rivals(models, records, canaries.secret_tokens, count, seed)
 
 
 def _rivals(models: TextModels, records: Records, law: tuple[int, int], count: int, seed: int) -> Rivals:

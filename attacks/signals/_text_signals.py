@@ -9,7 +9,7 @@ import numpy as np
 
 from attacks.signals import _secrets
 from attacks.signals._sizes import OnePerCanary
-from attacks.signals._texts import LONGEST, texts_of
+from attacks.signals._texts import LONGEST, read_texts
 from audit.core.data import Array, Canaries, Records
 from audit.core.errors import ConfigError
 from audit.core.models import TextModels
@@ -29,7 +29,7 @@ class TokenLogProbabilities:
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
         """`(N, m, T)`; None for canaries that are no texts."""
-        records = texts_of(canaries)
+        records = read_texts(canaries)
         return None if records is None else models.outputs(records.inputs)
 
 
@@ -46,7 +46,7 @@ class TokenMoments:
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
         """`(N, m, T, 2)`; None for canaries that are no texts."""
-        records = texts_of(canaries)
+        records = read_texts(canaries)
         return None if records is None else models.token_moments(records.inputs)
 
 
@@ -59,7 +59,7 @@ class InitialLosses(OnePerCanary):
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
         """`(N, m)`; None for canaries that are no texts."""
-        records = texts_of(canaries)
+        records = read_texts(canaries)
         return None if records is None else texts.mean_losses(models.initial().outputs(records.inputs), records.labels)
 
 
@@ -72,7 +72,7 @@ class Continuations(OnePerCanary):
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
         """`(N, m)` in [0, 1]: 1 for a secret that was extracted whole; None for canaries that are no texts."""
-        records = texts_of(canaries)
+        records = read_texts(canaries)
         return None if records is None else _shares(models, records)
 
 
@@ -109,7 +109,7 @@ class BeamContinuations(OnePerCanary):
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
         """`(N, m)` in [0, 1]: 1 for a secret that is among the beams; None for canaries that are no texts."""
-        records = texts_of(canaries)
+        records = read_texts(canaries)
         if records is None:
             return None
         secret = records.labels >= 0
@@ -132,7 +132,7 @@ class CompressedSizes(OnePerCanary):
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
         """`(N, m)`; None for canaries that are no texts."""
-        records = texts_of(canaries)
+        records = read_texts(canaries)
         return None if records is None else np.tile(_sizes(records.inputs.astype(np.int64)), (len(models), 1))
 
 

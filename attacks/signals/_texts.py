@@ -7,7 +7,7 @@ from audit.core.data import Canaries, Records
 LONGEST = 1 << 12  # tokens of a text, for the estimate of memory
 
 
-def texts_of(canaries: Canaries) -> Records | None:
+def read_texts(canaries: Canaries) -> Records | None:
     """The canaries' records if they are texts, else None."""
     records = canaries.records
     return records if records is not None and records.are_texts else None

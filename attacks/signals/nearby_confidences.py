@@ -41,12 +41,12 @@ class NearbyConfidences:
             return None
         if records.inputs.dtype.kind != "f" or not records.inputs.size:  # of recorded outputs alone inputs have no features
             return None
-        positions, weights, same = _near(records)
+        positions, weights, matches = _near(records)
         own = signals.scaled_confidence(models.outputs(records.inputs), records.labels, TEMPERATURE)
         values = np.empty((*own.shape, 3))
         values[..., 0] = own
         for part in parts(len(records), positions.shape[1]):
-            alike, unlike = weights[part] * same[part], weights[part] * ~same[part]
+            alike, unlike = weights[part] * matches[part], weights[part] * ~matches[part]
             for row, confidences in enumerate(own):
                 near = confidences[positions[part]]
                 values[row, part, 1], values[row, part, 2] = (near * alike).sum(axis=1), (near * unlike).sum(axis=1)

@@ -132,8 +132,8 @@ def _refuse_rounded(name: str, sides: Sequence[Any]) -> None:
 
 def _spans(tables: Sequence[Array], is_category: Array) -> Array:
     full = np.concatenate(tables)
-    filled = np.where(np.isnan(full), np.nanmean(np.where(np.isnan(full).all(axis=0), 0.0, full), axis=0), full)
-    spans = filled.max(axis=0) - filled.min(axis=0)
+    complete = np.where(np.isnan(full), np.nanmean(np.where(np.isnan(full).all(axis=0), 0.0, full), axis=0), full)
+    spans = complete.max(axis=0) - complete.min(axis=0)
     return np.where(is_category | (spans == 0), 1.0, spans)
 
 

@@ -151,7 +151,7 @@ def _course(
         part = replace(training, count=count)
         (lower, upper), _ = bracket(part, delta, adjacency)
         rows = claims(part, delta=delta, adjacency=adjacency, subjects=subjects)
-        orders = (found[1] for row in rows if (found := _ORDER.search(row.note)))
+        orders = (match[1] for row in rows if (match := _ORDER.search(row.note)))
         lines.append(CostLine(label=next(orders, ""), lower=lower, upper=upper, claims=tuple(row.epsilon for row in rows)))
     return steps, tuple(lines)
 

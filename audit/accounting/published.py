@@ -1,4 +1,4 @@
-"""Published (epsilon, delta, noise, rate, steps) held against the proven bracket: possible, impossible or undecided."""
+"""Published (epsilon, delta, noise, rate, steps) compared with the proven bracket: possible, impossible or undecided."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = {0: "possible", 1: "impossible", 3: "undecided"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Training:
+class PublishedTraining:
     """What was published about a training with DP-SGD on Poisson batches.
 
     Attributes:
@@ -40,7 +40,7 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class PublishedAnswer:
     """Whether the published epsilon can be true.
 
     Attributes:
@@ -60,7 +60,7 @@ class Answer:
         return WORDS[self.exit_code]
 
 
-def decide(training: Training) -> Answer:
+def decide(training: PublishedTraining) -> PublishedAnswer:
     """Return whether the true epsilon of the training is at most the published one.
 
     Raises:
@@ -74,10 +74,10 @@ def decide(training: Training) -> Answer:
     truth = doubt or f"the true epsilon lies between {down(low, _DIGITS)} and {up(high, _DIGITS)} at delta {training.delta:g}"
     end = {0: "above", 1: "below"}.get(code)
     share = f" ({abs(margin) / (high if code == 0 else low):.2%})" if end and low > 0 and math.isfinite(high) else ""
-    told = (
+    description = (
         f"the published {epsilon:g} is {abs(margin):.4g}{share} {end} that"
         if end
         else f"the published {epsilon:g} lies in between"
     )
     rest = "" if code else "; what is above it is looseness of the accountant, or of other assumptions"
-    return Answer(exit_code=code, lower=low, upper=high, margin=margin, sentence=f"{truth}; {told}{rest}")
+    return PublishedAnswer(exit_code=code, lower=low, upper=high, margin=margin, sentence=f"{truth}; {description}{rest}")

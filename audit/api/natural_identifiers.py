@@ -125,7 +125,7 @@ def natural_identifiers(
     random = Seed(new_seed() if seed is None else seed).numpy()
     prefixes, rows, drawn = [], [], []
     for match in sites:
-        peers = _others(match, heads, candidates - 1, random)
+        peers = _draw_heads(match, heads, candidates - 1, random)
         if len(peers) == candidates - 1:
             place = int(random.integers(candidates))
             prefixes.append(match.string[max(0, match.start() - most_context) : match.start()])
@@ -205,7 +205,7 @@ def _alphabet(is_link: bool, length: int, has_version: bool, place: int) -> str:
     return "" if place in (version, *dashes) else "89ab" if place == variant else HEX
 
 
-def _others(site: re.Match[str], heads: Counter[str], count: int, random: np.random.Generator) -> list[str]:
+def _draw_heads(site: re.Match[str], heads: Counter[str], count: int, random: np.random.Generator) -> list[str]:
     """Return different strings of the same form, drawn uniformly from those that would have been taken as well.
 
     Fewer than `count` if the form, such as many zeros in front, leaves hardly any: whatever the true one is.

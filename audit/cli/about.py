@@ -116,7 +116,7 @@ def _examine() -> dict[str, Any]:
 
 
 def _shadowing() -> dict[str, Any]:
-    """The three packages must lie side by side; a folder of the same name elsewhere on the path would hide one."""
+    """The three packages must be side by side; a folder of the same name elsewhere on the path would hide one."""
     places = {}
     for name in ("audit", "attacks", "reports"):
         spec = importlib.util.find_spec(name)

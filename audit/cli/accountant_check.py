@@ -71,8 +71,8 @@ def check(
             subject = resolve.subject(name)
             answers[name] = suite.run(subject, choice, seconds=seconds, progress=progress)
             is_upper = resolve.find_side(subject) != "lower"
-            chosen = named or methods.stated(subject)
-            reports[name] = recognition.compare(answers[name] if is_upper else (), chosen)
+            methods_by_case = named or methods.stated(subject)
+            reports[name] = recognition.compare(answers[name] if is_upper else (), methods_by_case)
     if record is not None:
         files.write(record, records.make_record(answers))
     for name in names:

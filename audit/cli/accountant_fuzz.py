@@ -30,7 +30,7 @@ def fuzz(
 ) -> int:
     """Search for parameters at which an accountant leaves the proven bracket or breaks a relation.
 
-    Each finding is shrunk to a small case and told in a sentence. Exit code 1: a claim on the wrong side of the truth.
+    Each finding is shrunk to a small case and reported in a sentence. Exit code 1: a claim on the wrong side of the truth.
     6: the accountant answered nothing. 0 otherwise, also if only relations between safe claims are broken.
     """
     from audit.accounting import resolve

@@ -25,7 +25,9 @@ def possible(
     """
     from audit.accounting import published
 
-    training = published.Training(sigma=sigma, rate=rate, steps=steps, delta=delta, epsilon=epsilon, adjacency=adjacency)
+    training = published.PublishedTraining(
+        sigma=sigma, rate=rate, steps=steps, delta=delta, epsilon=epsilon, adjacency=adjacency
+    )
     answer = published.decide(training)
     if as_json:
         print_json({"exit_code": answer.exit_code, "answer": answer.word, "truth": [answer.lower, answer.upper],

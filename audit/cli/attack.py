@@ -72,8 +72,8 @@ def _show(comparison: AttackComparison) -> None:
     print_table(title, ["attack", *figures], cells)
     print_plain(
         *(
-            f"not shown: {name}: needs {least:,} nonmembers or more"
-            for name, least in LEAST_NONMEMBERS.items()
+            f"not shown: {name}: needs {minimum:,} nonmembers or more"
+            for name, minimum in LEAST_NONMEMBERS.items()
             if name not in figures
         ),
         *(f"not run: {name}: {reason}" for name, reason in comparison.not_run.items()),

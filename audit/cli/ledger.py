@@ -109,15 +109,15 @@ def _ask_if_recorded(book: Ledger, release: Release, as_json: bool) -> None:
     """Ask before the same release spends twice, as a job that is run again would.
 
     Raises:
-        ConfigError: it is recorded, and nobody says that this is a further one.
+        ConfigError: it is recorded, and no option says that this is a further one.
     """
-    same = [row for row in book.releases if row.is_again(release)]
-    if not same:
+    repeats = [row for row in book.releases if row.is_again(release)]
+    if not repeats:
         return
-    found = f"'{release.name}' with the same mechanism, note and groups was recorded at {same[-1].when}"
-    if not as_json and sys.stdin.isatty() and typer.confirm(f"{found}. Is this a further release, which spends again?"):
+    message = f"'{release.name}' with the same mechanism, note and groups was recorded at {repeats[-1].when}"
+    if not as_json and sys.stdin.isatty() and typer.confirm(f"{message}. Is this a further release, which spends again?"):
         return
-    raise ConfigError(f"{found}; nothing was recorded now. A further release of the same kind takes --again, or another name")
+    raise ConfigError(f"{message}; nothing was recorded now. A further release of the same kind takes --again, or another name")
 
 
 @app.command()

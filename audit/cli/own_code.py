@@ -1,4 +1,4 @@
-"""Code of the user's own that a command is told to run, by its name."""
+"""Code of the user's own that a command runs, by its name."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def prints_aside() -> Iterator[None]:
 @contextmanager
 def warnings_once() -> Iterator[None]:
     """A scope in which a warning of such code is shown the first time only."""
-    shown: set[tuple[type, str]] = set()
+    warnings_so_far: set[tuple[type, str]] = set()
     with warnings.catch_warnings():
         show = warnings.showwarning
 
         def show_first(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
             kind = category, place[0] if place else ""
-            if kind not in shown:
-                shown.add(kind)
+            if kind not in warnings_so_far:
+                warnings_so_far.add(kind)
                 show(message, category, *place, **options)
 
         warnings.simplefilter("always")

@@ -1,4 +1,4 @@
-"""Stdout and stderr whose reader may be gone: what cannot be printed never changes what a command answers."""
+"""Stdout and stderr without a reader: what cannot be printed never changes what a command answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 
 class GuardedStream:
-    """A text stream whose failing writes are remembered instead of raised; all else is the stream's own."""
+    """A text stream that remembers failing writes instead of raised; all else is the stream's own."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -37,7 +37,7 @@ from audit.core.events import (
 
 _NODES = (PoissonSampled, SampledWithoutReplacement, Repeated, Composed, Parallel, Grouped)
 _LEAVES = (NonPrivate, Gaussian, Laplace, RandomizedResponse, Exponential, ApproximateDp, Concentrated)
-_OTHERS = (*DEPLOYED, *PROCEDURES, *AMPLIFIED, *PROCEDURE_NODES, *AMPLIFIED_NODES)
+_FURTHER = (*DEPLOYED, *PROCEDURES, *AMPLIFIED, *PROCEDURE_NODES, *AMPLIFIED_NODES)
 _FLAT: dict[str, Callable[..., Event]] = {"DpSgd": dp_sgd, "NonPrivate": sgd}
 """Files write the two usual trainings as one flat object, as they always did, so that hashes over files stay."""
 _OMISSIONS: dict[str, Any] = {"unit": "example", "clip_norm": 1.0}
@@ -48,7 +48,7 @@ _LISTS = frozenset({"coefficients", "shifts", "probabilities", "decays", "weight
 
 def kinds_by_name() -> dict[str, type[Event]]:
     """Return every class of event that files can hold, by name."""
-    return {kind.__name__: kind for kind in (*_LEAVES, *_NODES, *_OTHERS)}
+    return {kind.__name__: kind for kind in (*_LEAVES, *_NODES, *_FURTHER)}
 
 
 def fold(event: Event, makers: Mapping[type, Callable[..., Any]]) -> Any:

@@ -12,7 +12,7 @@ from typing import Literal
 from audit.core import checks
 from audit.core.errors import ConfigError
 
-_SHOWN = 3  # numbers of a long list in words
+_NUMBERS = 3  # numbers of a long list in words
 
 Unit = Literal["example", "user", "client", "document"]
 """Whose contribution a release bounds: one record, or all records of one user, client or document."""
@@ -248,8 +248,8 @@ def _short(value: object) -> str:
     """
     if not isinstance(value, tuple) or not all(isinstance(number, float) for number in value):
         return str(value)
-    texts = ", ".join(f"{number:g}" for number in value[:_SHOWN])
-    return f"({texts})" if len(value) <= _SHOWN else f"({texts}, ... {len(value)} in all)"
+    texts = ", ".join(f"{number:g}" for number in value[:_NUMBERS])
+    return f"({texts})" if len(value) <= _NUMBERS else f"({texts}, ... {len(value)} in all)"
 
 
 def _about(event: Event) -> str:

@@ -26,14 +26,14 @@ def match_order(score_ids: Any, coin_ids: Any) -> Array:
     unscored = [name for name in coins if name not in place]
     if unscored:
         raise DataError(
-            f"{len(unscored)} of {len(coins)} records with a coin have no score ({_some(unscored)}); expected a score for "
+            f"{len(unscored)} of {len(coins)} records with a coin have no score ({_list(unscored)}); expected a score for "
             "every record for which a coin was tossed, since leaving some out afterwards would bias the audit"
         )
     members = set(coins)
     foreign = [name for name in scores if name not in members]
     if foreign:
         raise DataError(
-            f"{len(foreign)} of {len(scores)} records with a score have no coin ({_some(foreign)}); expected scores of the "
+            f"{len(foreign)} of {len(scores)} records with a score have no coin ({_list(foreign)}); expected scores of the "
             "records that coins were tossed for and of no others"
         )
     return np.array([place[name] for name in coins], dtype=np.int64)
@@ -52,10 +52,10 @@ def _texts(ids: Any, side: str) -> list[str]:
     values, counts = np.unique(np.array(texts, dtype=np.str_), return_counts=True)
     if (counts > 1).any():
         twice = values[counts > 1].tolist()
-        raise DataError(f"{len(twice)} identifiers occur more than once among the {side} ({_some(twice)}); expected each once")
+        raise DataError(f"{len(twice)} identifiers occur more than once among the {side} ({_list(twice)}); expected each once")
     return texts
 
 
-def _some(names: list[str]) -> str:
+def _list(names: list[str]) -> str:
     remainder = len(names) - _MOST_NAMES
     return ", ".join(f"'{name}'" for name in names[:_MOST_NAMES]) + (f" and {remainder} more" if remainder > 0 else "")

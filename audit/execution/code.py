@@ -65,7 +65,7 @@ def _foreign(name: str) -> str:
 def _reachable(top: str) -> dict[str, list[Path]]:
     """The files of a top-level module, and of every one that it imports from the same folder, transitively.
 
-    What is installed (the standard library, site-packages) is taken alone: versions of libraries stand in the report.
+    What is installed (the standard library, site-packages) is taken alone: versions of libraries are in the report.
     """
     units: dict[str, list[Path]] = {}
     waiting = [top]

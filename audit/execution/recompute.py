@@ -52,8 +52,8 @@ class NumberCheck:
     @property
     def summary(self) -> str:
         """Return how many numbers agree, and which kinds were not computed again but stand beside others that were."""
-        left = f"; not computed again: {', '.join(sorted(self.left))}" if self.left else ""
-        return f"{self.numbers - len(self.problems)} of {self.numbers} numbers recomputed{left}"
+        rest_line = f"; not computed again: {', '.join(sorted(self.left))}" if self.left else ""
+        return f"{self.numbers - len(self.problems)} of {self.numbers} numbers recomputed{rest_line}"
 
 
 def is_equal(stated: Any, expected: Any) -> bool:
@@ -343,13 +343,13 @@ def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float
         sure = np.minimum(counts - 1, math.floor(1 / (2 * math.e * first * (1 - first))))
         remainder = math.sqrt((1 - first) / (2 * math.e * first)) * (roots[counts - 1] - roots[sure])
         escape = size * delta * float((((1 - first) * (1 + sure) + remainder) / counts).sum())
-        budget, least = error - min(escape, 0.9 * error), min(surprises(last))
-        if least > budget or high >= 30 or (escape > 0.9 * error and not refuted_alone(last)):
+        budget, smallest = error - min(escape, 0.9 * error), min(surprises(last))
+        if smallest > budget or high >= 30 or (escape > 0.9 * error and not refuted_alone(last)):
             return False
         trials, alive, chance = 0, np.ones(1), 1e-12
         for count in counts.tolist():
             alive, trials = np.convolve(alive, mass(count - trials, last)), count
-            limit = int(np.count_nonzero(np.cumsum(mass(count, first)[::-1])[::-1] > least * (1 + 1e-5)))
+            limit = int(np.count_nonzero(np.cumsum(mass(count, first)[::-1])[::-1] > smallest * (1 + 1e-5)))
             chance, alive = chance + float(alive[limit:].sum()), alive[:limit]
         return chance <= budget
 
@@ -388,8 +388,8 @@ def _records(game: Any, tables: Any, name: str, comparison: NumberCheck) -> None
         if not places:
             continue
         place = f"{name}/{game['name']}: record {row['record']}"
-        found = [(part, bool(part.member[index]) == row["member"], float(part.scores[index])) for part, index in places]
-        agreeing = [part for part, same, score in found if same and is_equal(row["score"], score)]
+        places_of_row = [(part, bool(part.member[index]) == row["member"], float(part.scores[index])) for part, index in places]
+        agreeing = [part for part, match, score in places_of_row if match and is_equal(row["score"], score)]
         comparison.holds(place, bool(agreeing), "score or membership is not that of scores.parquet")
         shares = [float((column.scores[~column.member] >= row["score"] - CLOSE).mean()) for column in agreeing]
         is_share = not shares or any(is_equal(row["fpr"], share) for share in shares)

@@ -1,4 +1,4 @@
-"""What stands once or is alike everywhere in a report, and what its config says of it: no number is computed here.
+"""What is written once or is alike everywhere in a report, and what its config says of it: no number is computed here.
 
 As `audit.execution.recompute`, which it adds to, it imports nothing else of this package.
 """
@@ -28,9 +28,9 @@ LEFT = {
 
 
 def check_form(report: Any, comparison: NumberCheck) -> None:
-    """Check what stands once or is alike everywhere, and what the config of an audit of scores or of one model says of it."""
-    given = dict(re.findall(r"(?m)^(\w+): (.+)$", report["config"])) if report["kind"] in ("scores", "model") else {}
-    once = [("trainings", [result["name"] for result in report["mechanisms"]])]
+    """Check what is written once or alike everywhere, and what the config of an audit of scores or of one model says of it."""
+    options = dict(re.findall(r"(?m)^(\w+): (.+)$", report["config"])) if report["kind"] in ("scores", "model") else {}
+    singles = [("trainings", [result["name"] for result in report["mechanisms"]])]
     comparison.left |= {words for key, words in LEFT.items() if f'"{key}": [{{' in json.dumps(report["mechanisms"])}
     count = sum(len(list(all_bounds(result))) for result in report["mechanisms"])
     comparison.holds("comparisons", count <= report["comparisons"], f"{count} bounds are there")
@@ -39,20 +39,22 @@ def check_form(report: Any, comparison: NumberCheck) -> None:
         preflight = (result["preflight"] or {}).get("auc")
         if preflight is not None and areas:
             comparison.holds("preflight", any(is_equal(preflight, area) for area in areas), "no attack has its area")
-        once.append((f"{result['name']}: games", [game["name"] for game in result["games"]]))
+        singles.append((f"{result['name']}: games", [game["name"] for game in result["games"]]))
         for game in result["games"]:
             place = f"{result['name']}/{game['name']}"
-            once.append((place, [attack["scorer"] for attack in game["attacks"]]))
+            singles.append((place, [attack["scorer"] for attack in game["attacks"]]))
             comparison.left |= {"bands of curves"} if game["attacks"] else set()
             _alike(game, place, comparison)
             _groups(game, place, comparison)
             for bound in (row for attack in game["attacks"] for row in attack["bounds"]):
-                told = bound["family"] is not None
-                comparison.equal(f"{place}: family", told, "epsilon_inside" in bound or (told and "void_epsilon" in bound))
+                has_family = bound["family"] is not None
+                comparison.equal(
+                    f"{place}: family", has_family, "epsilon_inside" in bound or (has_family and "void_epsilon" in bound)
+                )
         _trajectories(result, comparison)
-        if given:
-            _given(result, report, given, comparison)
-    for place, names in once:
+        if options:
+            _check_options(result, report, options, comparison)
+    for place, names in singles:
         comparison.holds(place, len(set(names)) == len(names), "a name is there twice")
 
 
@@ -66,8 +68,8 @@ def _alike(game: Any, place: str, comparison: NumberCheck) -> None:
     )
     comparison.holds(place, max(map(len, forms)) <= 1, "its attacks differ in targets, controls or assumptions")
     estimators = [json.dumps([row[key] for key in ("estimator", "delta", "family")]) for a in attacks for row in a["bounds"]]
-    even = all(estimators.count(name) == len(proven) for name in estimators)
-    comparison.holds(place, even, "its attacks have different estimators")
+    balance = all(estimators.count(name) == len(proven) for name in estimators)
+    comparison.holds(place, balance, "its attacks have different estimators")
     for attack in attacks:
         ends = [attack["roc"][key][-1] for key in ("fpr", "tpr")]
         comparison.equal(f"{place}/{attack['scorer']}: end of the curve", ends, [1.0, 1.0])
@@ -79,26 +81,26 @@ def _alike(game: Any, place: str, comparison: NumberCheck) -> None:
         comparison.holds(f"{place}: coins", not attack["bounds"] or rules["inclusion"] == "coins", "bounds without coins")
 
 
-def _given(result: Any, report: Any, given: Mapping[str, str], comparison: NumberCheck) -> None:
+def _check_options(result: Any, report: Any, options: Mapping[str, str], comparison: NumberCheck) -> None:
     """Compare an audit of scores or of one model with the records and the claim of its config."""
-    name = given.get("scores", given.get("model", "")).strip('"')
+    name = options.get("scores", options.get("model", "")).strip('"')
     comparison.holds("name", name.startswith(result["name"]), f"{result['name']!r} is not what the config names")
-    stated = given.get("claim_epsilon", "null")
+    stated = options.get("claim_epsilon", "null")
     claims = [[number(claim["epsilon"]), claim["adjacency"], claim["family"]] for claim in result["claims"]]
-    follows = [] if stated == "null" else [[float(stated), given["adjacency"].strip('"'), None]]
+    follows = [] if stated == "null" else [[float(stated), options["adjacency"].strip('"'), None]]
     comparison.equal("claims", [row for row in claims if follows or row[0] >= 0], follows)
     for claim in (row for row in result["claims"] if not any(game["game"]["unit"] for game in result["games"])):
         comparison.equal("unit of the claim", claim["unit"], "example")
     for game in result["games"]:
         rules = game["game"]
         counts = {int(text.replace(",", "")) for row in report["coverage"] for text in _COUNT.findall(row["done"])}
-        comparison.holds("coverage", counts <= {int(given["records"])}, f"canaries {counts} are not those of the config")
+        comparison.holds("coverage", counts <= {int(options["records"])}, f"canaries {counts} are not those of the config")
         sizes = [*sorted((rules["canaries"], rules["runs"])), rules["copies"]]
-        comparison.equal("records", sizes, [1, int(given["records"]), 1])
-        comparison.equal("adjacency", rules["adjacency"], given["adjacency"].strip('"'))
-        if given.get("columns", "null") != "null":
+        comparison.equal("records", sizes, [1, int(options["records"]), 1])
+        comparison.equal("adjacency", rules["adjacency"], options["adjacency"].strip('"'))
+        if options.get("columns", "null") != "null":
             comparison.equal(
-                "columns", sorted(attack["scorer"] for attack in game["attacks"]), sorted(json.loads(given["columns"]))
+                "columns", sorted(attack["scorer"] for attack in game["attacks"]), sorted(json.loads(options["columns"]))
             )
         bounds = sum(len(attack["bounds"]) for attack in game["attacks"])
         comparison.holds("comparisons", bounds in (0, report["comparisons"]), f"{bounds} bounds are there")

@@ -16,7 +16,7 @@ from audit.replays.run import Program
 from audit.stats.curves import tradeoff
 
 CONFIDENCE = 1 - 1e-6
-_FEWEST, _MOST = 300, 12_000
+_FEWEST, _LIMIT = 300, 12_000
 
 
 def sample_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, seconds: float) -> str | None:
@@ -42,7 +42,7 @@ def sample_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, sec
             lambda data, rng: _output(program, data, int(rng.integers(2**40))),
             [Pair(data=pair[0], neighbour=pair[1], name="pair")],
             questions,
-            samples=min(samples, _MOST),
+            samples=min(samples, _LIMIT),
         )
     except DataError:
         return None  # outputs of a form that has no score

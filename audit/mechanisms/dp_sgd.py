@@ -50,7 +50,7 @@ class DpSgd:
             )
         if not setting.accountants:
             raise ConfigError("there is a target_epsilon but no accountant is named to calibrate the noise")
-        calibrated = calibration.calibrate_noise(
+        noise = calibration.calibrate_noise(
             setting.accountants[0],
             target_epsilon=self.target_epsilon or 0.0,
             delta=setting.delta,
@@ -59,8 +59,8 @@ class DpSgd:
             clip_norm=self.clip_norm,
             adjacency=setting.adjacency,
         )
-        noisy = noisy_steps(calibrated)
-        return calibrated if noisy is None or setting.unit == "example" else dp_sgd(**asdict(noisy), unit=setting.unit)
+        noisy = noisy_steps(noise)
+        return noise if noisy is None or setting.unit == "example" else dp_sgd(**asdict(noisy), unit=setting.unit)
 
 
 PLUGIN = DpSgd

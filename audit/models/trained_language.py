@@ -50,12 +50,12 @@ def read(folder: Path, base: Path) -> tuple[nn.Module, nn.Module]:
 def _adapted(target: nn.Module, options: dict[str, Any], folder: Path) -> nn.Module:
     library = extra_library("peft")
     with quiet_libraries(DataError, f"adapter {folder} does not fit the base"):
-        trained: nn.Module = library.get_peft_model(target, library.LoraConfig(**options))
-        outcome = library.set_peft_model_state_dict(trained, load_file(folder / adapter_files.MATRICES))
+        model: nn.Module = library.get_peft_model(target, library.LoraConfig(**options))
+        outcome = library.set_peft_model_state_dict(model, load_file(folder / adapter_files.MATRICES))
     left_out = [*adapter_files.missing(outcome.missing_keys), *outcome.unexpected_keys]
     if left_out:
         raise DataError(f"adapter {folder} does not fit the base: '{left_out[0]}' is in only one of them")
-    return trained
+    return model
 
 
 @contextmanager

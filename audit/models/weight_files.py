@@ -17,7 +17,7 @@ from audit.models import _given_files
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 _LARGEST_CONFIG, _LARGEST_INDEX = 1 << 20, 1 << 26  # bytes; real ones have thousands and millions
 _MOST_LAYERS = 1 << 12
-_WRITTEN = "as save_pretrained writes it"
+_FORM = "as save_pretrained writes it"
 _CODE = ("auto_map", "custom_pipelines", "trust_remote_code")
 _SIZES = (
     *("n_layer", "n_head", "n_embd", "n_positions", "num_hidden_layers", "num_attention_heads", "hidden_size", "num_layers"),
@@ -34,10 +34,10 @@ def check(folder: Path) -> None:
     Raises:
         DataError: the config is no small object, asks for code or for layers without end; a shard is not in it.
     """
-    config = _given_files.json_object(folder / CONFIG, _LARGEST_CONFIG, _WRITTEN)
+    config = _given_files.json_object(folder / CONFIG, _LARGEST_CONFIG, _FORM)
     _check_config(folder / CONFIG, config)
     if (folder / INDEX).is_file():
-        _check_index(folder, _given_files.json_object(folder / INDEX, _LARGEST_INDEX, _WRITTEN))
+        _check_index(folder, _given_files.json_object(folder / INDEX, _LARGEST_INDEX, _FORM))
 
 
 def read_places(folder: Path) -> list[Path]:

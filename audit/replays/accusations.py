@@ -67,7 +67,7 @@ def exceeded_law(
 
 
 def _outcomes_leave(run: ProgramRun) -> bool:
-    """True if the program returns the outcomes of its comparisons and choices one by one, and releases nothing besides."""
+    """True if the program returns the outcomes of its comparisons and choices one by one, and releases nothing more."""
     releases = run.recording.releases
     if not releases or any(release.kind not in (EVENT, CHOICE) for release in releases):
         return False
@@ -98,7 +98,7 @@ def _size(epsilon: float, mu: float, claim: ReplayClaim) -> float:
 
 
 def _leaving(run: ProgramRun) -> list[int]:
-    """Return which releases are numbers of which each stands in what leaves the program."""
+    """Return which releases are numbers of which each is in what leaves the program."""
     numbers = {atom for path, atom in run.atoms if isinstance(atom, float) and path.startswith(("returned", "written"))}
     return [
         i

@@ -1,4 +1,4 @@
-"""Two runs beside each other: whether they released the same things, what that costs, and what differs besides."""
+"""Two runs beside each other: whether they released the same things, what that costs, and what else differs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ReplayComparison:
         divergence: the first release that differs in kind, place or number; nothing is concluded after it.
         differences: paths of what was returned or survives and differs although all releases are equal.
         error: an exception, and on which side.
-        gaps: sources of randomness whose law is not known.
+        gaps: sources of randomness of unknown law.
         seeds: True if both runs seeded their generators alike.
     """
 

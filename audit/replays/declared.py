@@ -19,7 +19,7 @@ METRICS = ("l1", "l2", "linf")
 def release(
     *, sensitivity: float, metric: str = "l1", epsilon: float | None = None, scale: float | None = None, input: int | str = 0
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare that a function is a mechanism, whose output is a release: the replay compares how far its input moves.
+    """Declare that a function is a mechanism with a release as its output: the replay compares how far its input moves.
 
     Args:
         sensitivity: how far its input may move, in `metric`.

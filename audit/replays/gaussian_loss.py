@@ -1,4 +1,4 @@
-"""The Gaussian loss of a pair of runs whose releases are linear in normal draws (Dong, Roth and Su 2022, example 1)."""
+"""The Gaussian loss of a pair of runs with releases that are linear in normal draws (Dong, Roth and Su 2022, example 1)."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def gaussian_mu(first: Recording, second: Recording) -> float:
         UnequalNoiseError: what is released has noise of another law.
         ValueError: one block of releases that share draws is too large.
     """
-    one, two = (_stack([release.rows for release in run.releases]) for run in (first, second))
-    if one.value.shape != two.value.shape:
+    first_rows, two = (_stack([release.rows for release in run.releases]) for run in (first, second))
+    if first_rows.value.shape != two.value.shape:
         raise UnequalNoiseError("the runs release different numbers of values")
-    if change := find_change((one.index, one.weight), (two.index, two.weight)):
+    if change := find_change((first_rows.index, first_rows.weight), (two.index, two.weight)):
         raise UnequalNoiseError(change)
     with np.errstate(invalid="ignore"):
-        moved = two.value - one.value
-    lost = ~np.isfinite(moved)
-    if lost.any():
-        same = (one.value == two.value) | (np.isnan(one.value) & np.isnan(two.value))
-        if not same[lost].all():
+        movement = two.value - first_rows.value
+    infinite = ~np.isfinite(movement)
+    if infinite.any():
+        equal = (first_rows.value == two.value) | (np.isnan(first_rows.value) & np.isnan(two.value))
+        if not equal[infinite].all():
             return math.inf
-        moved = np.where(lost, 0.0, moved)
-    return blockwise_mu(one.index, one.weight, moved)
+        movement = np.where(infinite, 0.0, movement)
+    return blockwise_mu(first_rows.index, first_rows.weight, movement)
 
 
 def _stack(parts: Sequence[NoiseRows]) -> NoiseRows:

@@ -1,4 +1,4 @@
-"""Generators whose numbers carry their law: numpy's Generator and RandomState, the functions of `numpy.random`, Python's
+"""Generators of numbers that carry their law: numpy's Generator and RandomState, the functions of `numpy.random`, Python's
 `random`.
 
 While a program runs, the names of its sources are replaced wherever a module holds them. Seeds are noted and not used: the
@@ -232,7 +232,7 @@ for _name in _OPAQUE:
 
 
 class FollowedGenerator(_Sources, np.random.Generator):  # type: ignore[misc]
-    """A `numpy.random.Generator` whose draws are base draws of the program that runs."""
+    """A `numpy.random.Generator` with draws that are base draws of the program that runs."""
 
     def __init__(self, *seed: Any) -> None:
         recording = active()
@@ -246,7 +246,7 @@ class FollowedGenerator(_Sources, np.random.Generator):  # type: ignore[misc]
 
 
 class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc]
-    """A `numpy.random.RandomState` whose draws are base draws of the program that runs."""
+    """A `numpy.random.RandomState` with draws that are base draws of the program that runs."""
 
     def __init__(self, *seed: Any) -> None:
         recording = active()
@@ -295,7 +295,7 @@ def _is_fresh(entropy: Any) -> bool:
 
 
 class FollowedRandom(random.Random):
-    """Python's `random.Random` whose draws are base draws of the program that runs."""
+    """Python's `random.Random` with draws that are base draws of the program that runs."""
 
     def __init__(self, seed: Any = None) -> None:
         super().__init__(0)

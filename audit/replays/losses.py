@@ -24,7 +24,7 @@ class Loss:
         pure: sum of losses in pure differential privacy of parts whose exact curve is not used.
         laplace: losses of the parts that are one Laplace draw against the same draw moved.
         mu: of the Gaussian parts.
-        divergences: Renyi divergences at `linear_noise.ORDERS` of Gaussian parts whose covariance changed; None if there are
+        divergences: Renyi divergences at `linear_noise.ORDERS` of Gaussian parts with a changed covariance; None if there are
         none.
         exact: True if the loss of the transcript is this one and not only bounded by it.
         one_sided: number of events and choices, whose largest loss may be in one direction only; of several the sum is a bound.
@@ -54,7 +54,7 @@ class Loss:
 
     @property
     def rho(self) -> float:
-        """The zCDP of all parts but those whose covariance changed, an upper bound."""
+        """The zCDP of all parts but those with a changed covariance, an upper bound."""
         return self.mu**2 / 2 + (self.pure**2 + sum(part**2 for part in self.laplace)) / 2
 
     def epsilon(self, delta: float) -> float:

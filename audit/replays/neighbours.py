@@ -41,7 +41,7 @@ def make_pairs(
         data: an array, list, DataFrame, tensor, text, tuple of arrays of one length, or dictionary of columns or of records.
         adjacency: whether a record is added and removed, or replaced.
         low, high: ends of the range of a number; those of the data if None.
-        unit: name of the column (or key) of a user: then all records of one user are removed besides.
+        unit: name of the column (or key) of a user: then all records of one user are removed too.
         most: pairs.
 
     Raises:
@@ -66,12 +66,12 @@ def _one_base(
     name: str, base: Any, adjacency: Adjacency, ends: tuple[float | None, float | None], whole: Any
 ) -> Iterator[NamedPair]:
     records = RecordList(base)
-    everything = list(range(records.count))
+    indices = list(range(records.count))
     places = list(dict.fromkeys([0, records.count - 1, records.count // 2]))[:_REMOVALS]
     strangers = list(_strangers(RecordList(whole), ends))
     if adjacency is Adjacency.ADD_REMOVE:
         for i in places:
-            yield f"record {i} removed{name}", base, records.take([j for j in everything if j != i])
+            yield f"record {i} removed{name}", base, records.take([j for j in indices if j != i])
         for text, record in strangers:
             yield f"{text} added{name}", base, records.append(record)
         if records.count > 1:
@@ -96,8 +96,8 @@ def _user_pairs(records: RecordList, unit: str) -> Iterator[NamedPair]:
 def _strangers(records: RecordList, ends: tuple[float | None, float | None]) -> Iterator[tuple[str, Any]]:
     """Yield records that a data set may hold besides, each with what it is."""
     model = records.get(0)
-    seen: list[float] = [x for i in range(min(records.count, 200)) for x in _numbers(records.get(i))]
-    finite = [x for x in seen if math.isfinite(x)] or [0.0, 1.0]
+    numbers: list[float] = [x for i in range(min(records.count, 200)) for x in _numbers(records.get(i))]
+    finite = [x for x in numbers if math.isfinite(x)] or [0.0, 1.0]
     low, high = (min(finite) if ends[0] is None else ends[0]), (max(finite) if ends[1] is None else ends[1])
     values = {
         "a high record": high,
@@ -148,8 +148,8 @@ def _fill(record: Any, new: Any) -> Any:  # noqa: PLR0911 (one arm a type)
         return None if text else type(record)(new)
     if isinstance(record, dict):
         filled = {key: _fill(part, new) for key, part in record.items()}
-        merged = {key: part if filled[key] is None else filled[key] for key, part in record.items()}
-        return merged if any(part is not None for part in filled.values()) else None
+        union = {key: part if filled[key] is None else filled[key] for key, part in record.items()}
+        return union if any(part is not None for part in filled.values()) else None
     if isinstance(record, list | tuple):
         parts = [_fill(part, new) for part in record]
         return (
@@ -180,8 +180,12 @@ class RecordList:
         self.frame = hasattr(data, "iloc")
         self.tensor = hasattr(data, "new_tensor")
         kinds = "array, list, DataFrame, tensor, text, dictionary, tuple of arrays of one length"
-        known = isinstance(data, np.ndarray | list | str | dict | tuple) or self.frame or self.tensor
-        if not known or (isinstance(data, tuple) and not self.columns) or (isinstance(data, np.ndarray) and data.ndim == 0):
+        is_container = isinstance(data, np.ndarray | list | str | dict | tuple) or self.frame or self.tensor
+        if (
+            not is_container
+            or (isinstance(data, tuple) and not self.columns)
+            or (isinstance(data, np.ndarray) and data.ndim == 0)
+        ):
             raise ConfigError(f"data is a {type(data).__name__}; expected an {kinds}, or a list of pairs (data, neighbour)")
         self.count = lengths.pop() if self.columns else len(data.splitlines()) if isinstance(data, str) else len(data)
 

@@ -98,7 +98,7 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         return NoisyArray(self.recording, rows.value[places], rows.index[places], rows.weight[places])
 
     def release(self) -> Array:
-        """Return plain numbers and record that they left; entries whose noise cancelled are data and stay so."""
+        """Return plain numbers and record that they left; entries with cancelled noise are data and stay so."""
         rows = self.rows
         noisy = np.any(rows.weight != 0, axis=-1)
         output = rows.value.copy()
@@ -159,7 +159,7 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         return self.__copy__()
 
     def copy(self, order: str = "C") -> NoisyArray:
-        """Return an array of its own."""
+        """Return a separate array."""
         return self.__copy__()
 
     def astype(self, dtype: Any, **options: Any) -> Any:
@@ -273,7 +273,7 @@ def join(arrays: list[NoisyArray], function: Callable[..., Any]) -> NoisyArray:
 
 
 def widen(array: Any, width: int) -> Any:
-    """Return an array whose last axis is filled up with zeros to a width."""
+    """Return an array with its last axis filled up with zeros to a width."""
     missing = width - array.shape[-1]
     return array if not missing else np.concatenate([array, np.zeros((*array.shape[:-1], missing), dtype=array.dtype)], axis=-1)
 

@@ -25,7 +25,7 @@ _LINEAR = {
     np.average, np.ediff1d, np.correlate, np.linalg.solve, np.tril, np.triu, np.nancumsum,
 }  # fmt: skip
 # kept under names of their own, since some of numpy's names are replaced while a program runs
-_SUMS, _MEANS, _WHERE = (np.sum, np.nansum), (np.mean, np.nanmean), np.where
+_SUMS, _MEANS, _CHOICE = (np.sum, np.nansum), (np.mean, np.nanmean), np.where
 _PLACES, _LARGEST_OF = (np.argmax, np.argmin), (np.argmax, np.max, np.amax)
 _SELECTIONS = (*_PLACES, np.max, np.min, np.amax, np.amin)
 _ROUND_FREE = {np.positive, np.conjugate}
@@ -183,7 +183,7 @@ def apply_function(recording: Recording, function: Any, args: tuple[Any, ...], k
         return join([lift(recording, part) for part in args[0]], lambda *parts: function(list(parts), *args[1:], **kwargs))
     if function in (np.append, np.insert):
         return _insert(recording, function, args, kwargs)
-    if function is _WHERE and len(args) == 3:
+    if function is _CHOICE and len(args) == 3:
         condition = release_inside(args[0])
         return join([lift(recording, part) for part in args[1:]], lambda *parts: np.where(condition, *parts))
     if function in (np.atleast_1d, np.atleast_2d, np.atleast_3d) and len(args) == 1:

@@ -98,8 +98,8 @@ def _number_loss(part: TranscriptPart, rows: np.ndarray[tuple[int], np.dtype[np.
         )
     reasons: tuple[str, ...] = ()
     if not math.isfinite(bound):
-        bounded = first.shape == (1, 1) and laws <= {"uniform", "exponential"}  # other supports
-        exact = laws <= {"laplace", "logistic", "normal"} or bounded
+        is_bounded = first.shape == (1, 1) and laws <= {"uniform", "exponential"}  # other supports
+        exact = laws <= {"laplace", "logistic", "normal"} or is_bounded
         unknown = laws - {"laplace", "logistic", "normal"}
         reasons = (
             f"{site}: noise of the law {', '.join(sorted(unknown))}"

@@ -34,7 +34,7 @@ class ReplayReport:
 
     Attributes:
         name: `module:function`.
-        claim: that was held against it.
+        claim: that it was compared with.
         adjacency: of the pairs.
         results: one per pair, up to the first refutation.
         seconds: wall time.

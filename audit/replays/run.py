@@ -90,7 +90,7 @@ class Program:
 
 
 def _follow_torch(recording: Recording) -> Any:
-    """Return a context in which torch's noise is followed too, if the program's process has loaded torch at all."""
+    """Return a context in which torch's noise is followed too, if the program's process has loaded torch."""
     if "torch" not in sys.modules:
         return contextlib.nullcontext()
     from audit.replays.torch_noise import follow
@@ -99,7 +99,7 @@ def _follow_torch(recording: Recording) -> Any:
 
 
 def _exhaust(result: Any) -> Any:
-    """Return a generator of Python as the list of what it yields."""
+    """Return a generator of Python as the list of its items."""
     return list(result) if inspect.isgenerator(result) else result
 
 

@@ -116,7 +116,7 @@ def _of_lists(plain: Any) -> Any:
 
 
 def replacements() -> dict[int, Any]:
-    """Return what stands in for each source of randomness, by the identity of the source."""
+    """Return the replacement of each source of randomness, by the identity of the source."""
     state, python = FollowedRandomState(), FollowedRandom()
     table: dict[int, Any] = {
         id(np.random.default_rng): _make_generator,

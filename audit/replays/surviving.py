@@ -139,7 +139,7 @@ class Surroundings:
 def _reached_globals(function: Any) -> dict[str, Any]:
     """Return the globals of its module that a function names, or a function of that module that it names, and so on."""
     names: dict[str, Any] = getattr(function, "__globals__", {})
-    reached: dict[str, Any] = {}
+    objects: dict[str, Any] = {}
     codes = [getattr(function, "__code__", None), *(getattr(part, "__code__", None) for part in _closure_functions(function))]
     while codes:
         code = codes.pop()
@@ -147,13 +147,13 @@ def _reached_globals(function: Any) -> dict[str, Any]:
             continue
         codes += [part for part in code.co_consts if isinstance(part, types.CodeType)]
         for name in code.co_names:
-            if name in names and name not in reached:
+            if name in names and name not in objects:
                 item: Any = names[name]
-                reached[name] = item
+                objects[name] = item
                 if getattr(item, "__globals__", None) is names:
                     codes += [getattr(item, "__code__", None)]
                     codes += [getattr(part, "__code__", None) for part in _closure_functions(item)]
-    return reached
+    return objects
 
 
 def _closure_functions(function: Any) -> list[Any]:
@@ -214,7 +214,7 @@ class _Records(logging.Handler):
 def watch() -> Iterator[dict[str, Any]]:
     """A scope that keeps printed lines, log records, written files and the environment; they are in the table afterwards."""
     table: dict[str, Any] = {}
-    printed, handler, files = io.StringIO(), _Records(), dict[str, int]()
+    output, handler, files = io.StringIO(), _Records(), dict[str, int]()
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)
@@ -222,17 +222,17 @@ def watch() -> Iterator[dict[str, Any]]:
     _files.append(files)
     environment = dict(os.environ)
     try:
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
             yield table
     finally:
         _files.pop()
         root.removeHandler(handler)
         root.setLevel(level)
-        changed = {name: text for name, text in os.environ.items() if environment.get(name) != text}
+        changes = {name: text for name, text in os.environ.items() if environment.get(name) != text}
         os.environ.clear()
         os.environ.update(environment)
-    table |= {f"environment {name}": text for name, text in changed.items()}
-    table["printed"], table["logged"] = printed.getvalue(), handler.lines
+    table |= {f"environment {name}": text for name, text in changes.items()}
+    table["printed"], table["logged"] = output.getvalue(), handler.lines
     for path, size in files.items():
         with contextlib.suppress(OSError), open(path, "rb") as stream:
             stream.seek(size)

@@ -72,18 +72,18 @@ class TorchNoise(TorchDispatchMode):
         if not self._shadows or base in NOT_READ or func.is_view:
             return func(*args, **kwargs)
         noisy = [item for item in _tensors((args, kwargs)) if self.noise(item) is not None]
-        written = [item for item in _written(func, args, kwargs) if self._key(item) in self._shadows]
-        if not noisy and not written:
+        targets = [item for item in _targets(func, args, kwargs) if self._key(item) in self._shadows]
+        if not noisy and not targets:
             return func(*args, **kwargs)
         if noisy and name.startswith("_foreach_"):
             return self._one_by_one(name.removeprefix("_foreach_"), func, args, kwargs)
         return self._follow(base, func, args, kwargs)
 
     def _follow(self, base: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        named = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
-        if base in SELECTIONS and (answer := SELECTIONS[base](self._forms(named))) is not None:
+        by_name = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
+        if base in SELECTIONS and (answer := SELECTIONS[base](self._forms(by_name))) is not None:
             return torch.from_numpy(np.asarray(answer))
-        form = LINEAR[base](self._forms(named)) if base in LINEAR else None
+        form = LINEAR[base](self._forms(by_name)) if base in LINEAR else None
         if form is None:
             self._release_all(base, func, args, kwargs)
         answer = func(*args, **kwargs)
@@ -93,15 +93,15 @@ class TorchNoise(TorchDispatchMode):
             answer.copy_(torch.as_tensor(np.asarray(form)))
             self.attach(answer, lift(self.recording, form))
         else:
-            for item in _written(func, args, kwargs):
+            for item in _targets(func, args, kwargs):
                 if self._key(item) in self._shadows:
                     self.attach(item, lift(self.recording, _numbers(item)))
         return answer
 
     def _release_all(self, base: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        only_written = {id(item) for item in _written(func, args, kwargs)} if base in _OVERWRITES else set()
+        overwrites = {id(item) for item in _targets(func, args, kwargs)} if base in _OVERWRITES else set()
         for item in _tensors((args, kwargs)):
-            if id(item) not in only_written:
+            if id(item) not in overwrites:
                 form = self.noise(item)
                 if form is not None and not form.value.any():
                     self.recording.gaps.append(f"noise that went through {base} before it was added")
@@ -124,29 +124,33 @@ class TorchNoise(TorchDispatchMode):
 
     def _one_by_one(self, base: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what an operation on lists of tensors gives, tensor by tensor."""
-        named = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
-        first = named.pop("self")
+        by_name = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
+        first = by_name.pop("self")
         answers = []
         with self, torch.no_grad():
             for i, item in enumerate(first):
-                mine = {key: part[i] if isinstance(part, list | tuple) else part for key, part in named.items()}
-                value = mine.pop("scalars", mine.pop("scalar", None))
+                arguments = {key: part[i] if isinstance(part, list | tuple) else part for key, part in by_name.items()}
+                value = arguments.pop("scalars", arguments.pop("scalar", None))
                 method = getattr(item, base)
                 positional = [
-                    mine.pop(key) for key in ("other", "tensors1", "tensor1", "tensors2", "tensor2", "src") if key in mine
+                    arguments.pop(key)
+                    for key in ("other", "tensors1", "tensor1", "tensors2", "tensor2", "src")
+                    if key in arguments
                 ]
                 if value is not None and base.startswith("addc"):
-                    mine["value"] = value
+                    arguments["value"] = value
                 elif value is not None:
                     positional.append(value)
-                mine = {{"weights": "weight", "exponent": "exponent"}.get(key, key): part for key, part in mine.items()}
-                answers.append(method(*positional, **mine))
+                arguments = {
+                    {"weights": "weight", "exponent": "exponent"}.get(key, key): part for key, part in arguments.items()
+                }
+                answers.append(method(*positional, **arguments))
         return None if base.endswith("_") else answers
 
     def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        named = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
+        by_name = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
         standard = "randn" in func._schema.name
-        mean, std = (0.0, 1.0) if standard else (named.get("mean", 0.0), named.get("std", 1.0))
+        mean, std = (0.0, 1.0) if standard else (by_name.get("mean", 0.0), by_name.get("std", 1.0))
         if isinstance(std, Tensor):
             self.release(std)
         mean_form = self._form(mean) if isinstance(mean, Tensor) else mean
@@ -167,11 +171,11 @@ class TorchNoise(TorchDispatchMode):
 
     def _toss(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Draw what chooses; in a replay, the recorded draws again, for the records that both data sets have."""
-        written = _written(func, args, kwargs)
+        targets = _targets(func, args, kwargs)
         for item in _tensors((args, kwargs)):
-            if all(item is not other for other in written):
+            if all(item is not target for target in targets):
                 self.release(item)
-        terms = [item.detach().clone() for item in _tensors((args, kwargs)) if all(item is not other for other in written)]
+        terms = [item.detach().clone() for item in _tensors((args, kwargs)) if all(item is not target for target in targets)]
         answer = func(*args, **kwargs)
         place = len(self.coins)
         if self.recorded is not None and place < len(self.recorded):
@@ -284,14 +288,14 @@ def _tensors(item: Any) -> Iterator[Tensor]:
         yield from _tensors(list(item.values()))
 
 
-def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
-    named = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
+def _targets(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+    arguments = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
     places = [a.name for a in func._schema.arguments if a.alias_info is not None and a.alias_info.is_write]
-    return list(_tensors([named[name] for name in places if name in named]))
+    return list(_tensors([arguments[name] for name in places if name in arguments]))
 
 
 def _numbers(item: Tensor) -> Any:
-    """Return a tensor's numbers as an array of its own, without a release."""
+    """Return a tensor's numbers as a separate array, without a release."""
     if item.dtype.is_floating_point:
         return np.array(item.detach().to("cpu", torch.float64).numpy())
     return np.array(item.detach().cpu().numpy())

@@ -26,21 +26,21 @@ NOT_READ = frozenset(
 _LARGEST_SUM = 4_000_000  # draws times entries of a dense result
 
 
-def _is(item: Any) -> bool:
+def _is_tensor(item: Any) -> bool:
     return isinstance(item, NoisyArray)
 
 
 def _factor(*items: Any) -> bool:
     """True if exactly one of the factors is noisy, and none is lost."""
-    return sum(map(_is, items)) == 1 and all(item is not None for item in items)
+    return sum(map(_is_tensor, items)) == 1 and all(item is not None for item in items)
 
 
 def _add(a: Arguments, sign: float = 1.0) -> Any:
     if a["self"] is None or a["other"] is None:
         return None
     alpha = a.get("alpha", 1)
-    other = a["other"] if alpha == 1 else a["other"] * float(alpha)
-    return a["self"] + other if sign > 0 else a["self"] - other
+    summand = a["other"] if alpha == 1 else a["other"] * float(alpha)
+    return a["self"] + summand if sign > 0 else a["self"] - summand
 
 
 def _mul(a: Arguments) -> Any:
@@ -48,32 +48,32 @@ def _mul(a: Arguments) -> Any:
 
 
 def _div(a: Arguments) -> Any:
-    if a.get("rounding_mode") is not None or not _is(a["self"]) or _is(a["other"]) or a["other"] is None:
+    if a.get("rounding_mode") is not None or not _is_tensor(a["self"]) or _is_tensor(a["other"]) or a["other"] is None:
         return None
     return a["self"] / a["other"]
 
 
 def _lerp(a: Arguments) -> Any:
     weight = a["weight"]
-    if _is(weight) or any(a[key] is None for key in ("self", "end", "weight")):
+    if _is_tensor(weight) or any(a[key] is None for key in ("self", "end", "weight")):
         return None
-    return a["self"] * (1.0 - weight) + a["end"] * weight if _is(a["self"]) or _is(a["end"]) else None
+    return a["self"] * (1.0 - weight) + a["end"] * weight if _is_tensor(a["self"]) or _is_tensor(a["end"]) else None
 
 
 def _addcmul(a: Arguments) -> Any:
     first, second = a["tensor1"], a["tensor2"]
-    if (_is(first) and _is(second)) or any(a[key] is None for key in ("self", "tensor1", "tensor2")):
+    if (_is_tensor(first) and _is_tensor(second)) or any(a[key] is None for key in ("self", "tensor1", "tensor2")):
         return None
     return a["self"] + first * second * float(a.get("value", 1))
 
 
 def _addcdiv(a: Arguments) -> Any:
-    if _is(a["tensor2"]) or any(a[key] is None for key in ("self", "tensor1", "tensor2")):
+    if _is_tensor(a["tensor2"]) or any(a[key] is None for key in ("self", "tensor1", "tensor2")):
         return None
     return a["self"] + a["tensor1"] / a["tensor2"] * float(a.get("value", 1))
 
 
-def _same(a: Arguments) -> Any:
+def _keep(a: Arguments) -> Any:
     return a["self"]
 
 
@@ -85,12 +85,12 @@ def _to_copy(a: Arguments) -> Any:
 def _overwrite(a: Arguments) -> Any:
     """Return what is copied; the target's own noise goes."""
     source = a["src"]
-    return source if _is(source) else None
+    return source if _is_tensor(source) else None
 
 
 def _reduce(a: Arguments, mean: bool = False) -> Any:
     array = a["self"]
-    if not _is(array) or array.size * array.weight.shape[-1] > _LARGEST_SUM:
+    if not _is_tensor(array) or array.size * array.weight.shape[-1] > _LARGEST_SUM:
         return None
     axis = a.get("dim")
     axis = None if axis is None or axis == [] else tuple(axis) if isinstance(axis, list) else axis
@@ -101,31 +101,31 @@ def _matmul(first: Any, second: Any) -> Any:
     """Return a product with noise alone; numbers that are data and noise are released before it, which only tells more."""
     if not _factor(first, second):
         return None
-    noisy = first if _is(first) else second
+    noisy = first if _is_tensor(first) else second
     if noisy.value.any() or noisy.size * first.shape[0] > _LARGEST_SUM:
         return None
     return np.matmul(first, second)
 
 
 def _rearrange(function: Callable[..., Any]) -> Callable[[Arguments], Any]:
-    return lambda a: function(a) if _is(a["self"]) else None
+    return lambda a: function(a) if _is_tensor(a["self"]) else None
 
 
 def _index(a: Arguments) -> Any:
     keys = a["indices"]
-    if not _is(a["self"]) or any(_is(key) for key in keys) or any(key is None for key in keys):
+    if not _is_tensor(a["self"]) or any(_is_tensor(key) for key in keys) or any(key is None for key in keys):
         return None
     return a["self"][tuple(keys)]
 
 
-def _where(a: Arguments) -> Any:
-    if _is(a["condition"]) or any(a[key] is None for key in ("condition", "self", "other")):
+def _choose(a: Arguments) -> Any:
+    if _is_tensor(a["condition"]) or any(a[key] is None for key in ("condition", "self", "other")):
         return None
     return np.where(a["condition"].astype(bool), a["self"], a["other"])
 
 
 def _masked_fill(a: Arguments) -> Any:
-    if _is(a["mask"]) or not _is(a["self"]) or _is(a["value"]):
+    if _is_tensor(a["mask"]) or not _is_tensor(a["self"]) or _is_tensor(a["value"]):
         return None
     return np.where(a["mask"].astype(bool), a["value"], a["self"])
 
@@ -151,9 +151,9 @@ LINEAR: dict[str, Callable[[Arguments], Any]] = {
     "mul": _mul,
     "div": _div,
     "neg": lambda a: None if a["self"] is None else -a["self"],
-    "positive": _same,
-    "clone": _same,
-    "contiguous": _same,
+    "positive": _keep,
+    "clone": _keep,
+    "contiguous": _keep,
     "_to_copy": _to_copy,
     "copy": _overwrite,
     "lerp": _lerp,
@@ -161,7 +161,7 @@ LINEAR: dict[str, Callable[[Arguments], Any]] = {
     "addcdiv": _addcdiv,
     "sum": _reduce,
     "mean": lambda a: _reduce(a, mean=True),
-    "cumsum": lambda a: np.cumsum(a["self"], axis=a["dim"]) if _is(a["self"]) else None,
+    "cumsum": lambda a: np.cumsum(a["self"], axis=a["dim"]) if _is_tensor(a["self"]) else None,
     "mm": lambda a: _matmul(a["self"], a["mat2"]),
     "bmm": lambda a: _matmul(a["self"], a["mat2"]),
     "mv": lambda a: _matmul(a["self"], a["vec"]),
@@ -169,11 +169,13 @@ LINEAR: dict[str, Callable[[Arguments], Any]] = {
     "cat": _join(np.concatenate),
     "stack": _join(np.stack),
     "index": _index,
-    "index_select": lambda a: np.take(a["self"], a["index"], axis=a["dim"]) if _is(a["self"]) and not _is(a["index"]) else None,
+    "index_select": lambda a: (
+        np.take(a["self"], a["index"], axis=a["dim"]) if _is_tensor(a["self"]) and not _is_tensor(a["index"]) else None
+    ),
     "roll": _rearrange(_roll),
     "flip": _rearrange(lambda a: np.flip(a["self"], axis=tuple(a["dims"]))),
     "repeat": _rearrange(lambda a: np.tile(a["self"], tuple(a["repeats"]))),
-    "where": _where,
+    "where": _choose,
     "masked_fill": _masked_fill,
 }
 
@@ -184,7 +186,7 @@ def _compare(function: Callable[..., Any]) -> Callable[[Arguments], Any]:
 
 def _largest(function: Callable[..., Any]) -> Callable[[Arguments], Any]:
     def choose(a: Arguments) -> Any:
-        if not _is(a["self"]) or a.get("keepdim"):
+        if not _is_tensor(a["self"]) or a.get("keepdim"):
             return None
         return function(a["self"] if a["self"].ndim else a["self"].reshape(1), axis=a.get("dim"))
 

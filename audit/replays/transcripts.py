@@ -77,8 +77,8 @@ def cut(first: Recording, second: Recording, subset: Sequence[int]) -> list[Tran
     names = [i for i in subset if first.releases[i].kind in (NUMBER, EVENT, SELECTION)]
     releases = [first.releases[i] for i in names]
     sides = [_side(run, [run.releases[i] for i in names]) for run in (first, second)]
-    aligned = sides[0].laws == sides[1].laws
-    if not aligned and set(sides[0].laws) | set(sides[1].laws) != {"normal"}:
+    is_aligned = sides[0].laws == sides[1].laws
+    if not is_aligned and set(sides[0].laws) | set(sides[1].laws) != {"normal"}:
         return f"the noise of both runs is made of other draws: {len(sides[0].laws)} and {len(sides[1].laws)}"
     owners = np.concatenate(
         [np.full(len(release.rows.value), i) for release, i in zip(releases, names, strict=True)]
@@ -90,10 +90,10 @@ def cut(first: Recording, second: Recording, subset: Sequence[int]) -> list[Tran
         or [np.zeros(0)]
     )
     parts = []
-    for rows in _components(sides, owners, kinds, aligned):
+    for rows in _components(sides, owners, kinds, is_aligned):
         used = [
             sorted({draw for i in rows for side in group for draw in side.entries[i]})
-            for group in ((sides,) * 2 if aligned else ((sides[0],), (sides[1],)))
+            for group in ((sides,) * 2 if is_aligned else ((sides[0],), (sides[1],)))
         ]
         dense = []
         for side, draws in zip(sides, used, strict=True):
@@ -119,7 +119,7 @@ def cut(first: Recording, second: Recording, subset: Sequence[int]) -> list[Tran
     return [_pair_draws(part) for part in parts]
 
 
-def _components(sides: list[_Side], owners: Array, kinds: list[str], aligned: bool) -> list[list[int]]:
+def _components(sides: list[_Side], owners: Array, kinds: list[str], is_aligned: bool) -> list[list[int]]:
     """Return groups of rows, ascending, that are joined by a draw on either side, or by one selection."""
     parent: dict[object, object] = {}
 
@@ -133,7 +133,7 @@ def _components(sides: list[_Side], owners: Array, kinds: list[str], aligned: bo
         root(("row", i))
         for s, side in enumerate(sides):
             for draw in side.entries[i]:
-                parent[root(("draw", draw if aligned else (s, draw)))] = root(("row", i))
+                parent[root(("draw", draw if is_aligned else (s, draw)))] = root(("row", i))
         if kinds[i] == SELECTION:
             parent[root(("release", int(owners[i])))] = root(("row", i))
     groups: dict[object, list[int]] = {}

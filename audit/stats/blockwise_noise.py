@@ -22,7 +22,7 @@ _MOST_ROWS = 6000
 
 
 def blockwise_mu(index: Integers, weight: Array, moved: Array) -> float:
-    """Return mu for a movement d; infinite if it lies outside of the range of A.
+    """Return mu for a movement d; infinite if it is outside of the range of A.
 
     Args:
         index, weight: `(m, w)`.
@@ -39,13 +39,13 @@ def blockwise_mu(index: Integers, weight: Array, moved: Array) -> float:
 
 def find_change(first: tuple[Integers, Array], second: tuple[Integers, Array]) -> str:
     """Return how the law of A z differs between two A by more than rounding, or ""; the number of draws does not show."""
-    (one_index, one), (two_index, two) = first, second
-    if one.shape == two.shape and np.array_equal(one_index, two_index):
-        differs = np.abs(one - two) > _TOLERANCE * np.abs(one)
+    (one_index, first_rows), (two_index, two) = first, second
+    if first_rows.shape == two.shape and np.array_equal(one_index, two_index):
+        differs = np.abs(first_rows - two) > _TOLERANCE * np.abs(first_rows)
         if not differs.any():
             return ""
         place = np.unravel_index(int(np.argmax(differs)), differs.shape)
-        return f"the deviation of noise changes from {abs(one[place]):.4g} to {abs(two[place]):.4g}"
+        return f"the deviation of noise changes from {abs(first_rows[place]):.4g} to {abs(two[place]):.4g}"
     covariances = [matrix @ matrix.T for matrix in (_matrix(*side).tocsr() for side in (first, second))]
     gap = abs(covariances[0] - covariances[1])
     changes = gap.nnz and gap.max() > _TOLERANCE * abs(covariances[0]).max()
@@ -59,25 +59,25 @@ def _matrix(index: Integers, weight: Array) -> coo_array:
     return coo_array((weight.ravel()[keep], (place, index.ravel()[keep])), shape=(size, int(index.max(initial=0)) + 1))
 
 
-def _squares(matrix: coo_array, moved: Array) -> float:
-    size = len(moved)
+def _squares(matrix: coo_array, movement: Array) -> float:
+    size = len(movement)
     if matrix.nnz == size == len(np.unique(matrix.row)) == len(np.unique(matrix.col)):  # each release has a draw of its own
         weights = np.zeros(size)
         weights[matrix.row] = matrix.data
-        return float(np.square(moved / weights).sum())
+        return float(np.square(movement / weights).sum())
     graph = coo_array((np.ones(matrix.nnz), (matrix.row, size + matrix.col)), shape=(size + matrix.shape[1],) * 2)
     _, labels = connected_components(graph, directed=False)
-    return sum(_block(matrix, moved, *block) for block in _blocks(matrix, labels[:size], labels[size:]))
+    return sum(_block(matrix, movement, *block) for block in _blocks(matrix, labels[:size], labels[size:]))
 
 
 def _blocks(matrix: coo_array, row_labels: Integers, draw_labels: Integers) -> list[tuple[Integers, Integers]]:
     """Return blocks of the same shape together: rows `(b, m)` and draws `(b, k)` of b blocks."""
-    used = np.unique(matrix.col)
-    rows, draws = np.argsort(row_labels, kind="stable"), used[np.argsort(draw_labels[used], kind="stable")]
+    columns = np.unique(matrix.col)
+    rows, draws = np.argsort(row_labels, kind="stable"), columns[np.argsort(draw_labels[columns], kind="stable")]
     names, row_counts = np.unique(row_labels, return_counts=True)
     draw_counts = np.array([0] * len(names))
-    found, counts = np.unique(draw_labels[used], return_counts=True)
-    draw_counts[np.searchsorted(names, found)] = counts
+    labels, counts = np.unique(draw_labels[columns], return_counts=True)
+    draw_counts[np.searchsorted(names, labels)] = counts
     row_starts, draw_starts = np.cumsum(row_counts) - row_counts, np.cumsum(draw_counts) - draw_counts
     blocks = []
     for shape in np.unique(np.stack([row_counts, draw_counts], axis=1), axis=0):
@@ -88,22 +88,22 @@ def _blocks(matrix: coo_array, row_labels: Integers, draw_labels: Integers) -> l
     return blocks
 
 
-def _block(matrix: coo_array, moved: Array, rows: Integers, draws: Integers) -> float:
+def _block(matrix: coo_array, movement: Array, rows: Integers, draws: Integers) -> float:
     count, m = rows.shape
     if m > _MOST_ROWS:
         raise ValueError(f"{m} released numbers share draws of noise; at most {_MOST_ROWS} can be taken together")
     owner, place, column = (np.zeros(size, dtype=np.int64) for size in (matrix.shape[0], matrix.shape[0], matrix.shape[1]))
     owner[rows], place[rows] = np.arange(count)[:, None], np.arange(m)
     column[draws] = np.arange(draws.shape[1])
-    mine = np.isin(matrix.row, rows)
+    inside = np.isin(matrix.row, rows)
     dense = np.zeros((count, m, draws.shape[1]))
-    np.add.at(dense, (owner[matrix.row[mine]], place[matrix.row[mine]], column[matrix.col[mine]]), matrix.data[mine])
-    d = moved[rows]
+    np.add.at(dense, (owner[matrix.row[inside]], place[matrix.row[inside]], column[matrix.col[inside]]), matrix.data[inside])
+    d = movement[rows]
     scale = np.abs(dense).max(axis=-1, initial=0.0)
     scale[scale == 0] = 1.0
     dense, d = dense / scale[..., None], d / scale  # rows in units of their own noise: Adam's are of different sizes
     c = (np.linalg.pinv(dense, rcond=1e-9) @ d[..., None])[..., 0]
-    left = np.abs((dense @ c[..., None])[..., 0] - d).max(initial=0.0)
-    if left > _TOLERANCE * max(1.0, float(np.abs(d).max(initial=0.0))):
+    residual = np.abs((dense @ c[..., None])[..., 0] - d).max(initial=0.0)
+    if residual > _TOLERANCE * max(1.0, float(np.abs(d).max(initial=0.0))):
         return math.inf
     return float(np.square(c).sum())

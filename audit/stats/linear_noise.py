@@ -34,9 +34,9 @@ def _least_shift(weights: Array, movement: Array) -> Array | None:
     if np.any((scale == 0) & (movement != 0)):
         return None
     scale[scale == 0] = 1.0
-    scaled, target = weights / scale[:, None], movement / scale
-    shift = np.linalg.lstsq(scaled, target, rcond=1e-12)[0]
-    outside = float(np.abs(scaled @ shift - target).max(initial=0.0))
+    ratios, target = weights / scale[:, None], movement / scale
+    shift = np.linalg.lstsq(ratios, target, rcond=1e-12)[0]
+    outside = float(np.abs(ratios @ shift - target).max(initial=0.0))
     return shift if outside <= _ROUNDING * max(1.0, float(np.abs(target).max(initial=0.0))) else None
 
 
@@ -79,12 +79,12 @@ def covariance_divergence(movement: Array, first: Array, second: Array) -> Array
         if min(signs) <= 0:
             return np.full(len(_ORDERS), np.inf)
         for i, order in enumerate(_ORDERS):
-            mixed = order * outer + (1 - order) * inner
-            eigenvalues = np.linalg.eigvalsh(mixed)
+            mixture = order * outer + (1 - order) * inner
+            eigenvalues = np.linalg.eigvalsh(mixture)
             if eigenvalues[0] <= 1e-12 * eigenvalues[-1]:
                 worst[i] = np.inf
                 continue
-            quadratic = float(movement @ np.linalg.solve(mixed, movement))
+            quadratic = float(movement @ np.linalg.solve(mixture, movement))
             log_mixed = float(np.log(eigenvalues).sum())
             value = order / 2 * quadratic - (log_mixed - (1 - order) * logs[0] - order * logs[1]) / (2 * (order - 1))
             worst[i] = max(worst[i], value)

@@ -1,8 +1,8 @@
 """One step on a batch and on its neighbour, with the same noisy releases handed back: what a record moves, exactly.
 
 The noise that the step draws is followed from the sampler to what leaves the step (`audit.replays`). The loss of a pair of
-batches is the mu of its Gaussian mechanism, to be held against 1/sigma; whatever else is left must be equal to the last bit.
-Steps whose noise cannot be followed are left to the probes.
+batches is the mu of its Gaussian mechanism, to be compared with 1/sigma; whatever else is left must be equal to the last bit.
+Steps with noise that cannot be followed are left to the probes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Verdict:
-    """What a pair showed: its mu, or what stands against it."""
+    """What a pair showed: its mu, or what speaks against it."""
 
     pair: _Pair
     mu: float
@@ -57,7 +57,7 @@ class _Verdict:
 
 
 def replay_findings(bench: StepUnderTest) -> list[Finding]:
-    """Return the findings of a step's replay on pairs of batches; none for a step whose noise another library draws."""
+    """Return the findings of a step's replay on pairs of batches; none for a step with noise that another library draws."""
     step = bench.step.step if isinstance(bench.step, RescaledStep) else bench.step
     if bench.claimed.noise_multiplier == 0 or not _is_torch(step):
         return []
@@ -86,19 +86,19 @@ def _is_torch(step: Any) -> bool:
 def _pairs(bench: StepUnderTest, verdicts: list[_Verdict]) -> Iterator[_Pair]:
     """Yield pairs: records that are clipped and such that are not, beside few and beside more than are expected.
 
-    A second round has a clip norm that ordinary records exceed, as the first pairs' `verdicts` tell.
+    A second round has a clip norm that ordinary records exceed, as the first pairs' `verdicts` say.
     """
-    expected = min(max(int(1.5 * bench.claimed.divisor), 8), MOST_RECORDS)
-    many = rows(bench.sample, np.resize(np.arange(len(bench.sample[0])), expected).tolist())
-    few, one = rows(bench.sample, slice(0, 8)), rows(bench.sample, [1])
+    size = min(max(int(1.5 * bench.claimed.divisor), 8), MOST_RECORDS)
+    batch = rows(bench.sample, np.resize(np.arange(len(bench.sample[0])), size).tolist())
+    eight, single = rows(bench.sample, slice(0, 8)), rows(bench.sample, [1])
     setting, text, kinds = bench.claimed, "", tuple(bench.records)
     for _ in range(2):
         for kind in kinds:
-            yield _pair(bench, kind, few, setting, text)
-        for base in (one, many):
+            yield _pair(bench, kind, eight, setting, text)
+        for base in (single, batch):
             yield _pair(bench, kinds[-1], base, setting, text)
         if setting is bench.claimed:
-            yield from _lopsided_pairs(bench, expected)
+            yield from _lopsided_pairs(bench, size)
         if not bench.adjusts("clip_norm") or not 0 < verdicts[0].mu < math.inf:
             return
         setting = bench.at(clip=0.3 * verdicts[0].mu * bench.claimed.noise_multiplier * bench.claimed.clip_norm)
@@ -127,8 +127,8 @@ def _took_effect(bench: StepUnderTest, verdict: _Verdict, before: list[_Verdict]
     clip = verdict.pair.setting.clip_norm
     if clip == bench.claimed.clip_norm or not 0 < verdict.mu < math.inf:
         return True
-    expected = before[0].mu * bench.claimed.clip_norm / clip
-    return verdict.pair.kind != before[0].pair.kind or abs(verdict.mu - expected) > 0.01 * expected
+    target = before[0].mu * bench.claimed.clip_norm / clip
+    return verdict.pair.kind != before[0].pair.kind or abs(verdict.mu - target) > 0.01 * target
 
 
 def _pair(bench: StepUnderTest, kind: str, base: Batch, setting: Setting, text: str) -> _Pair:
@@ -157,17 +157,17 @@ def _judge(runs: Any, pair: _Pair) -> _Verdict:
 
 def _conclude(bench: StepUnderTest, verdicts: list[_Verdict]) -> list[Finding]:
     claim = 1 / bench.claimed.noise_multiplier
-    lost = next((verdict for verdict in verdicts if not verdict.followed), None)
+    failure = next((verdict for verdict in verdicts if not verdict.followed), None)
     worst = max((verdict for verdict in verdicts if verdict.followed), key=lambda verdict: verdict.mu, default=None)
     findings = []
-    if worst is not None and (lost is None or worst.mu > claim * (1 + SLACK)):
+    if worst is not None and (failure is None or worst.mu > claim * (1 + SLACK)):
         findings.append(_loss(bench, worst, claim, len(verdicts)))
-    if lost is not None:
-        findings.append(gap(LOSS, f"the noise cannot be followed exactly: {lost.reason}; the probes sample it"))
+    if failure is not None:
+        findings.append(gap(LOSS, f"the noise cannot be followed exactly: {failure.reason}; the probes sample it"))
     differing = next((verdict for verdict in verdicts if verdict.differing), None)
     if differing is not None:
         findings.append(_state(bench, differing))
-    elif lost is None:
+    elif failure is None:
         findings.append(
             pass_finding(STATE, "Given the same releases, everything that outlives the step is equal to the last bit")
         )
@@ -180,12 +180,12 @@ def _loss(bench: StepUnderTest, worst: _Verdict, claim: float, count: int) -> Fi
             f"Followed exactly, a record moves releases by mu {worst.mu:.4f} at most in {count} pairs; 1/sigma is {claim:.4f}"
         )
         return pass_finding(LOSS, text, worst.mu, claim)
-    moved = worst.reason or f"{worst.pair.name} moves the releases by mu {worst.mu:.4g}, and 1/sigma is {claim:.4g}"
+    reason = worst.reason or f"{worst.pair.name} moves the releases by mu {worst.mu:.4g}, and 1/sigma is {claim:.4g}"
     if worst.mu == math.inf:
-        moved = worst.reason or f"{worst.pair.name} moves something that no noise covers"
+        reason = worst.reason or f"{worst.pair.name} moves something that no noise covers"
     return failure(
         LOSS,
-        f"Followed exactly: {moved}",
+        f"Followed exactly: {reason}",
         fix=_FIXES[worst.fix],
         witness=bench.witness(worst.pair.base, worst.pair.neighbour, worst.pair.setting),
         measurement=worst.mu,

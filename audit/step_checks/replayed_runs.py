@@ -51,7 +51,7 @@ class StepRun:
                 name
                 for name in names
                 if not name.startswith(besides)
-                and not _same(self.survivors.get(name, missing), other.survivors.get(name, missing))
+                and not _is_equal(self.survivors.get(name, missing), other.survivors.get(name, missing))
             )
         )
 
@@ -77,9 +77,9 @@ class StepRuns:
             again = self._run(batch, setting, self.seed + _OTHER_SEED, run)
             drawn, redrawn = run.recording.draws, again.recording.draws
             run.repeats = bool(run.recording.releases) and drawn.shape == redrawn.shape and np.array_equal(drawn, redrawn)
-            moved = run.differing(again, besides=GENERATOR)
-            if again.recording.divergence or moved:
-                cause = again.recording.divergence or f"{', '.join(moved[:3])} changes"
+            differences = run.differing(again, besides=GENERATOR)
+            if again.recording.divergence or differences:
+                cause = again.recording.divergence or f"{', '.join(differences[:3])} changes"
                 run.hidden = f"with other random draws and the same releases, {cause}"
             self._recorded = {key: run}
         return self._recorded[key]
@@ -114,8 +114,8 @@ class StepRuns:
 
 def _function(step: FunctionStep, batch: Batch, setting: Setting, seed: int) -> dict[str, Any]:
     result, stream = step.call(batch, setting, seed)
-    named = {f"parameter {name}": value for name, value in result.items()}
-    return named | ({GENERATOR: stream.get_state()} if isinstance(stream, torch.Generator) else {})
+    parameters = {f"parameter {name}": value for name, value in result.items()}
+    return parameters | ({GENERATOR: stream.get_state()} if isinstance(stream, torch.Generator) else {})
 
 
 def _optimizer(step: OptimizerStep, batch: Batch, optimizers: list[Any]) -> dict[str, Any]:
@@ -125,21 +125,21 @@ def _optimizer(step: OptimizerStep, batch: Batch, optimizers: list[Any]) -> dict
     step.run([torch.as_tensor(np.array(array)) for array in batch])
     optimizer.zero_grad()
     parameters = {name for name, _ in model.named_parameters()}
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         f"{'parameter' if name in parameters else 'buffer'} {name}": value for name, value in model.state_dict().items()
     }
     names = {id(value): name for name, value in model.named_parameters()}
     for inner in optimizers:
         for parameter, state in inner.state.items():
-            found |= {f"optimiser state {key} of {names.get(id(parameter), '?')}": value for key, value in state.items()}
+            values |= {f"optimiser state {key} of {names.get(id(parameter), '?')}": value for key, value in state.items()}
         for i, group in enumerate(inner.param_groups):
-            found |= {f"setting {key} of group {i}": value for key, value in group.items() if key != "params"}
-    found |= {f"attribute {key} of the optimiser": value for key, value in vars(optimizer).items() if _is_own(key)}
+            values |= {f"setting {key} of group {i}": value for key, value in group.items() if key != "params"}
+    values |= {f"attribute {key} of the optimiser": value for key, value in vars(optimizer).items() if _is_own(key)}
     for name, module in model.named_modules():
-        kept = {key: value for key, value in vars(module).items() if key not in _MODULE_ATTRIBUTES and _is_own(key)}
-        found |= {f"attribute {key} of {name or 'the model'}": value for key, value in kept.items()}
+        attributes = {key: value for key, value in vars(module).items() if key not in _MODULE_ATTRIBUTES and _is_own(key)}
+        values |= {f"attribute {key} of {name or 'the model'}": value for key, value in attributes.items()}
     generator = getattr(optimizer, "generator", None)
-    return found | ({GENERATOR: generator.get_state()} if generator is not None else {})
+    return values | ({GENERATOR: generator.get_state()} if generator is not None else {})
 
 
 def _is_own(key: str) -> bool:
@@ -152,18 +152,18 @@ def _kept_states(step: OptimizerStep) -> Iterator[list[Any]]:
     """Collect the torch optimisers that step, and put their state and settings back afterwards."""
     from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-    seen: list[Any] = []
+    optimizers: list[Any] = []
     before: list[tuple[Any, dict[Any, Any], list[dict[str, Any]]]] = []
 
     def collect(optimizer: Any, *_: Any) -> None:
-        if not any(optimizer is other for other in seen):
-            seen.append(optimizer)
+        if not any(optimizer is known_optimizer for known_optimizer in optimizers):
+            optimizers.append(optimizer)
             state = {key: copy.deepcopy(value) for key, value in optimizer.state.items()}
             before.append((optimizer, state, [dict(group) for group in optimizer.param_groups]))
 
     handle = register_optimizer_step_pre_hook(collect)
     try:
-        yield seen
+        yield optimizers
     finally:
         handle.remove()
         for optimizer, state, groups in before:
@@ -176,8 +176,8 @@ def _kept_states(step: OptimizerStep) -> Iterator[list[Any]]:
 def _copies(noise: TorchNoise, survivors: dict[str, Any]) -> dict[str, Any]:
     """Return copies of plain values, released where they hold noise; objects of other kinds are left out."""
     noise.recording.at_return = True
-    found = {name: _copy(noise, value, _DEEPEST) for name, value in survivors.items()}
-    return {name: value for name, value in found.items() if value is not _OBJECT}
+    copies = {name: _copy(noise, value, _DEEPEST) for name, value in survivors.items()}
+    return {name: value for name, value in copies.items() if value is not _OBJECT}
 
 
 _OBJECT = object()
@@ -198,7 +198,7 @@ def _copy(noise: TorchNoise, value: Any, depth: int) -> Any:
     return _OBJECT
 
 
-def _same(first: Any, second: Any) -> bool:
+def _is_equal(first: Any, second: Any) -> bool:
     if type(first) is not type(second):
         return False
     if isinstance(first, Tensor):
@@ -207,8 +207,8 @@ def _same(first: Any, second: Any) -> bool:
     if isinstance(first, np.ndarray):
         return np.array_equal(first, second, equal_nan=first.dtype.kind == "f")
     if isinstance(first, list):
-        return len(first) == len(second) and all(map(_same, first, second))
+        return len(first) == len(second) and all(map(_is_equal, first, second))
     if isinstance(first, dict):
-        return first.keys() == second.keys() and all(_same(part, second[key]) for key, part in first.items())
+        return first.keys() == second.keys() and all(_is_equal(part, second[key]) for key, part in first.items())
     both_nan = isinstance(first, float) and math.isnan(first) and math.isnan(second)
     return first is second or both_nan or bool(first == second)

@@ -146,7 +146,7 @@ def run_probes(
     arrays = [np.asarray(array.detach().cpu().numpy() if hasattr(array, "detach") else array) for array in sample]
     bench = StepUnderTest(step=step, sample=check_batch(arrays, LEAST_RECORDS), claimed=setting, seed=seed)
     start = time.perf_counter()
-    replayed = replay_findings(bench)
+    replays = replay_findings(bench)
     spent = {"replayed": time.perf_counter() - start}
     findings, seconds = all_findings(PROBES, bench, probes)
-    return StepReport(name=name, setting=setting, findings=(*replayed, *findings), seconds=spent | seconds)
+    return StepReport(name=name, setting=setting, findings=(*replays, *findings), seconds=spent | seconds)

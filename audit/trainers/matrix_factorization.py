@@ -72,10 +72,10 @@ class MatrixFactorizationTrainer:
                 f"trainer 'matrix_factorization' executes a matrix factorisation but the job demands {job.mechanism}; use "
                 "mechanism 'matrix_factorization'"
             )
-        needed = -(-event.steps // event.separation)
-        if event.participations < needed:
+        turns = -(-event.steps // event.separation)
+        if event.participations < turns:
             raise UnsupportedMechanism(
-                f"{event.steps} steps in cycles of {event.separation} take a record {needed} times, and {event} accounts for "
+                f"{event.steps} steps in cycles of {event.separation} take a record {turns} times, and {event} accounts for "
                 f"{event.participations}"
             )
         steps = dp_sgd(

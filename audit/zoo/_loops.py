@@ -62,11 +62,11 @@ class Loop:
         return poisson(plan.records, plan.rate, plan.steps, stream)
 
     def accounted_rate(self, plan: LoopPlan) -> float:
-        """Return the rate that the accounting is told."""
+        """Return the rate that the accounting is given."""
         return plan.rate
 
     def accounted_steps(self, plan: LoopPlan) -> int:
-        """Return the number of steps that the accounting is told."""
+        """Return the number of steps that the accounting is given."""
         return plan.steps
 
     def spent(self, plan: LoopPlan) -> tuple[Event, Event]:

@@ -134,10 +134,10 @@ def _summary(title: str, entries: Sequence[Entry]) -> str:
     if not entries:
         return ""
     wrong = [entry for entry in entries if entry.wrong]
-    accused = sum(bool(entry.checks) for entry in entries if not entry.wrong)
+    accusations = sum(bool(entry.checks) for entry in entries if not entry.wrong)
     longest = max(entry.seconds for entry in entries)
     refutations = f"{sum(bool(entry.checks) for entry in wrong)} of {len(wrong)}"
-    return f"| {title} | {entries[0].audit} | {refutations} | {accused} of {len(entries) - len(wrong)} | {longest:.2g} |\n"
+    return f"| {title} | {entries[0].audit} | {refutations} | {accusations} of {len(entries) - len(wrong)} | {longest:.2g} |\n"
 
 
 def _table(title: str, text: str, entries: Sequence[Entry]) -> str:

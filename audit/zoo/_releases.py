@@ -92,7 +92,7 @@ def failures(release: ZooRelease, report: MechanismReport) -> tuple[str, ...]:
         "delta": report.delta.delta > release.delta,
         "fit": report.fit is not None and report.fit.epsilon > release.epsilon,
     }
-    return tuple(f"mechanism.{name}" for name, refuted in names.items() if refuted)
+    return tuple(f"mechanism.{name}" for name, is_refuted in names.items() if is_refuted)
 
 
 def selection_epsilon(runs: int, scale: float) -> float:

@@ -120,8 +120,8 @@ def _foreign_kind(name: str) -> str:
     for package, base in bases.items():
         if issubclass(entry, base):
             return package
-    expected = ", ".join(f"{base.__module__}:{base.__name__}" for base in bases.values())
-    raise ConfigError(f"'{name}' is not a subclass of an entry's class; expected one of {expected}")
+    names_of_bases = ", ".join(f"{base.__module__}:{base.__name__}" for base in bases.values())
+    raise ConfigError(f"'{name}' is not a subclass of an entry's class; expected one of {names_of_bases}")
 
 
 def _write(path: Path, entry: Entry) -> None:

@@ -18,7 +18,7 @@ from reports.words.numbers import figure as draw_figure
 
 MARKERS = ("o", "D", "s", "^", "v", "P")
 ROW_MM, FOOT_MM, GAP_MM = 5.0, 9.0, 9.0
-LEFT, RIGHT, MARGIN = (
+LEFT_EDGE, RIGHT, MARGIN = (
     0.22,
     0.94,
     0.004,
@@ -67,7 +67,7 @@ def _paint_utility(
     for names in panels:
         body = ROW_MM * len(names) * len(owners) + ROW_MM / len(panels)
         foot -= body
-        axes = figure.add_axes((LEFT, foot / height, RIGHT - LEFT, body / height))
+        axes = figure.add_axes((LEFT_EDGE, foot / height, RIGHT - LEFT_EDGE, body / height))
         _paint_panel(axes, rows, owners, names)
         foot -= GAP_MM
     _make_room(figure)
@@ -76,7 +76,7 @@ def _paint_utility(
 def _make_room(figure: Any) -> None:
     """Moves the left sides of all axes to where the widest name beside them begins within the figure."""
     drawn = figure.get_tightbbox(figure.canvas.get_renderer()).x0 / figure.get_figwidth()
-    first = max(LEFT, LEFT + MARGIN - drawn)
+    first = max(LEFT_EDGE, LEFT_EDGE + MARGIN - drawn)
     for axes in figure.axes:
         box = axes.get_position()
         axes.set_position((first, box.y0, RIGHT - first, box.height))

@@ -93,10 +93,10 @@ def level(access: Access) -> str:
 def question(access: Access | None, unit: str) -> str:
     """Return the question what an adversary sees tells of whom: `unit` is whom a claim about the training protects."""
     key = "question.none" if access is None else f"question.{access.name}"
-    what = "" if access is None else recorded(access.words)
+    access_words = "" if access is None else recorded(access.words)
     name = next((name for name in get_args(Unit) if unit in (name, recorded(name))), "other")  # a report may be translated
     units = say(f"units.{name}", unit=recorded(unit))
-    return say(key if key in current().sentences else "question.other", what=what, units=units)
+    return say(key if key in current().sentences else "question.other", what=access_words, units=units)
 
 
 def secret_question(secret: str, access: Access) -> str:

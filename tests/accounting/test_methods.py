@@ -173,8 +173,8 @@ def test_a_failure_tells_what_was_asked_and_how_to_see_it_again() -> None:
 
 def test_a_published_epsilon_is_possible_impossible_or_undecided() -> None:
     usual = {"sigma": 1.0, "rate": 0.01, "steps": 1000, "delta": 1e-5}
-    by_claim = {epsilon: published.decide(published.Training(**usual, epsilon=epsilon)) for epsilon in (2.0, 1.5)}
+    by_claim = {epsilon: published.decide(published.PublishedTraining(**usual, epsilon=epsilon)) for epsilon in (2.0, 1.5)}
     assert [by_claim[2.0].exit_code, by_claim[1.5].exit_code] == [0, 1]
     assert by_claim[2.0].margin == pytest.approx(0.1717, abs=2e-4) and by_claim[1.5].margin == pytest.approx(-0.3282, abs=2e-4)
     middle = (by_claim[2.0].lower + by_claim[2.0].upper) / 2
-    assert published.decide(published.Training(**usual, epsilon=middle)).exit_code == 3
+    assert published.decide(published.PublishedTraining(**usual, epsilon=middle)).exit_code == 3

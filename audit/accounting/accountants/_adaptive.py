@@ -19,12 +19,12 @@ def adaptive_divergences(event: Event, adjacency: Adjacency, orders: NDArray[np.
     Raises:
         UnsupportedMechanism: some part has no formula for its divergence, or its batches are cut.
     """
-    exposed = np.full(len(orders), np.inf)
+    exposure = np.full(len(orders), np.inf)
     if is_non_private(event):
-        return exposed
+        return exposure
     total = divergences(known_uncut(event, adjacency), adjacency, orders)
     if total is not None:
         return total
     if any(getattr(node, "noise_multiplier", 1.0) == 0 for node in nodes(event)):
-        return exposed
+        return exposure
     raise UnsupportedMechanism(f"{event} has a part without a formula for its Renyi divergence under {adjacency}")

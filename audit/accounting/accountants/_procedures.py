@@ -83,8 +83,8 @@ def _cyclic(event: CyclicPoisson, adjacency: Adjacency) -> Event:
     for start in range(0, int(event.steps), int(event.groups)):
         length = math.hypot(*event.coefficients[: int(event.steps) - start])
         turns.append(Gaussian(noise_multiplier=event.noise_multiplier / length, unit=event.unit) if length else None)
-    sampled = [PoissonSampled(mechanism=turn, sample_rate=event.sample_rate) for turn in turns if turn is not None]
-    counts = {step: sampled.count(step) for step in dict.fromkeys(sampled)}
+    samples = [PoissonSampled(mechanism=turn, sample_rate=event.sample_rate) for turn in turns if turn is not None]
+    counts = {step: samples.count(step) for step in dict.fromkeys(samples)}
     return Composed(parts=tuple(Repeated(mechanism=step, count=count) for step, count in counts.items()))
 
 

@@ -62,7 +62,7 @@ def collect(
     Args:
         seconds: of CPU for a case.
         fresh: whether to ask everything again.
-        progress: is told of each case before it is asked.
+        progress: is called with each case before it is asked.
     """
     cases, path = suite.load(), folder / f"{re.sub('[^a-z0-9]+', '-', spec)}.json"
     cache = {} if fresh else _read(path)

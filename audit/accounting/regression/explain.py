@@ -43,12 +43,12 @@ def question_text(ask: ClaimQuestion) -> str:
     'noise 1.0, rate 0.01, 1,000 steps, delta 1e-05, add_remove, about one example'
     """
     values = describe(ask)
-    what = values["mechanism"]
+    subject = values["mechanism"]
     if "steps" in values:
         steps = values["steps"]
         count = f"{steps:,}" if isinstance(steps, int) else steps
-        what = f"noise {values['noise_multiplier']}, rate {values['sample_rate']}, {count} steps"
-    return f"{what}, delta {values['delta']}, {values['adjacency']}, about one {values['unit']}"
+        subject = f"noise {values['noise_multiplier']}, rate {values['sample_rate']}, {count} steps"
+    return f"{subject}, delta {values['delta']}, {values['adjacency']}, about one {values['unit']}"
 
 
 def shortfall_text(result: Result) -> str:
@@ -90,11 +90,11 @@ def lines(result: Result, spec: str) -> list[str]:
     """Return everything that a maintainer needs of one failure."""
     case = result.case
     short = shortfall_text(result)
-    asked = [f"  asked: {question_text(ask)}" for ask in case.asks]
+    questions = [f"  asked: {question_text(ask)}" for ask in case.asks]
     again = ["  to see it again:", *(f"    {line}" for line in reproduce(result, spec))] if case.kind != "refusal" else []
     return [
         f"{result.finding} {case.id}: {result.message}{f', {short}' if short else ''}",
-        *asked,
+        *questions,
         f"  expected because: {case.reason}",
         f"  catches: {case.catches}",
         *again,

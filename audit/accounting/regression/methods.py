@@ -1,6 +1,6 @@
 """What a method of accounting gives, whoever computes it: an accountant that names its method is held to this on both sides.
 
-An accountant names it by attributes `method`, `orders` and `conversion`, or `--method` does. If nobody names it, it is
+An accountant names it by attributes `method`, `orders` and `conversion`, or `--method` does. If it is not named, it is
 recognised from the answers (`recognition`).
 """
 
@@ -57,7 +57,7 @@ _CONVERSIONS: Mapping[str, Callable[..., tuple[float, float]]] = {
     "improved": renyi.epsilon_improved,
     "classic": renyi.epsilon_classic,
 }
-_ANY = 1 + np.exp(np.linspace(math.log(1e-3), math.log(60), 60))  # orders from which "every order" is refined
+_DENSE_ORDERS = 1 + np.exp(np.linspace(math.log(1e-3), math.log(60), 60))  # orders from which "every order" is refined
 _NUMERICAL = {"pld": 1e-3, "prv": 1e-2}
 
 
@@ -152,7 +152,7 @@ def stated(accountant: Any) -> Method | None:
 
 
 def expected(method: Method, question: ClaimQuestion, truth: Interval) -> Interval | None:
-    """Return the ends between which the figure of a method lies; None if the method says nothing here.
+    """Return the ends between which the figure of a method is; None if the method says nothing here.
 
     Args:
         truth: the bracket on the true epsilon, which numerical methods approach from above.
@@ -194,7 +194,7 @@ def _renyi(method: Method, question: ClaimQuestion) -> Interval:
 def least(question: ClaimQuestion, conversion: str) -> float:
     """Return the least epsilon over every order above 1, the fractional ones up to 60 and whole ones up to 4096."""
     convert = _CONVERSIONS[conversion]
-    orders = np.array(sorted({*_ANY.tolist(), *(order for order in renyi.WHOLE_ORDERS if order > 60)}))
+    orders = np.array(sorted({*_DENSE_ORDERS.tolist(), *(order for order in renyi.WHOLE_ORDERS if order > 60)}))
     best = math.inf
     for _ in range(4):
         curve = total_curve(question, tuple(orders.tolist()))

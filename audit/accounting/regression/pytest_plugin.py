@@ -23,7 +23,7 @@ import pytest
 if TYPE_CHECKING:
     from audit.accounting.regression import suite
 
-_SHOWN = 5  # failures of the method that one test tells
+_LINES = 5  # failures of the method that one test tells
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -99,7 +99,7 @@ def list_checks(
 
     def test_method() -> None:
         report = recognition.compare([judge(case) for case in choice], named)
-        texts = [explain.paragraph(result, spec) for result in report.results[:_SHOWN]]
+        texts = [explain.paragraph(result, spec) for result in report.results[:_LINES]]
         if texts:
             pytest.fail("\n".join([report.remark, *texts]), pytrace=False)
 

@@ -28,7 +28,7 @@ _SAMPLED, _CANDIDATES = 10, 5  # questions about sampled releases by which the l
 _FEWEST, _SHARE = 8, 0.1  # answers that have to agree before a method is taken for recognised
 _NEAR = 3e-3  # what a list of orders that we do not know may cost
 _LEAST_FACTOR, _FACTORS = 1e-5, 24
-_OTHER = 0.8  # of the figure of a recognised method: what is lower was computed in another way
+_FARTHEST = 0.8  # of the figure of a recognised method: what is lower was computed in another way
 _SLIGHT = 0.6  # of the answers, that have to fit if none of them agrees
 
 
@@ -51,7 +51,7 @@ class MethodReport:
 
 def compare(results: Sequence[Result], method: Method | None) -> MethodReport:
     """Return the answers of an accountant held to its method; to the one recognised if `method` is None."""
-    answered = [result for result in results if _says_something(result)]
+    answered = [result for result in results if _is_informative(result)]
     is_named = method is not None
     if method is None:
         method = recognise(answered)
@@ -64,11 +64,11 @@ def compare(results: Sequence[Result], method: Method | None) -> MethodReport:
         return MethodReport(method=None, remark=remark if answered else "")
     intervals = [(result, _interval(method, result, is_named)) for result in answered]
     compared = [(result, ends) for result, ends in intervals if ends is not None]
-    least = 0.0 if is_named else _OTHER  # further below is another method, of which an accountant may take the better one
+    floor = 0.0 if is_named else _FARTHEST  # further below is another method, of which an accountant may take the better one
     below = [
         (result, ends)
         for result, ends in compared
-        if not ends[0] <= result.epsilon <= ends[1] and result.epsilon > least * ends[0]
+        if not ends[0] <= result.epsilon <= ends[1] and result.epsilon > floor * ends[0]
     ]
     if not is_named and _is_beside_the_truth(below):
         below = []
@@ -90,20 +90,20 @@ def _is_beside_the_truth(below: Sequence[tuple[Result, methods.Interval]]) -> bo
 
 def _remark(method: Method, is_named: bool, compared: int, off: Sequence[Result]) -> str:
     if is_named:
-        how = f" ({method.note})" if method.note else ""
-        others = (
+        note = f" ({method.note})" if method.note else ""
+        alternatives = (
             f"{len(off)} of {plural(compared, 'answer')} are not what it gives"
             if off
             else f"{plural(compared, 'answer')} are what it gives"
         )
-        return f"held to {method}{how}: {others}"
-    found = f"{len(off)} are below what it can give" if off else "none is below what it can give"
+        return f"held to {method}{note}: {alternatives}"
+    part = f"{len(off)} are below what it can give" if off else "none is below what it can give"
     return (
-        f"{method.note}: {method}; of {plural(compared, 'answer')} {found}. Name it (--method) to hold them to it on both sides"
+        f"{method.note}: {method}; of {plural(compared, 'answer')} {part}. Name it (--method) to hold them to it on both sides"
     )
 
 
-def _says_something(result: Result) -> bool:
+def _is_informative(result: Result) -> bool:
     return result.case.kind == "bracket" and 0 < result.epsilon < math.inf
 
 
@@ -151,21 +151,21 @@ class _Probe:
 
 def recognise(results: Sequence[Result]) -> Method | None:
     """Return the method that the answers agree with, in most cases or up to one constant factor; None if there is none."""
-    full, sampled = _split(results)
-    ranked = sorted(_agreements(full, sampled), key=lambda row: -row[0])
-    if ranked and ranked[0][0] >= max(_FEWEST, _SHARE * len(full)):
-        return ranked[0][1]
+    full, subsampling = _split(results)
+    ranking = sorted(_agreements(full, subsampling), key=lambda row: -row[0])
+    if ranking and ranking[0][0] >= max(_FEWEST, _SHARE * len(full)):
+        return ranking[0][1]
     for conversion in ("improved", "classic"):
         ratios = [probe.epsilon / epsilon for probe in full if (epsilon := _limit(probe, conversion)) > 0]
         if len(ratios) >= _FEWEST and sum(1 - 1e-7 <= ratio <= 1 + _NEAR for ratio in ratios) >= _SLIGHT * len(ratios):
             return Method(name="rdp", conversion=conversion, note="recognised by its answers, with orders of its own")
     bases = [Method(name="rdp"), Method(name="rdp", conversion="classic"), methods.make("moments")]
-    scaled = [fit for base in bases if (fit := _scaled(full, base)) is not None]
-    return min(scaled, key=lambda fit: fit[0])[1] if scaled else None
+    scaling = [fit for base in bases if (fit := _find_factor(full, base)) is not None]
+    return min(scaling, key=lambda fit: fit[0])[1] if scaling else None
 
 
 def _split(results: Sequence[Result]) -> tuple[list[_Probe], list[Result]]:
-    full, sampled = [], []
+    full, subsampling = [], []
     for result in results:
         ask = result.case.asks[0]
         try:
@@ -178,23 +178,23 @@ def _split(results: Sequence[Result]) -> tuple[list[_Probe], list[Result]]:
             rho = sum(steps / (2 * float(noise) ** 2) for noise, _, steps in parts)
             full.append(_Probe(rho, ask.delta, result.epsilon))
         elif len(parts) == 1 and 0.3 <= parts[0][0] <= 20 and parts[0][1] >= 1e-4:
-            sampled.append(result)
-    return full, sampled
+            subsampling.append(result)
+    return full, subsampling
 
 
-def _agreements(full: Sequence[_Probe], sampled: Sequence[Result]) -> Iterator[tuple[int, Method]]:
+def _agreements(full: Sequence[_Probe], samples: Sequence[Result]) -> Iterator[tuple[int, Method]]:
     """Yield how many answers are those of each list of orders and conversion; sampled ones only of lists that agree without."""
     candidates = []
     for conversion, (name, orders) in product(("improved", "classic"), GRIDS.items()):
         kind = {"name": "moments"} if (name, conversion) == ("2..33", "classic") else {"name": "rdp", "conversion": conversion}
         method = Method(**{**kind, "orders": orders, "conversion": conversion}, note="recognised by its answers")
         candidates.append((sum(_is_same(probe.epsilon, _by_orders(probe, method)) for probe in full), method))
-    chosen = sampled[:: max(1, len(sampled) // _SAMPLED)]
+    probes = samples[:: max(1, len(samples) // _SAMPLED)]
     for count, method in sorted(candidates, key=lambda row: -row[0])[:_CANDIDATES]:
         if count < _FEWEST:
             return
-        ends = (methods.expected(method, result.case.asks[0], (0.0, math.inf)) for result in chosen)
-        matches = (pair is not None and pair[0] <= result.epsilon <= pair[1] for result, pair in zip(chosen, ends, strict=True))
+        ends = (methods.expected(method, result.case.asks[0], (0.0, math.inf)) for result in probes)
+        matches = (pair is not None and pair[0] <= result.epsilon <= pair[1] for result, pair in zip(probes, ends, strict=True))
         yield count + sum(matches), method
 
 
@@ -216,8 +216,8 @@ def _limit(probe: _Probe, conversion: str) -> float:
     return renyi.zcdp_epsilon(probe.rho, probe.delta)
 
 
-def _scaled(full: Sequence[_Probe], method: Method) -> tuple[float, Method] | None:
-    """Return a method whose noise, delta or epsilon is a constant factor from what was asked, and how far answers are from it.
+def _find_factor(full: Sequence[_Probe], method: Method) -> tuple[float, Method] | None:
+    """Return a method with noise, delta or epsilon a constant factor from the question, and how far answers are from it.
 
     None if no factor fits most answers.
     """
@@ -236,25 +236,25 @@ def _scaled(full: Sequence[_Probe], method: Method) -> tuple[float, Method] | No
     )
     usual = [probe for probe in full if probe.rho < 50][:_FACTORS]
     fits = []
-    for name, most, changed in kinds:
-        factors = [factor for probe in usual if (factor := _solve(changed, probe, most)) is not None]
+    for name, limit, change in kinds:
+        factors = [factor for probe in usual if (factor := _solve(change, probe, limit)) is not None]
         if len(factors) < max(_FEWEST, _SLIGHT * len(usual)):
             continue
         middle = median(factors)
-        residuals = [abs(probe.epsilon / changed(probe, middle) - 1) for probe in usual if changed(probe, middle) > 0]
+        residuals = [abs(probe.epsilon / change(probe, middle) - 1) for probe in usual if change(probe, middle) > 0]
         if sum(residual <= _NEAR for residual in residuals) >= _SLIGHT * len(usual) and middle > _LEAST_FACTOR:
             times = math.exp(-middle if name == "epsilon" else middle)
-            other = f", or {1 / times**2:.4g} times the steps" if name == "noise" else ""
-            note = f"recognised: its answers are those at about {times:.4g} times the {name}{other}"
+            alternative = f", or {1 / times**2:.4g} times the steps" if name == "noise" else ""
+            note = f"recognised: its answers are those at about {times:.4g} times the {name}{alternative}"
             fits.append((median(residuals), dataclasses.replace(method, note=note)))
     return min(fits, key=lambda fit: fit[0], default=None)
 
 
-def _solve(changed: Callable[[_Probe, float], float], probe: _Probe, most: float) -> float | None:
-    low, high = -most, most
-    if not changed(probe, high) <= probe.epsilon <= changed(probe, low):
+def _solve(change: Callable[[_Probe, float], float], probe: _Probe, limit: float) -> float | None:
+    low, high = -limit, limit
+    if not change(probe, high) <= probe.epsilon <= change(probe, low):
         return None
     for _ in range(24):
         middle = (low + high) / 2
-        low, high = (middle, high) if changed(probe, middle) > probe.epsilon else (low, middle)
+        low, high = (middle, high) if change(probe, middle) > probe.epsilon else (low, middle)
     return (low + high) / 2

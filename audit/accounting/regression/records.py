@@ -1,4 +1,4 @@
-"""Every figure of an accountant kept in a file, and its figures of today held against those: any change is found."""
+"""Every figure of an accountant kept in a file, and its figures of today compared with those: any change is found."""
 
 from __future__ import annotations
 
@@ -43,29 +43,31 @@ def compare(path: Path, name: str, results: Sequence[Result], tolerance: float) 
         raise ConfigError(f"--tolerance is {tolerance}; expected a relative difference of at least 0, such as 1e-9")
     try:
         rows = files.read_json(path)[name]
-        kept = {case: (row["question"], row["answer"]) for case, row in rows.items()}
+        record = {case: (row["question"], row["answer"]) for case, row in rows.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{path} holds no figures of '{name}' ({error}); `audit accountant check -a {name} --record` makes such a file"
         ) from error
-    known = [result for result in results if kept.get(result.case.id, ("", ""))[0] == question(result.case)]
-    if not known:
+    results_on_file = [result for result in results if record.get(result.case.id, ("", ""))[0] == question(result.case)]
+    if not results_on_file:
         raise DataError(f"{path}: none of its figures of '{name}' answer a case that was asked now; record them anew")
-    return tuple(change for result in known if (change := _change(result, kept[result.case.id][1], tolerance)) is not None)
+    return tuple(
+        change for result in results_on_file if (change := _change(result, record[result.case.id][1], tolerance)) is not None
+    )
 
 
 def _change(result: Result, before: object, tolerance: float) -> Result | None:
-    now = _answer(result)
-    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        pairs = [(number(first), number(second)) for first, second in zip(before, now, strict=True)]
+    answer = _answer(result)
+    if isinstance(before, list) and isinstance(answer, list) and len(before) == len(answer):
+        pairs = [(number(first), number(second)) for first, second in zip(before, answer, strict=True)]
         if all(_is_same(first, second, tolerance) for first, second in pairs):
             return None
-    elif before == now:
+    elif before == answer:
         return None
     case = dataclasses.replace(
         result.case, id=f"change-{result.case.id}", kind="method", reason=f"recorded: {before}", catches="a figure that changed"
     )
-    return dataclasses.replace(result, case=case, finding=CaseFinding.WRONG, message=f"answers {now}; {before} was recorded")
+    return dataclasses.replace(result, case=case, finding=CaseFinding.WRONG, message=f"answers {answer}; {before} was recorded")
 
 
 def _is_same(first: float, second: float, tolerance: float) -> bool:

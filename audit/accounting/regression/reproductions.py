@@ -48,7 +48,7 @@ def _truth(case: Case, side: str) -> str:
 
 
 class _Calls:
-    """Represents a module whose functions give their own text call."""
+    """Represents a module with functions that give their own text call."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -29,8 +29,8 @@ class Sampling:
         expected_sizes = rate * execution.population[:, None]
         if rate in (0.0, 1.0):
             exact = bool((execution.batch_sizes == expected_sizes).all())
-            who = "client" if event_reading.unit(event) == "client" else "record"
-            return (row("sampling", "Sampling", f"every {who} in every step with probability {rate:g}", exact),)
+            unit = "client" if event_reading.unit(event) == "client" else "record"
+            return (row("sampling", "Sampling", f"every {unit} in every step with probability {rate:g}", exact),)
         variance = expected_sizes * (1 - rate)
         z = (execution.batch_sizes - expected_sizes) / np.sqrt(variance)
         realised_rate = float(execution.batch_sizes.mean() / execution.population.mean())

@@ -79,10 +79,10 @@ class Speeches:
     def _windows(self, words: str) -> Array:
         """Return the records of a speech `(n, length + 1)`, the last column the character to predict."""
         numbers = np.array([ALPHABET.find(letter) + 1 for letter in words], dtype=np.uint8)
-        padded = np.concatenate([np.zeros(self.length - 1, dtype=np.uint8), numbers])
+        padding = np.concatenate([np.zeros(self.length - 1, dtype=np.uint8), numbers])
         if len(numbers) < 2:
             return np.empty((0, self.length + 1), dtype=np.uint8)
-        return np.lib.stride_tricks.sliding_window_view(padded, self.length + 1)[:: self.stride]
+        return np.lib.stride_tricks.sliding_window_view(padding, self.length + 1)[:: self.stride]
 
 
 PLUGIN = Speeches

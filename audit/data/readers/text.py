@@ -120,14 +120,14 @@ class Text:
         return part, files
 
 
-def _user_rows(users: Sequence[str], most: int) -> Array:
+def _user_rows(users: Sequence[str], limit: int) -> Array:
     """Return `(users, most)` row numbers of each user's first texts, in the order of users' first texts; -1 behind them."""
     own: dict[str, list[int]] = {}
     for row, user in enumerate(users):
         own.setdefault(user, []).append(row)
-    rows = np.full((len(own), most), -1, dtype=np.int64)
+    rows = np.full((len(own), limit), -1, dtype=np.int64)
     for number, texts in enumerate(own.values()):
-        rows[number, : len(texts)] = texts[:most]
+        rows[number, : len(texts)] = texts[:limit]
     return rows
 
 

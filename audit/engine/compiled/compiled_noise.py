@@ -88,8 +88,8 @@ def _code() -> ctypes.CDLL | None:
     if code is None:
         return None
     numbers = CompiledNormals(code, (1,), _TRIAL_NUMBERS).draw()
-    expected = torch.empty(_TRIAL_NUMBERS).normal_(generator=torch.Generator().manual_seed(1))
-    if torch.allclose(numbers[0], expected, rtol=0.0, atol=_LARGEST_DIFFERENCE):
+    reference = torch.empty(_TRIAL_NUMBERS).normal_(generator=torch.Generator().manual_seed(1))
+    if torch.allclose(numbers[0], reference, rtol=0.0, atol=_LARGEST_DIFFERENCE):
         return code
     log.warning("torch %s draws Gaussian numbers by other means than compiled code; noise is left to torch", torch.__version__)
     return None

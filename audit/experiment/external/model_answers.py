@@ -38,7 +38,7 @@ _TOO_FAR = (
     "they multiplied by a constant?"
 )
 _ODDS_ERROR = 1e-3
-_MANY, _FEW_VALUES = 0.05, 20
+_SHARE, _FEW_VALUES = 0.05, 20
 _FARTHEST = 700.0  # exp of its negative is 0 in double precision
 _ONE_OUTPUT = "The target gives one number a record; it was taken for the {} of class 1 against class 0."
 _REGRESSION = (
@@ -219,7 +219,7 @@ def _find_ends(logits: Array) -> tuple[str, ...]:
     """Return a remark on logits of which many are the least or the largest, or that are too far apart for losses."""
     ends = [float(logits.min()), float(logits.max())]
     share = float(np.isin(logits, ends).mean())
-    if share > _MANY and len(np.unique(logits)) > _FEW_VALUES:
+    if share > _SHARE and len(np.unique(logits)) > _FEW_VALUES:
         return (_CUT_OFF.format(f"{share:.0%}", f"{ends[0]:.6g}", f"{ends[1]:.6g}"),)
     return (_TOO_FAR.format(f"{ends[1] - ends[0]:.6g}"),) if ends[1] - ends[0] > _FARTHEST else ()
 

@@ -97,7 +97,7 @@ def dp_sgd(noise_multiplier: float, sample_rate: float, steps: int, delta: float
 
 
 def alone(curve: TradeoffCurve, epsilon: float) -> Hypotheses:
-    """One claim, whose refutation proves `epsilon`."""
+    """One claim; its refutation proves `epsilon`."""
     return _hypotheses([curve], np.array([epsilon]), np.array([epsilon]))
 
 

@@ -84,5 +84,5 @@ def split_tail(matches: Sequence[Array], size: int, repetitions: int, random: np
 
     first_half = np.arange(2 * size) < size
     observed_lead = lead(first_half)
-    reached = sum(lead(random.permutation(first_half)) >= observed_lead for _ in range(repetitions))
-    return (1 + reached) / (1 + repetitions)
+    hits = sum(lead(random.permutation(first_half)) >= observed_lead for _ in range(repetitions))
+    return (1 + hits) / (1 + repetitions)

@@ -24,7 +24,7 @@ NEVER = 1 / 2  # smallest tails from here on are not distinguished
 ROUNDING = 1e-5  # relative, of tails of millions of steps; what is equal up to it counts as surprising
 NEGLIGIBLE = 1e-12  # for rounding; added to each p-value
 ROOM = 0.9  # of the error rate, that delta may take
-KEPT = 1024  # binomials of one rate: searches visit the same rates for all data
+CACHE_SIZE = 1024  # binomials of one rate: searches visit the same rates for all data
 PRECISION = 1e-3  # of bounds, relative above 1
 
 
@@ -155,14 +155,14 @@ def _limit(guesses: int, rate: float, surprise: float) -> int:
     return first + int(np.count_nonzero(tails > surprise * (1 + ROUNDING)))
 
 
-@functools.lru_cache(maxsize=KEPT)
+@functools.lru_cache(maxsize=CACHE_SIZE)
 def _tails(trials: int, rate: float) -> tuple[int, Array]:
     """The first of the counts that matter, and the binomial tails from there on."""
     first, mass = _binomial(trials, rate)
     return first, np.cumsum(mass[::-1])[::-1]
 
 
-@functools.lru_cache(maxsize=KEPT)
+@functools.lru_cache(maxsize=CACHE_SIZE)
 def _binomial(trials: int, rate: float) -> tuple[int, Array]:
     """The first of the counts that matter, and the probabilities from there on."""
     reach = REACH * math.sqrt(trials * rate * (1 - rate)) + MORE_COUNTS

@@ -49,9 +49,9 @@ def success_mu(success: float, baseline: float, *, replace: bool) -> float:
         return 0.0
     if success >= 1:
         return math.inf
-    reached = float(special.ndtri(success))
-    against_others = reached - float(special.ndtri((1 - success) * baseline / (1 - baseline)))
-    return max(0.0, reached - float(special.ndtri(baseline)), against_others if replace else against_others / 2)
+    quantile = float(special.ndtri(success))
+    lead = quantile - float(special.ndtri((1 - success) * baseline / (1 - baseline)))
+    return max(0.0, quantile - float(special.ndtri(baseline)), lead if replace else lead / 2)
 
 
 def success_allowed(curve: TradeoffCurve, choices: int, *, replace: bool) -> float:

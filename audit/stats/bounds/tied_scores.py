@@ -51,6 +51,6 @@ def expected_tpr(members: Array, nonmembers: Array, target_fpr: float) -> float:
     if allowed >= len(falling):
         return 1.0
     threshold = falling[allowed]  # the first nonmember that is not flagged for certain
-    above, tied = int((members > threshold).sum()), int((members == threshold).sum())
+    above, ties = int((members > threshold).sum()), int((members == threshold).sum())
     begin, size = int((falling > threshold).sum()), int((falling == threshold).sum())
-    return (above + tied * (allowed - begin) / size) / len(members)
+    return (above + ties * (allowed - begin) / size) / len(members)

@@ -124,8 +124,8 @@ def _log_moment(order: float, loss: Array, mean: Array, log_mass: Array) -> floa
     modest = np.expm1(np.where(small, power, 0.0)) - order * np.where(small, mean, 0.0)
     tiny = np.abs(power) < 0.01
     if tiny.any():  # no cancellation there
-        few = loss[tiny]
-        modest[tiny] = sum((order**k - order) * few**k / math.factorial(k) for k in range(2, 7))
+        losses = loss[tiny]
+        modest[tiny] = sum((order**k - order) * losses**k / math.factorial(k) for k in range(2, 7))
     with np.errstate(divide="ignore"):
         log_terms = np.where(small, np.log(np.maximum(modest, 0.0)), -math.inf)
     large = ~small & (loss > 0)

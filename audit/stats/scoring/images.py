@@ -45,9 +45,9 @@ def ssim(reconstructed: Array, original: Array, data_range: float) -> Array:
     size = (1, 1, WINDOW, WINDOW)
     x, y = np.asarray(reconstructed, float), np.asarray(original, float)
     mean_x, mean_y = (ndimage.uniform_filter(part, size) for part in (x, y))
-    unbiased = WINDOW**2 / (WINDOW**2 - 1)
+    correction = WINDOW**2 / (WINDOW**2 - 1)
     var_x, var_y, stack = (
-        unbiased * (ndimage.uniform_filter(a * b, size) - mean_a * mean_b)
+        correction * (ndimage.uniform_filter(a * b, size) - mean_a * mean_b)
         for a, b, mean_a, mean_b in ((x, x, mean_x, mean_x), (y, y, mean_y, mean_y), (x, y, mean_x, mean_y))
     )
     first, second = ((k * data_range) ** 2 for k in STABLE)

@@ -153,11 +153,11 @@ def smoothed_rank(target_values: Array, reference_values: Array, included: Array
     """
     _, nonmember = reference_fit.sides(reference_values, included)
     width = nonmember.fixed_std * np.maximum(nonmember.count, 1) ** -0.2
-    no_one_ = nonmember.count == 0
+    is_idle = nonmember.count == 0
     out = np.empty(np.shape(target_values))
     for part in parts(len(out), len(reference_values)):
         centres = np.where(included[:, part], np.nan, reference_values[:, part])
-        centres[0, no_one_[part]] = nonmember.mean[part][no_one_[part]]  # the predicted mean is in for a model
+        centres[0, is_idle[part]] = nonmember.mean[part][is_idle[part]]  # the predicted mean is in for a model
         z = (target_values[part] - centres) / width[part]
         out[part] = _nan_log_sum_exp(special.log_ndtr(z)) - _nan_log_sum_exp(special.log_ndtr(-z))
     return out

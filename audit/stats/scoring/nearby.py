@@ -93,18 +93,18 @@ def nearby_log_odds(target_values: Array, reference_values: Array, included: Arr
     remainder = reference_fit.leave_one_out(own, included, None, everyone)
     slopes = _slopes(excess, own - np.where(included, remainder[0].mean, remainder[1].mean))
     plain = learned_score.comparison(target_values[0], own, included, pairs)
-    moved = learned_score.comparison(target_values[0] - target_excess @ slopes, own - excess @ slopes, included, pairs)
+    comparison = learned_score.comparison(target_values[0] - target_excess @ slopes, own - excess @ slopes, included, pairs)
     scale = everyone[1].fixed_std
     middle = (remainder[0].mean + remainder[1].mean) / 2
     depth = ((own - middle) / scale)[:models, columns].reshape(-1, 1)
     nearby = excess[:models, columns].reshape(len(depth), -1)
-    design = np.column_stack([plain[0], moved[0], nearby, nearby * depth])
+    design = np.column_stack([plain[0], comparison[0], nearby, nearby * depth])
     classifier = learned_score.tail_fit(design, included[:models, columns].ravel())
     target_depth = ((target_values[0] - (everyone[0].mean + everyone[1].mean) / 2) / scale)[:, None]
     out = np.empty(len(target_depth))
     for part in parts(len(out)):
         around, own_depth = target_excess[part], target_depth[part]
-        out[part] = classifier.log_odds(np.column_stack([plain[1](part), moved[1](part), around, around * own_depth]))
+        out[part] = classifier.log_odds(np.column_stack([plain[1](part), comparison[1](part), around, around * own_depth]))
     return out
 
 

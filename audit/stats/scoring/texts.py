@@ -87,8 +87,8 @@ def extraction_chance(log_probabilities: Numbers, labels: Numbers, queries: int)
     mask = supervised(labels)
     full = np.where(mask, log_probabilities, 0.0).sum(axis=-1, dtype=np.float64)
     with np.errstate(divide="ignore"):
-        missed = queries * np.log1p(-np.exp(np.minimum(full, 0.0)))
-    return np.where(mask.any(axis=-1), -np.expm1(missed), 0.0)
+        misses = queries * np.log1p(-np.exp(np.minimum(full, 0.0)))
+    return np.where(mask.any(axis=-1), -np.expm1(misses), 0.0)
 
 
 def exposure(rank: Numbers, candidates: int) -> NDArray[np.float64]:

@@ -143,9 +143,9 @@ class RoundBench:
         if arrays is None:
             return RoundRelease(moved=None, metrics={}, refusal="the strategy released nothing")
         model = wire.from_record(arrays)
-        moved = {name: model[name].astype(np.float64) - value.astype(np.float64) for name, value in replies.start.items()}
+        movement = {name: model[name].astype(np.float64) - value.astype(np.float64) for name, value in replies.start.items()}
         clip_norm = float(wire.read_setting(live, "clipping_norm", math.nan))
-        return RoundRelease(moved=moved, metrics=dict(metrics or {}), clip_norm=clip_norm)
+        return RoundRelease(moved=movement, metrics=dict(metrics or {}), clip_norm=clip_norm)
 
     def _messages(self, live: Any, replies: Replies, number: int) -> list[Any]:
         """Return the messages with which the strategy asks its clients, as many as there are replies."""

@@ -45,7 +45,7 @@ def check_local(mod: Any, records: Any, seed: int) -> StepReport:
 
 
 class _Client:
-    """A client whose app has that mod alone."""
+    """A client with an app that has that mod alone."""
 
     def __init__(self, mod: Any, records: Any, seed: int) -> None:
         loud, silent = copy.deepcopy(mod), copy.deepcopy(mod)
@@ -120,10 +120,10 @@ def _noise(client: _Client, mod: Any) -> list[Finding]:
     values = np.stack([np.concatenate([array.ravel() for array in draw.values()]) for draw in uploads])
     values = (values - values.mean(0)) * math.sqrt(len(values) / (len(values) - 1))
     deviation = float(np.sqrt(np.mean(values**2)))
-    passed = claimed > 0 and noise_tests.variance_tail(values, claimed) >= _SIGNIFICANCE
+    is_passed = claimed > 0 and noise_tests.variance_tail(values, claimed) >= _SIGNIFICANCE
     message = f"Noise has deviation {deviation:.4g} where {claimed:.4g} is documented"
     fix = "add N(0, deviation^2) to every entry"
-    scale = finding("local.noise", passed, message, measurement=deviation, claim=claimed, fix=fix)
+    scale = finding("local.noise", is_passed, message, measurement=deviation, claim=claimed, fix=fix)
     epsilon = gdp_epsilon(2 * clip / claimed, mod.delta) if claimed > 0 else math.inf
     message = (
         f"One round is ({epsilon:.4g}, {mod.delta:g})-differentially private where {mod.epsilon:g} is claimed: two updates of "
@@ -142,7 +142,7 @@ def _integers(client: _Client) -> Finding:
     upload = client.upload(dict(counters), quiet=False)
     if isinstance(upload, str):
         return finding(check, False, f"A model with an integer buffer is lost: {upload}", fix=fix)
-    moved = upload["counter"]
-    exact = bool(np.array_equal(moved, np.round(moved)) and moved.any())
-    message = f"An integer buffer leaves the client without noise: {moved}" if exact else "No integer buffer leaves exactly"
+    counter = upload["counter"]
+    exact = bool(np.array_equal(counter, np.round(counter)) and counter.any())
+    message = f"An integer buffer leaves the client without noise: {counter}" if exact else "No integer buffer leaves exactly"
     return finding(check, not exact, message, fix=fix)

@@ -168,8 +168,8 @@ class SearchCountedInEpochs(GaussianRelease):
 
     def deviation(self) -> float:
         """Return the standard deviation of the noise of each trial."""
-        counted = TRIALS / (RECORDS * BATCH)
-        return analytic_deviation(self.epsilon, self.delta, math.sqrt(counted))
+        count = TRIALS / (RECORDS * BATCH)
+        return analytic_deviation(self.epsilon, self.delta, math.sqrt(count))
 
 
 RUNS = 5

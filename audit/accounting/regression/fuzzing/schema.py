@@ -149,7 +149,7 @@ def draw_event(draws: Draws, kind: type[Event], far: str | None = None, *, depth
             draw_event(draws, _LEAVES[draws.count(len(_LEAVES)) - 1], depth=depth + 1) for _ in range(draws.count(3))
         )
     event = kind(**values)
-    return event if depth or far == "noise_multiplier" or not draws.chance(0.8) else _told(draws, event)
+    return event if depth or far == "noise_multiplier" or not draws.chance(0.8) else _scale_noise(draws, event)
 
 
 def _lists(draws: Draws, names: list[str], far: str | None) -> dict[str, Any]:
@@ -170,8 +170,8 @@ def _lists(draws: Draws, names: list[str], far: str | None) -> dict[str, Any]:
     return values
 
 
-def _told(draws: Draws, event: Event) -> Event:
-    """Return the event with so much noise that its epsilon is neither 0 nor huge, as far as a rule of thumb tells."""
+def _scale_noise(draws: Draws, event: Event) -> Event:
+    """Return the event with so much noise that its epsilon is neither 0 nor huge, by a rule of thumb."""
     if not has_noise(event):
         return event
     spread = 1.0
@@ -188,13 +188,13 @@ def _told(draws: Draws, event: Event) -> Event:
     return with_noise_factor(event, max(spread * draws.log_uniform(0.15, 1.5), 0.2))
 
 
-def wrapped(draws: Draws, event: Event) -> Event:
+def composition(draws: Draws, event: Event) -> Event:
     """Return the event as it is, or repeated, grouped, beside another release, or several of these."""
     if draws.chance(0.25):
         event = Repeated(mechanism=event, count=draws.count(12, 2))
     if draws.chance(0.25):
-        other = draw_event(draws, _PLAIN[draws.count(len(_PLAIN)) - 1], depth=1)
-        parts = (event, other) if draws.chance(0.5) else (other, event)
+        second = draw_event(draws, _PLAIN[draws.count(len(_PLAIN)) - 1], depth=1)
+        parts = (event, second) if draws.chance(0.5) else (second, event)
         event = Parallel(parts=parts) if draws.chance(0.15) else Composed(parts=parts)
     if draws.chance(0.25):
         event = Grouped(mechanism=event, size=draws.count(20, 2))
@@ -209,7 +209,7 @@ def draw_question(draws: Draws, kind: type[Event], far: str | None = None, *, wr
     """Return a question about an event of a class, wrapped at random, about any unit, under any adjacency."""
     event = draw_event(draws, kind, far)
     if wrap and draws.chance(0.6):
-        event = wrapped(draws, event)
+        event = composition(draws, event)
     if wrap and draws.chance(0.2):
         event = _about(event, get_args(Unit)[draws.count(len(get_args(Unit))) - 1])
     answers = any(isinstance(node, RandomizedResponse) for node in nodes(event))

@@ -75,7 +75,7 @@ class _Lane:
 
     @property
     def most_refusals(self) -> int:
-        """How many refusals without any answer end it."""
+        """Return the number of refusals without any answer that ends it."""
         return _WRAPPED_REFUSALS if self.name in SCHEMA_STRATA else _REFUSALS
 
 

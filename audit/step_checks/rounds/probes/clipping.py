@@ -135,14 +135,14 @@ def _integers(bench: RoundBench) -> Finding:
     if outcome.moved is None:
         message = f"A model with an integer buffer loses the round: {outcome.refusal}"
         return finding(check, False, message, fix=fix, witness=replies)
-    moved = float(outcome.moved["counter"][0])
-    exact = moved == round(moved) and moved != 0
+    change = float(outcome.moved["counter"][0])
+    exact = change == round(change) and change != 0
     message = (
-        f"An integer buffer is released without noise: it moved by exactly {moved:g}"
+        f"An integer buffer is released without noise: it moved by exactly {change:g}"
         if exact
-        else ("An integer buffer stays as it was" if moved == 0 else "An integer buffer is released with noise")
+        else ("An integer buffer stays as it was" if change == 0 else "An integer buffer is released with noise")
     )
-    return finding(check, not exact, message, measurement=moved, fix=fix, witness=replies)
+    return finding(check, not exact, message, measurement=change, fix=fix, witness=replies)
 
 
 def _trust(bench: RoundBench) -> Finding:

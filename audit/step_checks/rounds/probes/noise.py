@@ -37,7 +37,7 @@ def _samples(bench: RoundBench) -> dict[str, Array]:
     if len(rounds) < 2:
         return {}
     multiplier = bench.strategy.noise_multiplier if bench.adaptive else bench.claim.noise_multiplier
-    noise = {name: np.stack([moved[name].ravel() for moved in rounds]) for name in SMALL}
+    noise = {name: np.stack([movement[name].ravel() for movement in rounds]) for name in SMALL}
     scale = math.sqrt(len(rounds) / (len(rounds) - 1)) / (multiplier * bench.unit)
     return {name: (values - values.mean(0)) * scale for name, values in noise.items()}
 
@@ -48,12 +48,12 @@ def _scale(bench: RoundBench, samples: dict[str, Array]) -> Finding:
     ratios = {name: float(np.sqrt(np.mean(values**2))) for name, values in samples.items()}
     tails = {name: noise_tests.variance_tail(values, 1.0) for name, values in samples.items()}
     name = min(samples, key=lambda name: (tails[name], ratios[name]))
-    passed = tails[name] >= SIGNIFICANCE
+    is_passed = tails[name] >= SIGNIFICANCE
     message = f"Noise of parameter '{name}' has {ratios[name]:.3g} times the deviation z C / n that is claimed"
     fix = "add N(0, (z C / n)^2) to every released entry once, with the clip norm C at which this round's updates were clipped"
-    if bench.adaptive and not passed:
+    if bench.adaptive and not is_passed:
         message += " at the clip norm of the round"
-    return finding("noise.scale", passed, message, measurement=ratios[name], claim=1.0, fix=fix)
+    return finding("noise.scale", is_passed, message, measurement=ratios[name], claim=1.0, fix=fix)
 
 
 def _law(samples: dict[str, Array]) -> Finding:

@@ -95,13 +95,13 @@ def _metrics(bench: RoundBench) -> Finding:
         )
         for size, loss in ((LOUD, 4.5), (1e-6, 0.0))
     )
-    moved = _differences(first.metrics, right.metrics)
+    changes = _differences(first.metrics, right.metrics)
     check, fix = "server.metrics", "drop metrics that clients send along (train_metrics_aggr_fn), or clip and noise them"
-    if not moved:
+    if not changes:
         return finding(check, True, "No metric of a client is released")
-    listed = ", ".join(f"{name} by {change:.4g}" for name, change in moved.items())
-    message = f"One client moves released metrics without noise: {listed}"
-    return finding(check, False, message, measurement=max(moved.values()), claim=0.0, fix=fix)
+    names = ", ".join(f"{name} by {change:.4g}" for name, change in changes.items())
+    message = f"One client moves released metrics without noise: {names}"
+    return finding(check, False, message, measurement=max(changes.values()), claim=0.0, fix=fix)
 
 
 def _differences(left: Mapping[str, Any], right: Mapping[str, Any]) -> dict[str, float]:
