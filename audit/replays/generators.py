@@ -178,7 +178,7 @@ class _Sources:
             return self._plain("integers", low, high, size)
         count = int(last) - int(first) + bool(endpoint)
         if count > 1_000_000:  # a seed rather than a coin
-            return _running().entropy.integers(first, last, size, endpoint=endpoint)
+            return _keep_seeds(_running().entropy.integers(first, last, size, endpoint=endpoint))
         shape = _shape(size)
         values = np.array([_choose(np.full(count, 1 / count)) for _ in range(math.prod(shape))], dtype=np.int64) + int(first)
         return values.reshape(shape).astype(dtype) if shape else int(values[0])
@@ -216,6 +216,12 @@ def _size(size: Any, out: Any) -> Any:
     return size if out is None else out.shape
 
 
+def _keep_seeds(numbers: Any) -> Any:
+    """Return whole numbers from a large range, which are kept as seeds that the program drew."""
+    _running().drawn_seeds.update(repr(number) for item in np.ravel(numbers) for number in (item, int(item)))
+    return numbers
+
+
 def _into(out: Any, noisy: Any) -> Any:
     if out is None:
         return noisy
@@ -238,7 +244,7 @@ class FollowedGenerator(_Sources, np.random.Generator):  # type: ignore[misc]
         recording = active()
         super().__init__(np.random.PCG64(0))
         if recording is not None and seed:
-            recording.seeds.append(_seed_text(seed[0]))
+            _note_seed(recording, seed[0])
 
     def spawn(self, n_children: int) -> Any:
         """Return other generators; all draw from the recording."""
@@ -252,11 +258,11 @@ class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc
         recording = active()
         super().__init__(0)
         if recording is not None and seed:
-            recording.seeds.append(_seed_text(seed[0]))
+            _note_seed(recording, seed[0])
 
     def seed(self, *seed: Any) -> None:
         """Note a seed."""
-        _running().seeds.append(_seed_text(*seed))
+        _note_seed(_running(), *seed)
 
     def rand(self, *shape: int) -> Any:
         """Return numbers as a RandomState does."""
@@ -283,6 +289,14 @@ class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc
         return self.integers(low, high, size)
 
 
+def _note_seed(recording: Recording, seed: Any = None) -> None:
+    """Keep a seed; noise from one that the program did not draw itself is no secret, and so proves nothing."""
+    text = _seed_text(seed)
+    recording.seeds.append(text)
+    if text != "None" and text not in recording.drawn_seeds:
+        recording.gaps.append(f"numbers of a generator with the seed {text[:40]}, which is no secret")
+
+
 def _seed_text(seed: Any = None) -> str:
     if isinstance(seed, np.random.BitGenerator | np.random.SeedSequence):
         entropy = getattr(getattr(seed, "seed_seq", seed), "entropy", None)
@@ -298,16 +312,16 @@ class FollowedRandom(random.Random):
     """Python's `random.Random` with draws that are base draws of the program that runs."""
 
     def __init__(self, seed: Any = None) -> None:
-        super().__init__(0)
+        super().seed(0)
         recording = active()
-        if recording is not None and seed is not None:
-            recording.seeds.append(repr(release_inside(seed)))
+        if recording is not None:
+            _note_seed(recording, seed)
 
     def seed(self, a: Any = None, version: int = 2) -> None:
         """Note a seed."""
         recording = active()
         if recording is not None:
-            recording.seeds.append(repr(release_inside(a)))
+            _note_seed(recording, a)
         super().seed(0)
 
     def random(self) -> Any:
@@ -332,7 +346,7 @@ class FollowedRandom(random.Random):
         """Return numbers as `random.Random` does."""
         places = range(start) if stop is None else range(start, stop, step)
         if len(places) > 1_000_000:
-            return places[int(_running().entropy.integers(len(places)))]
+            return int(_keep_seeds(places[int(_running().entropy.integers(len(places)))]))
         return places[_choose(np.full(len(places), 1 / len(places)))]
 
     def randint(self, a: int, b: int) -> int:

@@ -90,14 +90,22 @@ class Recording:
     """One run: its base draws, its releases in order, and remarks on what could not be followed."""
 
     def __init__(
-        self, *, seed: int, frozen: Recording | None = None, schedule: Schedule | None = None, spread: float = 1.0
+        self,
+        *,
+        seed: int,
+        frozen: Recording | None = None,
+        schedule: Schedule | None = None,
+        spread: float = 1.0,
+        chosen: dict[int, float] | None = None,
     ) -> None:
         self.releases: list[ReleaseEntry] = []
         self.gaps: list[str] = []  # sources of randomness whose law is not known
         self.seeds: list[str] = []  # of generators that the program made
+        self.drawn_seeds: set[str] = set()  # numbers that it drew and may use as seeds
         self.seed, self.coins = seed, list[Any]()  # coins: draws that choose, of a library of tensors
         self.entropy = np.random.default_rng(seed)
         self.frozen, self.schedule, self.spread = frozen, schedule or Schedule.LATE, spread
+        self.chosen = chosen or {}  # values of some draws, by index
         self.divergence: str | None = None
         self.at_return = False
         self.laws: list[str] = []  # of each base draw
@@ -118,6 +126,9 @@ class Recording:
         if self.spread != 1.0 and law in ("normal", "laplace"):
             flat = np.clip(flat * self.spread, -_FARTHEST, _FARTHEST)
         start, self._size = self._size, self._size + flat.size
+        if inside := {i: value for i, value in self.chosen.items() if start <= i < self._size}:
+            flat = flat.copy()
+            flat[[i - start for i in inside]] = list(inside.values())
         if self._size > self._draws.size:
             self._draws = np.concatenate([self._draws, np.zeros(max(self._size, 256))])
         self._draws[start : self._size] = flat

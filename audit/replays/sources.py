@@ -122,6 +122,7 @@ def replacements() -> dict[int, Any]:
         id(np.random.default_rng): _make_generator,
         id(np.random.RandomState): FollowedRandomState,
         id(np.random.Generator): FollowedGenerator,
+        id(np.random.seed): state.seed,
         id(random.Random): FollowedRandom,
         id(random.SystemRandom): FollowedRandom,
     }

@@ -1,0 +1,47 @@
+"""Paths near decisions: a draw put between the places where a comparison flips on the data and on the neighbour.
+
+A program that compares a released number with its data takes one branch on most paths: only a number between both thresholds
+shows it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.replays.recording import EVENT, NoiseRows, Recording
+
+_RANGES = {"normal": (-30.0, 30.0), "laplace": (-30.0, 30.0), "uniform": (0.0, 1.0), "exponential": (0.0, 30.0)}
+_MOST = 3  # paths of a pair
+
+
+def find_flips(first: Recording, second: Recording) -> list[dict[int, float]]:
+    """Return for some comparisons, whose outcome the data can change, the last draw of it and a value at which they do.
+
+    Earlier draws are left as they were, so that the path up to the comparison stays the same.
+    """
+    found: list[dict[int, float]] = []
+    for left, right in zip(first.releases, second.releases, strict=False):
+        if left.kind != EVENT or right.kind != EVENT or left.rows.value.shape != right.rows.value.shape:
+            continue
+        for i in range(len(left.rows.value)):
+            flips = [_threshold(side, entry.rows, i) for side, entry in ((first, left), (second, right))]
+            if flips[0] is None or flips[1] is None or flips[0][0] != flips[1][0]:
+                continue
+            draw, thresholds = flips[0][0], np.sort([flips[0][1], flips[1][1]])
+            low, high = np.clip(thresholds, *_RANGES[first.laws[draw]])
+            if high - low > 1e-9 * (1 + abs(low)):
+                found.append({draw: float((low + high) / 2)})
+    places = np.unique(np.linspace(0, len(found) - 1, min(_MOST, len(found))).astype(int)) if found else []
+    return [found[i] for i in places]
+
+
+def _threshold(recording: Recording, rows: NoiseRows, place: int) -> tuple[int, float] | None:
+    """Return the last draw of a row and the value of it at which the row is 0, or None if it has none of a known range."""
+    index, weight = rows.index[place], rows.weight[place]
+    names = index[weight != 0]
+    if not names.size or recording.laws[int(names.max())] not in _RANGES:
+        return None
+    draw = int(names.max())
+    own = float(weight[(index == draw) & (weight != 0)].sum())
+    rest = float(rows.value[place] + weight @ recording.draws[index]) - own * float(recording.draws[draw])
+    return (draw, -rest / own) if own and np.isfinite(rest) else None
