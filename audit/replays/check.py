@@ -69,7 +69,7 @@ def check_pair(program: Program, pair: tuple[Any, Any], claim: ReplayClaim, name
                 break
         passes = all(_passes(comparison, claim) for _, comparison, _ in replays)
         if passes and attempts:  # noise kept to the end tells which comparisons the data can change
-            replays += _near_decisions(program, attempts[0], schedule)
+            replays += _near_decisions(program, attempts[0], replays)
             passes = all(_passes(comparison, claim) for _, comparison, _ in replays)
         worst = max(replays, key=lambda attempt: _loss(attempt[1], claim))
         if passes:
@@ -90,15 +90,19 @@ def _replay(program: Program, sides: tuple[Any, Any], first: ProgramRun) -> Atte
     return (first, second), compare(first, second), sides
 
 
-def _near_decisions(program: Program, late: Attempt, schedule: Schedule) -> list[Attempt]:
+def _near_decisions(program: Program, late: Attempt, early: list[Attempt]) -> list[Attempt]:
     """Return replays of paths on which the data can change what a comparison says, up to the first that is not clean."""
     (first, second), _, sides = late
     replays: list[Attempt] = []
-    for chosen in find_flips(first.recording, second.recording):
-        recording = Recording(seed=first.recording.seed, schedule=schedule, chosen=chosen)
-        replays.append(_replay(program, sides, program.run(sides[0], recording)))
-        if not replays[-1][1].is_clean:
-            break
+    for (data_run, other), _, _ in early:
+        if data_run.recording.seed != first.recording.seed:
+            continue
+        recordings = (first.recording, second.recording), (data_run.recording, other.recording)
+        for chosen in find_flips(*recordings):
+            recording = Recording(seed=first.recording.seed, schedule=data_run.recording.schedule, chosen=chosen)
+            replays.append(_replay(program, sides, program.run(sides[0], recording)))
+            if not replays[-1][1].is_clean:
+                return replays
     return replays
 
 

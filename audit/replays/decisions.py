@@ -8,31 +8,51 @@ from __future__ import annotations
 
 import numpy as np
 
-from audit.replays.recording import EVENT, NoiseRows, Recording
+from audit.replays.recording import EVENT, NUMBER, NoiseRows, Recording
 
 _RANGES = {"normal": (-30.0, 30.0), "laplace": (-30.0, 30.0), "uniform": (0.0, 1.0), "exponential": (0.0, 30.0)}
 _MOST = 3  # paths of a pair
 
 
-def find_flips(first: Recording, second: Recording) -> list[dict[int, float]]:
+Runs = tuple[Recording, Recording]
+
+
+def find_flips(late: Runs, early: Runs) -> list[dict[int, float]]:
     """Return for some comparisons, whose outcome the data can change, the last draw of it and a value at which they do.
 
     Earlier draws are left as they were, so that the path up to the comparison stays the same.
+
+    Args:
+        late: recordings of the data and the neighbour with noise kept to the end, which tells what is compared.
+        early: of the same draws with noise released at the first sum: the neighbour is handed those sums.
     """
     found: list[dict[int, float]] = []
-    for left, right in zip(first.releases, second.releases, strict=False):
+    for left, right in zip(late[0].releases, late[1].releases, strict=False):
         if left.kind != EVENT or right.kind != EVENT or left.rows.value.shape != right.rows.value.shape:
             continue
         for i in range(len(left.rows.value)):
-            flips = [_threshold(side, entry.rows, i) for side, entry in ((first, left), (second, right))]
+            flips = [_threshold(side, entry.rows, i) for side, entry in zip(late, (left, right), strict=True)]
             if flips[0] is None or flips[1] is None or flips[0][0] != flips[1][0]:
                 continue
-            draw, thresholds = flips[0][0], np.sort([flips[0][1], flips[1][1]])
-            low, high = np.clip(thresholds, *_RANGES[first.laws[draw]])
+            draw = flips[0][0]
+            thresholds = np.sort([flips[0][1], flips[1][1] + _shift(early, draw)])
+            low, high = np.clip(thresholds, *_RANGES[late[0].laws[draw]])
             if high - low > 1e-9 * (1 + abs(low)):
                 found.append({draw: float((low + high) / 2)})
     places = np.unique(np.linspace(0, len(found) - 1, min(_MOST, len(found))).astype(int)) if found else []
     return [found[i] for i in places]
+
+
+def _shift(early: Runs, draw: int) -> float:
+    """Return by how much of a draw the released sum moves that holds it, 0 if it is released alone."""
+    for left, right in zip(early[0].releases, early[1].releases, strict=False):
+        if left.kind != NUMBER or left.rows.value.shape != right.rows.value.shape:
+            continue
+        rows, columns = np.nonzero((left.rows.index == draw) & (left.rows.weight != 0))
+        if rows.size:
+            movement = right.rows.value[rows[0]] - left.rows.value[rows[0]]
+            return float(movement / left.rows.weight[rows[0], columns[0]])
+    return 0.0
 
 
 def _threshold(recording: Recording, rows: NoiseRows, place: int) -> tuple[int, float] | None:

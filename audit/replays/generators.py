@@ -290,11 +290,12 @@ class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc
 
 
 def _note_seed(recording: Recording, seed: Any = None) -> None:
-    """Keep a seed; noise from one that the program did not draw itself is no secret, and so proves nothing."""
+    """Keep a seed; noise proves nothing if its seed is no draw of the program, or that of two generators."""
     text = _seed_text(seed)
+    if text != "None" and (text not in recording.drawn_seeds or text in recording.seeds):
+        cause = "two generators have" if text in recording.drawn_seeds else "is no secret"
+        recording.gaps.append(f"numbers of a generator with the seed {text[:40]}, which {cause}")
     recording.seeds.append(text)
-    if text != "None" and text not in recording.drawn_seeds:
-        recording.gaps.append(f"numbers of a generator with the seed {text[:40]}, which is no secret")
 
 
 def _seed_text(seed: Any = None) -> str:

@@ -143,3 +143,27 @@ def test_a_replay_hands_the_recorded_numbers_back() -> None:
     first = program.run(DATA, Recording(seed=1))
     second = program.run(MORE, Recording(seed=2, frozen=first.recording))
     assert dict(first.atoms)["returned"] == dict(second.atoms)["returned"]
+
+
+def test_a_comparison_of_a_released_number_with_the_data_is_looked_for() -> None:
+    def program(data: Any, rng: Any) -> Any:
+        y = clip(data).sum() + rng.laplace(0, 10)
+        return float(y) if y >= clip(data).max() else 0.0
+
+    assert replay(program).verdict is not ReplayVerdict.PROVED
+
+
+def seed_globally(data: Any) -> Any:
+    np.random.seed(7)  # noqa: NPY002
+    return len(data) + np.random.laplace()  # noqa: NPY002
+
+
+@pytest.mark.parametrize("function", [seed_globally, lambda d: len(d) + np.random.default_rng(7).laplace()])
+def test_noise_of_a_known_seed_proves_nothing(function: Any) -> None:
+    result = replay(function)
+    assert result.verdict is ReplayVerdict.NOT_FOLLOWED and "seed 7" in result.reason
+
+
+def test_noise_of_a_seed_that_the_program_drew_is_followed() -> None:
+    result = replay(lambda d, rng: len(d) + np.random.RandomState(rng.integers(2**31)).laplace())
+    assert result.verdict is ReplayVerdict.PROVED, result.reason
