@@ -201,7 +201,7 @@ CHOICES = {
     "exponential mechanism, monotone": lambda d, r: int(r.choice(5, p=_softmax(_thresholds(d), 1.0))),
     "exponential mechanism by module": lambda d, r: int(np.random.choice(5, p=_softmax(_thresholds(d), 0.5))),
     "exponential mechanism by RandomState": lambda d, r: int(
-        np.random.RandomState(r.integers(99)).choice(5, p=_softmax(_thresholds(d), 0.5))
+        np.random.RandomState(r.integers(2**31)).choice(5, p=_softmax(_thresholds(d), 0.5))
     ),
     "median by the exponential mechanism": lambda d, r: int(r.choice(11, p=_softmax(_median_utility(d), 1.0))),
     "quantile by the exponential mechanism": lambda d, r: int(
