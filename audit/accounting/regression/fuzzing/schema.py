@@ -188,7 +188,7 @@ def _scale_noise(draws: Draws, event: Event) -> Event:
     return with_noise_factor(event, max(spread * draws.log_uniform(0.15, 1.5), 0.2))
 
 
-def composition(draws: Draws, event: Event) -> Event:
+def wrap_event(draws: Draws, event: Event) -> Event:
     """Return the event as it is, or repeated, grouped, beside another release, or several of these."""
     if draws.chance(0.25):
         event = Repeated(mechanism=event, count=draws.count(12, 2))
@@ -209,7 +209,7 @@ def draw_question(draws: Draws, kind: type[Event], far: str | None = None, *, wr
     """Return a question about an event of a class, wrapped at random, about any unit, under any adjacency."""
     event = draw_event(draws, kind, far)
     if wrap and draws.chance(0.6):
-        event = composition(draws, event)
+        event = wrap_event(draws, event)
     if wrap and draws.chance(0.2):
         event = _about(event, get_args(Unit)[draws.count(len(get_args(Unit))) - 1])
     answers = any(isinstance(node, RandomizedResponse) for node in nodes(event))
