@@ -39,8 +39,9 @@ def find_flips(late: Runs, early: Runs) -> list[dict[int, float]]:
             low, high = np.clip(thresholds, *_RANGES[late[0].laws[draw]])
             if high - low > 1e-9 * (1 + abs(low)):
                 found.append({draw: float((low + high) / 2)})
-    places = np.unique(np.linspace(0, len(found) - 1, min(_MOST, len(found))).astype(int)) if found else []
-    return [found[i] for i in places]
+    if not found:
+        return []
+    return [found[i] for i in np.unique(np.linspace(0, len(found) - 1, min(_MOST, len(found))).astype(int))]
 
 
 def _shift(early: Runs, draw: int) -> float:

@@ -165,7 +165,7 @@ def _step(log: TrainingLog, stepping: Any, private_optimizers: Sequence[Any]) ->
 def _noise_energy(optimizer: Any) -> tuple[float, int] | None:
     """Return the squares of noise numbers over the clip norm, added up, and their number: what is applied less the sum."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"] if parameter.grad is not None]
-    sums = [getattr(parameter, "summed_grad", None) for parameter in parameters]
+    sums: list[Any] = [getattr(parameter, "summed_grad", None) for parameter in parameters]
     divisor, clip_norm = getattr(optimizer, "expected_batch_size", None), getattr(optimizer, "max_grad_norm", None)
     if not parameters or any(total is None for total in sums) or not clip_norm:
         return None

@@ -145,8 +145,8 @@ def stated(accountant: Any) -> Method | None:
             values: dict[str, Any] = {
                 name: getattr(holder, name) for name in ("conversion", "tolerance") if hasattr(holder, name)
             }
-            if tuple(getattr(holder, "orders", ())):
-                values["orders"] = tuple(float(order) for order in holder.orders)
+            if orders := tuple(getattr(holder, "orders", ())):
+                values["orders"] = tuple(float(order) for order in orders)
             return parse(method) if "," in method else make(method, **values)
     return None
 

@@ -186,8 +186,8 @@ def _agreements(full: Sequence[_Probe], samples: Sequence[Result]) -> Iterator[t
     """Yield how many answers are those of each list of orders and conversion; sampled ones only of lists that agree without."""
     candidates = []
     for conversion, (name, orders) in product(("improved", "classic"), GRIDS.items()):
-        kind = {"name": "moments"} if (name, conversion) == ("2..33", "classic") else {"name": "rdp", "conversion": conversion}
-        method = Method(**{**kind, "orders": orders, "conversion": conversion}, note="recognised by its answers")
+        kind = "moments" if (name, conversion) == ("2..33", "classic") else "rdp"
+        method = Method(name=kind, orders=tuple(orders), conversion=conversion, note="recognised by its answers")
         candidates.append((sum(_is_same(probe.epsilon, _by_orders(probe, method)) for probe in full), method))
     probes = samples[:: max(1, len(samples) // _SAMPLED)]
     for count, method in sorted(candidates, key=lambda row: -row[0])[:_CANDIDATES]:

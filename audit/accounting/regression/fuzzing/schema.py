@@ -123,9 +123,10 @@ def draw_event(draws: Draws, kind: type[Event], far: str | None = None, *, depth
     The noise is set so that something is left to tell, except if it is the far one.
     """
     names = fields(kind)
+    every: Any = kind
     lists = [
-        field.name for field in dataclasses.fields(kind) if field.name in _STRUCTURE - {"unit", "mechanism", "parts", "noise"}
-    ]  # type: ignore[arg-type]
+        field.name for field in dataclasses.fields(every) if field.name in _STRUCTURE - {"unit", "mechanism", "parts", "noise"}
+    ]
     if far is None and depth == 0 and (names or lists):
         far = (*names, *lists)[draws.count(len(names) + len(lists)) - 1]
     values: dict[str, Any] = {name: SPANS[name].draw(draws, name == far) for name in names}
