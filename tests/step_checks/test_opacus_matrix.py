@@ -120,7 +120,7 @@ ADAPTIVE = {
 }
 RIGHT = [
     *[(perceptron, mode) for mode in ({}, {"grad_sample_mode": "functorch"}, {"grad_sample_mode": "ghost"})],
-    *[(perceptron, mode) for mode in ({"grad_sample_mode": "ew"}, {"clipping": "per_layer"}, ADAPTIVE)],
+    *[(perceptron, mode) for mode in ({"grad_sample_mode": "ew"}, {"clipping": "per_layer"})],
     *[(model, {}) for model in (Pictures, attention, LowRank, Sentences, Shared)],
     (Pictures, {"grad_sample_mode": "ghost"}),
     (LowRank, {"clipping": "per_layer"}),
@@ -138,6 +138,8 @@ def mean_of_tokens(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 
 
 WRONG = [
+    # Opacus 1.6 divides the noisy number of clipped records by the realised batch, which one record changes
+    (perceptron, nn.CrossEntropyLoss(), ADAPTIVE, "replay.loss"),
     (perceptron, nn.CrossEntropyLoss(weight=torch.tensor([1.0, 1.0, 20.0])), {}, "sum.additive"),
     (perceptron, mean_of_tokens, {}, "sum.additive"),
     (Pictures, nn.CrossEntropyLoss(), {"loss_reduction": "sum"}, "sum.additive"),
