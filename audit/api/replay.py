@@ -42,8 +42,7 @@ def replay(
         progress: is called with the pairs done and all pairs.
 
     Guarantee: "proved" holds for these pairs and these paths if all randomness was followed; a program that keeps its claim
-    is refuted
-        with probability at most 2e-6 (docs/theory/replay.md).
+    is refuted with probability at most 2e-6 (docs/theory/replay.md).
 
     Raises:
         ConfigError: no claim, or data of which no neighbours can be made.
