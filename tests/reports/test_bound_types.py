@@ -193,7 +193,7 @@ def test_files_print_a_bound_inside_a_family_or_void_with_its_condition(kind: st
         (replace(full, mechanisms=(void,)), re.compile("void", re.IGNORECASE)),
     ):
         actual = _passages(reports.render(report, (kind,))[f"report.{kind}"], kind)
-        assert len(actual) > 5
+        assert len(actual) >= 5  # a void cover itself shows no figure
         assert not [passage for passage in actual if not condition.search(passage)]
 
 
