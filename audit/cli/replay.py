@@ -43,8 +43,7 @@ def replay(
     as_json: AsJson = False,
 ) -> int:
     """Compare a program with itself on neighbours, by its own releases. Exit code 1 if its claim is refuted, 3 if undecided.
-    Executes
-    its module."""
+    Executes its module."""
     from audit.api.replay import replay as audit_replay
     from audit.replays.neighbours import MOST_PAIRS
 

@@ -25,7 +25,7 @@ _FRESH = 1_000_003  # first seed of runs that are not reference
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Accusation:
-    """Why a pair refutes the claim: what was comparison, and how it was decided."""
+    """Why a pair refutes the claim: what was seen, and how it was decided."""
 
     reason: str
     loss: float

@@ -188,12 +188,12 @@ def _build_tied_report() -> AuditReport:
 def test_files_print_a_bound_inside_a_family_or_void_with_its_condition(kind: str) -> None:
     full = _raised(sample.run(Outcome.INVALID))
     void = next(result for result in full.mechanisms if result.is_void)
-    for report, condition in (
-        (_raised(sample.run()), CONDITION),
-        (replace(full, mechanisms=(void,)), re.compile("void", re.IGNORECASE)),
+    for report, condition, more_than in (
+        (_raised(sample.run()), CONDITION, 5),
+        (replace(full, mechanisms=(void,)), re.compile("void", re.IGNORECASE), 4),  # the cover of a void audit shows no figure
     ):
         actual = _passages(reports.render(report, (kind,))[f"report.{kind}"], kind)
-        assert len(actual) >= 5  # a void cover itself shows no figure
+        assert len(actual) > more_than
         assert not [passage for passage in actual if not condition.search(passage)]
 
 
