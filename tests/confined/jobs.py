@@ -66,3 +66,9 @@ def fill(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
     pieces = []
     while True:
         pieces.append(b"x" * 2**24)
+
+
+def compute(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
+    """Compute for ever, as a parser of a damaged file would."""
+    while True:
+        pass

@@ -159,6 +159,12 @@ def test_memory_beyond_the_limit_is_refused_and_time_ends() -> None:
         process.ConfinedProcess("tests.confined.jobs:spin", b"x", "model", seconds=0.5)
 
 
+def test_reading_ends_after_seconds_of_computing_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "READING_SECONDS", 1)
+    with pytest.raises(DataError, match="seconds of computing"):
+        process.read("tests.confined.jobs:compute", b"x", "model", memory_bytes=2**28, limit=0)
+
+
 def test_missing_walls_are_MESSAGES_once(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     monkeypatch.setattr(process, "_MESSAGES", set())
     caplog.set_level("WARNING", logger="audit")

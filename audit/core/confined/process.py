@@ -19,7 +19,8 @@ from audit.core.confined.confinement import missing_walls
 from audit.core.errors import AuditError, ConfigError, DataError
 
 SECONDS = 120.0
-READING_SECONDS = 20.0  # of a small file, libraries that are imported included
+READING_SECONDS = 20  # of computing, for a small file, so that a busy machine refuses no good one
+_CLOCK_SECONDS = 180.0  # for the same, imports included
 _ERRORS: dict[str, type[AuditError]] = {"DataError": DataError, "ConfigError": ConfigError}
 _CALL = "call"
 _MESSAGES: set[str] = set()
@@ -55,7 +56,7 @@ class ConfinedProcess:
         for label, value in (("seconds", seconds), ("memory_bytes", memory_bytes)):
             if not 0 < value < float("inf"):
                 raise ConfigError(f"{label} is {value}; expected a positive number")
-        self.name, self.memory = name, memory_bytes
+        self.name, self.memory, self._computes = name, memory_bytes, "computing" in (facts or {})
         self._child, self._stderr = _start()
         self._requests = cast("BinaryIO", self._child.stdin)
         self._replies = cast("BinaryIO", self._child.stdout)
@@ -116,12 +117,18 @@ class ConfinedProcess:
             timer.cancel()
 
     def _end_message(self, action: str, seconds: float, late: bool) -> str:
+        if late and self._computes:
+            return (
+                f"{self.name} could not {action} within {seconds:g} seconds; its process was ended. Is this machine very busy?"
+            )
         if late:
             return (
                 f"{self.name} could not {action} within {seconds:g} seconds; its process was ended. Allow more time "
                 "(--batch-seconds) or give fewer records at once (--batch-size), if you trust the model"
             )
         code = self._child.wait()
+        if code == -signal.SIGXCPU:
+            return f"{self.name} could not {action} within the seconds of computing that its size allows; do not use it"
         lines = os.read(self._stderr, 2**16).decode(errors="replace").strip().splitlines()
         reason = f"signal {-code}" if code < 0 else lines[-1][:300] if lines else f"exit code {code}"
         size = memory.text(self.memory)
@@ -137,7 +144,8 @@ def read(job: str, content: bytes, name: str, *, memory_bytes: int, limit: int, 
     Raises:
         DataError: as `ConfinedProcess`.
     """
-    seconds = READING_SECONDS + len(content) / 2**22
+    facts = {"computing": READING_SECONDS + len(content) // 2**22, **(facts or {})}
+    seconds = _CLOCK_SECONDS + len(content) / 2**19
     process = ConfinedProcess(job, content, name, seconds=seconds, memory_bytes=memory_bytes, limit=limit, facts=facts)
     try:
         return process.facts, process.body

@@ -53,6 +53,8 @@ def main() -> None:
         _leave_with(header["parent"])
     job, prepare = find_job(header["job"])
     prepare(header)
+    if "computing" in header:
+        limits.limit_computing(header["computing"])
     if not on_device:
         walls += confinement.limit_memory(header["memory"])
     _silence(nowhere)
