@@ -54,8 +54,6 @@ SIZES = 20  # drawn at random, of tests that draw for each size
 WHOLE = 10  # audits to one whose bound is made, where that takes long
 TRAINING = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=0.2, steps=50)
 EPSILONS = (0.5, 1.0, 2.5)  # of randomised response
-
-EPSILONS = (0.5, 1.0, 2.5)  # of randomised response
 LEVEL = 0.95
 
 Rng = np.random.Generator

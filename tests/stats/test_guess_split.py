@@ -111,9 +111,11 @@ def test_perfect_scores_without_a_gap_prove_nearly_the_ceiling_which_no_cut_of_t
     assert guess_split.cut_between_sides(values) == 500
     proofs = {}
     for members in (465, 499, 500, 501, 535):
-        scores = Scores(values=values, included=values >= 1000 - members, game=Game.of_scores("one_run", 1000))
+        included = values >= 1000 - members
+        scores = Scores(values=values, included=included, game=Game.of_scores("one_run", 1000))
         result = OneRun().lower_bound(scores, delta=1e-5, confidence=1 - LEVEL, seed=Seed(0))
         proofs[members] = result.epsilon / result.ceiling
+        assert proved(values + 100 * included, included) == result.ceiling  # a gap of a tenth of the range suffices
     assert proofs.pop(500) == 1
     assert all(0.97 < share < 1 for share in proofs.values()), proofs
 
