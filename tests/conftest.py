@@ -65,6 +65,23 @@ def files_in_this_process(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
         monkeypatch.setattr("audit.core.confined.process.read", read_here)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is slow
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The README's commands take longest, so they start first: at the end one core would wait for them."""
     items.sort(key=lambda item: item.path.name != "test_readme.py")
+    for cases in _cases_by_test(items).values():
+        sampled = cases[0].get_closest_marker("sampled")
+        if sampled is None:
+            continue
+        kept = {round(place * (len(cases) - 1) / max(sampled.args[0] - 1, 1)) for place in range(sampled.args[0])}
+        for place, case in enumerate(cases):
+            if place not in kept:
+                case.add_marker(pytest.mark.slow)
+
+
+def _cases_by_test(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:
+    """The cases of each parametrised test, in their order."""
+    result: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        result.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return result
