@@ -9,6 +9,7 @@ from scipy import stats
 
 from audit.stats.bounds import critical_ranks, gdp_area, least_favourable, reachable_bounds, roc, roots
 from audit.stats.bounds.score_distributions import ScoreLaw
+from audit.stats.bounds.shifts import CurveShift, GdpShift
 from audit.stats.curves import dp_sgd_curve, tradeoff, tradeoff_curves
 
 
@@ -35,16 +36,17 @@ def test_simulated_sums_equal_counting() -> None:
 
 @pytest.mark.slow
 def test_a_pruned_search_ends_where_the_plain_one_does() -> None:
-    shift = least_favourable.curve_shift(tradeoff_curves.gdp)
+    shift = CurveShift(tradeoff_curves.gdp)
     scores = least_favourable.likelihood_scores(tradeoff_curves.gdp(1.0), tradeoff_curves.gdp(0.0), 25, 25)
     for seed in range(6):
         ranked = ranked_normals(25, 0.2 * seed, seed)
-        draws = least_favourable.simulate(25, 25, 0.05, seed)
         observed = least_favourable.rank_score_sum(ranked, scores)
 
-        def rejects(parameter: float, draws=draws, observed=observed) -> bool:
-            sums = least_favourable.simulated_sums(shift(parameter, draws.members), draws.nonmembers, scores)
-            return all(int((sums[:rows] >= observed).sum()) < rank for rows, rank in draws.ranks)
+        def rejects(parameter: float, seed=seed, observed=observed) -> bool:
+            test = least_favourable.PointTest(shift, parameter, scores, members=25, significance=0.05, stream=seed)
+            answer = test.refutes(observed)
+            assert answer == (observed > test.critical_sum())
+            return answer
 
         expected = roots.last_rejected(rejects, resolution=1e-4)
         for guess in (0.0, 0.3, 5.0):
@@ -74,7 +76,7 @@ def test_likelihood_scores_see_more_of_one_sampled_step_than_the_auc() -> None:
         ),
         "auc": least_favourable.auc_scores(2 * count),
     }
-    shift = least_favourable.curve_shift(lambda signal: dp_sgd_curve.sgd(1 / signal if signal > 0 else math.inf, rate, 1))
+    shift = CurveShift(lambda signal: dp_sgd_curve.sgd(1 / signal if signal > 0 else math.inf, rate, 1))
     for seed in range(5):
         draw = np.random.default_rng(seed)
         chosen = (np.arange(2 * count) < count) & (draw.random(2 * count) < rate)
@@ -91,7 +93,7 @@ def test_bound_is_the_order_statistic_of_critical_shifts() -> None:
     """For each simulated pair the shift at which its AUC reaches the observed one is an order statistic of differences."""
     ranked, significance = ranked_normals(12, 1.5, 1), 0.05
     auc = least_favourable.auc_scores(24)
-    result = least_favourable.rank_bound(ranked, least_favourable.gdp_shift, auc, significance=significance, stream=2)
+    result = least_favourable.rank_bound(ranked, GdpShift(), auc, significance=significance, stream=2)
     draws = least_favourable.simulate(12, 12, significance, 2)
     needed = least_favourable.wins(ranked)
     critical = [
@@ -120,14 +122,14 @@ def test_a_curve_gives_the_same_test_as_its_shift() -> None:
     ranked = ranked_normals(40, 1.5, 4)
     direct = least_favourable.rank_bound(
         ranked,
-        least_favourable.gdp_shift,
+        GdpShift(),
         least_favourable.auc_scores(len(ranked)),
         significance=0.05,
         stream=5,
     )
     looked_up = least_favourable.rank_bound(
         ranked,
-        least_favourable.curve_shift(tradeoff_curves.gdp),
+        CurveShift(tradeoff_curves.gdp),
         least_favourable.auc_scores(len(ranked)),
         significance=0.05,
         stream=5,
@@ -141,7 +143,7 @@ def test_quick_null_check_never_skips_a_rejection() -> None:
         if least_favourable.plainly_null(ranked, least_favourable.auc_scores(60), 0.05):
             full = least_favourable.rank_bound(
                 ranked,
-                least_favourable.gdp_shift,
+                GdpShift(),
                 least_favourable.auc_scores(len(ranked)),
                 significance=0.05,
                 stream=seed,
@@ -196,10 +198,7 @@ def test_less_significance_never_refutes_more() -> None:
     for seed in range(3):
         ranked = ranked_normals(20, 1.5, seed)
         levels = [0.3, 0.11, 0.1, 0.099, 0.05, 0.0101, 0.01, 0.0099, 0.004]
-        result = [
-            least_favourable.rank_bound(ranked, least_favourable.gdp_shift, scores, significance=level, stream=seed)
-            for level in levels
-        ]
+        result = [least_favourable.rank_bound(ranked, GdpShift(), scores, significance=level, stream=seed) for level in levels]
         assert result == sorted(result, reverse=True) and result[0] > result[-1]
 
 
@@ -246,7 +245,7 @@ def test_at_each_size_the_area_under_the_roc_refutes_nothing_as_seldom_as_stated
     scores = least_favourable.auc_scores(members + nonmembers)
     least = int(scores[:members].sum())  # the sum of members who win nothing
     for level in LEVELS:
-        critical = least_favourable.critical_sum(least_favourable.gdp_shift, 0.0, scores, members=members, significance=level)
+        critical = least_favourable.PointTest(GdpShift(), 0.0, scores, members=members, significance=level).critical_sum()
         exact = float(tail[critical - least + 1])
         largest = float(tail[tail <= level].max())  # of the exact test
         assert 0.75 * largest < exact <= level, level
@@ -259,9 +258,7 @@ def exact_level(sides: tuple[int, int], share: int) -> float:
     """The exact level of the area under the ROC by draws, at a share of 5 %."""
     tail = np.append(np.cumsum(chances_of_wins(*sides)[::-1])[::-1], 0.0)
     scores = least_favourable.auc_scores(sum(sides))
-    critical = least_favourable.critical_sum(
-        least_favourable.gdp_shift, 0.0, scores, members=sides[0], significance=0.05 / share
-    )
+    critical = least_favourable.PointTest(GdpShift(), 0.0, scores, members=sides[0], significance=0.05 / share).critical_sum()
     return float(tail[critical - int(scores[: sides[0]].sum()) + 1])
 
 

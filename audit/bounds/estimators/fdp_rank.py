@@ -16,7 +16,7 @@ from audit.core.lower_bounds import LowerBound
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.event_curves import MOST_SIGNAL, EventCurves, find_curves, noise_of
-from audit.stats.bounds import least_favourable, rank_exact, rank_sums, ranks, roots
+from audit.stats.bounds import least_favourable, rank_exact, rank_sums, ranks, roots, shifts
 from audit.stats.bounds.ranks import Memberships
 from audit.stats.bounds.validation import Counts
 from audit.stats.curves import tradeoff_curves
@@ -94,8 +94,8 @@ class FdpRank:
         scores_of_ranks = self._rank_scores(sides, mechanism)
         if self._keeps_null(ranking, scores_of_ranks, significance):
             return False
-        critical = _critical(self, sides, (mechanism, signal), significance)
-        return least_favourable.rank_score_sum(ranking, scores_of_ranks) > critical
+        test = _point_test(self, sides, (mechanism, signal), significance)
+        return test.refutes(least_favourable.rank_score_sum(ranking, scores_of_ranks))
 
     def _simulations(self, sides: tuple[int, int], significance: float) -> bool:
         return self.statistic != "rank" and least_favourable.simulations_for(*sides, significance) > 0
@@ -159,7 +159,7 @@ def _search(estimator: FdpRank, ranking: Memberships, mechanism: EventCurves, si
         return 0.0, "", 1
     signal = least_favourable.rank_bound(
         ranking,
-        least_favourable.curve_shift(family),
+        shifts.CurveShift(family),
         scores,
         significance=significance,
         guess=_guess(ranking, family, significance),
@@ -176,12 +176,14 @@ def _likelihood_scores(mechanism: EventCurves, members: int, nonmembers: int) ->
     return least_favourable.likelihood_scores(largest, family(0.0), members, nonmembers)
 
 
-@functools.lru_cache(maxsize=256)
-def _critical(estimator: FdpRank, sides: tuple[int, int], at: tuple[EventCurves, float], significance: float) -> int:
-    """The largest sum that does not refute a mechanism with a signal; kept for simulated audits, which share its draws."""
+@functools.lru_cache(maxsize=128)
+def _point_test(
+    estimator: FdpRank, sides: tuple[int, int], at: tuple[EventCurves, float], significance: float
+) -> least_favourable.PointTest:
+    """The test of a mechanism with a signal; kept for simulated audits, which share its draws."""
     mechanism, signal = at
-    return least_favourable.critical_sum(
-        least_favourable.curve_shift(_curve(mechanism)),
+    return least_favourable.PointTest(
+        shifts.CurveShift(_curve(mechanism)),
         signal,
         estimator._rank_scores(sides, mechanism),
         members=sides[0],

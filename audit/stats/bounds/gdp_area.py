@@ -18,13 +18,12 @@ from audit.stats.bounds import rank_sums, roots
 from audit.stats.bounds.critical_ranks import LUCK, class_edges
 from audit.stats.bounds.least_favourable import (
     COARSEST,
-    LIFT,
-    Positions,
     auc_mu,
     auc_scores,
     gdp_separation_ceiling,
     simulated_sums,
 )
+from audit.stats.bounds.shifts import LIFT, Positions
 from audit.stats.bounds.validation import Array, Counts
 
 DRAWS_OF_LEVEL = 160  # draws times the least level of a class: so many leave a fifteenth of the level unused

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,21 +21,17 @@ from audit.stats.bounds import roots
 from audit.stats.bounds.binomial import rate_lower
 from audit.stats.bounds.critical_ranks import class_edges, critical_rank, draws_for
 from audit.stats.bounds.ranks import Memberships
+from audit.stats.bounds.shifts import CELLS, LIFT, REACH, Positions, Shift
 from audit.stats.bounds.validation import Array, Counts
-from audit.stats.curves.tradeoff_curves import Family, TradeoffCurve
+from audit.stats.curves.tradeoff_curves import TradeoffCurve
 
 FEWEST_BEYOND = 40  # with fewer the bound of the simulation is no better than that of pairs
 COARSEST = 0.1  # significance; each class of significances reaches down to half of the one before
 FIRST_ROWS = 2000  # simulations that only say where a search may begin
 WORK, MOST_WORK = 16_000_000, 80_000_000  # simulated scores in one test, and if it has few draws beyond its level
-LIFT = 2e-6  # by which members are moved up: more than positions within +-8 are rounded, and tagged, as float32
-TOGETHER = 1 << 19  # simulated scores ranked at a time, which stay in a core's cache
-REACH, CELLS = 8.0, 16_000  # of the look-up of `curve_shift`, in normal coordinates
+TOGETHER = 1 << 16  # simulated scores ranked at a time, which stay in a core's cache
+FIRST_OF_POINT = 1000  # draws that decide most tests at one point; doubled as long as they do not
 FINEST = 2**30  # of rank scores: sums over 2^33 members still fit into 64 bits
-
-
-Positions = NDArray[np.floating[Any]]
-"""In normal coordinates, higher = more member-like; drawn and ranked as float32."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,12 +39,12 @@ class Simulations:
     """Draws of the least favourable pair, in normal coordinates (higher = more member-like).
 
     Attributes:
-        members: `(B, n1)` standard normal, to be shifted by the family's parameter.
+        members: `(B, n1)` standard normal draws, or what a `Shift` encodes of them.
         nonmembers: `(B, n0)` standard normal.
         ranks: of `rank_limits`; the last pair is the test itself, the others are what coarser tests ask at the least.
     """
 
-    members: NDArray[np.float32]
+    members: NDArray[Any]
     nonmembers: NDArray[np.float32]
     ranks: tuple[tuple[int, int], ...]
 
@@ -93,8 +88,11 @@ def largest_kept(sums: Counts, limits: tuple[tuple[int, int], ...]) -> int:
 @functools.lru_cache(maxsize=1)
 def _normals(members: int, nonmembers: int, stream: int, rows: int) -> NDArray[np.float32]:
     """`(rows, members + nonmembers)`, row by row, so that the first rows are those of a shorter block from the same stream."""
-    generator = np.random.default_rng([members, nonmembers, stream])
-    return generator.standard_normal((rows, members + nonmembers), dtype=np.float32)
+    return _generator(members, nonmembers, stream).standard_normal((rows, members + nonmembers), dtype=np.float32)
+
+
+def _generator(members: int, nonmembers: int, stream: int) -> np.random.Generator:
+    return np.random.default_rng([members, nonmembers, stream])
 
 
 def wins(ranking: Memberships) -> int:
@@ -136,34 +134,46 @@ def rank_score_sum(ranking: Memberships, scores: Counts) -> int:
 
 
 def simulated_sums(member_rows: Positions, nonmember_rows: Positions, scores: Counts) -> Counts:
-    """`(B,)` sums of the members' rank scores in each row; positions are rounded to float32, so that members only rise.
+    """`(B,)` sums of the members' rank scores in each row; positions are rounded to float32, so that members only rise."""
+    return _lifted_sums(member_rows + np.float32(LIFT), nonmember_rows, _digits(scores, member_rows.shape[1]))
+
+
+def _digits(scores: Counts, members: int) -> tuple[NDArray[np.float32], Array]:
+    """Return digits of whole numbers, `(n, digits)`, of which float32 sums those of all members exactly, and their weights."""
+    width = max(1, 24 - members.bit_length())
+    shifts = np.arange(0, max(1, int(scores.max()).bit_length()), width)
+    return ((scores[:, None] >> shifts) & ((1 << width) - 1)).astype(np.float32), np.ldexp(1.0, shifts)
+
+
+def _lifted_sums(member_rows: Positions, nonmember_rows: Positions, digits: tuple[NDArray[np.float32], Array]) -> Counts:
+    """`(B,)` sums as of `simulated_sums`, of scores by `_digits`.
 
     The last bit of each position says whose it is, so that one sort of all positions ranks the members.
     """
-    members = member_rows.shape[1]
-    positions = np.concatenate([member_rows + np.float32(LIFT), nonmember_rows], axis=1, dtype=np.float32)
+    members, (by_digit, weights) = member_rows.shape[1], digits
+    positions = np.concatenate([member_rows, nonmember_rows], axis=1, dtype=np.float32)
     bits = positions.view(np.int32)
     bits[:, :members] |= 1
     bits[:, members:] &= ~1
     positions.sort(axis=1)
-    sums = (bits & 1) @ scores.astype(np.float64)  # whole numbers below 2^53: exact in any order
-    return np.asarray(sums.astype(np.int64))
+    bits &= 1
+    bits *= np.float32(1).view(np.int32)  # 1.0 where a member is, without a copy
+    return np.asarray(((positions @ by_digit).astype(np.float64) @ weights).astype(np.int64))
 
 
-def _shifted_sums(
-    draws: Simulations, shift: Callable[[float, Positions], Positions], parameter: float, scores: Counts
-) -> Counts:
-    """`(B,)` sums at a parameter, some rows at a time."""
+def _shifted_sums(draws: Simulations, shift: Shift, parameter: float, scores: Counts) -> Counts:
+    """`(B,)` sums at a parameter, of encoded draws, some rows at a time."""
+    place, digits = shift.lifted(parameter), _digits(scores, draws.members.shape[1])
     step, sums = max(1, TOGETHER // len(scores)), np.empty(len(draws.members), dtype=np.int64)
     for start in range(0, len(sums), step):
         rows = slice(start, start + step)
-        sums[rows] = simulated_sums(shift(parameter, draws.members[rows]), draws.nonmembers[rows], scores)
+        sums[rows] = _lifted_sums(place(draws.members[rows]), draws.nonmembers[rows], digits)
     return sums
 
 
 def rank_bound(
     ranking: Memberships,
-    shift: Callable[[float, Positions], Positions],
+    shift: Shift,
     scores: Counts,
     *,
     significance: float,
@@ -176,7 +186,7 @@ def rank_bound(
 
     Args:
         ranking: memberships by falling score.
-        shift: `(parameter, members)` to the members' normal coordinates, non-decreasing in the parameter.
+        shift: moves the members.
         scores: `(n,)` whole numbers, non-decreasing, from the lowest rank up; fixed beforehand.
         guess: a parameter that is probably refuted; only speeds up the search.
 
@@ -186,49 +196,72 @@ def rank_bound(
         makes it only more cautious.
     """
     draws = simulate(int(ranking.sum()), int((~ranking).sum()), significance, stream)
+    draws = replace(draws, members=shift.encode(draws.members))
     statistic = rank_score_sum(ranking, scores)
     spread = 0.5 * math.sqrt(1 / draws.members.shape[1] + 1 / draws.nonmembers.shape[1])
     stride = 2.0 ** round(math.log2(spread))  # searches of a family then meet at the same parameters, whose curves are kept
 
-    def search(sample: Simulations, guess: float, stride: float) -> float:
-        rejects = _PruningTest(sample, shift, scores, statistic).rejects
+    def search(sample: Simulations, guess: float, stride: float, beyond: float) -> float:
+        rejects = functools.cache(_PruningTest(sample, shift, scores, statistic).rejects)
+        rejects(min(beyond, largest))  # probably kept: then all but the few draws that reach the sum there are dropped at once
         nearby = min(math.floor(guess / stride) * stride, largest)
         start = nearby if nearby > 0 and rejects(nearby) else 0.0
         return roots.last_rejected(
             rejects, start=start, stride=stride if start > 0 else 1.0, largest=largest, resolution=resolution
         )
 
+    if len(draws.members) <= FIRST_ROWS:
+        return search(draws, guess, stride, guess + 2 * stride)
     first_draws = replace(
         draws,
         members=draws.members[:FIRST_ROWS],
         nonmembers=draws.nonmembers[:FIRST_ROWS],
         ranks=((FIRST_ROWS, max(1, math.floor(draws.ranks[-1][1] / draws.ranks[-1][0] * FIRST_ROWS))),),
     )
-    # the first draws say where the end is to about a tenth of its error, so that all draws are counted at few parameters
-    return (
-        search(draws, search(first_draws, guess, stride) - stride / 8, stride / 4)
-        if len(draws.members) > FIRST_ROWS
-        else search(draws, guess, stride)
-    )
+    # the first draws say where the end is to about a fifth of its error, so that all draws are counted once or twice
+    end = search(first_draws, guess, stride, guess + 2 * stride)
+    return search(draws, end - stride / 8, stride / 4, end + stride)
 
 
-def critical_sum(
-    shift: Callable[[float, Positions], Positions],
-    parameter: float,
-    scores: Counts,
-    *,
-    members: int,
-    significance: float,
-    stream: int = 0,
-) -> int:
-    """The largest sum of the members' rank scores that does not refute `parameter`: the test of `rank_bound` at one point.
+class PointTest:
+    """The test of `rank_bound` at one parameter. It depends on no observation, so one serves all samples of these sizes.
 
-    It depends on no observation, so one simulation serves all samples of `members` among `len(scores)`.
+    Draws are made as they are needed: a sum that does not refute is mostly known by the first ones.
 
     Guarantee: as `rank_bound`.
     """
-    draws = simulate(members, len(scores) - members, significance, stream)
-    return largest_kept(_shifted_sums(draws, shift, parameter, scores), draws.ranks)
+
+    def __init__(
+        self, shift: Shift, parameter: float, scores: Counts, *, members: int, significance: float, stream: int = 0
+    ) -> None:
+        self._limits = rank_limits(len(scores), significance)
+        self._generator = _generator(members, len(scores) - members, stream)
+        self._at = shift, parameter, scores, members
+        self._sums = np.empty(0, dtype=np.int64)
+
+    def refutes(self, statistic: int) -> bool:
+        """True if the members' sum of rank scores refutes the parameter."""
+        while True:
+            reached = self._sums >= statistic
+            if any(int(reached[:rows].sum()) >= rank for rows, rank in self._limits):
+                return False
+            if len(reached) == self._limits[-1][0]:
+                return True
+            self._draw(min(self._limits[-1][0], max(FIRST_OF_POINT, 2 * len(reached))))
+
+    def critical_sum(self) -> int:
+        """Return the largest sum that does not refute, by all draws."""
+        self._draw(self._limits[-1][0])
+        return largest_kept(self._sums, self._limits)
+
+    def _draw(self, rows: int) -> None:
+        """Go on to so many draws."""
+        (shift, parameter, scores, members), sums = self._at, [self._sums]
+        step, place, digits = max(1, TOGETHER // len(scores)), shift.lifted(parameter), _digits(scores, members)
+        for start in range(len(self._sums), rows, step):
+            draws = self._generator.standard_normal((min(step, rows - start), len(scores)), dtype=np.float32)
+            sums.append(_lifted_sums(place(shift.encode(draws[:, :members])), draws[:, members:], digits))
+        self._sums = np.concatenate(sums)
 
 
 class _PruningTest:
@@ -238,9 +271,7 @@ class _PruningTest:
     that are still to be tried, and one that does not at a parameter that is kept never will.
     """
 
-    def __init__(
-        self, draws: Simulations, shift: Callable[[float, Positions], Positions], scores: Counts, statistic: int
-    ) -> None:
+    def __init__(self, draws: Simulations, shift: Shift, scores: Counts, statistic: int) -> None:
         self.draws, self.shift, self.scores, self.statistic = draws, shift, scores, statistic
         self.row, self.exceedances = np.arange(len(draws.members)), np.zeros(len(draws.ranks), dtype=np.int64)
 
@@ -258,23 +289,6 @@ class _PruningTest:
         return refutes_claim
 
 
-def curve_shift(family: Family) -> Callable[[float, Positions], Positions]:
-    """The `shift` of a family of curves: a member that ranks at quantile w of the curve moves to FPR `tpr^-1(w)`.
-
-    Looked up on a fine grid and rounded towards more member-like, which can only reject less.
-    """
-    grid = np.linspace(-REACH, REACH, CELLS + 1)
-
-    def shift(parameter: float, members: Positions) -> Positions:
-        curve = family(parameter)
-        fpr = 1 - curve.tnr(1 - special.ndtr(-grid))
-        shifts = np.maximum.accumulate(np.clip(-special.ndtri(np.clip(fpr, 0.0, 1.0)), -100.0, 100.0))
-        cell = np.ceil((np.clip(members, -REACH, REACH) + REACH) * (CELLS / (2 * REACH))).astype(np.int64)
-        return np.asarray(shifts[np.minimum(cell, CELLS)])
-
-    return shift
-
-
 def plainly_null(ranking: Memberships, scores: Counts, significance: float) -> bool:
     """True if the sum of scores is so unremarkable that a test need not be run (it is taken as not rejecting)."""
     members, count = int(ranking.sum()), len(ranking)
@@ -282,11 +296,6 @@ def plainly_null(ranking: Memberships, scores: Counts, significance: float) -> b
     spread = math.sqrt(members * (count - members) / count * float(np.mean(deviations**2)))
     lead = rank_score_sum(ranking, scores) - members * float(scores.mean())
     return lead <= 0 or lead / spread < -float(special.ndtri(significance)) - 0.5
-
-
-def gdp_shift(mu: float, members: Positions) -> Positions:
-    """Members' positions under the mu-GDP curve."""
-    return np.asarray(members + mu)
 
 
 def auc_floor_guess(ranking: Memberships, significance: float) -> float:
