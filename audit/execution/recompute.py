@@ -5,6 +5,7 @@ It imports numpy alone (and pyarrow to read scores). `python recompute.py RUN_DI
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import math
@@ -23,6 +24,7 @@ FEWEST_PAIRS = 100  # pairs from which on limits of areas are compared
 GRAVITY = ("consistent", "out_of_reach", "invalid", "violated")
 SEARCH = 1e-3  # width, relative above 1, at which the search for a bound ends
 SHARES = (0.01, 0.018, 0.032, 0.056, 0.1, 0.18, 0.32, 0.56, 1.0)  # of the coins that are guessed
+OPTIONS = "guess_fractions|calibration|copies|threshold_by|ratio:"  # of estimators that are computed again without any
 CHANCE = 1e-3  # of a sound negative control to fail
 SCHEMAS = ("audit-report/1.0", "audit-report/1.1")
 APART = ("about", "execution", "name", "title", "output", "unaccounted")  # sections that the hash of a config leaves out
@@ -74,8 +76,6 @@ def recompute(folder: Path) -> NumberCheck:
         _mechanism(result, report, tables, comparison)
     outcomes = [result["outcome"] for result in report["mechanisms"] if result["outcome"] is not None]
     comparison.equal("outcome", report["outcome"], max(outcomes, key=GRAVITY.index, default=None))
-    for index, gate in enumerate(report["policy"]):
-        _gate(gate, report, f"policy[{index}]", comparison)
     return comparison
 
 
@@ -174,8 +174,9 @@ def _attack(attack: Any, game: Any, column: AttackScores | None, place: str, com
     within = 0 <= attack["auc_lower"] <= attack["auc"] <= attack["auc_upper"] <= 1
     comparison.holds(f"{place}: auc_lower", within, "the area is not between its limits")
     if game["watched"] is None and min(members, nonmembers) >= FEWEST_PAIRS:  # looks at other games are paid for as well
-        exact = area_limits(attack["auc"], min(members, nonmembers), curve["confidence"])
-        for name, value in zip(("auc_lower", "auc_upper"), exact, strict=True):
+        level = math.log(2 / (1 - curve["confidence"])) / min(members, nonmembers)
+        limits = entropy_limit(attack["auc"], level), 1 - entropy_limit(1 - attack["auc"], level)
+        for name, value in zip(("auc_lower", "auc_upper"), limits, strict=True):
             comparison.holds(f"{place}: {name}", abs(attack[name] - value) < 0.02, f"not about {value:.4f}, which follows")
     for row in attack["tpr_at"]:
         _rate(row, curve, column, f"{place}: tpr at {row['target_fpr']:g}", comparison)
@@ -191,13 +192,8 @@ def area(scores: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
     return float((ranks[member].sum() - members * (members + 1) / 2) / (members * (len(member) - members)))
 
 
-def area_limits(share: float, pairs: int, confidence: float) -> tuple[float, float]:
-    """Return limits by Hoeffding's inequality with relative entropy, at most slightly wider than those by hinges."""
-    level = math.log(2 / (1 - confidence)) / max(pairs, 1)
-    return _entropy_limit(share, level), 1 - _entropy_limit(1 - share, level)
-
-
-def _entropy_limit(share: float, level: float) -> float:
+def entropy_limit(share: float, level: float) -> float:
+    """Return the lower limit by Hoeffding's inequality with relative entropy, at most slightly wider than that by hinges."""
     low, high = 0.0, share
     for _ in range(60):
         middle = (low + high) / 2
@@ -212,7 +208,7 @@ def _curve(curve: Any, column: AttackScores | None, place: str, comparison: Numb
     fpr, tpr = np.array(curve["fpr"]), np.array(curve["tpr"])
     rising = len(fpr) == len(tpr) and (np.diff(fpr) >= 0).all() and (np.diff(tpr) >= 0).all()
     comparison.holds(f"{place}: roc", bool(rising), "the curve falls")
-    band = (np.array(curve["lower"]) <= tpr + CLOSE).all() and (tpr <= np.array(curve["upper"]) + CLOSE).all()
+    band = ((np.array(curve["lower"]) <= tpr + CLOSE) & (tpr <= np.array(curve["upper"]) + CLOSE)).all()
     comparison.holds(f"{place}: roc band", bool(band), "the band does not hold the curve")
     hits, misses = tpr * curve["members"], fpr * curve["nonmembers"]
     rest = max(np.abs(hits - np.rint(hits)).max(), np.abs(misses - np.rint(misses)).max())
@@ -228,17 +224,14 @@ def _curve(curve: Any, column: AttackScores | None, place: str, comparison: Numb
 
 def _members_above(column: AttackScores) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return `(n + 1,)` the fewest and the most members among so many of the largest scores, over all orders of equal ones."""
-    ends = []
-    for first in (column.member, ~column.member):
-        order = np.lexsort((first, -column.scores))
-        ends.append(np.concatenate([[0], np.cumsum(column.member[order])]))
-    return ends[0], ends[1]
+    orders = (np.lexsort((first, -column.scores)) for first in (column.member, ~column.member))
+    fewest, most = (np.concatenate([[0], np.cumsum(column.member[order])]) for order in orders)
+    return fewest, most
 
 
 def _bins(bins: Any, column: AttackScores, place: str, comparison: NumberCheck) -> None:
-    edges = np.array(bins["edges"])
     for name, side in (("members", column.member), ("nonmembers", ~column.member)):
-        counts = np.histogram(np.clip(column.scores[side], edges[0], edges[-1]), edges)[0]
+        counts = np.histogram(np.clip(column.scores[side], bins["edges"][0], bins["edges"][-1]), bins["edges"])[0]
         differences = int(np.abs(counts - np.array(bins[name])).sum())
         comparison.holds(f"{place}: histogram {name}", differences <= 2, "other counts follow from the scores")
         comparison.equal(f"{place}: histogram {name}", sum(bins[name]), int(side.sum()))
@@ -265,15 +258,10 @@ def _rate(row: Any, curve: Any, column: AttackScores | None, place: str, compari
 def _control(control: Any, bounds: Any, place: str, comparison: NumberCheck) -> None:
     """Compare the verdict of a negative control with its counts, and the number of alarms it is allowed."""
     comparison.equal(f"{place}: control", control["passed"], control["false_alarms"] <= control["allowed"])
-    rate = min(1.0, sum(1 - bound["confidence"] for bound in bounds))
-    total, alarm_limit = 0.0, control["repetitions"]
-    for count in range(control["repetitions"] + 1):
-        total += math.comb(control["repetitions"], count) * rate**count * (1 - rate) ** (control["repetitions"] - count)
-        if total >= 1 - CHANCE:
-            alarm_limit = count
-            break
+    rate, repetitions = sum(1 - bound["confidence"] for bound in bounds), control["repetitions"]
     if bounds:
-        comparison.equal(f"{place}: control allows", control["allowed"], alarm_limit)
+        allowed = np.searchsorted(np.cumsum(mass(repetitions, rate)), 1 - CHANCE) if rate < 1 else repetitions
+        comparison.equal(f"{place}: control allows", control["allowed"], min(int(allowed), repetitions))
 
 
 def figure(bound: Any, name: str = "epsilon") -> float:
@@ -290,24 +278,74 @@ def _bounds(bounds: Any, report: Any, column: AttackScores | None, owner: str, c
         share = (1 - report["confidence"]) / report["comparisons"]
         comparison.equal(f"{place}: confidence", bound["confidence"], 1 - share)
         guesses = _GUESSES.search(bound["selected"])
-        usual = column is not None and not re.search("guess_fractions|calibration|copies", report["config"])
-        if usual and bound["estimator"] == "one_run" and bound.get("family") is None:
-            _guesses(bound, guesses, column, place, comparison)
+        usual = column is not None and not re.search(OPTIONS, report["config"])
+        if usual and bound["estimator"] in ("one_run", "clopper_pearson") and bound.get("family") is None:
+            _proof(bound, guesses, column, place, comparison)
         else:
             comparison.left.add(f"epsilon and ceiling of {bound['estimator']}")
+        if bound["family"] == "gdp" and 0 < figure(bound) < 300:
+            mu, epsilon = bound["parameter"], figure(bound)
+            limits = gaussian_delta(mu, epsilon - SEARCH), gaussian_delta(mu, epsilon + SEARCH)
+            comparison.holds(f"{place}: epsilon", limits[0] >= bound["delta"] >= limits[1], f"not that of mu {mu:.6f}")
 
 
-def _guesses(bound: Any, guesses: Any, column: Any, place: str, comparison: NumberCheck) -> None:
-    """Compare right guesses, epsilon and ceiling of `one_run` with those that follow from the scores."""
-    error, delta = 1 - bound["confidence"], bound["delta"]
-    epsilon, right, count, tests = one_run(column.scores, column.member, delta, error)
+def _proof(bound: Any, guesses: Any, column: Any, place: str, comparison: NumberCheck) -> None:
+    """Compare epsilon, ceiling, comparisons and guesses of a bound with those that follow from the scores."""
+    error, delta, perfect = 1 - bound["confidence"], bound["delta"], column.member.astype(float)
+    if bound["estimator"] == "one_run":
+        epsilon, right, count, tests = one_run(column.scores, column.member, delta, error)
+        ceiling = one_run(perfect, column.member, delta, error)[0]
+        if guesses:
+            comparison.equal(f"{place}: guesses", [int(text.replace(",", "")) for text in guesses.groups()], [right, count])
+    else:
+        epsilon, tests = rectangles(column.scores, column.member, delta, error)
+        ceiling = rectangles(perfect, column.member, delta, error)[0]
     comparison.equal(f"{place}: comparisons", bound["comparisons"], tests)
-    ceiling = max(epsilon, one_run(column.member.astype(float), column.member, delta, error)[0])
-    comparison.holds(f"{place}: epsilon", abs(figure(bound) - epsilon) < SEARCH, f"not {epsilon:.6f}, which the scores prove")
-    close = abs(figure(bound, "ceiling") - ceiling) < SEARCH
-    comparison.holds(f"{place}: ceiling", close, f"not {ceiling:.6f}, which perfect scores prove")
-    if guesses:
-        comparison.equal(f"{place}: guesses", [int(text.replace(",", "")) for text in guesses.groups()], [right, count])
+    for name, value in (("epsilon", epsilon), ("ceiling", max(epsilon, ceiling))):
+        close = abs(figure(bound, name) - value) < SEARCH
+        comparison.holds(f"{place}: {name}", close, f"not {value:.6f}, which follows from the scores")
+
+
+def mass(trials: int, rate: float) -> Any:
+    """Return the chances `(trials + 1,)` of each count of hits."""
+    hits = np.arange(trials + 1)
+    return np.exp(_choices(trials) + hits * math.log(rate) + (trials - hits) * math.log1p(-rate))
+
+
+@functools.lru_cache(maxsize=64)
+def _choices(trials: int) -> Any:
+    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, trials + 1)))])
+    return factorials[trials] - factorials - factorials[::-1]
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """Return the delta of a mu-GDP mechanism at epsilon (Balle and Wang 2018)."""
+    first, second = (math.erfc((epsilon / mu - side * mu / 2) / math.sqrt(2)) / 2 for side in (1, -1))
+    return first - math.exp(epsilon) * second
+
+
+def rectangles(scores: Any, member: Any, delta: float, error: float) -> tuple[float, int]:
+    """Return the epsilon of rectangles of error rates at ranks fixed before, and their number (Clopper and Pearson 1934)."""
+    ranking = member[np.lexsort((member, -scores))].astype(bool)
+    rows, best = [], 0.0
+    for side in (ranking, ~ranking[::-1]):  # members above a nonmember; nonmembers below a member
+        above, others = np.cumsum(side)[~side], int(side.sum())
+        powers = range(int(math.log(max(1, len(above) // 2)) / math.log(3) + CLOSE) + 1)
+        rows += [((3**power - 1, len(above)), (others - int(above[3**power - 1]), others)) for power in powers]
+    for row in rows:
+        rates = [rate_upper(*counts, error / (2 * len(rows))) for counts in row]
+        for wrong, missed in (rates, rates[::-1]):
+            best = max(best, math.log((1 - missed - delta) / wrong) if missed + delta < 1 else 0.0)
+    return best, len(rows)
+
+
+def rate_upper(count: int, trials: int, level: float) -> float:
+    """Return the rate at which so few hits have the chance `level`: 1 if all are hits."""
+    low, high = 0.0, 1.0
+    for _ in range(60 if count < trials else 0):
+        rate = (low + high) / 2
+        low, high = (rate, high) if mass(trials, rate)[: count + 1].sum() > level else (low, rate)
+    return high
 
 
 def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float, int, int, int]:
@@ -319,20 +357,16 @@ def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float
     top = np.clip(counts // 2, counts - (size - cut), cut)
     above, below = (np.concatenate([[0], np.cumsum(side)]) for side in (ranking, ~ranking[::-1]))
     right = above[top] + below[counts - top]
-    factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, size + 1)))])
     roots = np.concatenate([[0.0], np.cumsum(np.arange(1, size + 1) ** -0.5)])
 
-    def mass(trials: int, rate: float) -> Any:
-        hits = np.arange(trials + 1)
-        choices = factorials[trials] - factorials[hits] - factorials[trials - hits]
-        return np.exp(choices + hits * math.log(rate) + (trials - hits) * math.log1p(-rate))
+    hits = list(zip(counts.tolist(), right.tolist(), strict=True))
 
     def surprises(rate: float) -> list[float]:
-        return [float(mass(n, rate)[k:].sum()) for n, k in zip(counts.tolist(), right.tolist(), strict=True)]
+        return [float(mass(n, rate)[k:].sum()) for n, k in hits]
 
     def refuted_alone(rate: float) -> bool:  # by one of every second count, if delta leaves no room for all together
         chances = []
-        for n, k in list(zip(counts.tolist(), right.tolist(), strict=True))[::-1][::2]:
+        for n, k in hits[::-1][::2]:
             exact, tail = mass(n, rate)[k], mass(n, rate)[k:].sum()
             solution = tail * (1 - tail) / (k * exact) if min(k, exact, tail) > 1e-290 else math.inf
             chances.append(tail + size * delta * solution)
@@ -455,32 +489,11 @@ def all_bounds(result: Any) -> Iterator[Any]:
             yield from game["watched"]["bounds"]
 
 
-def _gate(gate: Any, report: Any, place: str, comparison: NumberCheck) -> None:
-    """Compare whether a gate is met with its figure and limit, and the figure with the report."""
-    if gate["found"] is None:
-        return
-    reading, limit = number(gate["found"]), number(gate["limit"])
-    name = gate["gate"].lower()
-    is_least = "min" in name or ">=" in name or "accuracy" in name
-    comparison.equal(f"{place}: met", gate["met"], reading >= limit if is_least else reading <= limit)
-    results = [result for result in report["mechanisms"] if result["claims"]] or report["mechanisms"]
-    attacks = [attack for result in results for game in result["games"] for attack in game["attacks"]]
-    bounds = [figure(bound) for result in report["mechanisms"] for bound in all_bounds(result)]
-    sources = {
-        "auc": [attack["auc"] for attack in attacks],
-        "proven": bounds and [0.0, *bounds],
-        "claimed": [number(claim["epsilon"]) for result in report["mechanisms"] for claim in result["claims"]],
-    }
-    for word, values in sources.items():
-        if word in name and values:
-            comparison.holds(f"{place}: found", any(is_equal(reading, value) for value in values), f"no {word} has it")
-
-
 def main(folder: str) -> int:
     """Print what differs, and how many numbers were computed again."""
     comparison = recompute(Path(folder))
     sys.stdout.write("\n".join([*comparison.problems, comparison.summary, ""]))
-    return 1 if comparison.problems else 0
+    return int(bool(comparison.problems))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-from audit.execution.recompute import NumberCheck, all_bounds, is_equal, number
+from audit.execution.recompute import NumberCheck, all_bounds, figure, is_equal, number
 
 _COUNT = re.compile(r"([\d,]+) canaries")
 LEFT = {
@@ -54,6 +54,8 @@ def check_form(report: Any, comparison: NumberCheck) -> None:
         _trajectories(result, comparison)
         if options:
             _check_options(result, report, options, comparison)
+    for index, gate in enumerate(report["policy"]):
+        _gate(gate, report, f"policy[{index}]", comparison)
     for place, names in singles:
         comparison.holds(place, len(set(names)) == len(names), "a name is there twice")
 
@@ -121,3 +123,24 @@ def _trajectories(result: Any, comparison: NumberCheck) -> None:
         ends = [number(claim["epsilon"]) for claim in result["claims"]]
         close = not values or any(math.isclose(values[-1], end, rel_tol=0.02) for end in ends)
         comparison.holds(place, close or not any(map(math.isfinite, ends)), "does not end at a claim")
+
+
+def _gate(gate: Any, report: Any, place: str, comparison: NumberCheck) -> None:
+    """Compare whether a gate is met with its figure and limit, and the figure with the report."""
+    if gate["found"] is None:
+        return
+    reading, limit = number(gate["found"]), number(gate["limit"])
+    name = gate["gate"].lower()
+    is_least = "min" in name or ">=" in name or "accuracy" in name
+    comparison.equal(f"{place}: met", gate["met"], reading >= limit if is_least else reading <= limit)
+    results = [result for result in report["mechanisms"] if result["claims"]] or report["mechanisms"]
+    attacks = [attack for result in results for game in result["games"] for attack in game["attacks"]]
+    bounds = [figure(bound) for result in report["mechanisms"] for bound in all_bounds(result)]
+    sources = {
+        "auc": [attack["auc"] for attack in attacks],
+        "proven": bounds and [0.0, *bounds],
+        "claimed": [number(claim["epsilon"]) for result in report["mechanisms"] for claim in result["claims"]],
+    }
+    for word, values in sources.items():
+        if word in name and values:
+            comparison.holds(f"{place}: found", any(is_equal(reading, value) for value in values), f"no {word} has it")

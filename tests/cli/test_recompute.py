@@ -17,6 +17,9 @@ import pytest
 from audit.cli import verify as verification
 from audit.core.files import file_sha256
 from audit.execution import recompute, run_folder
+from audit.experiment.external.inspection import Settings, inspect_scores
+from audit.stats.bounds import ranks, thresholds
+from reports.formats.json import to_json
 from tests.reports.scored import scored_folder
 
 SOURCE = Path(recompute.__file__)
@@ -199,6 +202,34 @@ def test_changed_scores_are_found(run: Path, kind: str, tmp_path: Path) -> None:
     table = pd.read_parquet(folder / "scores.parquet").reset_index(drop=True)
     scores_changed(kind)(table).to_parquet(folder / "scores.parquet", index=False)
     assert recompute.recompute(folder).problems, kind
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_rectangles_computed_again_are_those_of_the_estimator(seed: int) -> None:
+    stream = np.random.default_rng(seed)
+    size, delta = int(stream.integers(4, 900)), (0.0, 1e-5, 0.01)[seed % 3]
+    member = (np.arange(size) < 2) | (stream.random(size) < 0.4)
+    scores = np.round(stream.normal(size=size) + seed * member, seed % 4)
+    epsilon, _, tests = thresholds.by_rank_bound(ranks.by_rank(scores, member), delta=delta, significance=0.01, ratio=3.0)
+    again = recompute.rectangles(scores, member, delta, 0.01)
+    assert again == (pytest.approx(epsilon, abs=1e-9), tests)
+
+
+def test_bounds_of_independent_trials_are_computed_again(tmp_path: Path) -> None:
+    stream = np.random.default_rng(1)
+    member = stream.random(300) < 0.5
+    scores = stream.normal(size=300) + 2.0 * member
+    settings = Settings(certificates=0, estimators=("clopper_pearson", "gaussian"), created="2026-01-15T12:34:56Z")
+    report = inspect_scores({"a": scores}, member, settings, game="independent_trials", name="people.csv")
+    pd.DataFrame({"attack": "a", "score": scores, "member": member}).to_parquet(tmp_path / "scores.parquet")
+    text = to_json(report).decode()
+    (tmp_path / "report.json").write_text(text)
+    assert verification.check_numbers(tmp_path).problems == []
+    for row, key in ((0, "epsilon"), (0, "ceiling"), (1, "epsilon_inside"), (1, "parameter")):
+        changed = json.loads(text)
+        changed["mechanisms"][0]["games"][0]["attacks"][0]["bounds"][row][key] += 0.01
+        (tmp_path / "report.json").write_text(json.dumps(changed))
+        assert verification.check_numbers(tmp_path).problems, (row, key)
 
 
 def signed_sums(folder: Path) -> None:
