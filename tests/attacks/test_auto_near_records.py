@@ -60,6 +60,7 @@ def score(kind: str, target: View, reference: View) -> Array:
     return plugins.build("attacks.scorers", {"kind": kind}).score(target, reference, SEED)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("references", [2, 4, 8])
 def test_auto_mixes_near_records_where_their_outputs_are_shown(references: int) -> None:
     random = np.random.default_rng(4)

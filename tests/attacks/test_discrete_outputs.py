@@ -85,6 +85,7 @@ def test_a_constant_is_never_chosen_however_bad_the_others_are(monkeypatch: pyte
     assert contest.winner() is None
 
 
+@pytest.mark.slow
 def test_a_mixture_with_a_learned_score_has_to_lead_rmia_where_outputs_are_tied() -> None:
     outputs, coins, labels = top_labels(2)
     smooth = outputs + np.random.default_rng(2).random(outputs.shape)

@@ -110,6 +110,7 @@ def test_an_imprint_layer_gives_away_who_is_alone_in_a_bin() -> None:
         assert sum(alone) >= 4
 
 
+@pytest.mark.slow
 def test_inverting_gradients_comes_near_and_noise_ends_it() -> None:
     truth = DIGITS.inputs[:4]
     grey = images.psnr(np.full_like(truth, 0.5), truth, 1.0)

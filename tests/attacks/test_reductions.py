@@ -59,6 +59,7 @@ def scores(attack: Attack, logits: Array, *, whole: bool) -> Array:
     return canary_scores(attack, target, view_of(attack, logits[1:], whole=whole, included=INCLUDED), Seed(0))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", attacks())
 def test_scores_are_those_of_all_outputs(name: str) -> None:
     attack = attacks()[name]

@@ -296,6 +296,7 @@ def gaussian_toy(records: int, references: int, shift: float, seed: int = 0) -> 
     return target, View.of(included=included[1:], losses=losses[1:]), included[0]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("variance", ["fixed", "predictive", "per_example", "shrunk"])
 def test_lira_reaches_the_optimal_auc_of_a_gaussian_model(variance: str) -> None:
     """Members N(1, 1), non-members N(0, 1) around a known difficulty: the best AUC is Phi(1 / sqrt 2)."""

@@ -20,6 +20,7 @@ def sgd(noise: float, rate: float, steps: int) -> Repeated:
     return dp_sgd(noise_multiplier=noise, clip_norm=1.0, sample_rate=rate, steps=steps)
 
 
+@pytest.mark.slow
 def test_single_steps_compose() -> None:
     """Full batches: each step is a Gaussian mechanism, so thousands of steps pin the noise down."""
     draw, noise, steps = np.random.default_rng(4), 5.0, 400

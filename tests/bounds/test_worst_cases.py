@@ -230,6 +230,7 @@ TRIAL_ESTIMATORS: tuple[Estimator, ...] = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("delta", "copies"), slow_rows([(0.0, 1), (1e-2, 1), (1e-2, 2)], [(1e-2, 1), (1e-2, 2)]))
 @pytest.mark.parametrize(
     "estimator", TRIAL_ESTIMATORS, ids=lambda item: f"{type(item).__name__}-{getattr(item, 'threshold_by', '')}"

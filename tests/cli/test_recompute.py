@@ -160,6 +160,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("kind", CHANGES)
 def test_a_changed_number_is_found(run: Path, kind: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"

@@ -39,6 +39,7 @@ SINKS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("sink", "said"), slow_rows(SINKS, [*SINKS[:1], *SINKS[3:4]]))
 def test_the_verdict_is_the_exit_code(scores: Path, sink: str, said: str) -> None:
     words = ["scores", str(scores), "--delta", "1e-5", "--claim-epsilon", "9", "--certificates", "0"]

@@ -27,6 +27,7 @@ LINUX = pytest.mark.skipif(not seccomp.is_known(), reason="system calls are filt
 pytestmark = [LINUX, pytest.mark.confined]
 
 
+@pytest.mark.slow
 def test_every_way_out_is_held() -> None:
     open_ways = [finding for finding in examination.examine() if not finding.is_held]
     assert open_ways == []
@@ -104,6 +105,7 @@ def test_a_program_of_the_filter_jumps_within_what_the_kernel_takes() -> None:
                     assert place + 1 + max(chosen, fallen) < len(program)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("reply", jobs.FORGED)
 def test_a_forged_reply_is_an_error_of_the_audit(reply: str) -> None:
     with pytest.raises(AuditError) as caught:

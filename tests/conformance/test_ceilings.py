@@ -83,6 +83,7 @@ def learns(spec: dict[str, object]) -> bool:
     return any(value in LEARNS for value in spec.values())
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: "-".join(str(part) for part in spec.values()))
 def test_perfect_scores_prove_the_ceiling_at_every_balance(spec: dict[str, object]) -> None:
     for copies in (1,) if spec["kind"] == "fdp_rank" or spec in ONE_DELTA else (1, 2):
@@ -128,6 +129,7 @@ def test_named_secrets_prove_the_ceiling_whatever_values_were_drawn(spec: dict[s
         assert half_right.ceiling == all_right.ceiling and half_right.epsilon < half_right.ceiling
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "spec", [spec for spec in SPECS if spec not in ONE_DELTA], ids=lambda spec: "-".join(str(part) for part in spec.values())
 )

@@ -133,6 +133,7 @@ def test_rows_sorted_by_score_are_refused_where_their_order_counts(spec: dict[st
     assert few_values.epsilon > 0, "rows that chance alone sorts now and then"
 
 
+@pytest.mark.sampled(6)
 @EVERY
 def test_thousands_of_scores(spec: dict[str, Any]) -> None:
     draw = np.random.default_rng(0)

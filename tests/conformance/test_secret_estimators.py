@@ -102,6 +102,7 @@ def test_strong_leakage_is_proved_and_nothing_proves_nothing(spec: dict[str, Any
     assert bound(spec, scores(np.zeros((300, choices)), drawn)).epsilon == 0  # ties count against the attack
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("spec", SPECS, ids=IDS)
 @pytest.mark.parametrize("choices", [2, 10])
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])

@@ -83,6 +83,7 @@ def test_a_missing_and_an_empty_file_are_named(kind, tmp_path):
         build(kind, path)
 
 
+@pytest.mark.usefixtures("models_in_this_process")
 @pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("protocol", [0, 2, 4, 5])
 def test_a_pickle_is_never_run(kind, protocol, tmp_path):
@@ -96,6 +97,7 @@ def test_a_pickle_is_never_run(kind, protocol, tmp_path):
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.usefixtures("models_in_this_process")
 @pytest.mark.parametrize("kind", TARGETS)
 def test_a_file_that_was_cut_short_is_refused(kind, tmp_path):
     path = where(kind, tmp_path)
@@ -106,6 +108,7 @@ def test_a_file_that_was_cut_short_is_refused(kind, tmp_path):
             build(kind, path)
 
 
+@pytest.mark.usefixtures("models_in_this_process")
 @pytest.mark.parametrize("kind", TARGETS)
 def test_noise_is_refused(kind, tmp_path):
     path = where(kind, tmp_path)
@@ -116,6 +119,7 @@ def test_noise_is_refused(kind, tmp_path):
             build(kind, path)
 
 
+@pytest.mark.slow  # each file of some kinds is read by a process of its own
 @pytest.mark.parametrize("kind", TARGETS)
 def test_flipped_bytes_are_refused_or_harmless(kind, tmp_path):
     path = where(kind, tmp_path)

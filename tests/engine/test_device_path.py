@@ -43,6 +43,7 @@ def make_job(name: str, mechanism: Any, **changes: Any) -> TrainingJob:
     return replace(cases.job(mechanism, model=spec, data=cases.dataset(shape), models=3), device="cuda", **changes)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("mechanism", [NOISY, PLAIN], ids=["dpsgd", "plain"])
 @pytest.mark.parametrize("name", COVERED)
 def test_nothing_is_left_on_the_cpu(name: str, mechanism: Any) -> None:

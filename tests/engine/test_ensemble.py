@@ -40,6 +40,7 @@ def assert_same(first: TrainedModels, second: TrainedModels, *, exact: bool) -> 
             np.testing.assert_allclose(first.weights[name], second.weights[name], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("mechanism", [QUIET, sgd(sample_rate=0.3, steps=3)], ids=["dpsgd", "plain"])
 @pytest.mark.parametrize("name", slow(sorted(cases.MODELS), ["encoder", "recurrent", "vision", "vit", "wide_resnet"]))
 def test_steps_without_noise_equal_a_slow_loop(name: str, mechanism: Repeated) -> None:
@@ -81,6 +82,7 @@ CHUNKED = (
 )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", slow(CHUNKED, ["encoder", "many_channels", "grouped", "tied", "transformer", "vit", "wide_resnet"])
 )

@@ -41,6 +41,7 @@ def test_it_is_kept_without_outputs() -> None:
     assert not any(cell.outputs or cell.execution_count for cell in retained.cells if cell.cell_type == "code")
 
 
+@pytest.mark.slow
 def test_it_shows_bounds_and_a_curve(executed: Any) -> None:
     printed = "".join(output.text for output in outputs(executed, "stream") if output.name == "stdout")
     assert "inside the family 'dp_sgd'" in printed

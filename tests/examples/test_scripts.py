@@ -78,6 +78,7 @@ def test_every_script_is_tested() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(LINES)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     slow(
@@ -125,6 +126,7 @@ def test_an_audit_adds_at_most_ten_lines_to_a_training(name: str) -> None:
     assert 0 < sum(line.endswith("# audit") for line in lines) <= 10
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", ["logits", "probs", "loss"])
 def test_predictions_in_the_names_of_tensorflow_privacy_are_audited(form: str, tmp_path: Path) -> None:
     stream = np.random.default_rng(0)
@@ -149,6 +151,7 @@ def export(tmp_path: Path, **arrays: Any) -> subprocess.CompletedProcess[str]:
     return run("export_predictions.py", tmp_path, "attack_input.npz", "predictions.npz")
 
 
+@pytest.mark.slow
 def test_log_probabilities_of_tokens_become_the_loss_of_a_record(tmp_path: Path) -> None:
     from audit.subjects.predictions import Predictions
 
@@ -163,6 +166,7 @@ def test_log_probabilities_of_tokens_become_the_loss_of_a_record(tmp_path: Path)
     assert read.groups is not None and read.groups.tolist() == ["a", "b", "c", "c"]
 
 
+@pytest.mark.slow
 def test_metadata_of_a_training_elsewhere_becomes_the_claim(tmp_path: Path) -> None:
     from audit.cli.app import answer
 
@@ -202,6 +206,7 @@ def test_scores_of_an_attack_elsewhere_are_read_by_audit_scores(tmp_path: Path) 
     assert "score" in read.stdout
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [

@@ -90,6 +90,7 @@ ATTACKS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", ATTACKS, ids=str)
 def test_scores_are_those_of_arrays(form: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("audit.stats.spread.LARGEST", 1 << 9)
@@ -112,6 +113,7 @@ def test_scores_are_those_of_arrays(form: dict[str, Any], monkeypatch: pytest.Mo
     assert fidelity[0] == fidelity[1]
 
 
+@pytest.mark.slow
 def test_a_game_of_many_pairs_says_what_one_of_few_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Attacks are shown arrays of few coins and bits of many."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")

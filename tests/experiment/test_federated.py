@@ -243,6 +243,7 @@ UPDATES = ("games.clients.scorers=[update_product]", "games.clients.count=250")
 ALONE = ("games.clients.scorers=[model_product]", "games.clients.count=1", "games.clients.runs=100")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("overrides", [MODELS, NOT_FINITE, ALONE, (*LOCAL, *UPDATES), (*DISTRIBUTED, *SUMS)])
 def test_the_correct_twin_is_not_accused(overrides: tuple[str, ...], tmp_path: Path) -> None:
     results = audited(tmp_path, *overrides, "mechanisms.fed.trainer.kind=tests.broken_federated:Correct")
@@ -264,6 +265,7 @@ BUGS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("bug", "overrides"), slow_rows(BUGS, BUGS[3:7] + BUGS[9:10]))
 def test_a_planted_bug_is_refuted_though_its_log_says_that_all_is_well(
     bug: str, overrides: tuple[str, ...], tmp_path: Path

@@ -116,6 +116,7 @@ def test_a_model_of_noise_is_a_question_and_no_error() -> None:
     assert result.report.outcome is None and "Look first: the model is no better" in str(result)
 
 
+@pytest.mark.slow
 def test_models_without_memory_are_never_invalid() -> None:
     """Columns at random, as of a strongly private model: no reading is refused, whatever its right answers."""
     for seed in range(20):
@@ -124,6 +125,7 @@ def test_models_without_memory_are_never_invalid() -> None:
         assert check(model(3 * logits), labels).report.outcome is None
 
 
+@pytest.mark.slow
 def test_no_verdict_stands_over_an_area_below_chance() -> None:
     for seed in range(12):
         random = np.random.default_rng(seed)
@@ -134,6 +136,7 @@ def test_no_verdict_stands_over_an_area_below_chance() -> None:
             assert result.report.outcome is Outcome.INVALID, seed
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("scale", [lambda p: np.round(p, 2), lambda p: 100 * p, lambda p: np.round(100 * p), lambda p: 7 * p])
 def test_shares_of_any_whole_are_probabilities(scale: Callable[[Array], Array]) -> None:
     logits, labels = classifier(4, 11)

@@ -237,6 +237,7 @@ def test_a_report_is_rendered_in_seconds() -> None:
     assert _render_seconds(sample.run()) < 8.0
 
 
+@pytest.mark.sampled(2)
 def test_figures_are_numbered_in_the_order_in_which_they_stand(kind: str) -> None:
     """The one of the first page takes its place from the room that is left; its number does not change with that."""
     numbers = [int(number) for page in pypdf.PdfReader(io.BytesIO(typeset(kind))).pages for number in _captions(page)]

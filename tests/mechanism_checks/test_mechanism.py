@@ -47,6 +47,7 @@ def test_a_control_keeps_its_claim(entry: KnownMechanism) -> None:
     assert report.exit_code == 0
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("entry", [entry for entry in wrong_twins() if entry.name not in NARROW], ids=lambda entry: entry.name)
 def test_a_wrong_twin_is_refuted(entry: KnownMechanism) -> None:
     report = check(entry)

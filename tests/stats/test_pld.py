@@ -39,6 +39,7 @@ def one_step_delta(noise: float, rate: float, epsilon: float, direction: Directi
     return retained * gdp_delta(1 / noise, max(0.0, epsilon + math.log(rate / retained))) if retained > 0 else 0.0
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("noise", [0.3, 1.0, 5.0, 50.0])
 @pytest.mark.parametrize("steps", [1, 7, 1000])
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12, 1e-15])

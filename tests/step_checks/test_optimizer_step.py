@@ -79,6 +79,7 @@ def test_what_is_no_optimiser_or_trains_nothing_is_refused() -> None:
         checked(frozen, BatchClipping(network()))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("weights", "additive"), [(None, True), ([1.0, 1.0, 20.0], False)])
 def test_opacus_with_a_loss_whose_denominator_depends_on_the_batch(weights: list[float] | None, additive: bool) -> None:
     opacus = pytest.importorskip("opacus", reason="needs the extra 'opacus'")
@@ -113,6 +114,7 @@ class Flat(nn.Module):
         return self.body(x.view(x.size(0), -1, 2).flatten(1))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("model", "private", "weak"),
     [

@@ -34,6 +34,7 @@ def test_a_correct_strategy_is_not_accused(strategy: Any) -> None:
     assert len(report.findings) == 15
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("broken", "checks"),
     [

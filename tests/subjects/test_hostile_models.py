@@ -174,6 +174,7 @@ ARCHIVES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_archives_that_torch_would_not_write_never_reach_it(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -291,6 +292,7 @@ def test_a_model_that_prints_asserts_takes_memory_and_never_ends(tmp_path: Path,
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_file_that_crashes_the_reader_of_torch_does_not_crash_the_audit(tmp_path: Path) -> None:
     path = with_code(tmp_path / "m.ts", "    layer = self.layer", "    ops.prim.PythonOp()\n    layer = self.layer")
     with watched(tmp_path / "scratch"), pytest.raises(DataError, match=r"could not be loaded: its process ended \(signal"):
