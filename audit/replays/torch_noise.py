@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from audit.replays import operations
 from audit.replays.noisy import NoisyArray, lift
-from audit.replays.recording import NUMBER, NoiseRows, Recording
+from audit.replays.recording import NUMBER, NoiseRows, Recording, Schedule
 from audit.replays.torch_operations import COINS, LINEAR, NORMALS, NOT_READ, SELECTIONS
 
 _RAW_READERS = {
@@ -167,6 +167,8 @@ class TorchNoise(TorchDispatchMode):
         else:
             noise.value = np.broadcast_to(np.asarray(mean_form, dtype=np.float64), unit.shape).copy()
         self.attach(answer, noise)
+        if self.recording.schedule is not Schedule.LATE and noise.value.any():
+            self.release(answer)  # noise around a mean is a sum with data
         return answer
 
     def _toss(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -73,8 +73,8 @@ class StepRuns:
         """Return the recorded run of a batch, with what a second draw of everything but the releases shows."""
         key = (id(batch), setting)
         if key not in self._recorded:
-            run = self._run(batch, setting, self.seed, None)
-            again = self._run(batch, setting, self.seed + _OTHER_SEED, run)
+            run = self.run(batch, setting, Recording(seed=self.seed))
+            again = self.run(batch, setting, Recording(seed=self.seed + _OTHER_SEED, frozen=run.recording))
             drawn, redrawn = run.recording.draws, again.recording.draws
             run.repeats = bool(run.recording.releases) and drawn.shape == redrawn.shape and np.array_equal(drawn, redrawn)
             differences = run.differing(again, besides=GENERATOR)
@@ -86,7 +86,7 @@ class StepRuns:
 
     def replay(self, batch: Batch, setting: Setting, first: StepRun) -> StepRun:
         """Return the run of a neighbouring batch that is handed the releases of `first`."""
-        return self._run(batch, setting, self.seed, first)
+        return self.run(batch, setting, Recording(seed=self.seed, frozen=first.recording))
 
     @staticmethod
     def loss(first: StepRun, second: StepRun) -> tuple[float, str]:
@@ -102,9 +102,9 @@ class StepRuns:
             return math.nan, str(error)
         return mu, ""
 
-    def _run(self, batch: Batch, setting: Setting, seed: int, frozen: StepRun | None) -> StepRun:
-        recording = Recording(seed=seed, frozen=None if frozen is None else frozen.recording)
-        step = self.step
+    def run(self, batch: Batch, setting: Setting, recording: Recording) -> StepRun:
+        """Return one run of a batch, into a recording."""
+        step, seed = self.step, recording.seed
         if isinstance(step, FunctionStep):
             with follow(recording) as noise:
                 return StepRun(recording=recording, survivors=_copies(noise, _function(step, batch, setting, seed)))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from audit.step_checks.batches import check_batch
-from audit.step_checks.findings import StepReport, all_findings
+from audit.step_checks.batches import check_batch, rows
+from audit.step_checks.findings import Finding, PropertyStatus, StepReport, all_findings, note
 from audit.step_checks.replayed import replay_findings
 from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import PARAMETERS, FunctionStep, RescaledStep, Setting, Step
 
 PROBES = "audit.step_checks.probes"
 LEAST_RECORDS = 8
+SUM_CHECKS = ("clip.", "noise.", "sum.")
+"""Checks about the noisy sum; the others are about the whole step."""
 
 
 def check_step(
@@ -149,4 +152,32 @@ def run_probes(
     replays = replay_findings(bench)
     spent = {"replayed": time.perf_counter() - start}
     findings, seconds = all_findings(PROBES, bench, probes)
+    accused = any(finding.check.startswith(SUM_CHECKS) for finding in findings if finding.status is PropertyStatus.FAILED)
+    if accused and [finding.status for finding in replays] == [PropertyStatus.PASSED] * 2:
+        findings = _read_noisy_sum(bench, findings, probes)
     return StepReport(name=name, setting=setting, findings=(*replays, *findings), seconds=spent | seconds)
+
+
+def _read_noisy_sum(bench: StepUnderTest, findings: tuple[Finding, ...], probes: Sequence[str]) -> tuple[Finding, ...]:
+    """Return the findings on the sum inside a step that works on it after the noise, or those that there are.
+
+    Probes that accuse what is returned are asked again about the sum if every one of their calls is a function of it.
+    """
+    from audit.step_checks.noisy_sum import NoisySumStep, NotFollowedError
+
+    if isinstance(bench.step, RescaledStep):
+        return findings
+    step = NoisySumStep(step=bench.step, reference=rows(bench.sample, slice(0, 8)), claimed=bench.claimed, seed=bench.seed)
+    inner = replace(bench, step=step)
+    try:
+        sums, _ = all_findings(PROBES, inner, probes)
+    except NotFollowedError:
+        return findings
+    if inner.empty_error and not bench.empty_error:  # an empty batch whose noisy sum is not followed looks like a refusal
+        return findings
+    text = (
+        "What is returned is a function of a sum with noise, in every call equal to the last bit given that sum: "
+        f"{', '.join(SUM_CHECKS)} are about the sum"
+    )
+    kept = [finding for finding in findings if not finding.check.startswith(SUM_CHECKS)]
+    return (*(finding for finding in sums if finding.check.startswith(SUM_CHECKS)), *kept, note("step.processing", text))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from audit.step_checks.batches import rows
 from audit.step_checks.findings import Finding, PropertyStatus, failure, note, pass_finding
-from audit.step_checks.step_under_test import StepUnderTest
+from audit.step_checks.step_under_test import NEVER, SLACK, StepUnderTest
 from audit.step_checks.tensors import distance, norm
 
 
@@ -57,7 +57,7 @@ def _empty(bench: StepUnderTest) -> Finding:
     if size > bench.tolerance(setting, bench.empty):
         return failure(
             check,
-            f"An empty batch releases {size:.3g} without noise, and not the same after every batch: earlier records are in it",
+            f"An empty batch releases {size:.3g} without noise, and not the same after every batch: {_memory(bench)}",
             fix="no momentum, average or error that is fed back may enter the released sum before the noise",
             witness=bench.witness(bench.empty, None, setting),
             measurement=size,
@@ -72,6 +72,26 @@ def _empty(bench: StepUnderTest) -> Finding:
             0.0,
         )
     return pass_finding(check, "An empty batch releases nothing but noise", size, 0.0)
+
+
+def _memory(bench: StepUnderTest) -> str:
+    """Return what the step remembers: an average holds all earlier records, an error that is fed back only what was clipped."""
+    fed_back = "what clipping cut off earlier records is added to later sums (error feedback), so one record moves several"
+    if bench.adjusts("clip_norm") and _is_error(bench):
+        return fed_back
+    return "earlier records are in it, as in an average or a momentum of gradients before the noise"
+
+
+def _is_error(bench: StepUnderTest) -> bool:
+    """True if nothing is left of records that no clip reached, and something of those that one did."""
+    batch, unclipped = rows(bench.sample, slice(0, 5)), bench.quiet(clip=NEVER * bench.natural_norms[-1])
+    bench.release(bench.empty, unclipped)  # which pays out what was kept before
+    size = norm(bench.release(batch, unclipped))
+    left = [norm(bench.release(bench.empty, unclipped))]
+    for _ in range(2):
+        bench.release(batch, bench.quiet(clip=size / 20))
+    left.append(norm(bench.release(bench.empty, unclipped)))
+    return left[0] < SLACK * size < left[1]
 
 
 PLUGIN = State

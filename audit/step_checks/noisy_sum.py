@@ -1,0 +1,94 @@
+"""The sum to which a step adds its noise, read inside of the step, if all that follows is proved to be post-processing.
+
+A step may smooth, normalise or threshold after the noise: what it returns has other noise than claimed, and a record may move
+it further, yet it tells no more than the noisy sum. So every call is a replay with the noisy sums of one reference call, and
+must end equal to it to the last bit: whatever the batch, the result is a function of the noisy sum. The probes then test that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from audit.core.errors import AuditError
+from audit.replays.recording import Recording, Schedule
+from audit.step_checks.batches import Batch
+from audit.step_checks.replayed_runs import GENERATOR, StepRun, StepRuns
+from audit.step_checks.steps import Setting
+from audit.step_checks.tensors import Tensors
+
+
+class NotFollowedError(AuditError):
+    """What a step returns is no function of a sum with independent noise of one deviation."""
+
+
+@dataclass(kw_only=True, eq=False)
+class NoisySumStep:
+    """A step of torch, released where its noise joins the sum (the `Step` protocol).
+
+    Attributes:
+        step: as it is.
+        reference: the batch whose noisy sums are handed back in every call.
+        claimed: setting whose noise stands in for none: without noise, the sum is what the noise was added to.
+        seed: of the reference calls.
+    """
+
+    step: Any
+    reference: Batch
+    claimed: Setting
+    seed: int
+    _runs: StepRuns = field(init=False)
+    _references: dict[Setting, StepRun] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        self._runs = StepRuns(step=self.step, seed=self.seed)
+
+    @property
+    def adjustable(self) -> frozenset[str]:
+        """Return those of the step."""
+        return frozenset(self.step.adjustable)
+
+    @property
+    def resolution(self) -> float:
+        """0: sums are read in double precision."""
+        return 0.0
+
+    def release(self, batch: Batch, setting: Setting, seed: int) -> Tensors:
+        """Return the noisy sum of one call, scaled to noise of deviation sigma C; the sum alone if sigma is 0.
+
+        Raises:
+            NotFollowedError: the result is not the reference's, given its noisy sum, or the noise is not white.
+        """
+        noisy = replace(setting, noise_multiplier=setting.noise_multiplier or self.claimed.noise_multiplier)
+        if noisy not in self._references:
+            self._references[noisy] = self._runs.run(self.reference, noisy, Recording(seed=self.seed, schedule=Schedule.EARLY))
+        first = self._references[noisy]
+        recording = Recording(seed=seed, schedule=Schedule.EARLY, frozen=first.recording)
+        run = self._runs.run(batch, noisy, recording)
+        cause = recording.divergence or ", ".join([*recording.gaps, *first.differing(run, besides=GENERATOR)][:3])
+        deviation = _deviation(recording)
+        if cause or deviation != _deviation(first.recording):
+            raise NotFollowedError(f"given the same noisy sum, {cause or 'the deviation of the noise'} differs")
+        scale = noisy.noise_multiplier * noisy.clip_norm / deviation
+        quiet = setting.noise_multiplier == 0
+        return {
+            f"noisy sum {i}": scale * (entry.rows.value if quiet else recording.evaluate(entry.rows))
+            for i, entry in enumerate(recording.releases)
+        }
+
+
+def _deviation(recording: Recording) -> float:
+    """Return the deviation that all noise has, `value + s z` with a normal draw of its own for each number.
+
+    Raises:
+        NotFollowedError: no noise, other laws, unequal deviations, or a draw in two numbers.
+    """
+    if not recording.releases or set(recording.laws) - {"normal"}:
+        raise NotFollowedError("the noise that is added is not followed")
+    used = np.concatenate([entry.rows.index[entry.rows.weight != 0] for entry in recording.releases])
+    squares = np.concatenate([np.square(entry.rows.weight).sum(-1) for entry in recording.releases])
+    if np.unique(used).size < used.size or np.ptp(squares) > 1e-9 * squares.max():
+        raise NotFollowedError("the noise is not independent and of one deviation where it is added")
+    return float(np.sqrt(squares.max()))
