@@ -36,6 +36,10 @@ def claims(event: Event, *, delta: float, adjacency: Adjacency, subjects: Subjec
             cells: tuple[float | None, str, str] = (claim.epsilon, claim.source, claim.note)
         except UnsupportedMechanism as error:
             cells = (None, "", f"unsupported: {error}")
+        except ConfigError as error:
+            if delta != 0:
+                raise
+            cells = (None, "", f"unsupported: {error}")  # most methods have no figure of pure differential privacy
         value, source, note = cells
         rows.append(EpsilonRow(accountant=name, side=side(accountant), epsilon=value, source=source, note=note))
     return rows

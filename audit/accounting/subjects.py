@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from audit.core.protocols import Accountant
 
 USUAL = ("rdp_classic", "rdp", "renyi", "pld", "reference")
+PURE = ("composition_theorems", "reference")
 BEYOND_DP_SGD = ("dp_accounting_rdp", "dp_accounting_pld", "composition_theorems", "reference")
 Names = Sequence["str | Mapping[str, Any] | Accountant"]
 
@@ -42,8 +43,8 @@ def named(accountants: Names) -> Iterator[tuple[str, Accountant]]:
             yield type(accountant).__name__, accountant
 
 
-def usual(event: Event) -> tuple[str, ...]:
-    """Return the accountants that are asked if no one says which: those of DP-SGD, or those that know more.
+def usual(event: Event, delta: float = 1e-5) -> tuple[str, ...]:
+    """Return the accountants that are asked if no one says which: those of DP-SGD, those that know more, or of pure DP.
 
     >>> from audit.core.events import Laplace
     >>> usual(Laplace(noise_multiplier=1.0))[-1]
@@ -51,6 +52,8 @@ def usual(event: Event) -> tuple[str, ...]:
     """
     from audit.core.event_reading import phases
 
+    if delta == 0:
+        return PURE
     try:
         phases(event)
     except UnsupportedMechanism:

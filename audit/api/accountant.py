@@ -72,15 +72,16 @@ def epsilon(
         accountants: None for the usual ones (`USUAL` for DP-SGD).
 
     Raises:
-        ConfigError: no such event, accountant or adjacency, or a delta outside of (0, 1).
+        ConfigError: no such event, accountant or adjacency, or a delta outside of [0, 1); at 0 it is pure differential privacy.
 
     >>> costs = epsilon("dp_sgd(1.0, 1.0, 1)", delta=1e-5, accountants=["rdp"])
     >>> costs.lower <= costs.upper <= costs.rows[0].epsilon
     True
     """
-    checks.open_probability(delta, "delta")
+    if delta != 0:
+        checks.open_probability(delta, "delta")
     mechanism, relation = grouped(read_event(event), group_size), Adjacency.by_name(adjacency)
-    subjects = list(named(usual(mechanism) if accountants is None else accountants))
+    subjects = list(named(usual(mechanism, delta) if accountants is None else accountants))
     rows = costs.claims(mechanism, delta=delta, adjacency=relation, subjects=subjects)
     (lower, upper), doubt = bracket(mechanism, delta, relation)
     return Epsilons(rows=Table(rows), lower=lower, upper=upper, delta=delta, adjacency=relation, doubt=doubt)

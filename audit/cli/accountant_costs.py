@@ -61,7 +61,7 @@ def epsilon(
     question_event = shared.parse_event(
         event, {"--noise": noise, "--rate": rate, "--steps": steps}, phases=phase or (), training=mechanism
     )
-    names, relation = accountant or list(usual(question_event)), shared.find_relation(adjacency)
+    names, relation = accountant or list(usual(question_event, delta)), shared.find_relation(adjacency)
     question = _Question(event=question_event, delta=delta, adjacency=relation, group_size=group_size)
     costs = library.epsilon(question_event, delta=delta, adjacency=relation, group_size=group_size, accountants=names)
     rows = _what_if(question, what_if, names)

@@ -122,7 +122,7 @@ def unit(event: Event) -> Unit:
         raise UnsupportedMechanism(
             f"the event mixes releases about one {' and one '.join(units)}, whose epsilons do not add up. Account for them "
             f"apart, or state the release about one {small} for a {large} with at most k of them: "
-            f"Grouped(dp_sgd(noise, rate, steps, unit='{large}'), size=k)"
+            f"Grouped(dp_sgd(noise, rate, steps, unit='{large}'), size=k), with the accountant reference"
         )
     return units[0] if units else "example"
 

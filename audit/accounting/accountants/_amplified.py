@@ -13,7 +13,19 @@ from audit.core.adjacency import Adjacency
 from audit.core.amplified_events import RandomAllocation, Shuffled, Tuned
 from audit.core.deployed_procedures import ProposeTestRelease
 from audit.core.errors import UnsupportedMechanism
-from audit.core.events import ApproximateDp, Composed, Event, Exponential, Laplace, PoissonSampled, RandomizedResponse, Repeated
+from audit.core.event_reading import nodes
+from audit.core.events import (
+    ApproximateDp,
+    Composed,
+    Event,
+    Exponential,
+    Gaussian,
+    Laplace,
+    NonPrivate,
+    PoissonSampled,
+    RandomizedResponse,
+    Repeated,
+)
 from audit.stats.curves import pld, shuffling
 from audit.stats.curves.loss_pairs import Direction, LossPair, finite_pair
 from audit.stats.curves.random_allocation import random_allocation
@@ -21,6 +33,17 @@ from audit.stats.curves.random_allocation import random_allocation
 Array = NDArray[np.float64]
 _HALVINGS = 200
 _EXAMPLES = 40  # chances of either score that are tried
+_ATTAINED = (
+    ApproximateDp,
+    Composed,
+    Exponential,
+    Gaussian,
+    Laplace,
+    NonPrivate,
+    PoissonSampled,
+    RandomizedResponse,
+    Repeated,
+)
 
 
 def largest_loss(event: Event, adjacency: Adjacency) -> float:  # noqa: PLR0911 (one arm a kind)
@@ -37,13 +60,39 @@ def largest_loss(event: Event, adjacency: Adjacency) -> float:  # noqa: PLR0911 
             return float(epsilon)
         case RandomizedResponse(noise_parameter=parameter, buckets=buckets) if change == 2 and parameter > 0:
             return math.log1p((1 - parameter) * buckets / parameter)
-        case PoissonSampled(mechanism=inner):
-            return largest_loss(inner, adjacency)
+        case PoissonSampled(mechanism=inner, sample_rate=rate):
+            loss = largest_loss(inner, adjacency)
+            # under replace-one both data sets hold the rest of the mixture, which may be as unlikely as the likelier record
+            return _sampled_loss(loss, float(rate)) if change == 1 else loss
         case Shuffled(mechanism=inner) if change == 2:
             return largest_loss(inner, adjacency)
         case Tuned(mechanism=inner, shape=shape) if math.isfinite(shape):
             return (2 + max(shape, 0.0)) * largest_loss(inner, adjacency)  # Papernot, Steinke 2022, Corollary 3
     return math.inf
+
+
+def _sampled_loss(loss: float, rate: float) -> float:
+    """Return `log(1 - rate + rate exp(loss))`, the largest loss of a mixture with what is released without the record."""
+    if rate in (0, 1) or math.isinf(loss):
+        return loss if rate else 0.0
+    return math.log1p(rate * math.expm1(loss)) if loss < 700 else loss + math.log(rate + (1 - rate) * math.exp(-loss))
+
+
+def pure(event: Event, adjacency: Adjacency) -> float:
+    """Return the epsilon of an event at delta 0: the largest losses of its parts, which some data set attains together.
+
+    Raises:
+        UnsupportedMechanism: some part may lose less than is known, or has no loss under this adjacency.
+    """
+    for node in nodes(event):
+        is_open = isinstance(node, PoissonSampled) and 0 < node.sample_rate < 1 and adjacency is Adjacency.REPLACE_ONE
+        is_local = isinstance(node, RandomizedResponse) and adjacency is not Adjacency.REPLACE_ONE
+        if is_open or is_local or not isinstance(node, _ATTAINED):
+            raise UnsupportedMechanism(
+                f"{node} at delta 0 under {adjacency}: proven there for Laplace noise, exponential mechanisms, pure mechanisms, "
+                "Poisson samples of them under add_remove, and randomised response under replace_one"
+            )
+    return largest_loss(event, adjacency)
 
 
 def allocation_pair(event: RandomAllocation, adjacency: Adjacency, side: str) -> pld.PairMaker:

@@ -58,13 +58,15 @@ class CompositionTheorems:
         Raises:
             UnsupportedMechanism: a part has no (epsilon, delta) of its own here.
         """
-        checks.open_probability(delta, "delta")
+        if delta != 0:
+            checks.open_probability(delta, "delta")
         mechanism = decode(encode(mechanism))  # every value is checked again: a NaN passes most comparisons
         parts = [leave for leave in _leaves(mechanism, 1) if leave[2] > 0 and leave[1] > 0]
-        epsilons = {
-            "basic": self._compose(parts, float(delta), adjacency, slack=0.0),
-            "advanced": self._compose(parts, float(delta), adjacency, slack=float(delta) / 2),
-        }
+        epsilons = {"basic": self._compose(parts, float(delta), adjacency, slack=0.0)}
+        if delta == 0 and self.theorem == "advanced":
+            raise UnsupportedMechanism("the advanced theorem spends delta; at 0 the basic one adds pure epsilons")
+        if delta > 0:
+            epsilons["advanced"] = self._compose(parts, float(delta), adjacency, slack=float(delta) / 2)
         epsilon = min(epsilons.values()) if self.theorem == "best" else epsilons[self.theorem]
         source = f"epsilon-audit {__version__} composition theorems, {self.theorem}"
         return Claim(epsilon=epsilon, delta=float(delta), adjacency=adjacency, source=source)

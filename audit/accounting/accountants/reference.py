@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from audit.accounting.accountants import _closed_forms, _independent, _pairs, _procedures
+from audit.accounting.accountants import _amplified, _closed_forms, _independent, _pairs, _procedures
 from audit.accounting.accountants._rewriting import FLOORS, alternatives, is_limit, known, without_groups
 from audit.core import checks
 from audit.core.adjacency import Adjacency
@@ -24,6 +24,7 @@ from audit.stats.curves import pld
 
 Bracket = tuple[float, float]
 _SLACK_ROUNDS, _SLACK_MARGIN = 8, 1e-6
+_ROUNDING = 1e-12  # relative, of a sum of losses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +73,13 @@ class Reference:
 
     def explain(self, event: Event, *, delta: float, adjacency: Adjacency) -> tuple[tuple[float, float], str]:
         """The bracket, and why it is (0, inf) if the arithmetic fails or an independent bound contradicts it."""
-        checks.open_probability(delta, "delta")
+        if delta != 0:
+            checks.open_probability(delta, "delta")
         unit(event)  # releases about different units do not add up
         event = decode(encode(event))  # every value is checked again: a NaN passes most comparisons
+        if delta == 0:
+            epsilon = _amplified.pure(event, adjacency)
+            return (epsilon * (1 - _ROUNDING), epsilon * (1 + _ROUNDING)), ""
         slack = _procedures.slack(event)
         if slack > 0:
             return self._with_slack(event, delta, adjacency, slack)

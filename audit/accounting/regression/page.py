@@ -34,6 +34,7 @@ SUBJECTS: tuple[tuple[str, str], ...] = (
     ("jax_privacy", "jax-privacy, PLD"),
     ("jax_privacy,accountant=rdp", "jax-privacy, RDP"),
     ("opake", "Opake, PLD"),
+    ("dp_accelerator", "dp-accelerator, RDP"),
     ("opendp_maps", "OpenDP's privacy maps"),
     ("gaussian_clt", "Gaussian central limit"),
     ("classical_gaussian", "textbook Gaussian formula"),

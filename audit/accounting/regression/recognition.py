@@ -70,7 +70,7 @@ def compare(results: Sequence[Result], method: Method | None) -> MethodReport:
         for result, ends in compared
         if not ends[0] <= result.epsilon <= ends[1] and result.epsilon > floor * ends[0]
     ]
-    if not is_named and _is_beside_the_truth(below):
+    if not is_named and (_is_beside_the_truth(below) or _is_mostly_true(method, answered, len(below))):
         below = []
     off = tuple(_finding(result, ends, method) for result, ends in below)
     return MethodReport(
@@ -86,6 +86,13 @@ def _is_beside_the_truth(below: Sequence[tuple[Result, methods.Interval]]) -> bo
     from_truth = [math.log(result.epsilon / result.case.upper) for result, _ in below if 0 < result.case.upper < math.inf]
     from_method = [math.log(result.epsilon / ends[0]) for result, ends in below]
     return len(from_truth) > 1 and float(np.std(from_truth)) < float(np.std(from_method))
+
+
+def _is_mostly_true(method: Method, answered: Sequence[Result], count: int) -> bool:
+    """True if more answers than `count` lie below a recognised method because they are the truth: those of another method."""
+    exact = (result for result in answered if count and result.finding is CaseFinding.EXACT)
+    ends = ((result, methods.expected(method, result.case.asks[0], (0.0, math.inf))) for result in exact)
+    return sum(pair is not None and result.epsilon < pair[0] for result, pair in ends) > count
 
 
 def _remark(method: Method, is_named: bool, compared: int, off: Sequence[Result]) -> str:

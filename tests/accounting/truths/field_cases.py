@@ -25,7 +25,7 @@ from audit.accounting.regression.fuzzing.draws import Draws
 from audit.accounting.regression.refreshing import outwards
 from audit.accounting.regression.suite import Case, ClaimQuestion
 from audit.core.adjacency import Adjacency
-from audit.core.deployed_events import NoisyMax, TreeAggregation
+from audit.core.deployed_events import NoisyMax, SparseVector, TreeAggregation
 from audit.core.deployed_procedures import MixtureOfGaussians
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import encode, kinds_by_name
@@ -41,13 +41,17 @@ WRAPPED: dict[str, tuple[Event, str]] = {
         Composed(parts=(NoisyMax(epsilon=1.0, noise="gumbel"), Gaussian(noise_multiplier=4.0))),
         "a selection in a composition",
     ),
+    "field-SparseVector-positives-1": (
+        SparseVector(threshold_epsilon=1.0, query_epsilon=40.0, positives=10),
+        "a positives of SparseVector",
+    ),
     "wrapped-tree-grouped": (Grouped(mechanism=TreeAggregation(noise_multiplier=8.0, steps=100), size=4), "a group of a tree"),
     "wrapped-four-shifts": (
         MixtureOfGaussians(noise_multiplier=1.0, shifts=(0.0, 1.0, 2.0, 4.0), probabilities=(0.7, 0.1, 0.1, 0.1)),
         "a list of shifts",
     ),
 }
-"""Events that no single field says, with what their cases catch."""
+"""Events that no single field says, or that a search does not find in time, with what their cases catch."""
 
 
 def stored_values(cases: tuple[Case, ...]) -> dict[tuple[str, str], list[float]]:
