@@ -108,7 +108,8 @@ class Ledger:
                 raise UnsupportedMechanism(
                     f"{name} is about one {other}, {units[0][0]} about one {units[0][1]}; their epsilons do not add up. Keep a "
                     f"ledger for each unit, or state the smaller unit's release for one that has at most k of them: "
-                    f"--event \"Grouped(dp_sgd(noise, rate, steps, unit='user'), size=k)\", in a ledger of the accountant reference"
+                    f"--event \"Grouped(dp_sgd(noise, rate, steps, unit='user'), size=k)\", in a ledger of the "
+                    "accountant reference"
                 )
 
     def remaining(self, accountant: Accountant) -> float:

@@ -64,6 +64,7 @@ def collect(folder: Path, *, fresh: bool = False, ask: bool = True) -> Run:
     return answers.collect("mine", "mine", folder, seconds=5.0, fresh=fresh, ask=ask)
 
 
+@pytest.mark.slow
 def test_nobody_is_asked_twice(counting: Counting, tmp_path: Path) -> None:
     first = collect(tmp_path)
     assert [item.finding for item in first.results] == [CaseFinding.LOOSE, CaseFinding.WRONG]
@@ -151,6 +152,7 @@ def test_opake_is_asked_in_its_own_words() -> None:
     assert " | " in reproduction("opake", CASES["mixed-two-phases"])[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "case"),
     [

@@ -43,6 +43,7 @@ def two_places(noise: float) -> tuple[np.ndarray, np.ndarray]:
     return (present[:, None] * absent + absent[:, None] * present) / 2, absent[:, None] * absent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "delta"), [(1.0, 1e-3), (2.0, 1e-4)])
 def test_two_places_are_a_double_integral(noise: float, delta: float) -> None:
     low, high = bracket(f"RandomAllocation({noise}, 2)", delta)
@@ -111,6 +112,7 @@ def test_sums_that_leave_the_grid_are_placed_on_its_side(noise: float, steps: in
     assert all(delta_of_pair(below, epsilon) <= delta_of_pair(above, epsilon) for epsilon in (0.0, 1.0, 5.0))
 
 
+@pytest.mark.slow
 def test_one_place_is_a_plain_release_and_more_places_hide_better() -> None:
     assert bracket("RandomAllocation(2.0, 1)") == bracket("Gaussian(2.0)")
     ends = [bracket(f"RandomAllocation(2.0, {steps})") for steps in (1, 8)]
@@ -167,6 +169,7 @@ def test_the_clones_of_any_pure_randomiser_are_added_up(epsilon: float, delta: f
     assert hockey_stick(first, second, high * (1 - 2e-3)) > delta and 0 < low < high
 
 
+@pytest.mark.slow
 def test_shuffling_amplifies_and_nobody_else_is_no_shuffling() -> None:
     alone = bracket("Shuffled(RandomizedResponse(0.5, 3), 1)", 1e-5, REPLACE)
     assert alone == bracket("RandomizedResponse(0.5, 3)", 1e-5, REPLACE)

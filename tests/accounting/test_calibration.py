@@ -36,6 +36,7 @@ class Formula:
         return Claim(epsilon=max(epsilon, self.floor), delta=delta, adjacency=adjacency, source="formula")
 
 
+@pytest.mark.slow
 @given(target=st.floats(1e-3, 1e3), power=st.floats(0.3, 6), steps=st.integers(1, 10**6), rate=st.floats(1e-4, 1))
 @settings(max_examples=200, deadline=None)
 def test_never_above_the_budget_and_little_left(target: float, power: float, steps: int, rate: float) -> None:
@@ -60,6 +61,7 @@ def test_a_floor_above_the_target_is_an_error_that_says_so() -> None:
         calibrate_noise(Formula(floor=0.3), target_epsilon=0.1, delta=1e-5, sample_rate=0.1, steps=10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "known"), [("rdp", 1.513), ("pld", 1.4148)])
 def test_against_published_calibrations(kind: str, known: float) -> None:
     accountant = plugins.build("audit.accounting.accountants", {"kind": kind})

@@ -189,6 +189,7 @@ def test_the_examples_of_many_happen(
     assert frequencies == pytest.approx(chances(event, float(others)), abs=0.004)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scales", [(1.0, 1.0), (0.02, 20.0), (20.0, 0.02), (3.0, 5.0)])
 @pytest.mark.parametrize("counts", [(3, 0), (30, 2), (100, 1)])
 def test_chances_of_many_against_quadrature_at_30_digits(scales: tuple[float, float], counts: tuple[int, int]) -> None:

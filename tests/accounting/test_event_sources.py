@@ -61,6 +61,7 @@ def test_a_wrong_expression_says_where_and_what(text: str, message: str) -> None
         parse(text)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=40))
 @settings(max_examples=30, deadline=None)
 def test_no_text_is_executed_or_crashes(text: str) -> None:
@@ -132,6 +133,7 @@ def test_a_wrong_file_is_named(text: str, name: str, message: str) -> None:
         _read(text, name)
 
 
+@pytest.mark.slow
 def test_a_config_stands_for_its_private_training() -> None:
     event = read_event("quickstart")
     assert noise_of(event) is not None and steps(event) > 1

@@ -54,6 +54,7 @@ CASES: list[tuple[Event, int, Curve, Adjacency]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-2, 1e-5])
 @pytest.mark.parametrize(("event", "size", "curve", "adjacency"), CASES, ids=lambda value: type(value).__name__)
 def test_the_bracket_of_a_group_holds_its_exact_epsilon(

@@ -50,6 +50,7 @@ def test_a_kernel_lies_above_and_close_to_direct_integration(spot: float, ratio:
     assert float(item.mass.sum()) + item.infinite == pytest.approx(1, abs=1e-9)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.floats(0, 2 * math.pi), st.floats(0, 1)), min_size=3, max_size=3), st.floats(0, 1))
 @settings(max_examples=300, deadline=None, database=None)
 def test_every_triple_is_under_the_matrix_of_some_box(places: list[tuple[float, float]], share: float) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from scipy.stats import norm
 
 
+@pytest.mark.slow
 def test_steps_that_choose_cost_more_than_any_fixed_triple() -> None:
     """Noise 4, rate 0.1, 20 steps: delta at epsilon 1.0755, if one triple for all steps has 1e-5, with 1.039e-5 expected."""
     rate, distance, steps, epsilon = 0.1, 0.5, 20, 1.0754951

@@ -280,6 +280,7 @@ def _nothing(n: float, q: float, t: int, d: float) -> float:
     raise RuntimeError("broken import")
 
 
+@pytest.mark.slow
 def test_the_command_answers_with_exit_codes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

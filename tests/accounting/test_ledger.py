@@ -36,6 +36,7 @@ def test_two_halves_cost_what_the_whole_costs() -> None:
     assert book().remaining(ORACLE) == 3.0
 
 
+@pytest.mark.slow
 def test_what_exceeds_the_budget_is_refused_and_not_recorded() -> None:
     retained = book(2.0).record(ORACLE, Release(name="training", event=training(1000)))
     with pytest.raises(BudgetExceeded, match=r"'search' would bring the total to epsilon .* the budget is 2"):
@@ -44,6 +45,7 @@ def test_what_exceeds_the_budget_is_refused_and_not_recorded() -> None:
     assert not retained.affords(ORACLE, training(1000)) and retained.affords(ORACLE, training(10))
 
 
+@pytest.mark.slow
 def test_released_accuracies_cost_times_over_records_and_scale() -> None:
     """T releases of a mean over n records with Laplace scale b cost at most T / (n b)."""
     release = accuracy_release("validation", records=1000, scale=0.05, times=50)
@@ -65,6 +67,7 @@ def test_how_often_a_release_still_fits() -> None:
     assert 5 <= count <= 8
 
 
+@pytest.mark.slow
 def test_the_trajectory_rises_to_what_is_spent() -> None:
     retained = book()
     for name, steps in (("a", 100), ("b", 300), ("c", 200)):
@@ -74,6 +77,7 @@ def test_the_trajectory_rises_to_what_is_spent() -> None:
     assert result.epsilon[-1] == pytest.approx(retained.total_claim(ORACLE).epsilon)
 
 
+@pytest.mark.slow
 def test_equal_releases_are_counted_and_cost_what_they_cost_one_by_one() -> None:
     events = [training(50), accuracy_release("m", records=100, scale=0.5).event, training(50), training(50)]
     together = ledger_limits.together(events)
@@ -82,6 +86,7 @@ def test_equal_releases_are_counted_and_cost_what_they_cost_one_by_one() -> None
     assert ORACLE.claim(together, delta=1e-5, adjacency=Adjacency.ADD_REMOVE).epsilon == pytest.approx(apart.epsilon, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_what_was_spent_is_kept_with_each_release() -> None:
     retained = (
         book().record(ORACLE, Release(name="a", event=training(100))).record(ORACLE, Release(name="b", event=training(200)))

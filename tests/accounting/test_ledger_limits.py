@@ -109,6 +109,7 @@ def test_a_limit_that_somebody_raised_by_hand_is_noticed(place: Path) -> None:
         ledger_database.load(place)
 
 
+@pytest.mark.slow
 def test_the_command_keeps_limits_and_imports_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, history = str(tmp_path / "people.ledger"), tmp_path / "history.json"
     history.write_text("[[1.0, 0.01, 200]]")

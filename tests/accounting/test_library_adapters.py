@@ -35,6 +35,7 @@ def ask(spec: str, event: Event, delta: float = 1e-5, adjacency: Adjacency = ADD
         raise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [

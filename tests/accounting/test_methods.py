@@ -13,6 +13,7 @@ import pytest
 
 from audit.accounting import published
 from audit.accounting.regression import explain, methods, recognition, records, suite
+from audit.accounting.regression.answers import collect
 from audit.accounting.regression.methods import GRIDS, Method
 from audit.accounting.regression.suite import CaseFinding, Result
 from audit.accounting.resolve import FunctionAccountant
@@ -86,6 +87,25 @@ def test_no_right_accountant_is_accused(name: str) -> None:
     assert [result.message for result in recognition.compare(answers(RIGHT[name]), None).results] == []
 
 
+KEPT = Path(__file__).parents[2] / "docs" / "evidence" / "accountants"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("opacus_rdp", "opacus_prv"), ("rdp_classic", "prv_accountant"), ("rdp", "pld"), ("dp_accelerator", "dp_accounting_pld")],
+)
+def test_the_better_of_two_released_accountants_is_not_accused(first: str, second: str) -> None:
+    kept = [collect(spec, spec, KEPT, seconds=10, ask=False).results for spec in (first, second)]
+    others = {row.case.id: row.epsilon for row in kept[1] if row.epsilon > 0}
+    better = [
+        suite.verdict(row.case, (min(row.epsilon, others.get(row.case.id, math.inf)),))
+        for row in kept[0]
+        if row.case.kind == "bracket" and 0 < row.epsilon < math.inf
+    ]
+    assert len(better) > 200 and [row.message for row in recognition.compare(better, None).results] == []
+
+
 BESIDE: dict[str, Callable[[Result], float]] = {
     "PLD": lambda result: result.case.upper,
     "PLD and 1 %": lambda result: 1.01 * result.case.upper,
@@ -132,6 +152,18 @@ def test_methods_are_read_from_texts_and_from_the_accountant() -> None:
             methods.parse(text)
 
 
+def test_a_grid_or_a_tolerance_says_how_far_a_numerical_figure_may_lie_above_the_truth() -> None:
+    (case,) = (case for case in _cases() if case.id == "grid-q0.01-s1-t1000-d1e-05")
+    truth, ask = (case.lower, case.upper), case.asks[0]
+    ends = {text: methods.expected(methods.parse(text), ask, truth) for text in ("prv", "prv,grid=0.001", "pld,tolerance=1e-5")}
+    above = {text: pair[1] - case.upper for text, pair in ends.items() if pair is not None and pair[0] == case.lower}
+    assert above == pytest.approx({"prv": 0.02 + 1e-3 * case.upper, "prv,grid=0.001": 0.002 + 1e-3 * case.upper,
+                                   "pld,tolerance=1e-5": 1e-5 * case.upper}, rel=1e-3)  # fmt: skip
+    with pytest.raises(ConfigError, match="grid"):
+        methods.parse("pld,grid=-1")
+
+
+@pytest.mark.slow
 def test_divergences_are_those_of_the_second_way() -> None:
     stored = json.loads((Path(__file__).parent / "truths" / "orders.json").read_text())["rows"]
     assert len(stored) > 200

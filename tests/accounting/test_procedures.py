@@ -87,6 +87,7 @@ def test_fixed_batches_under_add_remove_are_the_worst_of_all_small_data_sets(noi
         assert (max(deltas) <= 1e-3 * (1 + 1e-4)) is holds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "limit"), [(0.05, 3), (0.1, 4)])
 def test_cut_batches_cost_at_most_the_upper_end_on_all_small_data_sets(rate: float, limit: int) -> None:
     low, high = bracket(f"TruncatedPoisson(1.0, {rate}, 1, 6, {limit})", 1e-2)
@@ -120,6 +121,7 @@ def test_batches_that_are_all_cut_are_batches_of_one_size(noise: float, limit: i
     assert worst[high] <= 1e-3 * (1 + 1e-4) and worst[low * (1 - 1e-3)] >= 1e-3
 
 
+@pytest.mark.slow
 def test_cut_batches_against_the_library_and_the_uncut() -> None:
     text = "TruncatedPoisson(1.0, 0.05, 10, 1000, 92)"
     theirs = resolve.subject("dp_accounting_pld,interval=1e-2").claim(parse(text), delta=1e-5, adjacency=ADD).epsilon
@@ -150,6 +152,7 @@ def test_composed_mixtures_against_the_library() -> None:
     assert high == pytest.approx(theirs.get_epsilon_for_delta(1e-5), rel=1e-2)
 
 
+@pytest.mark.slow
 def test_a_mixture_of_one_shift_is_a_sampled_release() -> None:
     low, high = bracket("30 * MixtureOfGaussians(1.3, [1, 0, 1], [0.02, 0.95, 0.03])")
     sampled = bracket("dp_sgd(1.3, 0.05, 30)")
@@ -157,6 +160,7 @@ def test_a_mixture_of_one_shift_is_a_sampled_release() -> None:
     assert bracket("MixtureOfGaussians(1.3, [0], [1])") == (0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_cyclic_batches_are_one_release_a_turn() -> None:
     first, last = math.hypot(1, 0.5), 1.0  # the encoder ends with the last batch
     turn, final = (
@@ -176,6 +180,7 @@ def test_buffers_are_the_matrix_that_they_stand_for() -> None:
     )
 
 
+@pytest.mark.slow
 def test_adaptive_clipping_costs_what_one_release_with_the_noise_of_both_does() -> None:
     sum_noise = (1 / 1.0**2 - 1 / (2 * 3.0) ** 2) ** -0.5  # Andrew et al. 2021, Theorem 1
     for adjacency in (ADD, REPLACE):
@@ -184,6 +189,7 @@ def test_adaptive_clipping_costs_what_one_release_with_the_noise_of_both_does() 
         assert low == pytest.approx(plain[0], rel=1e-6) and high == pytest.approx(plain[1], rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("test", "release", "threshold"), [(0.5, 0.5, 30.0), (1.0, 0.1, 10.0), (2.0, 1.0, 2.0)])
 def test_propose_test_release_holds_where_the_bound_does_and_where_it_does_not(
     test: float, release: float, threshold: float
@@ -213,6 +219,7 @@ def test_propose_test_release_holds_where_the_bound_does_and_where_it_does_not(
         assert cost(outcomes(distance, 0.0), outcomes(distance + 1, 1.0)) <= delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("test", "release", "threshold"), [(0.5, 0.5, 30.0), (1.0, 0.1, 10.4), (2.0, 1.0, 5.9)])
 def test_propose_test_release_costs_at_least_what_one_of_its_kind_does(test: float, release: float, threshold: float) -> None:
     """Randomised response as the release, of data at every distance: the lower end is what the worst of them needs."""
@@ -243,6 +250,7 @@ def test_aggregates_of_blocks_move_by_twice_the_bound_whatever_happens_to_the_re
     assert bracket("SubsampleAggregate(ApproximateDp(0.3, 0.0))") == bracket("ApproximateDp(0.3, 0.0)")
 
 
+@pytest.mark.slow
 def test_batches_that_are_cut_in_any_of_several_runs_count_for_each() -> None:
     once = "TruncatedPoisson(1.0, 0.01, 100, 10000, 155)"
     chance = slack(parse(once))

@@ -59,6 +59,7 @@ def run(folder: Path, spec: str, options: str = CHOICE) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.slow
 def test_a_right_accountant_passes_and_what_it_lacks_is_skipped(tmp_path: Path) -> None:
     result = run(tmp_path, "my_library:right")
     assert "4 passed, 1 skipped" in result.stdout, result.stdout + result.stderr

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit.accounting.accountants.reference import Reference
+from audit.accounting.event_expressions import parse
+from audit.api import accountant
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import decode
@@ -125,6 +127,7 @@ def test_exponential_and_zcdp_lie_between_what_they_contain_and_what_contains_th
     assert gdp_epsilon(1.0, 1e-5) < low < high == pytest.approx(4.7284, rel=1e-4) and high - low < 3e-3 * high
 
 
+@pytest.mark.slow
 def test_batches_of_fixed_size_cost_more_than_poisson_ones() -> None:
     fixed = Repeated(mechanism=SampledWithoutReplacement(mechanism=gaussian(1.0), population=1000, batch=10), count=100)
     poisson = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.01, steps=100)
@@ -133,6 +136,7 @@ def test_batches_of_fixed_size_cost_more_than_poisson_ones() -> None:
     assert high <= 1.3 * low
 
 
+@pytest.mark.slow
 @given(
     noise=st.floats(0.6, 5),
     rate=st.floats(0.005, 0.5),
@@ -170,6 +174,24 @@ def test_the_claim_is_the_upper_end_with_the_family_of_the_mechanism() -> None:
     assert Reference().claim(gaussian(1.0), delta=1e-5, adjacency=ADD).family is None
 
 
+def test_pure_mechanisms_have_an_epsilon_at_delta_0() -> None:
+    costs = {
+        ("10 * Laplace(2.0)", ADD): 5.0,
+        ("3 * PoissonSampled(Laplace(1.0), 0.1)", ADD): 3 * math.log1p(0.1 * math.expm1(1)),
+        ("4 * RandomizedResponse(0.5, 2)", REPLACE): 4 * math.log(3),
+        ("Gaussian(1.0)", ADD): math.inf,
+        ("0 * Gaussian(1.0)", ADD): 0.0,
+    }
+    for (text, adjacency), epsilon in costs.items():
+        row = accountant.epsilon(text, delta=0.0, adjacency=adjacency)
+        assert row.lower <= epsilon <= row.upper and row.upper == pytest.approx(row.lower)
+        assert row.rows[0].epsilon == pytest.approx(epsilon)
+    assert "unsupported" in accountant.epsilon("Laplace(1.0)", delta=0.0, accountants=["rdp"]).rows[0].note
+    with pytest.raises(UnsupportedMechanism, match="at delta 0"):
+        Reference().claim(parse("PoissonSampled(Laplace(1.0), 0.1)"), delta=0.0, adjacency=REPLACE)
+
+
+@pytest.mark.slow
 def test_groups_are_pushed_down_to_mechanisms() -> None:
     training = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.05, steps=50)
     item, three = bracket(training), bracket(Grouped(mechanism=training, size=3))
@@ -191,6 +213,7 @@ def test_a_group_of_a_pure_mechanism_costs_less_than_its_epsilon_times_the_size(
     assert bracket(Grouped(mechanism=ApproximateDp(epsilon=0.5), size=4), 1e-12)[1] == pytest.approx(2.0, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_parallel_parts_inside_a_sequence_cost_their_worst_way() -> None:
     dear, cheap, after = gaussian(1.0), Laplace(noise_multiplier=20.0), gaussian(3.0)
     inside = Composed(parts=(Parallel(parts=(dear, cheap)), after))

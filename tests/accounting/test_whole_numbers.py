@@ -105,6 +105,7 @@ def test_randomised_response_to_its_last_digit(count: int, odds: int, losses: in
 WIDE = curves.Normals(0.6, 0.5, 3, "remove")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "curve",
     [

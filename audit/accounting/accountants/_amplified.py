@@ -89,7 +89,7 @@ def pure(event: Event, adjacency: Adjacency) -> float:
         is_local = isinstance(node, RandomizedResponse) and adjacency is not Adjacency.REPLACE_ONE
         if is_open or is_local or not isinstance(node, _ATTAINED):
             raise UnsupportedMechanism(
-                f"{node} at delta 0 under {adjacency}: proven there for Laplace noise, exponential mechanisms, pure mechanisms, "
+                f"{node} at delta 0 under {adjacency}: proven there for Laplace noise, exponential and pure mechanisms, "
                 "Poisson samples of them under add_remove, and randomised response under replace_one"
             )
     return largest_loss(event, adjacency)

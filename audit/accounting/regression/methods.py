@@ -58,7 +58,9 @@ _CONVERSIONS: Mapping[str, Callable[..., tuple[float, float]]] = {
     "classic": renyi.epsilon_classic,
 }
 _DENSE_ORDERS = 1 + np.exp(np.linspace(math.log(1e-3), math.log(60), 60))  # orders from which "every order" is refined
-_NUMERICAL = {"pld": 1e-3, "prv": 1e-2}
+_NUMERICAL = {"pld": (1e-3, 1e-4, 1), "prv": (1e-3, 1e-2, 2)}
+"""Relative distance above the truth, usual grid, and how many times the grid a figure may lie above: PLD has no formula for
+its own error, PRV is within its error of either side of an estimate that is (Gopi, Lee, Wutschitz 2021, Theorem 5.5)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +72,8 @@ class Method:
         orders: Renyi orders that are minimised over; empty for whichever, so that only the least over every order is known.
         conversion: from divergences to epsilon, "improved" (Canonne, Kamath, Steinke 2020) or "classic" (Mironov 2017).
         tolerance: relative distance above the method's figure that is allowed; 0 for the method's usual one.
+        grid: of "pld" the width of its loss grid, of "prv" the error in epsilon that it is asked for; 0 for the usual one, or
+            for none if a tolerance is named.
         note: how it was recognised, "" if it was named.
     """
 
@@ -77,6 +81,7 @@ class Method:
     orders: tuple[float, ...] = ()
     conversion: str = "improved"
     tolerance: float = 0.0
+    grid: float = 0.0
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -84,6 +89,10 @@ class Method:
             raise ConfigError(
                 f"a method '{self.name}' with conversion '{self.conversion}'; expected one of {', '.join(NAMES)}, and improved "
                 "or classic"
+            )
+        if not (0 <= self.tolerance < math.inf and 0 <= self.grid < math.inf):
+            raise ConfigError(
+                f"a method's tolerance is {self.tolerance} and its grid {self.grid}; expected numbers of at least 0"
             )
         if not all(order > 1 for order in self.orders):
             raise ConfigError(f"orders of a method have to be above 1, here is {min(self.orders):g}")
@@ -97,7 +106,7 @@ class Method:
 
 
 def parse(text: str) -> Method:
-    """Return the method of a text such as "rdp", "rdp,conversion=classic,orders=2..64" or "pld,tolerance=0.01".
+    """Return the method of a text such as "rdp", "rdp,conversion=classic,orders=2..64" or "prv,grid=0.001".
 
     Orders are a list of `GRIDS`, a range `2..64`, or numbers between spaces.
 
@@ -108,12 +117,13 @@ def parse(text: str) -> Method:
     values: dict[str, Any] = {}
     for field in fields:
         key, equals, value = field.partition("=")
-        if not equals or key not in ("orders", "conversion", "tolerance"):
-            raise ConfigError(f"cannot read '{field}' in the method '{text}'; expected orders=, conversion= or tolerance=")
+        if not equals or key not in ("orders", "conversion", "tolerance", "grid"):
+            raise ConfigError(
+                f"cannot read '{field}' in the method '{text}'; expected orders=, conversion=, tolerance= or grid="
+            )
         values[key] = value
     try:
-        if "tolerance" in values:
-            values["tolerance"] = float(values["tolerance"])
+        values |= {name: float(values[name]) for name in ("tolerance", "grid") if name in values}
         if "orders" in values:
             values["orders"] = _orders(values["orders"])
     except ValueError as error:
@@ -143,7 +153,7 @@ def stated(accountant: Any) -> Method | None:
         method = getattr(holder, "method", None)
         if isinstance(method, str):
             values: dict[str, Any] = {
-                name: getattr(holder, name) for name in ("conversion", "tolerance") if hasattr(holder, name)
+                name: getattr(holder, name) for name in ("conversion", "tolerance", "grid") if hasattr(holder, name)
             }
             if orders := tuple(getattr(holder, "orders", ())):
                 values["orders"] = tuple(float(order) for order in orders)
@@ -160,7 +170,9 @@ def expected(method: Method, question: ClaimQuestion, truth: Interval) -> Interv
     if method.name == "none":
         return None
     if method.name in _NUMERICAL:
-        return truth[0], truth[1] * (1 + (method.tolerance or _NUMERICAL[method.name])) + 1e-9
+        share, width, times = _NUMERICAL[method.name]
+        grid = method.grid or (0.0 if method.tolerance else width)
+        return truth[0], truth[1] * (1 + (method.tolerance or share)) + times * grid + 1e-9
     try:
         low, high = _gdp(question) if method.name == "gdp" else _renyi(method, question)
     except (UnsupportedMechanism, ValueError):  # a quadrature that would take too long says nothing
