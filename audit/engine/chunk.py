@@ -38,7 +38,7 @@ from audit.engine.random.sampling import Block, EnsembleSampler, Law
 from audit.engine.schedule import Arrangement
 from audit.engine.trial.clip_check import Recomputation
 from audit.engine.trial.frozen_features import TrainingData
-from audit.engine.trial.model_source import ModelSource
+from audit.engine.trial.model_source import OtherModelError
 
 
 class Chunk:
@@ -57,7 +57,7 @@ class Chunk:
         self.device = self.labels.device
         self.loss = loss_of(job.loss)
         self.passes = Passes(arrangement.rows, arrangement.planned, self.device)
-        self.part, self.seeds, self.apart = part, job.seeds[part], arrangement.apart
+        self.part, self.seeds, self.apart = part, job.seeds[part], arrangement.source.apart
         self.included = np.asarray(job.included[part], dtype=bool)
         self.private = job.noisy
         self.law = Law(population=len(job.dataset.train) + len(job.canaries), rate=job.sample_rate)
@@ -98,9 +98,11 @@ class Chunk:
         return noise_of(self.models.layout, seeds, self.models.flat, counters=self.counters)
 
     def _initial(self, arrangement: Arrangement) -> Gradients:
-        source = ModelSource.of(self.job)
+        source = arrangement.source
         modules = [source.make(model) for model in range(*self.part.indices(len(self.job.seeds)))]
-        own = modules if arrangement.apart else []
+        if self.apart is None and (reason := source.compare(modules)) is not None:
+            raise OtherModelError(reason)
+        own = modules if self.apart else []
         state = stacked_state(modules, arrangement.dtype, self.device)
         architecture = arrangement.architecture
         models: Gradients | None = None if architecture is None else compiled_gradients(architecture, modules[0], state)

@@ -18,8 +18,9 @@ from audit.engine.alignment import ALIGNMENT, align_up
 from audit.engine.chunk import Chunk
 from audit.engine.device import find_device, one_precision
 from audit.engine.dp_options import Technique
-from audit.engine.schedule import ScheduleSettings, arrange
+from audit.engine.schedule import Arrangement, ScheduleSettings, arrange
 from audit.engine.trial.frozen_features import training_data
+from audit.engine.trial.model_source import OtherModelError
 from audit.models.build import is_stream_scoped
 
 log = logging.getLogger(__name__)
@@ -48,22 +49,30 @@ def train(
     References:
         Abadi et al. 2016, arXiv 1607.00133; Bu et al. 2022, arXiv 2210.00038 (sums without per-example gradients).
     """
-    options = settings or ScheduleSettings()
-    device = find_device(job.device)
-    total = len(job.seeds)
+    options, total = settings or ScheduleSettings(), len(job.seeds)
     if job.included.shape != (total, len(job.canaries)):
         raise ConfigError(
             f"coins of shape {job.included.shape} for {total} models and {len(job.canaries)} canaries; "
             "expected one row a model and one column a canary"
         )
-    arrangement = arrange(job, options, technique)
+    arrangement, reported = arrange(job, options, technique), _Reported(progress)
+    try:
+        return _train(job, reported, arrangement, technique or Technique())
+    except OtherModelError as found:  # a value that few models draw: the twins of the trial had it in common
+        reported.restart()
+        arrangement = arrange(job, options, technique, arrangement.source.decide(str(found)))
+    return _train(job, reported, arrangement, technique or Technique())
+
+
+def _train(job: TrainingJob, progress: Progress, arrangement: Arrangement, technique: Technique) -> TrainedModels:
+    device, total = find_device(job.device), len(job.seeds)
     with one_precision(device):
-        data = training_data(job, options.dtype, device, arrangement.split)
+        data = training_data(job, arrangement.dtype, device, arrangement.split)
     parts = [slice(start, min(start + arrangement.model_chunk, total)) for start in range(0, total, arrangement.model_chunk)]
 
     def run(part: slice, report: Progress) -> TrainedModels:
         def run_part(models: slice, rows: int, hear: Progress) -> TrainedModels:
-            return Chunk(job, models, data, replace(arrangement, rows=rows), technique or Technique()).run(hear)
+            return Chunk(job, models, data, replace(arrangement, rows=rows), technique).run(hear)
 
         return _fitting(run_part, part, arrangement.rows, report)
 
@@ -73,6 +82,29 @@ def train(
     return join(_on_threads(run, parts, arrangement.workers, progress))
 
 
+class _Reported:
+    """Progress that reports each step once, though some are done again."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress, self._ahead, self._counted = progress, 0, 0
+
+    def __call__(self, steps: int) -> None:
+        self._counted += steps
+        repeats = min(self._ahead, steps)  # steps that a try which failed has reported already
+        self._ahead -= repeats
+        if steps > repeats:
+            self._progress(steps - repeats)
+
+    def restart(self) -> None:
+        """Begin again with the steps reported since the last beginning."""
+        self._ahead += self._counted
+        self._counted = 0
+
+    def keep(self) -> None:
+        """End a part whose steps stay done."""
+        self._counted = 0
+
+
 def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, rows: int, progress: Progress) -> TrainedModels:
     """Return what `run` gives for `part`, in halves of halves of its models, then of the rows of a pass, if memory runs out.
 
@@ -80,21 +112,12 @@ def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, 
     example's gradient to the sum in another order: the same mechanism, and the same result to rounding. Generators of the host
     give other draws to passes that are cut otherwise, if several layers or views draw.
     """
-    waiting, finished_parts, ahead, steps_counted = [(slice(part.start, part.stop), rows)], [], 0, 0
-
-    def hear(steps: int) -> None:
-        nonlocal ahead, steps_counted
-        steps_counted += steps
-        repeats = min(ahead, steps)  # steps that a try which failed has reported already
-        ahead -= repeats
-        if steps > repeats:
-            progress(steps - repeats)
-
+    waiting, finished_parts, reported = [(slice(part.start, part.stop), rows)], [], _Reported(progress)
     while waiting:
         models, width = waiting.pop()
-        steps_counted = 0
         try:
-            finished_parts.append(run(models, width, hear))
+            finished_parts.append(run(models, width, reported))
+            reported.keep()
             continue
         except (torch.OutOfMemoryError, RuntimeError) as error:
             if not _is_memory_error(error):
@@ -106,7 +129,7 @@ def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, 
                 )
                 raise
         # the error and the frames that it holds are gone by now
-        ahead += steps_counted
+        reported.restart()
         waiting += _smaller(models, width)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()

@@ -107,7 +107,7 @@ class Arrangement:
         split: the models' frozen part, computed once for all records; None if they are trained on the records themselves.
         counters: draws are functions of step and place, made on the models' device.
         graphs: passes are captured and repeated.
-        apart: why each model needs its own module; None if weights alone make one of them another.
+        source: of the job's models; its `apart` is why each needs its own module.
     """
 
     model_chunk: int
@@ -116,6 +116,7 @@ class Arrangement:
     workers: int
     sequential: bool
     row_bytes: int
+    source: ModelSource
     architecture: Chain | Network | None = None
     products: torch.dtype | None = None
     draws: bool = False
@@ -123,17 +124,18 @@ class Arrangement:
     split: Split | None = None
     counters: bool = False
     graphs: bool = False
-    apart: str | None = None
 
 
-def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique | None = None) -> Arrangement:
+def arrange(
+    job: TrainingJob, settings: ScheduleSettings, technique: Technique | None = None, source: ModelSource | None = None
+) -> Arrangement:
     """The arrangement for `job`; also refuses models that mix examples if the job is private.
 
     Raises:
         UnsupportedMechanism: a layer, or the forward pass, mixes the examples of a batch under DP-SGD.
     """
     device = find_device(job.device)
-    source = ModelSource.of(job)
+    source = source or ModelSource.of(job)
     module = source.make(0)
     technique = technique or Technique()
     if technique.augmentation is not None:
@@ -178,7 +180,7 @@ def arrange(job: TrainingJob, settings: ScheduleSettings, technique: Technique |
         products=None if slow else PRECISIONS[settings.precision],
         counters=counters,
         graphs=settings.graphs,
-        apart=apart,
+        source=source,
     )
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from audit import plugins
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import NoisySteps
-from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
+from audit.core.training import Executed, Progress, TrainedModels, TrainingJob, text_rows
 from audit.engine.device import find_device
 from audit.engine.ensemble import join
 from audit.engine.federated.gradient_canaries import PlantedGradients
@@ -66,9 +66,9 @@ class OpacusTrainer:
             )
             return sample_module
 
-        parts = []
+        parts, source = [], ModelSource.of(job)
         for model in range(len(job.seeds)):
-            parts.append(_SingleModel(job, job.noisy, model, wrap, DPOptimizer).run())
+            parts.append(_SingleModel(job, source, model, wrap, DPOptimizer).run())
             progress(job.steps)
         return Ensemble(job, join(parts))
 
@@ -79,16 +79,19 @@ class _SingleModel:
     def __init__(
         self,
         job: TrainingJob,
-        mechanism: NoisySteps,
+        source: ModelSource,
         model: int,
         wrap: Callable[[nn.Module], nn.Module],
         optimizer: Callable[..., Any],
     ) -> None:
+        mechanism: NoisySteps = job.noisy  # type: ignore[assignment]
         self.job, self.mechanism, self.seed = job, mechanism, job.seeds[model]
         self.included = np.asarray(job.included[model : model + 1], dtype=bool)
         self.device = find_device(job.device)
         self.inputs, self.labels = training_tensors(job, torch.float32, self.device)
-        self.module = ModelSource.of(job).make(model).to(self.device)
+        self.module = source.make(model)
+        self.apart = source.compare([self.module])
+        self.module.to(self.device)
         refuse_mixing_layers(self.module)
         self.layout = Layout.of(self.module)
         self.initial = self._export()
@@ -147,6 +150,7 @@ class _SingleModel:
             noise_draws=draws,
             largest_norm=np.array([largest]),
             skipped=np.array([non_finite]),
+            own_modules=text_rows(self.apart or "", 1),
         )
         weights = self._export()
         trainable = {slot.name for slot in self.layout.slots}

@@ -13,7 +13,7 @@ from torch import nn
 from audit import plugins
 from audit.core.data import Array
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.training import Executed, Progress, TrainedModels, TrainingJob
+from audit.core.training import Executed, Progress, TrainedModels, TrainingJob, text_rows
 from audit.engine.device import find_device
 from audit.engine.read.subject import Ensemble
 from audit.engine.record_rows import training_tensors
@@ -58,9 +58,11 @@ class UserFunction:
         function = self._load()
         device = find_device(job.device)
         inputs, labels = training_tensors(job, torch.float32, device)
-        states, source = [], ModelSource.of(job)
+        states, own_modules, source = [], [], ModelSource.of(job)
         for model, seed in enumerate(job.seeds):
-            module = source.make(model).to(device)
+            module = source.make(model)
+            own_modules.append(text_rows(source.compare([module]) or "", 1))
+            module.to(device)
             rows = np.concatenate(
                 [np.arange(len(job.dataset.train)), len(job.dataset.train) + np.flatnonzero(job.included[model])]
             )
@@ -87,6 +89,7 @@ class UserFunction:
                 largest_norm=unknown,
                 skipped=np.zeros(count, dtype=np.int64),
                 measured=False,
+                own_modules=np.concatenate(own_modules),
             ),
         )
         return Ensemble(job, models)

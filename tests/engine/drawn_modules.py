@@ -131,6 +131,11 @@ class Generating(Scaled):
         return torch.rand(8, generator=self.stream)
 
 
+def seldom() -> nn.Module:
+    """One model of six has a scale of its own, which twins of three seeds need not show."""
+    return holding(lambda _: 1.0 + float(torch.rand(()) < 1 / 6), torch.tensor)()
+
+
 APART: dict[str, Callable[[], nn.Module]] = {
     "attribute": holding(lambda scale: scale, lambda kept: kept),
     "list": holding(lambda scale: [0, [scale]], lambda kept: kept[1][0]),
@@ -152,6 +157,7 @@ APART: dict[str, Callable[[], nn.Module]] = {
     "hook": Hooked,
     "generator": Generating,
 }
+SELDOM = "seldom"
 
 
 class ClassLevel(Scaled):
@@ -261,4 +267,4 @@ def make(kind: str) -> nn.Module:
     """The factory that configs name."""
     if kind in REFUSED:
         return REFUSED[kind][0]()
-    return (APART | ALIKE)[kind]()
+    return seldom() if kind == SELDOM else (APART | ALIKE)[kind]()

@@ -20,7 +20,7 @@ from audit.engine.read.subject import Ensemble
 from audit.engine.schedule import ScheduleSettings
 from audit.engine.trial.model_source import ModelSource
 from tests.engine import cases
-from tests.engine.drawn_modules import ALIKE, APART, REFUSED
+from tests.engine.drawn_modules import ALIKE, APART, REFUSED, SELDOM
 from tests.engine.twin import slow_training
 
 PLAIN = sgd(sample_rate=0.3, steps=3)
@@ -97,6 +97,21 @@ def test_all_readings_of_such_models_are_their_own() -> None:
     assert reference is not None
     np.testing.assert_allclose(inside.hidden, reference.hidden, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(inside.last_gradient_norms, reference.last_gradient_norms, rtol=1e-4)
+
+
+@pytest.mark.parametrize("chunk", [None, 2])
+def test_a_value_that_few_models_draw_is_found_when_they_are_made(chunk: int | None) -> None:
+    job = make_job(SELDOM, models=7)
+    kept = [ModelSource.of(job).make(model).kept for model in range(7)]
+    assert len(set(kept)) == 2
+    assert ModelSource.of(job).apart is None, "the twins show it: another seed of the job is needed for this test"
+    steps: list[int] = []
+    done = train(job, steps.append, replace(DOUBLE, model_chunk=chunk))
+    assert sum(steps) == 7 * job.steps
+    assert "'kept' differs between models" in own_modules(done.executed)[0].value
+    for model in range(7):
+        for name, value in slow_training(job, model).items():
+            np.testing.assert_allclose(done.weights[name][model], value, rtol=1e-6, atol=1e-9, err_msg=name)
 
 
 def test_weights_without_their_seeds_are_not_read_as_another_model() -> None:

@@ -57,12 +57,13 @@ class Federations:
         self.clip_norm = None if self.private is None else self.private.clip_norm
         self.scale = 1.0 if self.clip_norm is None else self.clip_norm
         source = ModelSource.of(job)
-        if source.apart is not None:
+        modules = [source.make(model) for model in range(len(job.seeds))]
+        apart = source.compare(modules)
+        if apart is not None:
             raise UnsupportedMechanism(
-                f"federations share one module, but weights alone do not make one model another: {source.apart}; make it "
+                f"federations share one module, but weights alone do not make one model another: {apart}; make it "
                 "a buffer with the same values in every model, or a parameter"
             )
-        modules = [source.make(model) for model in range(len(job.seeds))]
         self.state = stacked_state(modules, torch.float32, device)
         records = client_records(job, device)
         self.workers = self.crews(modules[0], self.state, records, plan.slots, plan.local)

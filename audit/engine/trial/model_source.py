@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,8 +21,13 @@ from audit.engine.trial.outside_state import outside_state, trainable_paths
 from audit.models.build import is_foreign, seeded_stream, starting
 
 _TWINS, _RECORDS = 3, 4
-_STREAMS = ("first twin", "second twin", "third twin")
+_STREAMS = ("first twin", "second twin")
 State = Mapping[str, Hashable]
+Form = tuple[tuple[int, ...], torch.dtype, bool]
+
+
+class OtherModelError(Exception):
+    """Tells a training that one of its models differs from those that its arrangement was made for; the text says in what."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,18 +69,30 @@ class ModelSource:
 
     def section(self, models: slice) -> ModelSource:
         """Return the source of some of the models, for which the trial of all has decided."""
-        return replace(self, seeds=self.seeds[models])._decided(self.apart)
+        return replace(self, seeds=self.seeds[models]).decide(self.apart)
 
     def as_trained(self, executed: Executed) -> ModelSource:
         """Return the source with what the trainer of these models found of them, if it says so: no trial is made twice."""
         reasons = row_texts(executed.own_modules)
         if len(reasons) != len(self.seeds):
             return self
-        return replace(self)._decided(next((reason for reason in reasons if reason), None))
+        return replace(self).decide(next((reason for reason in reasons if reason), None))
 
-    def _decided(self, apart: str | None) -> ModelSource:
+    def decide(self, apart: str | None) -> ModelSource:
+        """Set what a trial, or a trainer, has found of these models, and return the source."""
         self.__dict__["apart"] = apart
         return self
+
+    def compare(self, modules: Iterable[nn.Module]) -> str | None:
+        """Return `apart`, or in what a model that was made for a training differs though no twin of the trial did.
+
+        Raises:
+            ConfigError: parameters of other shapes, or frozen in some models only.
+        """
+        first = self.__dict__.get("_first")
+        if self.apart is not None or first is None:
+            return self.apart
+        return next((reason for module in modules if (reason := first.difference(module)) is not None), None)
 
     def from_seed(self, seed: Seed) -> nn.Module:
         """Return the model of any seed, in single precision, with dense gradients of embeddings."""
@@ -109,8 +126,8 @@ class ModelSource:
     def apart(self) -> str | None:
         """Reason for which models of several seeds with the same weights are not the same; None if they are.
 
-        What each model holds outside of them is compared for all models; outputs, with weights exchanged, of three. Models of
-        this project's own architectures are not tried.
+        Decided by twins: the first model, made again, and models of two other seeds. What a twin need not show, a value that
+        few models draw, is left to `compare`. Models of this project's own architectures are not tried.
 
         Raises:
             ConfigError: a model made twice from one seed differs, parameters have other shapes or are frozen in some models
@@ -118,7 +135,44 @@ class ModelSource:
         """
         if not is_foreign(self.spec):
             return None
-        return _Twins(self).difference()
+        twins = _Twins(self)
+        reason = twins.difference()
+        self.__dict__["_first"] = twins.first_state
+        return reason
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstState:
+    """What the first model of a job holds beside its weights.
+
+    Attributes:
+        name: of the model.
+        state: by path.
+        forms: of its parameters and buffers.
+        changing: paths that only count or name the models made.
+    """
+
+    name: str
+    state: State
+    forms: Mapping[str, Form]
+    changing: frozenset[str]
+
+    def difference(self, other: nn.Module) -> str | None:
+        """Return in what another model differs; raise `ConfigError` if no flat vector holds the parameters of both."""
+        state = outside_state(other)
+        paths = (*self.state, *(path for path in state if path not in self.state))
+        path = next((path for path in paths if path not in self.changing and self.state.get(path) != state.get(path)), None)
+        if path is None:
+            return None
+        forms = _forms(other)
+        name = next((name for name in {**self.forms, **forms} if self.forms.get(name) != forms.get(name)), None)
+        if name is None:
+            return f"'{path}' differs between models, and is neither a parameter nor a buffer"
+        raise ConfigError(
+            f"{self.name}: '{name}' is {_words(self.forms.get(name))} in a model of one seed and {_words(forms.get(name))} in "
+            "one of another; all models of an audit need parameters of the same names and shapes, trained or frozen alike: let "
+            "an argument of the factory decide, not a draw"
+        )
 
 
 class _Twins:
@@ -131,28 +185,20 @@ class _Twins:
         self.state, self.second = outside_state(self.first), outside_state(self.again)
         self.changing = [path for path in {**self.state, **self.second} if self.state.get(path) != self.second.get(path)]
         self.labels = all(_is_label(state.get(path)) for path in self.changing for state in (self.state, self.second))
+        self.first_state = _FirstState(self.name, self.state, _forms(self.first), frozenset(self.changing))
         self.outputs = self._outputs(self.first, _STREAMS[0])
 
     def difference(self) -> str | None:
         """Return in what models of other seeds differ from the first."""
-        changing = self._refuse_unrepeatable()
+        self._refuse_unrepeatable()
         reason: str | None = None
-        for counterpart, is_twin in self._counterparts():
-            path = _first_difference(self.state, outside_state(counterpart), changing)
-            if path is not None:
-                self._refuse_other_parameters(counterpart)
-                reason = reason or f"'{path}' differs between models, and is neither a parameter nor a buffer"
-            if is_twin and reason is None and not _agree(self.outputs, self._outputs(counterpart, _STREAMS[0])):
+        for number in range(1, _TWINS):
+            twin = self._source.from_seed(self._source.seeds[0].child("twin", number))
+            reason = reason or self.first_state.difference(twin)
+            if reason is None and not _agree(self.outputs, self._outputs(twin, _STREAMS[0])):
                 reason = "models with the same parameters and buffers give other outputs"
         self._refuse_shared()
         return reason
-
-    def _counterparts(self) -> Iterator[tuple[nn.Module, bool]]:
-        """All other models of the job, whose state is compared, and twins, whose outputs are compared as well."""
-        for seed in self._source.seeds[1:]:
-            yield self._source.from_seed(seed), False
-        for number in range(1, _TWINS):
-            yield self._source.from_seed(self._source.seeds[0].child("twin", number)), True
 
     def _refuse_shared(self) -> None:
         """Raise `ConfigError` if making another model has changed what the first one gives."""
@@ -166,11 +212,10 @@ class _Twins:
             "the same time, so make it a buffer of the model (register_buffer)"
         )
 
-    def _refuse_unrepeatable(self) -> frozenset[str]:
-        """Return what only counts or names the models made; raise `ConfigError` if a seed does not decide a model."""
+    def _refuse_unrepeatable(self) -> None:
+        """Raise `ConfigError` if a seed does not decide a model, or its first call does."""
         self._refuse_untrained()
-        self._refuse_kept_draws()
-        alike_outputs = _agree(self.outputs, self._outputs(self.again, _STREAMS[0]))
+        alike_outputs = _agree(self.outputs, self._refuse_kept_draws())
         if not self.labels or (self.changing and not alike_outputs):
             names = ", ".join(f"'{path}'" for path in self.changing[:3])
             raise ConfigError(
@@ -183,7 +228,6 @@ class _Twins:
                 f"{self.name}: made twice from the same seed, with the same parameters and buffers, it gives other outputs: "
                 "it computes with a value that its class or its file shares between models; make that a buffer"
             )
-        return frozenset(self.changing)
 
     def _refuse_untrained(self) -> None:
         """Raise `ConfigError` for weights that are no parameters: they ask for a gradient, but no optimiser would move them."""
@@ -193,21 +237,6 @@ class _Twins:
                 f"{self.name}: '{paths[0]}' asks for a gradient but is not a parameter of the model, so no training would "
                 "change it; make it an nn.Parameter (several in an nn.ParameterList), or detach it if it is to stay as it is"
             )
-
-    def _refuse_other_parameters(self, counterpart: nn.Module) -> None:
-        """Raise `ConfigError` if what is trained is another in models of two seeds: no flat vector holds both."""
-        first_forms, second_forms = (
-            {name: _form(value) for name, value in _tensors(module)} for module in (self.first, counterpart)
-        )
-        if first_forms == second_forms:
-            return
-        name = next(name for name in (*first_forms, *second_forms) if first_forms.get(name) != second_forms.get(name))
-        first_form, second_form = (_words(forms.get(name)) for forms in (first_forms, second_forms))
-        raise ConfigError(
-            f"{self.name}: '{name}' is {first_form} in a model of one seed and {second_form} in one of another; all models of "
-            "an audit need parameters of the same names and shapes, trained or frozen alike: let an argument of the factory "
-            "decide, not a draw"
-        )
 
     def _outputs(self, module: nn.Module, stream: str) -> list[Tensor] | None:
         """Outputs of `module` with the values of the first twin, in both modes; None if its code fails."""
@@ -224,22 +253,22 @@ class _Twins:
             modes.train()
         return outputs
 
-    def _refuse_kept_draws(self) -> None:
-        """Raise `ConfigError` for what a first call of forward() draws and later calls use again."""
-        if self._outputs(self.again, _STREAMS[1]) is None:
-            return
-        current = outside_state(self.again)  # after a first call on one stream; that of the other was on another
+    def _refuse_kept_draws(self) -> list[Tensor] | None:
+        """Return the second model's outputs; raise `ConfigError` for what a first call draws and later calls use again."""
+        self._outputs(self.again, _STREAMS[1])
+        current = outside_state(self.again)  # after a first call on one stream; that of the other model was on another
+        outputs = self._outputs(self.again, _STREAMS[0])
         new_paths = [path for path, value in current.items() if self.second.get(path) != value]
-        self._outputs(self.again, _STREAMS[2])
-        later = outside_state(self.again)
-        lasting_paths = [path for path in new_paths if later.get(path) == current[path]]
-        first_state = outside_state(self.first)
-        for path in lasting_paths:
-            if first_state.get(path) != current[path]:
+        if outputs is None or not new_paths:
+            return outputs
+        later, first_state = outside_state(self.again), outside_state(self.first)
+        for path in new_paths:
+            if later.get(path) == current[path] != first_state.get(path):
                 raise ConfigError(
                     f"{self.name}: '{path}' is drawn when forward() is first called, and used again: neither a parameter nor a "
                     "buffer holds it, so attacks would read other models than were trained; draw it in the constructor"
                 )
+        return outputs
 
 
 def _answer(module: nn.Module, values: Mapping[str, Tensor], probe: Tensor) -> list[Tensor] | None:
@@ -260,11 +289,6 @@ def _agree(left: list[Tensor] | None, right: list[Tensor] | None) -> bool:
     return all(values[0].shape == values[1].shape and alike(*values) for values in pairs)
 
 
-def _first_difference(left: State, right: State, apart_from: frozenset[str]) -> str | None:
-    paths = (*left, *(path for path in right if path not in left))
-    return next((path for path in paths if path not in apart_from and left.get(path) != right.get(path)), None)
-
-
 def _is_label(value: Hashable) -> bool:
     """True for a whole number or a text, such as a count or a name of the models made so far."""
     return isinstance(value, tuple) and value[0] in (int, str)
@@ -274,11 +298,11 @@ def _tensors(module: nn.Module) -> Sequence[tuple[str, Tensor]]:
     return (*module.named_parameters(), *module.named_buffers())
 
 
-def _form(value: Tensor) -> tuple[tuple[int, ...], torch.dtype, bool]:
-    return tuple(value.shape), value.dtype, value.requires_grad
+def _forms(module: nn.Module) -> dict[str, Form]:
+    return {name: (tuple(value.shape), value.dtype, value.requires_grad) for name, value in _tensors(module)}
 
 
-def _words(form: tuple[tuple[int, ...], torch.dtype, bool] | None) -> str:
+def _words(form: Form | None) -> str:
     if form is None:
         return "absent or shared with another layer"
     shape, dtype, is_trained = form
