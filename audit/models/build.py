@@ -107,10 +107,18 @@ def starting(
     module = initialise_model(spec, input_shape, classes, seed)
     if start is None:
         return module
-    try:
-        module.load_state_dict({name: torch.from_numpy(np.array(value)) for name, value in start.items()})
-    except RuntimeError as error:
-        raise ConfigError(f"the initial weights do not fit the model: {error}") from error
+    tensors = dict(module.named_parameters()) | dict(module.named_buffers())  # also buffers that `state_dict` leaves out
+    shapes = {name: tuple(np.shape(value)) for name, value in start.items()}
+    own_shapes = {name: tuple(value.shape) for name, value in tensors.items()}
+    strange = next((name for name in {**own_shapes, **shapes} if own_shapes.get(name) != shapes.get(name)), None)
+    if strange is not None:
+        raise ConfigError(
+            f"the initial weights do not fit the model: '{strange}' has shape {shapes.get(strange)}, and the model's "
+            f"{own_shapes.get(strange)}"
+        )
+    with torch.no_grad():
+        for name, value in start.items():
+            tensors[name].copy_(torch.from_numpy(np.array(value)))
     return module
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.core.training import Executed, TrainingJob, row_texts
+from audit.engine.gradients.clipping import stacked_state
 from audit.engine.gradients.trials import CODE_ERRORS, model_name
 from audit.engine.layers.modes import Modes
 from audit.engine.losses import input_tensor
@@ -66,6 +67,11 @@ class ModelSource:
     def make(self, model: int) -> nn.Module:
         """Return one model as it is before its training, in its modes of training."""
         return self.from_seed(self.seeds[model])
+
+    def weights(self) -> dict[str, Any]:
+        """Return parameters and buffers of all models before their training, name to `(N, ...)`."""
+        modules = [self.make(model) for model in range(len(self.seeds))]
+        return {name: value.numpy() for name, value in stacked_state(modules, torch.float32, torch.device("cpu")).items()}
 
     def section(self, models: slice) -> ModelSource:
         """Return the source of some of the models, for which the trial of all has decided."""

@@ -45,8 +45,7 @@ def untrained_models(training_design: TrainingDesign, dataset: Dataset, device: 
     if isinstance(training_design.trainer, ModelMaker):
         return training_design.trainer.untrained(job)
     source = ModelSource.of(job)
-    states = [source.make(model).state_dict() for model in range(MODELS)]
-    weights = {name: np.stack([state[name].detach().cpu().numpy() for state in states]) for name in states[0]}
+    weights = source.weights()
     return Ensemble(job, TrainedModels(weights=weights, initial=weights, executed=_executed()), source)
 
 
