@@ -62,6 +62,8 @@ def array(value: Any) -> Array:
     """Return a tensor of any device, or whatever else holds numbers, as an array."""
     if str(getattr(value, "dtype", "")) == "torch.bfloat16":
         value = value.float()  # numpy has no such type
+    if str(getattr(value, "layout", "")).startswith("torch.sparse"):
+        value = value.to_dense()
     for step in ("detach", "cpu", "numpy"):
         if not hasattr(value, step):
             break

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -116,7 +116,7 @@ class Arrangement:
     workers: int
     sequential: bool
     row_bytes: int
-    source: ModelSource
+    source: ModelSource = field(compare=False)
     architecture: Chain | Network | None = None
     products: torch.dtype | None = None
     draws: bool = False

@@ -15,8 +15,10 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
+from sklearn.svm import LinearSVC
 from torch import nn
 from torch.nn import functional
 
@@ -229,6 +231,11 @@ MASKED: dict[str, tuple[Any, Any, Any]] = {
     "classes last": (SCORES.permute(0, 2, 3, 1), MASKS, pixel_losses(SCORES, MASKS)),
     "probabilities": (SCORES.softmax(1), MASKS, pixel_losses(SCORES, MASKS)),
     "an axis of one": (SCORES, MASKS[:, None].astype(np.uint8), pixel_losses(SCORES, MASKS)),
+    "one-hot pixels": (
+        SCORES.permute(0, 2, 3, 1),
+        np.eye(3, dtype=np.float32)[MASKS],
+        pixel_losses(SCORES, MASKS),
+    ),
     "ignored pixels": (SCORES, IGNORING, pixel_losses(SCORES, IGNORING, 255)),
     "ignored as -100": (SCORES, np.where(IGNORING == 255, -100, IGNORING), pixel_losses(SCORES, IGNORING, 255)),
     "sequences last": (SCORES[:, :, 0], MASKS[:, 0], pixel_losses(SCORES[:, :, :1], MASKS[:, :1])),
@@ -381,6 +388,10 @@ class Forecaster:
 DATES = pd.DataFrame({"score": X[:, 0], "day": pd.date_range("2020", periods=2 * N), "is_new": pd.array([None, True] * N)})
 PAIRS = 4 - ((X - X[::-1]) ** 2).sum(1)
 FORECASTS = (X[:, 0] - X[:, 1].astype(np.float64)) ** 2
+SEVERAL = (X[:, :3] + RNG.normal(size=(2 * N, 3)) > 0).astype(int)
+EACH = OneVsRestClassifier(LogisticRegression()).fit(X[:N], SEVERAL[:N])
+MARGIN = LinearSVC().fit(X[:N], np.array(["yes", "no"])[Y[:N]])
+EXPORTED = torch.export.export(NET.weights.eval(), (torch.as_tensor(X),), dynamic_shapes=({0: torch.export.Dim.AUTO},)).module()
 FURTHER: dict[str, tuple[Any, Callable[[slice], Any], Any]] = {
     "pairs of a siamese model": (
         Siamese(),
@@ -396,6 +407,26 @@ FURTHER: dict[str, tuple[Any, Callable[[slice], Any], Any]] = {
     "one probability a record": (
         lambda rows: 1 / (1 + np.exp(-np.asarray(rows)[:, 0])),
         lambda side: (X[side], Y[side].astype(float)),
+        np.logaddexp(0, np.where(Y == 1, -1, 1) * X[:, 0]),
+    ),
+    "several labels, an estimator for each": (
+        EACH,
+        lambda side: (X[side], SEVERAL[side]),
+        -np.log(np.where(SEVERAL == 1, EACH.predict_proba(X), 1 - EACH.predict_proba(X))).sum(axis=1),
+    ),
+    "a margin beside text labels": (
+        MARGIN.decision_function,
+        lambda side: (X[side], np.array(["yes", "no"])[Y[side]]),
+        np.logaddexp(0, np.where(Y == 0, -1, 1) * MARGIN.decision_function(X)),
+    ),
+    "an exported module": (
+        EXPORTED,
+        lambda side: (X[side], Y[side]),
+        functional.cross_entropy(NET.weights(torch.as_tensor(X)), torch.as_tensor(Y), reduction="none").detach().numpy(),
+    ),
+    "sparse tensors": (
+        lambda rows: rows[:, 0],
+        lambda side: (torch.as_tensor(X)[side].to_sparse(), Y[side]),
         np.logaddexp(0, np.where(Y == 1, -1, 1) * X[:, 0]),
     ),
     "iterable data set by the line of its refusal": (

@@ -20,6 +20,7 @@ import reports
 from audit.core.claims import Outcome
 from audit.core.data import Array
 from audit.experiment.external.model_answers import read_outputs
+from audit.experiment.line.preflight import ReadRecords, look
 from audit.stats.sign_test import lower_tail
 
 N = 600
@@ -114,6 +115,22 @@ def test_a_model_of_noise_is_a_question_and_no_error() -> None:
     logits = np.random.default_rng(9).normal(size=(N, 10)) + np.eye(10)[3] * 9
     result = check(model(logits), np.random.default_rng(10).permutation(np.arange(N) % 10))
     assert result.report.outcome is None and "Look first: the model is no better" in str(result)
+
+
+def test_shuffled_labels_are_asked_about_and_better_answers_are_not() -> None:
+    """Three standard deviations: fewer than one of 100 shufflings passes in silence."""
+    random = np.random.default_rng(4)
+    for classes, share in ((2, 0.5), (2, 0.9), (3, 0.4), (10, 0.1)):
+        questions: dict[bool, list[str]] = {True: [], False: []}
+        for _ in range(15):
+            for is_shuffled, asked in questions.items():
+                labels = np.where(random.random(N) < share, 0, random.integers(0, classes, N))
+                answers = np.where(random.random(N) < (0.0 if is_shuffled else 0.6), labels, random.permutation(labels))
+                logits = np.eye(classes)[answers]
+                records = ReadRecords(losses=random.random(N), included=MEMBER, reading="", logits=logits, labels=labels)
+                asked.append(look(records, by_coins=False).question)
+        assert sum("the model is no better" in question for question in questions[True]) >= 14
+        assert not any("shuffled labels" in question for question in questions[False])
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,7 +182,9 @@ class ModuleTarget:
     def _evaluate(self) -> Iterator[None]:
         """The module on its device and in evaluation mode; afterwards in the mode that it was in."""
         modes = [(layer, layer.training) for layer in self.module.modules()]
-        self.module.to(find_device(self.device)).eval()
+        self.module.to(find_device(self.device))
+        with suppress(NotImplementedError):  # of torch.export, whose graph holds the mode that it was exported in
+            self.module.eval()
         try:
             yield
         finally:

@@ -231,8 +231,10 @@ def _demand_columns(target: Any, names: Array, outputs: Array, inputs: Array | R
     if outputs.shape[1] != len(names):
         raise DataError(f"the target names {len(names)} classes and gives {outputs.shape[1]} columns; {advice}")
     if hasattr(target, "predict") and isinstance(inputs, np.ndarray):
-        answers = np.asarray(target.predict(inputs)).ravel()
-        agreement = float(np.mean(names[outputs.argmax(axis=1)] == answers))
+        answers = np.asarray(target.predict(inputs))
+        if answers.size != len(outputs):
+            return  # several answers a record, one for each column
+        agreement = float(np.mean(names[outputs.argmax(axis=1)] == answers.ravel()))
         if agreement < _LEAST_AGREEMENT:
             raise DataError(
                 f"the largest column of the target's outputs is the class that its predict names for only {agreement:.0%} of "

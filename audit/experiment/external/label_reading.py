@@ -62,7 +62,8 @@ def read_labels(outputs: Array, labels: Array, names: Array | None = None) -> Ar
     if labels.ndim == 2 and labels.shape[1] == 1 and outputs.ndim < 3:
         labels = labels[:, 0]
     has_columns = outputs.ndim == 2 and outputs.shape[1] > 1
-    if labels.ndim == 1 and names is not None and has_columns:
+    is_pair = names is not None and len(names) == 2 and outputs.dtype.kind == "f"  # one number a record, of the second class
+    if labels.ndim == 1 and names is not None and (has_columns or is_pair):
         return _find_columns(labels, names)
     if labels.dtype.kind not in "if":
         raise DataError(
@@ -149,7 +150,12 @@ def _read_places(outputs: Array, labels: Array) -> Array:
     if outputs.ndim == labels.ndim and outputs.shape != labels.shape and 1 in labels.shape[1:]:
         axis = 1 if labels.shape[1] == 1 else labels.ndim - 1
         labels = labels.squeeze(axis) if labels.shape[axis] == 1 else labels
-    if outputs.shape == labels.shape and not np.isin(labels, (0, 1)).all():
+    is_binary = bool(np.isin(labels, (0, 1)).all())
+    if outputs.shape == labels.shape and is_binary:
+        for axis in (1, labels.ndim - 1):
+            if labels.shape[axis] > 1 and (labels.sum(axis=axis) == 1).all():
+                return labels.argmax(axis=axis)  # rows with a single one are classes, at each place as of each record
+    if outputs.shape == labels.shape and not is_binary:
         if outputs.dtype.kind != "f":
             raise DataError(
                 f"the target gives {outputs.dtype} of shape {outputs.shape} for masks y of the same shape, that is, classes; "

@@ -25,6 +25,7 @@ LEVEL = 1e-5
 _QUESTION_LEVEL = 0.01
 _FAR = 0.2
 _STRANGE = 0.05
+_SURE = 3.0
 _MOST_CLASSES = 1000
 _MOST_NUMBERS = 300
 _LOWER_SCORES = (
@@ -177,14 +178,36 @@ def _ask(records: ReadRecords, measure: str, figures: tuple[float | None, float 
             "it was trained with?"
         )
     fit, _, trivial = figures
-    if fit is None or trivial is None or (fit < trivial if measure == "error" else fit > trivial):
+    if (
+        fit is None
+        or trivial is None
+        or (fit < trivial if measure == "error" else fit > trivial and _is_beyond_chance(records))
+    ):
         return ""
-    return "the model is no better on its own training records than " + (
-        "always giving the mean: are y and outputs in one unit?"
-        if measure == "error"
-        else "always naming the commonest class: are records and labels exactly as it was trained on them? Strongly "
-        "private training can do this as well"
+    if measure == "error":
+        return "the model is no better on its own training records than always giving the mean: are y and outputs in one unit?"
+    told = "always naming the commonest class" if fit <= trivial else "its answers would be on shuffled labels"
+    return (
+        f"the model is no better on its own training records than {told}: are records and labels exactly as it was trained "
+        "on them? Strongly private training can do this as well"
     )
+
+
+def _is_beyond_chance(records: ReadRecords) -> bool:
+    """Return whether more answers on members are right than of shuffled labels, by three standard deviations.
+
+    The deviation is that over all orders of y; of several labels or tokens, beside naming the commonest, that of rows.
+    """
+    included = records.included
+    if records.logits is None or records.labels is None:
+        hits = np.zeros(0) if records.hits is None else records.hits[included]
+        excess, deviation = hits.mean() - float(records.baseline or 0.0), hits.std() / np.sqrt(len(hits))
+        return bool(excess > _SURE * deviation)
+    answers, labels = records.logits[included].argmax(axis=1), records.labels[included]
+    (named, held), by_chance = _shares(answers, labels)
+    variance = by_chance + by_chance**2 - (named * held * (named + held)).sum()
+    excess = float((answers == labels).mean()) - by_chance
+    return bool(excess > _SURE * np.sqrt(variance / max(len(labels) - 1, 1)))
 
 
 def notes(result: Preflight) -> list[str]:
@@ -238,10 +261,15 @@ def _measure(records: ReadRecords) -> tuple[str, tuple[float | None, float | Non
 
 def _agreement(answers: Array, labels: Array) -> float:
     """Return Cohen's kappa."""
-    size = int(max(answers.max(), labels.max())) + 1
-    shares = [np.bincount(values, minlength=size) / len(values) for values in (answers, labels)]
-    by_chance = float(shares[0] @ shares[1])
+    by_chance = _shares(answers, labels)[1]
     return (float((answers == labels).mean()) - by_chance) / (1 - by_chance) if by_chance < 1 else 0.0
+
+
+def _shares(answers: Array, labels: Array) -> tuple[Array, float]:
+    """Return the shares of classes among answers and labels, `(2, classes)`, and how many agree if they are independent."""
+    size = int(max(answers.max(), labels.max())) + 1
+    shares = np.stack([np.bincount(values, minlength=size) / len(values) for values in (answers, labels)])
+    return shares, float(shares[0] @ shares[1])
 
 
 def _candidates(records: ReadRecords) -> Iterator[_Candidate]:
