@@ -58,9 +58,9 @@ def train(
     arrangement, reported = arrange(job, options, technique), _Reported(progress)
     try:
         return _train(job, reported, arrangement, technique or Technique())
-    except OtherModelError as found:  # a value that few models draw: the twins of the trial had it in common
+    except OtherModelError as error:  # a value that few models draw: the twins of the trial had it in common
         reported.restart()
-        arrangement = arrange(job, options, technique, arrangement.source.decide(str(found)))
+        arrangement = arrange(job, options, technique, arrangement.source.decide(str(error)))
     return _train(job, reported, arrangement, technique or Technique())
 
 

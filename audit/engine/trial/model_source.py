@@ -95,7 +95,7 @@ class ModelSource:
         Raises:
             ConfigError: parameters of other shapes, or frozen in some models only.
         """
-        first = self.__dict__.get("_first")
+        first: _FirstState | None = self.__dict__.get("_first")
         if self.apart is not None or first is None:
             return self.apart
         return next((reason for module in modules if (reason := first.difference(module)) is not None), None)

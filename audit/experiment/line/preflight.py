@@ -186,9 +186,9 @@ def _ask(records: ReadRecords, measure: str, figures: tuple[float | None, float 
         return ""
     if measure == "error":
         return "the model is no better on its own training records than always giving the mean: are y and outputs in one unit?"
-    told = "always naming the commonest class" if fit <= trivial else "its answers would be on shuffled labels"
+    instead = "always naming the commonest class" if fit <= trivial else "its answers would be on shuffled labels"
     return (
-        f"the model is no better on its own training records than {told}: are records and labels exactly as it was trained "
+        f"the model is no better on its own training records than {instead}: are records and labels exactly as it was trained "
         "on them? Strongly private training can do this as well"
     )
 
