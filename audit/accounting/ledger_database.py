@@ -93,8 +93,11 @@ def read(place: Place) -> Book:
         raise DataError(f"{store}: its last entry was removed or replaced; the seal does not fit")
     if not rows or rows[0][1] != ledger_entries.SETTINGS:
         raise DataError(f"{store} does not begin with its settings")
-    ledger = ledger_entries.restore([(kind, json.loads(body)) for _, kind, body, _ in rows], str(store))
-    return Book(ledger=ledger, hashes=hashes)
+    try:
+        bodies = [(kind, json.loads(body)) for _, kind, body, _ in rows]
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{store}: an entry cannot be read: {error}") from error
+    return Book(ledger=ledger_entries.restore(bodies, str(store)), hashes=hashes)
 
 
 def record(place: Place, release: Release, *, unless_present: bool = False) -> Ledger:

@@ -219,6 +219,9 @@ def _rows(database: sqlite3.Connection, path: Path) -> tuple[list[Row], int, str
     database.execute("BEGIN")  # schema, entries and head of one moment
     _refuse_other_schema(database, path)
     rows = database.execute("SELECT position, kind, body, hash FROM entries ORDER BY position").fetchall()
-    position, digest = database.execute("SELECT position, hash FROM head").fetchone()
+    heads = database.execute("SELECT position, hash FROM head").fetchall()
     database.execute("COMMIT")
+    if len(heads) != 1 or not all(isinstance(value, str) for row in rows for value in row[1:]):  # SQLite holds any type
+        raise DataError(f"{path}: an entry is no text, or its head is missing; the ledger is damaged. Restore it from a backup")
+    ((position, digest),) = heads
     return rows, position, digest

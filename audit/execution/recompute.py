@@ -283,7 +283,7 @@ def _bounds(bounds: Any, report: Any, column: AttackScores | None, owner: str, c
             _proof(bound, guesses, column, place, comparison)
         else:
             comparison.left.add(f"epsilon and ceiling of {bound['estimator']}")
-        if bound["family"] == "gdp" and 0 < figure(bound) < 300:
+        if bound["estimator"] == "gaussian" and 0 < figure(bound) < 300:
             mu, epsilon = bound["parameter"], figure(bound)
             limits = gaussian_delta(mu, epsilon - SEARCH), gaussian_delta(mu, epsilon + SEARCH)
             comparison.holds(f"{place}: epsilon", limits[0] >= bound["delta"] >= limits[1], f"not that of mu {mu:.6f}")

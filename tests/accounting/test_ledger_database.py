@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from audit.accounting import ledger_database, ledger_file, ledger_import
+from audit.accounting import ledger_database, ledger_entries, ledger_file, ledger_import
 from audit.accounting.ledger import BudgetExceeded, Ledger
 from audit.core.errors import ConfigError, DataError, OutputError
 from tests.accounting.ledgers import accepted_at_once, answer, empty
@@ -345,3 +345,25 @@ def test_an_old_file_is_held_to_its_form(old: Path, change: dict[str, Any], mess
     old.write_text(json.dumps({**json.loads(old.read_text()), **change}))
     with pytest.raises(DataError, match=message):
         ledger_import.load(old)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["DELETE FROM head", "UPDATE entries SET body = x'ff00'", "UPDATE entries SET kind = x'ff'", "UPDATE head SET hash = 7"],
+)
+def test_values_of_other_types_and_a_missing_head_are_refused(file: Path, statement: str) -> None:
+    tampered(file, statement)
+    with pytest.raises(DataError, match=r"budget\.ledger"):
+        ledger_database.read(file)
+
+
+@pytest.mark.parametrize("body", ["{", "[" * 100_000, '{"x": ' + "9" * 5000 + "}"], ids=["cut", "deep", "long number"])
+def test_an_entry_whose_body_cannot_be_parsed_is_refused_though_its_hash_fits(file: Path, body: str) -> None:
+    seal = ledger_database.read(file).seal
+    digest = ledger_entries.chain_hash(seal, 2, "release", body)
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("INSERT INTO entries VALUES (2, 'release', ?, ?)", (body, digest))
+        database.execute("UPDATE head SET position = 2, hash = ?", (digest,))
+        database.commit()
+    with pytest.raises(DataError, match="cannot be read"):
+        ledger_database.read(file)
