@@ -211,7 +211,8 @@ def foreign(name: str, location: str = "") -> Any:
     place = f"{location}: " if location else ""
     if not all(part.isprintable() and part.strip() and "/" not in part for part in module.split(".")):
         raise ConfigError(f"{place}'{name}' names no module; expected 'package.module:object' on the import path")
-    _FURTHER.add(module.partition(".")[0])
+    if (package := module.partition(".")[0]) not in _OWN:
+        _FURTHER.add(package)
     try:
         return getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, SyntaxError) as error:
@@ -261,7 +262,8 @@ def foreign_code(place: str, *, whole: bool = True) -> Iterator[None]:
         raise ConfigError(f"{place}: {type(error).__name__}: {reason}{f' ({at})' if at else ''}") from error
 
 
-_FURTHER: set[str] = set()  # top-level modules that `foreign` was asked for
+_OWN = ("audit", "attacks", "reports")  # may be named too, but their errors are this project's
+_FURTHER: set[str] = set()  # top-level modules of others that `foreign` was asked for
 
 
 def fault(error: BaseException) -> str:
