@@ -32,7 +32,7 @@ def _answer(claims: Sequence[Claim], rows: Sequence[CeilingRow]) -> str:
         reason = (
             "an infinite claim asserts nothing"
             if all(math.isinf(claim.epsilon) for claim in remainder)
-            else _most(remainder, rows)
+            else _explain_reach(remainder, rows)
         )
         parts.append(f"cannot refute {', '.join(_named(claim) for claim in remainder)}: {reason}")
     return "; ".join(parts)
@@ -44,7 +44,7 @@ def _strongest(claim: Claim, rows: Sequence[CeilingRow]) -> CeilingRow | None:
     return max(speaking, key=lambda row: row.ceiling, default=None)
 
 
-def _most(claims: Sequence[Claim], rows: Sequence[CeilingRow]) -> str:
+def _explain_reach(claims: Sequence[Claim], rows: Sequence[CeilingRow]) -> str:
     """Return why none of these can be refuted."""
     strongest = [row for claim in claims if (row := _strongest(claim, rows)) is not None]
     if not strongest:

@@ -39,6 +39,7 @@ def game(**changes: object) -> Game:
     return Game(**{**rules, **changes})
 
 
+@pytest.mark.slow
 def test_the_game_decides_the_default_estimator() -> None:
     assert audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5).estimator == "one_run"
     trials = audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials")
@@ -205,6 +206,7 @@ def test_power_grows_with_the_truth_and_the_ceiling_is_honest() -> None:
 CELLS = [("one_run", 100, 3.0), ("one_run", 100, 3.4), ("one_run", 1000, 5.7), ("rank_exact", 100, 1.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "scores", "claim"), slow_rows(CELLS, CELLS[1:]))
 def test_the_promised_power_is_that_of_fresh_games_with_coins_of_their_own(name: str, scores: int, claim: float) -> None:
     """Near the ceiling, too: half of the coins on either side, to the one, is what coins hardly ever give."""

@@ -105,6 +105,7 @@ def test_families_are_tried_at_a_positive_parameter_of_their_own() -> None:
     assert sampled[1].kept and sampled[1].epsilon > 1
 
 
+@pytest.mark.slow
 def test_what_a_family_proves_of_a_mechanism_outside_of_it_is_not_its_certificate() -> None:
     inside = certificates.certify(path(*estimators("gaussian"), delta=1e-5), 20)
     assert "randomised" not in " ".join(item.law for item in inside)

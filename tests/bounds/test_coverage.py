@@ -83,7 +83,7 @@ def name(value: Any) -> str:
     return value.name if isinstance(value, ScoreLaw) else "-".join(str(item) for item in value.values())
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("law", LAWS, ids=name)
 @pytest.mark.parametrize("spec", FREE, ids=name)
 def test_any_mechanism_fast(spec: dict[str, Any], law: ScoreLaw) -> None:
@@ -131,6 +131,7 @@ def test_the_laws_would_catch_a_search_that_is_not_paid_for() -> None:
     assert over > stats.binom.ppf(1 - 1e-2, trials, SIGNIFICANCE)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("spec", "members", "nonmembers", "trials"),
     [

@@ -29,6 +29,7 @@ def asked(members: np.ndarray, nonmembers: np.ndarray, game: str = "one_run", **
     return lower_bound(members, nonmembers, delta=1e-5, game=game, certificates=0, **more)
 
 
+@pytest.mark.slow
 def test_coins_that_cannot_be_fair_are_refused_where_the_bound_needs_them() -> None:
     members, nonmembers = sides(950, 50)
     with pytest.raises(AssumptionError, match="950 of 1000 are members"):

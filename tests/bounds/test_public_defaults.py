@@ -42,6 +42,7 @@ def allowed(trials: int) -> int:
     return int(stats.binom.ppf(1 - 1e-4, trials, 0.05))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("trials", SIZES)
 @pytest.mark.parametrize(
     ("game", "layout"),
@@ -81,6 +82,7 @@ def test_bounds_inside_gaussian_privacy(game: str, layout: str, trials: int) -> 
     assert above <= allowed(trials)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "trials", [100, pytest.param(300, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.calibration)]
 )

@@ -154,6 +154,7 @@ def test_delta_falls_with_epsilon_and_turns_back_into_it(spec: dict[str, Any], m
     assert bound.epsilon == pytest.approx(0.8, abs=0.02)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "spec",
     [

@@ -248,6 +248,7 @@ def test_bounds_of_independent_trials_are_right_for_the_worst_mechanism(
         assert wrong <= LEVEL + 1e-9, (truth, wrong)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("delta", [0.0, 1e-2])
 def test_a_threshold_chosen_on_half_of_the_trials_is_right_for_the_worst_mechanism(delta: float) -> None:
     """Which half it is depends on the order of rows: all orders of memberships, each with rows in several random orders."""

@@ -107,6 +107,7 @@ def test_each_membership_turns_over_with_the_chance_that_is_stated_and_in_all_ed
     assert not np.array_equal(noisy, editions.flip_memberships(included, KEY[::-1], ("a", "b")))
 
 
+@pytest.mark.slow
 def test_the_command_writes_an_edition_that_states_its_own_epsilon(tmp_path: Path) -> None:
     folder = scored_folder(tmp_path / "run")
     assert commands.report(folder, edition="external") == 0
@@ -165,6 +166,7 @@ def test_a_verdict_that_turned_memberships_do_not_show_is_not_given_away() -> No
         editions.noisy_report(report, weak, KEY)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="signatures need ssh-keygen of OpenSSH")
 def test_a_signature_of_an_edition_is_of_that_edition_alone(tmp_path: Path) -> None:
     subprocess.run(

@@ -119,6 +119,7 @@ def scored(seed: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> int:
     return keeps_its_word(words, (0, 1, 2, 3), capsys)
 
 
+@pytest.mark.slow
 def test_a_few_random_tables(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {scored(seed, tables, capsys) for seed in range(40)} >= {0, 2}
 

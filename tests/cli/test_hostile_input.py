@@ -40,6 +40,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str], within: Path) 
     return message
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
 @pytest.mark.parametrize("kind", ["fifo", "zero"])
 def test_tables_models_and_data_that_never_end(tiny: Path, capsys: pytest.CaptureFixture[str], suffix: str, kind: str) -> None:

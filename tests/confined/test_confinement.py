@@ -105,7 +105,7 @@ def test_a_program_of_the_filter_jumps_within_what_the_kernel_takes() -> None:
                     assert place + 1 + max(chosen, fallen) < len(program)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("reply", jobs.FORGED)
 def test_a_forged_reply_is_an_error_of_the_audit(reply: str) -> None:
     with pytest.raises(AuditError) as caught:
@@ -161,6 +161,7 @@ def test_memory_beyond_the_limit_is_refused_and_time_ends() -> None:
         process.ConfinedProcess("tests.confined.jobs:spin", b"x", "model", seconds=0.5)
 
 
+@pytest.mark.slow
 def test_reading_ends_after_seconds_of_computing_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "READING_SECONDS", 1)
     with pytest.raises(DataError, match="seconds of computing"):

@@ -54,6 +54,7 @@ def test_many_releases_are_one_with_less_noise(name: str) -> None:
     assert ask(name, 20.0, 1.0, 25).epsilon == pytest.approx(ask(name, 4.0, 1.0, 1).epsilon, rel=0.02)
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "classical_gaussian"])
 @pytest.mark.parametrize(
     ("less", "more"),

@@ -249,6 +249,7 @@ def test_the_bound_depends_on_the_order_of_scores_alone(name: str, data: st.Data
 SLACK = {"one_run": 2e-3}  # where a search ends sooner
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", slow(NAMES, ["both_ends"]))
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())

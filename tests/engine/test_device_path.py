@@ -207,6 +207,7 @@ def launches(
     return counted
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("spec", "shape", "technique"),
     [

@@ -49,5 +49,6 @@ def test_it_shows_bounds_and_a_curve(executed: Any) -> None:
     assert any("image/png" in output.data for output in outputs(executed, "display_data"))
 
 
+@pytest.mark.slow
 def test_nothing_is_warned_of(executed: Any) -> None:
     assert not [output.text for output in outputs(executed, "stream") if output.name == "stderr"]

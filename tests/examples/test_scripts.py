@@ -78,7 +78,7 @@ def test_every_script_is_tested() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(LINES)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     slow(

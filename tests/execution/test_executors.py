@@ -160,6 +160,7 @@ def test_a_process_that_dies_while_it_is_started_does_not_hang_the_driver(monkey
     assert killed and result == {0: 1.0, 1: 2.0}
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
     """Each worker holds the pipe on which it waits for jobs, so the end of the driver alone does not wake it."""
     driver = subprocess.Popen(

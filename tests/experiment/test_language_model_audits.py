@@ -67,6 +67,7 @@ def config_file(folder: Path, **game: Any) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_every_scorer_of_texts_reaches_the_report(tmp_path: Path) -> None:
     report = audit.run(config_file(tmp_path), output=tmp_path / "run")
     plain, adapter = report.mechanisms

@@ -154,6 +154,7 @@ PACKED: dict[str, tuple[Any, Callable[[slice], Any]]] = {
 }
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", PACKED)
 def test_every_container_gives_the_auc_of_an_own_computation(name: str) -> None:
     model, pack = PACKED[name]

@@ -80,6 +80,7 @@ def test_several_float_labels_are_labels() -> None:
         assert auc(check(model(logits), labels.astype(kind))) == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("names", [[1, 2, 3], ["a", "b", "c"], [10.0, 20.0, 30.0], [7, 3, 5]])
 def test_an_estimator_names_its_columns(names: list[Any]) -> None:
     labels = np.array(names)[np.random.default_rng(4).integers(0, 2, N)]

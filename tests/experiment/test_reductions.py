@@ -58,6 +58,7 @@ def bytes_of_tests(folder: Path) -> dict[str, int]:
     return {name: array[0].nbytes for name, array in arrays.items() if name.startswith("test")}
 
 
+@pytest.mark.slow
 def test_reports_are_the_same_with_models_that_diverged_and_triggers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")
     less = run(tmp_path / "less")

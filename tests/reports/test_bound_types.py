@@ -184,6 +184,7 @@ def _build_tied_report() -> AuditReport:
     return replace(report, mechanisms=(replace(result, games=(game,)),))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["pdf", "html"])
 def test_files_print_a_bound_inside_a_family_or_void_with_its_condition(kind: str) -> None:
     full = _raised(sample.run(Outcome.INVALID))

@@ -26,6 +26,7 @@ def test_chinese_japanese_and_korean_are_set_as_they_are() -> None:
     assert "stand as" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("title", "point"),
     [("smile 😀 here", "U+1F600"), pytest.param("bell \x07 and \ufeffmark", "U+0007", marks=pytest.mark.slow)],

@@ -67,6 +67,7 @@ def test_a_run_that_breaks_off_has_failed(store: str, monkeypatch: pytest.Monkey
     assert [run.info.status for run in client.search_runs([place])] == ["FAILED"]
 
 
+@pytest.mark.slow
 def test_the_command_logs_the_edition_that_it_writes(store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     mlflow: Any = pytest.importorskip("mlflow")
     folder = scored_folder(tmp_path / "run")

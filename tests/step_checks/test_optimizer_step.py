@@ -60,6 +60,7 @@ def checked(model: Any, optimizer: Any, criterion: Any = summed) -> StepReport:
     return check_optimizer(model, optimizer, criterion, sample(), **claim)
 
 
+@pytest.mark.slow
 def test_clipping_of_the_batch_is_refuted_whatever_adam_and_weight_decay_do() -> None:
     model = network()
     optimizer = BatchClipping(model)
@@ -79,7 +80,7 @@ def test_what_is_no_optimiser_or_trains_nothing_is_refused() -> None:
         checked(frozen, BatchClipping(network()))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("weights", "additive"), [(None, True), ([1.0, 1.0, 20.0], False)])
 def test_opacus_with_a_loss_whose_denominator_depends_on_the_batch(weights: list[float] | None, additive: bool) -> None:
     opacus = pytest.importorskip("opacus", reason="needs the extra 'opacus'")
@@ -114,7 +115,7 @@ class Flat(nn.Module):
         return self.body(x.view(x.size(0), -1, 2).flatten(1))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "private", "weak"),
     [

@@ -250,6 +250,7 @@ def command(folder: Path, name: str, *options: str) -> int:
     return answer(["step", name, "--params", "audit.zoo._reference:small_parameters", *claim, *options])
 
 
+@pytest.mark.slow
 def test_a_weakness_fails_only_if_strict_and_not_accepted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     weak, file = f"{__name__}:weak", str(tmp_path / "baseline.json")
     assert command(tmp_path, weak, "--strict", "--write-baseline", file) == 5

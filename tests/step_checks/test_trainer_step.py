@@ -142,6 +142,7 @@ def test_what_cannot_be_checked_is_refused() -> None:
         check_trainer(StandIn(Network()), {"x": sample()["x"]}, **CLAIM)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("private", [False, True])
 def test_the_trainer_of_transformers(private: bool, tmp_path: Any) -> None:
     transformers = pytest.importorskip("transformers", reason="needs the extra 'llm'")

@@ -174,7 +174,7 @@ ARCHIVES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ARCHIVES)
 def test_archives_that_torch_would_not_write_never_reach_it(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -261,6 +261,7 @@ def wishes(number: int) -> np.ndarray:
     return np.full((2, 3), number, np.float32)
 
 
+@pytest.mark.slow
 def test_a_model_that_prints_asserts_takes_memory_and_never_ends(tmp_path: Path, capfd: Any, monkeypatch: Any) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()

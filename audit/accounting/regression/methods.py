@@ -200,10 +200,10 @@ def _renyi(method: Method, question: ClaimQuestion) -> Interval:
         curve = total_curve(question, method.orders)
         epsilon = convert(method.orders, curve.tolist(), question.delta)[0] if curve.any() else 0.0
         return epsilon, epsilon
-    return least(question, method.conversion), math.inf
+    return least_epsilon(question, method.conversion), math.inf
 
 
-def least(question: ClaimQuestion, conversion: str) -> float:
+def least_epsilon(question: ClaimQuestion, conversion: str) -> float:
     """Return the least epsilon over every order above 1, the fractional ones up to 60 and whole ones up to 4096."""
     convert = _CONVERSIONS[conversion]
     orders = np.array(sorted({*_DENSE_ORDERS.tolist(), *(order for order in renyi.WHOLE_ORDERS if order > 60)}))

@@ -55,20 +55,20 @@ class Span:
         return draws.count(int(high), int(low)) if self.is_count else draws.log_uniform(low, high)
 
 
-def _counts(usual: int, far: int, *edges: int, least: int = 1) -> Span:
-    return Span((least, usual), (least, far), edges, is_count=True)
+def _counts(usual: int, far: int, *edges: int, lowest_count: int = 1) -> Span:
+    return Span((lowest_count, usual), (lowest_count, far), edges, is_count=True)
 
 
 SPANS: Mapping[str, Span] = {
     "noise_multiplier": Span((0.4, 8.0), (0.05, 5000.0)),
     "clip_norm": Span((0.1, 10.0), (1e-6, 1e6)),
     "noise_parameter": Span((0.1, 0.9), (1e-5, 1.0), (1.0,)),
-    "buckets": _counts(20, 100_000, least=2),
+    "buckets": _counts(20, 100_000, lowest_count=2),
     "epsilon": Span((0.05, 2.0), (1e-4, 30.0), (0.0,)),
     "delta": Span((1e-10, 1e-5), (1e-14, 0.2), (0.0,)),
     "rho": Span((0.01, 1.0), (1e-6, 60.0), (0.0,)),
     "sample_rate": Span((0.01, 0.5), (1e-7, 1.0), (0.0, 1.0)),
-    "population": _counts(2000, 1_000_000, least=20),
+    "population": _counts(2000, 1_000_000, lowest_count=20),
     "batch": _counts(20, 100_000, 1),
     "count": _counts(60, 1_000_000, 0, 1),
     "size": _counts(5, 300, 1),
@@ -123,10 +123,9 @@ def draw_event(draws: Draws, kind: type[Event], far: str | None = None, *, depth
     The noise is set so that something is left to tell, except if it is the far one.
     """
     names = fields(kind)
-    every: Any = kind
-    lists = [
-        field.name for field in dataclasses.fields(every) if field.name in _STRUCTURE - {"unit", "mechanism", "parts", "noise"}
-    ]
+    event_class: Any = kind
+    of_lists = _STRUCTURE - {"unit", "mechanism", "parts", "noise"}
+    lists = [field.name for field in dataclasses.fields(event_class) if field.name in of_lists]
     if far is None and depth == 0 and (names or lists):
         far = (*names, *lists)[draws.count(len(names) + len(lists)) - 1]
     values: dict[str, Any] = {name: SPANS[name].draw(draws, name == far) for name in names}
