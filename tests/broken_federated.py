@@ -169,3 +169,225 @@ class _NoNoiseInside(Federations):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoNoiseInside(Broken):
     federations = _NoNoiseInside
+
+
+class _QuietLastRound(Federations):
+    """The last round's model is released without noise."""
+
+    def noise_of(self, number: int) -> Tensor:
+        return super().noise_of(number) * (number < self.rounds - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuietLastRound(Broken):
+    federations = _QuietLastRound
+
+
+class _QuietTensor(Federations):
+    """The first layer gets no noise."""
+
+    def noise_of(self, number: int) -> Tensor:
+        noise = super().noise_of(number)
+        self.workers.layout.slots[0].view(noise).zero_()
+        return noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuietTensor(Broken):
+    federations = _QuietTensor
+
+
+class _QuietBias(Federations):
+    """The last tensor, of a few coordinates, gets no noise."""
+
+    def noise_of(self, number: int) -> Tensor:
+        noise = super().noise_of(number)
+        self.workers.layout.slots[-1].view(noise).zero_()
+        return noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuietBias(Broken):
+    federations = _QuietBias
+
+
+class _CoarseNoise(Federations):
+    """Noise is rounded to a grid of four deviations, and has the right variance."""
+
+    def noise_of(self, number: int) -> Tensor:
+        noise = super().noise_of(number)
+        deviation = self.private.noise_multiplier * self.scale if self.private else 1.0
+        step = 4 * deviation
+        uniform = torch.special.ndtr(noise / deviation)
+        return torch.where(uniform < 1 / 32, -step, torch.where(uniform > 31 / 32, step, 0.0)) * (noise != 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoarseNoise(Broken):
+    federations = _CoarseNoise
+
+
+class _UniformNoise(Federations):
+    """Noise is uniform, with the variance that it should have."""
+
+    def noise_of(self, number: int) -> Tensor:
+        noise = super().noise_of(number)
+        deviation = self.private.noise_multiplier * self.scale if self.private else 1.0
+        return (torch.special.ndtr(noise / deviation) - 0.5) * (12**0.5 * deviation) * (noise != 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniformNoise(Broken):
+    federations = _UniformNoise
+
+
+class _TensorsClippedApart(Federations):
+    """Each tensor of an update is clipped to the whole norm."""
+
+    def clipped(self, updates: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        whole, finite = super().clipped(updates, weights)
+        for slot in self.workers.layout.slots:
+            part = slice(slot.start, slot.start + slot.size)
+            whole[:, part] = super().clipped(updates[:, part], weights)[0]
+        return whole, finite
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorsClippedApart(Broken):
+    federations = _TensorsClippedApart
+
+
+class _SharesMissing(Federations):
+    """Three of ten shares of the noise are missing."""
+
+    def noise_of(self, number: int) -> Tensor:
+        return super().noise_of(number) * 0.7**0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharesMissing(Broken):
+    federations = _SharesMissing
+
+
+class _NoiseInTheLog(Federations):
+    """The server states a noisy sum, and moves the model by the sum without noise."""
+
+    def move(self, release: Tensor, total: Tensor) -> None:
+        super().move(total, total)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseInTheLog(Broken):
+    federations = _NoiseInTheLog
+
+
+class _OneNumberPerTensor(Federations):
+    """All coordinates of a tensor get the same draw."""
+
+    def noise_of(self, number: int) -> Tensor:
+        noise = super().noise_of(number)
+        for slot in self.workers.layout.slots:
+            part = noise[:, slot.start : slot.start + slot.size]
+            part.copy_(part[:, :1].clone())
+        return noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneNumberPerTensor(Broken):
+    federations = _OneNumberPerTensor
+
+
+class _CancellingNoise(Federations):
+    """Every other round takes the noise of the round before it out of the model again."""
+
+    def noise_of(self, number: int) -> Tensor:
+        if number % 2:
+            return -self._drawn
+        self._drawn = super().noise_of(number)
+        return self._drawn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancellingNoise(Broken):
+    federations = _CancellingNoise
+
+
+class _FadingNoise(Federations):
+    """Noise is divided by the number of the round."""
+
+    def noise_of(self, number: int) -> Tensor:
+        return super().noise_of(number) / (number + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FadingNoise(Broken):
+    federations = _FadingNoise
+
+
+class _NarrowNoise(Federations):
+    """Noise is drawn for a quarter of the directions and turned into the whole model."""
+
+    def noise_of(self, number: int) -> Tensor:
+        noise = super().noise_of(number)
+        quarter = noise.shape[1] // 4
+        noise[:, quarter:] = 0
+        noise[:, :quarter] *= 2
+        return noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NarrowNoise(Broken):
+    federations = _NarrowNoise
+
+
+class _CutNoise(Federations):
+    """Noise beyond one deviation is cut off, and the rest is scaled to the right variance."""
+
+    def noise_of(self, number: int) -> Tensor:
+        noise = super().noise_of(number)
+        deviation = self.private.noise_multiplier * self.scale if self.private else 1.0
+        return noise.clamp(-deviation, deviation) / 0.718
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutNoise(Broken):
+    federations = _CutNoise
+
+
+class _TwiceHeard(Federations):
+    """An update that arrives again after a time-out is added again, in half of the rounds."""
+
+    def released(self, total: Tensor, noise: Tensor) -> Tensor:
+        self._heard = 1 - getattr(self, "_heard", 0)
+        return total * (1 + 2 * self._heard) + noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwiceHeard(Broken):
+    federations = _TwiceHeard
+
+
+class _MomentumBeforeNoise(Federations):
+    """The server's momentum gathers sums without noise; noise is added to the step alone."""
+
+    def released(self, total: Tensor, noise: Tensor) -> Tensor:
+        self._velocity = total + 0.9 * getattr(self, "_velocity", torch.zeros_like(total))
+        return self._velocity + noise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MomentumBeforeNoise(Broken):
+    federations = _MomentumBeforeNoise
+
+
+class _ClipByLargest(Federations):
+    """The largest coordinate is clipped, not the norm."""
+
+    def clipped(self, updates: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        limit = self.clip_norm or 1.0
+        return updates.clamp(-limit, limit) * weights.unsqueeze(1), torch.ones(len(updates), dtype=torch.bool)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClipByLargest(Broken):
+    federations = _ClipByLargest

@@ -6,6 +6,7 @@ PLUGINS = {
     "clipbkd": "_pool_records:ClipBkd",
     "dirac_gradient": "_gradients:DiracGradient",
     "duplicated": "_pool_records:Duplicated",
+    "every_tensor": "_tensors:EveryTensor",
     "free_riders": "_clients:FreeRiders",
     "held_out": "_pool_records:HeldOut",
     "label_flippers": "_clients:LabelFlippers",
@@ -20,6 +21,7 @@ PLUGINS = {
     "rare_bigrams": "_planted_texts:RareBigrams",
     "searched_token": "_planted_texts:SearchedToken",
     "signed_cosine": "_gradients:SignedCosine",
+    "single_tensor": "_tensors:SingleTensor",
     "unlikely_suffix": "_planted_texts:UnlikelySuffix",
     "worst_case_initialisation": "_planted_records:WorstCaseInitialisation",
 }

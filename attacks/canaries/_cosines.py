@@ -16,17 +16,21 @@ def directions(count: int, parameters: int, key: int, kind: str) -> Array:
     Raises:
         ConfigError: not fewer than parameters, or directions that would not fit 4 GiB.
     """
-    if not 1 <= count < parameters:
+    check_size(count, parameters - 1, parameters, kind)
+    return np.stack([direction(number, parameters, key) for number in range(count)])
+
+
+def check_size(count: int, most: int, parameters: int, kind: str) -> None:
+    """Raise `ConfigError` unless `count` directions are 1 to `most` and fit 4 GiB."""
+    if not 1 <= count <= most:
         raise ConfigError(
-            f"{count} canaries of kind '{kind}' for a model with {parameters} parameters; expected 1 to "
-            f"{parameters - 1}, or a larger model"
+            f"{count} canaries of kind '{kind}' for a model with {parameters} parameters; expected 1 to {most}, or a larger model"
         )
     if 8 * count * parameters > _LARGEST:
         raise ConfigError(
             f"{count} canaries of kind '{kind}' for {parameters} parameters take more than {_LARGEST >> 30} GiB; "
             "use fewer canaries and more runs, or dirac_gradient, which stores one index a canary"
         )
-    return np.stack([direction(number, parameters, key) for number in range(count)])
 
 
 def direction(number: int, parameters: int, key: int) -> Array:
@@ -35,8 +39,13 @@ def direction(number: int, parameters: int, key: int) -> Array:
     >>> float(np.round(direction(0, 5, 7) @ direction(3, 5, 7), 12))
     0.0
     """
-    bits = np.random.Generator(np.random.Philox(key=[key % 2**64, key >> 64])).integers(0, 2, parameters)
     quarter_turns = (2 * np.arange(parameters) + 1) * (number + 1) % (4 * parameters)  # whole numbers: no angle loses digits
     cosines: Array = np.cos(np.pi * quarter_turns / (2 * parameters))
-    direction: Array = (2 * bits - 1) * np.sqrt(2 / parameters) * cosines
+    direction: Array = signs(parameters, key) * np.sqrt(2 / parameters) * cosines
     return direction
+
+
+def signs(parameters: int, key: int) -> Array:
+    """Return the sign of each coordinate `(parameters,)`, -1 or 1, in the family that `key` names."""
+    bits: Array = np.random.Generator(np.random.Philox(key=[key % 2**64, key >> 64])).integers(0, 2, parameters)
+    return 2 * bits - 1

@@ -10,6 +10,7 @@ import numpy as np
 from attacks.scorers import _round_products
 from attacks.signals import _canary_reading as canary_reading
 from attacks.signals._rounds import ModelProducts, RoundLossDrops, SumProducts, UpdateLossDrops, UpdateProducts
+from audit.core import checks
 from audit.core.data import Array
 from audit.core.protocols import Needs
 from audit.core.seeds import Seed
@@ -41,6 +42,35 @@ class ProductScorer(RoundScorer):
     def score(self, target: View, reference: View, seed: Seed) -> Array:
         """Log-likelihood ratio, or sum of products, of each canary, `(m,)` float64."""
         return _round_products.score(target, self.attack, self.signal.key)
+
+
+VIEWS = {"models": ModelProducts, "sums": SumProducts, "updates": UpdateProducts}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewScorer:
+    """An attack on the single rounds of one party.
+
+    Attributes:
+        attack: its name, for messages.
+        view: what the party gets: the "models", the "sums", or each of the "updates".
+    """
+
+    attack: ClassVar[str]
+
+    view: str = "models"
+
+    def __post_init__(self) -> None:
+        checks.choice(self.view, f"{self.attack}.view", tuple(VIEWS))
+
+    @property
+    def needs(self) -> Needs:
+        """The signal of what the party sees, and canary clients."""
+        return Needs(signals={VIEWS[self.view]()})
+
+    def products(self, target: View) -> Array:
+        """Return inner products with each canary in each round, `(m, rounds)` float64."""
+        return canary_reading.products(target, self.attack, VIEWS[self.view].key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,6 +63,13 @@ class CanaryMaker(Protocol):
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries: ...
 
 
+@runtime_checkable
+class TensorCanaryMaker(CanaryMaker, Protocol):
+    """Makes canaries by the tensors of the model, whose coordinates `tensors` counts in the order of the flat parameters."""
+
+    def make_in_tensors(self, dataset: Dataset, count: int, tensors: tuple[int, ...], seed: Seed) -> Canaries: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
     """What an attack looks at: signals of the target and of its references, and the fewest references.

@@ -32,6 +32,19 @@ class PlainOptimizer(Protocol):
     def plain(self, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer: ...
 
 
+class GradientReader(Protocol):
+    """Tells the gradients of a training from its weights, step by step from the first, all `(N, width)`."""
+
+    def gradient(self, before: Tensor, after: Tensor) -> Tensor: ...
+
+
+@runtime_checkable
+class ReadableOptimizer(Protocol):
+    """An optimiser whose gradients follow from the weights before and after its steps, in floating-point numbers too."""
+
+    def read(self, steps: int) -> GradientReader: ...
+
+
 @runtime_checkable
 class NamedOptimizer(Protocol):
     """An optimiser that distinguishes parameters: it also starts with views of the flat storage by parameter name."""

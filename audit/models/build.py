@@ -148,11 +148,20 @@ def parameter_count(spec: Mapping[str, Any], input_shape: Shape, classes: int) -
     >>> parameter_count({"kind": "logistic"}, (64,), 10)
     650
     """
+    return sum(tensor_sizes(spec, input_shape, classes))
+
+
+def tensor_sizes(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> tuple[int, ...]:
+    """Return the coordinates of each trainable tensor of the model that `build` gives, in the order of its parameters.
+
+    >>> tensor_sizes({"kind": "logistic"}, (64,), 10)
+    (640, 10)
+    """
     with (
         nullcontext() if is_foreign(spec) else torch.device("meta")
     ):  # our own architectures are counted without memory for them
         module = initialise_model(spec, input_shape, classes, Seed(0))
-    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+    return tuple(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 
 def refuse_mixing_layers(module: nn.Module) -> None:

@@ -29,6 +29,14 @@ class Sgd:
         """Return a fresh state for a training of `steps` steps."""
         return _State(self, steps)
 
+    def read(self, steps: int) -> _Reader:
+        """Return what tells the gradients of a training of `steps` steps from its weights."""
+        return _Reader(self, steps)
+
+    def rate(self, step: int, steps: int) -> float:
+        """Return the learning rate at `step` of `steps`, counted from 0."""
+        return self.learning_rate * rate_factor(self.schedule, self.warmup, step, steps)
+
     def plain(self, parameters: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
         """Return torch's own optimiser with these options, at a constant learning rate."""
         return torch.optim.SGD(parameters, lr=self.learning_rate, momentum=self.momentum, weight_decay=self.weight_decay)
@@ -48,9 +56,29 @@ class _State:
             if self._velocity is None:
                 self._velocity = torch.zeros_like(flat)
             gradient = self._velocity.mul_(options.momentum).add_(gradient)
-        rate = options.learning_rate * rate_factor(options.schedule, options.warmup, self._step_count, self._total)
+        rate = options.rate(self._step_count, self._total)
         self._step_count += 1
         flat.add_(gradient, alpha=-rate)
+
+
+class _Reader:
+    """Undoes steps one after the other, from the first."""
+
+    def __init__(self, options: Sgd, total: int) -> None:
+        self._options, self._total = options, total
+        self._velocity: Tensor | None = None
+        self._step_count = 0
+
+    def gradient(self, before: Tensor, after: Tensor) -> Tensor:
+        """Return the gradient `(N, width)` of the step from `before` to `after`."""
+        options = self._options
+        gradient = velocity = (before - after) / options.rate(self._step_count, self._total)
+        if self._velocity is not None:
+            gradient = velocity - options.momentum * self._velocity
+        if options.momentum:
+            self._velocity = velocity
+        self._step_count += 1
+        return gradient.sub(before, alpha=options.weight_decay)
 
 
 PLUGIN = Sgd

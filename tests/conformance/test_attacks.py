@@ -167,6 +167,8 @@ GRADIENT_ATTACKS = (
     "sum_product",
     "model_product",
     "round_spread",
+    "round_exactness",
+    "round_extreme",
     "update_loss_drop",
     "round_loss_drop",
 )

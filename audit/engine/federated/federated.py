@@ -21,6 +21,7 @@ from audit.engine.federated.federated_clients import CACHE_CLIENTS, Workers
 from audit.engine.federated.federated_measures import RoundMeasures
 from audit.engine.federated.federated_plan import RoundPlan, batches, split
 from audit.engine.federated.federated_records import CanaryExamples, RecordClients
+from audit.engine.federated.released_sums import ReleasedSums
 from audit.engine.gradients.clipping import all_finite, clip_factors, stacked_state
 from audit.engine.optimizing import build_optimizer
 from audit.engine.record_rows import client_records
@@ -76,6 +77,8 @@ class Federations:
         self.weights = self.client_weights(torch.from_numpy(np.array(self.sizes)).to(device, torch.float32))
         self.canaries.send(self.clipped, self.client_weights, int(self.sizes.max()))
         self.optimizer = build_optimizer(job).start(self.rounds)
+        self.denominator = max(self.rate * plan.clients / plan.cohorts, 1e-300)
+        self.seen = ReleasedSums(job, self.rounds, self.denominator)
         self.coins = np.stack([self._coins(seed) for seed in job.seeds])
         self.streams = streams(job.seeds, "noise")
 
@@ -157,12 +160,13 @@ class Federations:
         model_release = self.released(total, noise)
         noisy_sum = total if self.plan.noise == "central" else model_release
         before = self.served.clone()
-        self.optimizer.step(self.served, model_release / max(self.rate * self.plan.clients / self.plan.cohorts, 1e-300))
+        self.move(model_release, total)
+        model_seen = self.seen.sum_behind(before, self.served, model_release)
         sight = RoundSight(
             models=before,
             present=present,
             # the adversary knows all other updates (docs/develop/design.md, section 9): canaries and noise are left
-            residuals={"sums": noisy_sum - background, "models": model_release - background},
+            residuals={"sums": noisy_sum - background, "models": model_seen - background},
             released=self.served,
             update_noise=self.update_noise(),
         )
@@ -230,6 +234,10 @@ class Federations:
     def released(self, total: Tensor, noise: Tensor) -> Tensor:
         """Return the noisy sum behind the next model."""
         return total + noise
+
+    def move(self, release: Tensor, total: Tensor) -> None:
+        """Take the server's step by the released sum; `total` is that before the noise."""
+        self.optimizer.step(self.served, release / self.denominator)
 
     def noise_of(self, number: int) -> Tensor:
         """Return the noise of this round on the released sum `(N, width)`, 0 in the padding."""

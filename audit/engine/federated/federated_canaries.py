@@ -95,7 +95,7 @@ class CanaryClients:
         return same_rows(client_rows, len(self.included))
 
     def send(self, clip: Clipping, client_weights: Callable[[Tensor], Tensor], most_records: int) -> None:
-        """Make what each canary client adds to the sum `(m, width)`; canaries of one coordinate each are added as they are."""
+        """Make what each canary client adds to the sum `(m, width)`, unless it is one coordinate's index, added as it is."""
         directions = self.planted.directions
         if directions is None:
             return

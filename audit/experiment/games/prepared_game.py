@@ -12,6 +12,7 @@ from audit.core.errors import ConfigError
 from audit.core.event_reading import unit
 from audit.core.events import Event
 from audit.core.game import Game, Inclusion
+from audit.core.protocols import TensorCanaryMaker
 from audit.core.seeds import Seed
 from audit.experiment.games import stopping
 from audit.experiment.games.records import RecordTable, make_record_table
@@ -120,8 +121,13 @@ def game_seed(training_design: TrainingDesign, game_design: GameDesign, audit_in
 
 def insert(training_design: TrainingDesign, game_design: GameDesign, audit_inputs: AuditInputs, seed: Seed) -> PreparedGame:
     """The game with its canaries, the same in all models, and one coin per model and canary, or one value per secret."""
-    size = audit_inputs.parameters or game_design.count  # a model that a dry run leaves unmade is taken to be large enough
-    canaries = game_design.maker.make(audit_inputs.dataset, game_design.count, size, seed.child("canaries"))
+    # a model that a dry run leaves unmade is taken to be large enough
+    tensors = audit_inputs.tensors if audit_inputs.parameters else (game_design.count,)
+    maker, what = game_design.maker, (audit_inputs.dataset, game_design.count)
+    if isinstance(maker, TensorCanaryMaker):
+        canaries = maker.make_in_tensors(*what, tensors, seed.child("canaries"))
+    else:
+        canaries = maker.make(*what, sum(tensors), seed.child("canaries"))
     if canaries.behaviour is not None and unit(training_design.run_event) != "client":
         raise ConfigError(
             f"games.{game_design.name}: canaries '{canaries.kind}' are clients of a federation, and "

@@ -219,15 +219,20 @@ class AuditInputs:
     """From what canaries are made, coins drawn and records named.
 
     Attributes:
-        parameters: of the model; 0 if it is left unmade.
+        tensors: coordinates of each trainable tensor of the model; none if it is left unmade.
         seed: of the audit.
         key: of the records' names.
     """
 
     dataset: Dataset
-    parameters: int
+    tensors: tuple[int, ...]
     seed: Seed
     key: RecordKey = field(default_factory=new_key)
+
+    @property
+    def parameters(self) -> int:
+        """Return the trainable parameters of the model; 0 if it is left unmade."""
+        return sum(self.tensors)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -78,9 +78,9 @@ def assemble(config: Config, *, key: RecordKey | None = None, seed: int | None =
     design = AuditDesign(name=config.name, training_designs=training_designs, game_designs=game_designs)
     audit_inputs = AuditInputs(
         dataset=dataset,
-        parameters=_parameters(config, dataset, training_designs[0].trainer)
+        tensors=_tensors(config, dataset, training_designs[0].trainer)
         if call_factory or not _is_foreign(config.model)
-        else 0,
+        else (),
         seed=root,
         key=key or new_key(),
     )
@@ -115,12 +115,12 @@ def _execution(config: Config) -> Execution:
     )
 
 
-def _parameters(config: Config, dataset: Dataset, trainer: Trainer) -> int:
+def _tensors(config: Config, dataset: Dataset, trainer: Trainer) -> tuple[int, ...]:
     from audit.models import build
 
     if isinstance(trainer, ModelMaker):
-        return trainer.parameters(config.model, dataset)
-    return build.parameter_count(config.model, dataset.train.inputs.shape[1:], dataset.outputs)
+        return (trainer.parameters(config.model, dataset),)
+    return build.tensor_sizes(config.model, dataset.train.inputs.shape[1:], dataset.outputs)
 
 
 def _is_foreign(model: Mapping[str, Any]) -> bool:

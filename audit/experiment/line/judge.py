@@ -53,10 +53,19 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
     checks = _merge([*(check for game in games for check in game.checks), *training.checks])
     execution_valid = all(check.status is not Status.FAILED for check in checks)
     inside = not outside_families(checks)
-    verdicts = tuple(
-        judge(claim, bounds, evidence_valid=evidence_valid, execution_valid=execution_valid, inside=inside)
-        for claim in training.stated_claims.claims
-    )
+    seen = _merge([check for game in games for check in game.seen])
+
+    def judge_claims(execution_valid: bool) -> tuple[Verdict, ...]:
+        return tuple(
+            judge(claim, bounds, evidence_valid=evidence_valid, execution_valid=execution_valid, inside=inside)
+            for claim in training.stated_claims.claims
+        )
+
+    verdicts = judge_claims(execution_valid)
+    refuted = any(verdict.outcome is Outcome.VIOLATED for verdict in verdicts)
+    checks = (*checks, *(check for check in seen if not refuted or check.status is not Status.FAILED))
+    if not refuted and any(check.status is Status.FAILED for check in seen):
+        verdicts = judge_claims(False)
     by_coins = any(game.result.game.inclusion is Inclusion.COINS for game in games)
     reason = training.doubt or ("" if by_coins else SPLIT_REASON)
     verdicts = tuple(replace(verdict, reason=reason) for verdict in verdicts) if reason else verdicts
