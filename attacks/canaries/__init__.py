@@ -21,6 +21,7 @@ PLUGINS = {
     "rare_bigrams": "_planted_texts:RareBigrams",
     "searched_token": "_planted_texts:SearchedToken",
     "signed_cosine": "_gradients:SignedCosine",
+    "single_coordinate": "_tensors:SingleCoordinate",
     "single_tensor": "_tensors:SingleTensor",
     "unlikely_suffix": "_planted_texts:UnlikelySuffix",
     "worst_case_initialisation": "_planted_records:WorstCaseInitialisation",

@@ -16,12 +16,18 @@ def directions(count: int, parameters: int, key: int, kind: str) -> Array:
     Raises:
         ConfigError: not fewer than parameters, or directions that would not fit 4 GiB.
     """
-    check_size(count, parameters - 1, parameters, kind)
-    return np.stack([direction(number, parameters, key) for number in range(count)])
+    rows = no_directions(count, parameters - 1, parameters, kind)
+    for number in range(count):
+        rows[number] = direction(number, parameters, key)
+    return rows
 
 
-def check_size(count: int, most: int, parameters: int, kind: str) -> None:
-    """Raise `ConfigError` unless `count` directions are 1 to `most` and fit 4 GiB."""
+def no_directions(count: int, most: int, parameters: int, kind: str) -> Array:
+    """Return zeros `(count, parameters)`.
+
+    Raises:
+        ConfigError: not 1 to `most` of them, or they would not fit 4 GiB.
+    """
     if not 1 <= count <= most:
         raise ConfigError(
             f"{count} canaries of kind '{kind}' for a model with {parameters} parameters; expected 1 to {most}, or a larger model"
@@ -31,6 +37,7 @@ def check_size(count: int, most: int, parameters: int, kind: str) -> None:
             f"{count} canaries of kind '{kind}' for {parameters} parameters take more than {_LARGEST >> 30} GiB; "
             "use fewer canaries and more runs, or dirac_gradient, which stores one index a canary"
         )
+    return np.zeros((count, parameters))
 
 
 def direction(number: int, parameters: int, key: int) -> Array:
@@ -39,10 +46,14 @@ def direction(number: int, parameters: int, key: int) -> Array:
     >>> float(np.round(direction(0, 5, 7) @ direction(3, 5, 7), 12))
     0.0
     """
-    quarter_turns = (2 * np.arange(parameters) + 1) * (number + 1) % (4 * parameters)  # whole numbers: no angle loses digits
-    cosines: Array = np.cos(np.pi * quarter_turns / (2 * parameters))
-    direction: Array = signs(parameters, key) * np.sqrt(2 / parameters) * cosines
-    return direction
+    return signs(parameters, key) * cosine(number + 1, parameters)
+
+
+def cosine(row: int, size: int) -> Array:
+    """Return one of `size` orthonormal rows `(size,)` of the cosine transform; row 0 is constant."""
+    quarter_turns = (2 * np.arange(size) + 1) * row % (4 * size)  # whole numbers: no angle loses digits
+    cosines: Array = np.cos(np.pi * quarter_turns / (2 * size))
+    return np.sqrt((2 if row else 1) / size) * cosines
 
 
 def signs(parameters: int, key: int) -> Array:

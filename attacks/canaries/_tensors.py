@@ -1,7 +1,8 @@
-"""Canary clients whose updates lie in single tensors of a model, or weigh as much in each of them."""
+"""Canary clients whose updates lie in one coordinate or one tensor of a model, or weigh as much in each tensor."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +13,12 @@ from audit.core.seeds import Seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SingleTensor:
-    """Clients whose whole update lies in one tensor of the model: in one of its coordinates, or spread over others of them.
+class SingleCoordinate:
+    """Clients whose whole update is one coordinate; tensors take turns until each is full.
 
-    Tensors take turns until each is full; half of a tensor's canaries have a coordinate each, the others are signed cosines over
-    what these leave. All are orthogonal. Noise that a tensor lacks, that is coarse, bounded, or the same in a whole tensor hides
-    none of those in it, while it hides directions that are dense in the whole model.
+    Noise that a tensor lacks, that is coarse or bounded hides none of them, while it hides directions that are dense in the
+    whole model. Like `dirac_gradient`, but sent beyond the clip norm and through the clip, as canary clients do, and no tensor is
+    left out because it is small.
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
@@ -31,25 +32,46 @@ class SingleTensor:
             dataset: unused, updates are made up.
             count: of the canaries.
             tensors: coordinates of each tensor, in the order of the flat parameters.
-            seed: of coordinates and signs.
+            seed: of the coordinates.
 
         Raises:
             ConfigError: more canaries than parameters, or directions that would not fit 4 GiB.
         """
-        parameters = sum(tensors)
-        _cosines.check_size(count, parameters, parameters, "single_tensor")
-        directions = np.zeros((count, parameters))
-        starts = np.cumsum((0, *tensors[:-1]))
-        for tensor, numbers in enumerate(_take_turns(count, tensors)):
-            own = seed.child("tensor", tensor)
-            places = starts[tensor] + own.numpy().permutation(tensors[tensor])
-            alone, together = numbers[0::2], numbers[1::2]
-            directions[alone, places[: len(alone)]] = 1
-            for row, number in enumerate(together):
-                directions[number, places[len(alone) :]] = _basis(row, tensors[tensor] - len(alone), own.integer())
+        directions = _cosines.no_directions(count, sum(tensors), sum(tensors), "single_coordinate")
+        for tensor, (numbers, place) in enumerate(_take_turns(count, tensors)):
+            places = seed.child("tensor", tensor).numpy().permutation(tensors[tensor])
+            directions[numbers, place.start + places[: len(numbers)]] = 1
+        return Canaries(
+            kind="single_coordinate",
+            description="canary clients whose whole update is one coordinate, of each tensor in turn",
+            directions=directions,
+            orthogonal=True,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleTensor:
+    """Clients whose whole update lies in one tensor, a cosine over its coordinates in random order; tensors take turns until each is
+    full.
+
+    Without random signs, so that all but the last of a tensor are orthogonal to noise that is the same in the whole tensor.
+    """
+
+    def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
+        """Return `make_in_tensors` of a model that is one tensor."""
+        return self.make_in_tensors(dataset, count, (parameters,), seed)
+
+    def make_in_tensors(self, dataset: Dataset, count: int, tensors: tuple[int, ...], seed: Seed) -> Canaries:
+        """Return `count` directions `(count, parameters)` of unit l2 norm; arguments and errors as of `SingleCoordinate`."""
+        directions = _cosines.no_directions(count, sum(tensors), sum(tensors), "single_tensor")
+        for tensor, (numbers, place) in enumerate(_take_turns(count, tensors)):
+            size = tensors[tensor]
+            places = place.start + seed.child("tensor", tensor).numpy().permutation(size)
+            for row, number in enumerate(numbers, start=1):
+                directions[number, places] = _cosines.cosine(row % size, size)
         return Canaries(
             kind="single_tensor",
-            description="canary clients whose update lies in one tensor, in one of its coordinates or spread over others",
+            description="canary clients whose update lies in one tensor of the model, a cosine over its coordinates",
             directions=directions,
             orthogonal=True,
         )
@@ -74,30 +96,22 @@ class EveryTensor:
         Raises:
             ConfigError: more canaries than the smallest tensor has coordinates.
         """
-        _cosines.check_size(count, min(tensors), sum(tensors), "every_tensor")
-        keys = [seed.child("tensor", tensor).integer() for tensor in range(len(tensors))]
-        rows = [
-            np.concatenate([_basis(number, size, key) for size, key in zip(tensors, keys, strict=True)])
-            for number in range(count)
-        ]
+        directions = _cosines.no_directions(count, min(tensors), sum(tensors), "every_tensor")
+        signs = _cosines.signs(sum(tensors), seed.child("signs").integer())
+        for number in range(count):
+            directions[number] = signs * np.concatenate([_cosines.cosine(number, size) for size in tensors])
         return Canaries(
             kind="every_tensor",
             description="canary clients whose update has the same norm in each tensor of the model",
-            directions=np.stack(rows) / np.sqrt(len(tensors)),
+            directions=directions / np.sqrt(len(tensors)),
             orthogonal=True,
         )
 
 
-def _take_turns(count: int, sizes: tuple[int, ...]) -> list[Array]:
-    """Return the numbers below `count` that each of several tensors gets, one after the other, until it is full."""
-    rounds = np.concatenate([np.arange(size) for size in sizes])
-    owners = np.repeat(np.arange(len(sizes)), sizes)
-    dealt = owners[np.argsort(rounds, kind="stable")[:count]]
-    return [np.flatnonzero(dealt == tensor) for tensor in range(len(sizes))]
-
-
-def _basis(row: int, size: int, key: int) -> Array:
-    """Return one of `size` orthonormal vectors `(size,)`: those of `_cosines.direction`, before them the constant one."""
-    if row == 0:
-        return _cosines.signs(size, key) / np.sqrt(size)
-    return _cosines.direction(row - 1, size, key)
+def _take_turns(count: int, sizes: tuple[int, ...]) -> Iterator[tuple[Array, slice]]:
+    """Yield per tensor the numbers below `count` that it gets, one after the other until it is full, and where it lies."""
+    turns = np.concatenate([np.arange(size) for size in sizes])
+    dealt = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(turns, kind="stable")[:count]]
+    stops = np.cumsum(sizes)
+    for tensor, (size, stop) in enumerate(zip(sizes, stops, strict=True)):
+        yield np.flatnonzero(dealt == tensor), slice(int(stop) - size, int(stop))

@@ -17,7 +17,7 @@ from audit.bounds.estimators.gaussian import Gaussian
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
 from audit.core.data import Canaries, ClientBehaviour, Dataset
-from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
+from audit.core.errors import ConfigError, DataError, ObservationError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
@@ -32,6 +32,7 @@ from audit.engine.federated.federated_plan import LocalTraining, batches, split
 from audit.models.build import parameter_count, starting
 from audit.stats.curves import tradeoff
 from audit.trainers.federated import FederatedTrainer
+from tests.broken_federated import NoiseInTheLog
 from tests.engine import cases
 
 MLP = {"kind": "mlp", "hidden": [8]}
@@ -418,6 +419,30 @@ def test_server_optimisers_move_by_the_mean_update(optimizer: dict[str, Any]) ->
     theirs.step()
     for name, parameter in start.named_parameters():
         np.testing.assert_allclose(peer.weights[name][0], parameter.detach().numpy(), atol=2e-6)
+
+
+OPTIMIZERS = (
+    {"kind": "sgd", "learning_rate": 0.5, "momentum": 0.9, "weight_decay": 0.1, "schedule": "linear", "warmup": 2},
+    {"kind": "adam", "learning_rate": 0.01},
+)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_sums_are_read_off_released_models(optimizer: dict[str, Any]) -> None:
+    done = trainer(noise="none").fit(job(noise=None, rounds=5, canaries=30, optimizer=optimizer), cases.silent).models
+    np.testing.assert_allclose(done.extra["models/products"], done.extra["sums/products"], atol=1e-5)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_noise_that_is_in_the_stated_sum_alone_is_not_in_what_the_models_show(optimizer: dict[str, Any]) -> None:
+    provided = job(noise=2.0, rounds=3, canaries=30, optimizer=optimizer)
+    lying = NoiseInTheLog(clients=CLIENTS, local_steps=3, local_batch=2, slots=3)
+    if optimizer["kind"] == "adam":
+        with pytest.raises(ObservationError, match="not what optimizer 'adam' makes of the sum"):
+            lying.fit(provided, cases.silent)
+        return
+    shown = lying.fit(provided, cases.silent).models.extra["models/products"]
+    np.testing.assert_allclose(shown, np.repeat(provided.included[:, :, None], 3, 2), atol=1e-4)
 
 
 def test_compiled_steps_are_taken_where_they_can_be_and_what_prevents_them_is_logged(caplog: pytest.LogCaptureFixture) -> None:

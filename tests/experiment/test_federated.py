@@ -239,12 +239,30 @@ MODELS = ("games.clients.scorers=[model_product, round_spread]", "games.clients.
 NOT_FINITE = ("games.clients.scorers=[model_product]", "games.clients.count=250", "games.clients.canaries=non_finite")
 SUMS = ("games.clients.scorers=[sum_product]", "games.clients.count=250")
 UPDATES = ("games.clients.scorers=[update_product]", "games.clients.count=250")
+RANKS = "games.clients.estimators=[{kind: fdp_rank, statistic: rank}]"
+COORDINATES = (
+    "games.clients.scorers=[round_exactness, round_extreme]",
+    "games.clients.count=250",
+    "games.clients.canaries=single_coordinate",
+    RANKS,
+)
+TENSORS = ("games.clients.scorers=[model_product, round_exactness]", *COORDINATES[1:2], "games.clients.canaries=single_tensor", RANKS)
+APART = (
+    "games.clients.scorers=[model_product]",
+    "games.clients.count=8",
+    "games.clients.runs=50",
+    "games.clients.canaries=every_tensor",
+    "model={kind: mlp, hidden: [16]}",
+    RANKS,
+)
 # of one client alone even a defect of one coordinate shows, in federation after federation
 ALONE = ("games.clients.scorers=[model_product]", "games.clients.count=1", "games.clients.runs=100")
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("overrides", [MODELS, NOT_FINITE, ALONE, (*LOCAL, *UPDATES), (*DISTRIBUTED, *SUMS)])
+@pytest.mark.parametrize(
+    "overrides", [MODELS, NOT_FINITE, ALONE, COORDINATES, TENSORS, APART, (*LOCAL, *UPDATES), (*DISTRIBUTED, *SUMS)]
+)
 def test_the_correct_twin_is_not_accused(overrides: tuple[str, ...], tmp_path: Path) -> None:
     results = audited(tmp_path, *overrides, "mechanisms.fed.trainer.kind=tests.broken_federated:Correct")
     assert refuted(results) == set() and failed(results) == set()
@@ -262,17 +280,45 @@ BUGS = [
     ("ClientNoiseAsCentral", MODELS),
     ("NoNoise", (*LOCAL, *SUMS)),
     ("NoNoise", (*DISTRIBUTED, *SUMS)),
+    ("NoiseInTheLog", MODELS),
+    ("QuietLastRound", COORDINATES),
+    ("QuietTensor", COORDINATES),
+    ("CoarseNoise", COORDINATES),
+    ("UniformNoise", COORDINATES),
+    ("CutNoise", COORDINATES),
+    ("NarrowNoise", COORDINATES),
+    ("FadingNoise", COORDINATES),
+    ("OneNumberPerTensor", TENSORS),
+    ("CancellingNoise", TENSORS),
+    ("TwiceHeard", TENSORS),
+    ("MomentumBeforeNoise", TENSORS),
+    ("ClipByLargest", TENSORS),
+    ("TensorsClippedApart", APART),
 ]
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize(("bug", "overrides"), slow_rows(BUGS, BUGS[3:7] + BUGS[9:10]))
+@pytest.mark.parametrize(("bug", "overrides"), slow_rows(BUGS, BUGS[3:7] + BUGS[9:10] + BUGS[13:]))
 def test_a_planted_bug_is_refuted_though_its_log_says_that_all_is_well(
     bug: str, overrides: tuple[str, ...], tmp_path: Path
 ) -> None:
     results = audited(tmp_path, *overrides, f"mechanisms.fed.trainer.kind=tests.broken_federated:{bug}")
     assert failed(results) == set()
     assert len(refuted(results)) == 1
+
+
+@pytest.mark.parametrize(
+    ("bug", "overrides"),
+    [("SharesMissing", (*LOCAL, *UPDATES)), ("SharesMissing", COORDINATES), ("QuietBias", TENSORS)],
+)
+def test_noise_that_parties_miss_makes_an_audit_invalid_though_nothing_is_refuted(
+    bug: str, overrides: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A party sees it in canaries that sent nothing, whatever the log says."""
+    results = audited(tmp_path, *overrides, f"mechanisms.fed.trainer.kind=tests.broken_federated:{bug}")
+    assert failed(results) == {"noise-seen"}
+    assert refuted(results) == set()
+    assert Outcome.INVALID in {result.outcome for result in results.values()}
 
 
 SHIPPED = (Path(__file__).resolve().parents[2] / "configs" / "quickstart-federated.yaml").read_text()
