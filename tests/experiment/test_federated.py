@@ -246,7 +246,12 @@ COORDINATES = (
     "games.clients.canaries=single_coordinate",
     RANKS,
 )
-TENSORS = ("games.clients.scorers=[model_product, round_exactness]", *COORDINATES[1:2], "games.clients.canaries=single_tensor", RANKS)
+TENSORS = (
+    "games.clients.scorers=[model_product, round_exactness]",
+    "games.clients.count=250",
+    "games.clients.canaries=single_tensor",
+    RANKS,
+)
 APART = (
     "games.clients.scorers=[model_product]",
     "games.clients.count=8",
