@@ -30,7 +30,8 @@ def no_directions(count: int, most: int, parameters: int, kind: str) -> Array:
     """
     if not 1 <= count <= most:
         raise ConfigError(
-            f"{count} canaries of kind '{kind}' for a model with {parameters} parameters; expected 1 to {most}, or a larger model"
+            f"{count} canaries of kind '{kind}' for a model with {parameters} parameters; expected 1 to {most}, or a larger "
+            "model"
         )
     if 8 * count * parameters > _LARGEST:
         raise ConfigError(

@@ -17,8 +17,7 @@ class SingleCoordinate:
     """Clients whose whole update is one coordinate; tensors take turns until each is full.
 
     Noise that a tensor lacks, that is coarse or bounded hides none of them, while it hides directions that are dense in the
-    whole model. Like `dirac_gradient`, but sent beyond the clip norm and through the clip, as canary clients do, and no tensor is
-    left out because it is small.
+    whole model. Unlike those of `dirac_gradient` they pass through the clip, and no tensor is left out because it is small.
     """
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
@@ -51,8 +50,7 @@ class SingleCoordinate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingleTensor:
-    """Clients whose whole update lies in one tensor, a cosine over its coordinates in random order; tensors take turns until each is
-    full.
+    """Clients whose whole update lies in one tensor, a cosine over its coordinates in random order; tensors take turns.
 
     Without random signs, so that all but the last of a tensor are orthogonal to noise that is the same in the whole tensor.
     """

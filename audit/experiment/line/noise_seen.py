@@ -22,7 +22,7 @@ _LEVEL = 1e-9  # of a false alarm, in each of three tests
 
 
 def look_at_noise(models: GameModels) -> tuple[Check, ...]:
-    """Return whether canaries that sent nothing meet the noise that is accounted for: over all rounds, in each, and each of them.
+    """Return whether canaries that sent nothing meet the noise that is accounted for, over all rounds, in each, and each alone.
 
     Along orthogonal directions their inner products are independent normal draws with the deviation of the noise, whose squares
     add up to a chi-square number. Less than chance allows fails; more noise protects better than is claimed. No row if the
