@@ -78,9 +78,7 @@ def assemble(config: Config, *, key: RecordKey | None = None, seed: int | None =
     design = AuditDesign(name=config.name, training_designs=training_designs, game_designs=game_designs)
     audit_inputs = AuditInputs(
         dataset=dataset,
-        tensors=_tensors(config, dataset, training_designs[0].trainer)
-        if call_factory or not _is_foreign(config.model)
-        else (),
+        tensors=_tensors(config, dataset, training_designs[0].trainer) if call_factory or not _is_foreign(config.model) else (),
         seed=root,
         key=key or new_key(),
     )
