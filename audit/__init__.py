@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from audit.api.secrets import secret_lower_bound as secret_lower_bound
     from audit.api.table_risks import table_risks as table_risks
     from audit.api.training import check_training as check_training
+    from audit.api.unlearning import check_unlearning as check_unlearning
     from audit.bounds.steps import StepProducts as StepProducts
     from audit.bounds.steps import StepScores as StepScores
     from audit.core.access import Access as Access
@@ -85,6 +86,7 @@ _HOMES = {
     "audit.api.secrets": ("reconstruction_bound", "secret_lower_bound"),
     "audit.api.table_risks": ("table_risks",),
     "audit.api.training": ("check_training",),
+    "audit.api.unlearning": ("check_unlearning",),
     "audit.bounds.steps": ("StepProducts", "StepScores"),
     "audit.core.access": ("Access",),
     "audit.core.adjacency": ("Adjacency",),

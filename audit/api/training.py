@@ -1,25 +1,28 @@
-"""A training function of any framework in a membership game: canaries with coins, one run or several, a bound, a verdict."""
+"""Any system that saw data in a membership game: canaries with coins, one training or several, a bound, a verdict, a report."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from audit.core import checks
-from audit.core.access import Access
-from audit.core.adjacency import Adjacency
-from audit.core.claims import DECLARED, CertifiedBound, Claim, Outcome, Verdict
+from audit.core.claims import DECLARED, CertifiedBound, Claim, Verdict
 from audit.core.data import Array
-from audit.core.errors import DataError
-from audit.core.game import Game, Inclusion
-from audit.core.rounding import below
+from audit.core.errors import ConfigError
+from audit.core.game import Game
+from audit.core.results import Check, Status
 from audit.core.seeds import Seed, new_seed
 
 if TYPE_CHECKING:
-    Arrays = tuple[Array, Array]
+    from audit.core.results import AuditReport
+    from audit.experiment.external.system_game import PlayedSystem, Rounds, SystemUnderTest
+
+LEAST_DELTA = 1e-12
+"""At which a claim with delta 0 is tested, which it implies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,17 +31,32 @@ class TrainingReport:
 
     Attributes:
         name: of the training function.
-        verdict: the claim, what is said of it and why.
-        bound: on epsilon at the claimed delta.
-        scores: `(runs, canaries)`: minus the loss of each canary.
+        report: the whole report, for every format.
+        scores: `(runs, canaries)`: as they were judged, higher for canaries that were seen.
         included: `(runs, canaries)` bool: its coin.
     """
 
     name: str
-    verdict: Verdict
-    bound: CertifiedBound
+    report: AuditReport
     scores: Array
     included: Array
+
+    @property
+    def verdict(self) -> Verdict:
+        """The claim, what is said of it and why."""
+        return self.report.mechanisms[0].verdicts[0]
+
+    @property
+    def game(self) -> Game:
+        """The rules that the scores were obtained under."""
+        return self.report.mechanisms[0].games[0].game
+
+    @property
+    def bound(self) -> CertifiedBound | None:
+        """On epsilon at the claimed delta; None if the audit is void, so that nothing is proven."""
+        for bound in self.report.mechanisms[0].bounds:
+            return CertifiedBound(**{field.name: getattr(bound, field.name) for field in fields(bound)}, game=self.game)
+        return None
 
     @property
     def exit_code(self) -> int:
@@ -47,107 +65,181 @@ class TrainingReport:
 
     def __str__(self) -> str:
         claim, (runs, count) = self.verdict.claim, self.scores.shape
-        return (
-            f"{self.name}: {self.verdict.outcome.value.replace('_', ' ')}. {self.verdict.reason}\n"
-            f"  claimed  epsilon {claim.epsilon:g} at delta {claim.delta:g}\n"
-            f"  proven   {self.bound}\n"
-            f"  game     {count} canaries, each trained on by an independent coin, in {runs} trainings"
-        )
+        reason = self.verdict.reason[:1].upper() + self.verdict.reason[1:]
+        lines = [
+            f"{self.name}: {self.verdict.outcome.value.replace('_', ' ')}. {reason}",
+            f"  claimed  epsilon {claim.epsilon:g} at delta {claim.delta:g}" + (f", {claim.note}" if claim.note else ""),
+            f"  proven   {self.bound or 'nothing: a check of this audit failed'}",
+            f"  game     {count} canaries ({self.game.canary}), each by an independent coin, in {runs} trainings"
+            + (f" and {self.game.references} more to compare with" if self.game.references else ""),
+        ]
+        return "\n".join([*lines, *(f"  note     {note}" for note in self.report.notes)])
+
+    def save(self, path: str | Path) -> Path:
+        """Write the report to a file, in the format that its suffix names (.pdf, .json, ...), and return its path.
+
+        Raises:
+            ConfigError: no format has this suffix.
+            OutputError: the file could not be written.
+        """
+        import reports
+
+        return reports.save(self.report, path)
 
 
 def check_training(
     train: Callable[..., Any],
-    data: Arrays,
-    canaries: Arrays,
+    data: Any,
+    canaries: Any,
     *,
     epsilon: float,
     delta: float = 1e-5,
     runs: int = 1,
+    references: int = 0,
     confidence: float = 0.95,
     seed: int | None = None,
-    score: Callable[[Any, Array, Array], Any] | None = None,
+    score: Callable[..., Any] | None = None,
+    title: str = "",
+    command: str = "audit.check_training",
 ) -> TrainingReport:
-    """Hold a training against its claim: canaries are trained on by independent coins, and their losses say what it remembers.
+    """Hold any system against its claim: canaries are in its data by independent coins, and scores say what it kept of them.
 
     Args:
-        train: `train((inputs, labels), seed) -> model`, of any framework. The model is a torch module, a function of arrays
-            that gives logits or probabilities, or an estimator with `predict_proba`; for any other give `score`.
-        data: `(inputs, labels)` that all trainings see.
-        canaries: `(inputs, labels)` of the records under test: mislabelled or odd ones are remembered most.
+        train: `train(records, seed) -> system`: a model of any framework, a generator, an index, the answers of queries.
+        data: records that all trainings see, or None: an array, a tuple `(inputs, labels)`, a frame, or a list of whatever a
+            record is (a text, a user with all records, a graph).
+        canaries: the records under test, in the same form: odd ones are remembered most.
         epsilon, delta: claimed for adding or removing one record.
         runs: trainings. One is enough for a bound from many canaries; with a single canary many runs are needed.
+        references: further trainings that learn how each canary's score changes if it is seen; the judged scores are then
+            log-likelihood ratios, so a score may rise or fall, and may have several columns. 0, or at least 4.
         seed: of coins and trainings; None draws it from the system's randomness.
-        score: `score(model, inputs, labels) -> (n,)`, higher for records that were trained on. None takes minus the loss.
+        score: `score(system, canaries) -> (m,)`, higher for records that were seen; parts of a tuple are given one by one:
+            `score(model, inputs, labels)`. None takes minus the loss of a torch module, a function of arrays that gives logits
+            or probabilities, or an estimator with `predict_proba`.
 
-    Guarantee: the bound holds with probability at least `confidence`, whatever the training does: with several canaries by the
-        estimator `one_run`, with one by `both_ends` (docs/theory/setting.md). Scores must not look at the coins.
+    Guarantee: the bound holds with probability at least `confidence`, whatever the system does: with several canaries by the
+        estimator `one_run`, with one by `both_ends` (docs/theory/setting.md). Scores must not look at the coins. A claim with
+        delta 0 is tested at 1e-12.
 
     Raises:
-        DataError: arrays of unequal length, or scores that are not one finite number each.
+        DataError: records of different forms, or scores that are not one finite number each.
     """
-
-    from audit.api.scores import lower_bound
-    from audit.mechanism_checks.run import function_name
+    from audit.experiment.external.system_game import Rounds, SystemUnderTest
 
     checks.count(runs, "runs", minimum=1)
-    records, further = _arrays(data, "data"), _arrays(canaries, "canaries")
-    root = Seed(new_seed() if seed is None else seed)
-    coins = root.child("coins").numpy().random((runs, len(further[1]))) < 0.5
-    values = []
-    for number, row in enumerate(coins):
-        run = root.child("run", number)
-        model = train(_training_set(records, further, row, run), run.integer() % 2**31)
-        values.append(_checked_length(np.asarray((score or minus_loss)(model, *further), np.float64), len(row)))
-    scores = np.stack(values)
-    if coins.all() or not coins.any():
-        raise DataError(f"all {coins.size} coins fell alike, so there is nothing to compare; take more canaries or runs")
-    game = Game(
-        adjacency=Adjacency.ADD_REMOVE,
-        access=Access.FINAL_MODEL,
-        inclusion=Inclusion.COINS,
-        canaries=coins.shape[1],
-        runs=runs,
-        canary="records of the user",
+    if score is None and not (isinstance(canaries, tuple) and len(canaries) == 2):
+        raise ConfigError("score is not given, and canaries is not a pair (inputs, labels), of which a loss could be taken")
+    system = SystemUnderTest(train=train, score=score or minus_loss, data=data, canaries=canaries)
+    terms = CheckTerms(
+        claim=make_claim(epsilon, delta), confidence=confidence, seed=seed, title=title, command=command
     )
-    estimator = "both_ends" if coins.shape[1] == 1 else "one_run"
-    ranks = _ranks(scores, root.child("ties").numpy())
-    bound = lower_bound(
-        ranks[coins], ranks[~coins], delta=delta, confidence=confidence, game=game, estimator=estimator, certificates=0
-    )
-    claim = Claim(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE, source=DECLARED)
-    return TrainingReport(name=function_name(train), verdict=_verdict(claim, bound), bound=bound, scores=scores, included=coins)
+    return check_system(system, Rounds(runs=runs, references=references), terms)
 
 
-def _arrays(pair: Any, name: str) -> Arrays:
-    parts = [np.asarray(part) for part in pair] if isinstance(pair, tuple | list) and len(pair) == 2 else []
-    if [part.ndim > 0 and len(part) == len(parts[0]) > 0 for part in parts] != [True, True]:
-        raise DataError(f"{name} is not a pair (inputs, labels) of the same length, at least 1")
-    return parts[0], parts[1]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckTerms:
+    """On what terms a system is judged.
 
-
-def _training_set(data: Arrays, canaries: Arrays, coins: Array, run: Seed) -> Arrays:
-    """Return the data with the canaries whose coins say so, in random order."""
-    inputs, labels = (np.concatenate([a, b[coins]]) for a, b in zip(data, canaries, strict=True))
-    order = run.child("order").numpy().permutation(len(labels))
-    return inputs[order], labels[order]
-
-
-def _ranks(scores: Array, generator: np.random.Generator) -> Array:
-    """Return the rank of each score among all, equal ones in random order.
-
-    The order is drawn without the coins, so it is a post-processing. Classifiers that are sure of most canaries give many equal
-    scores, and an estimator counts ties against the attack.
+    Attributes:
+        canary: what a coin decides on, in words; `checks` further rows of the assumptions table.
+        seed: of coins and trainings; None draws it.
     """
-    order = np.lexsort((generator.random(scores.size), scores.ravel()))
-    ranks = np.empty(scores.size)
-    ranks[order] = np.arange(scores.size)
-    return ranks.reshape(scores.shape)
+
+    claim: Claim
+    confidence: float = 0.95
+    seed: int | None = None
+    title: str = ""
+    command: str = ""
+    canary: str = "records"
+    checks: tuple[Check, ...] = ()
 
 
-def _checked_length(values: Array, count: int) -> Array:
-    if values.shape != (count,) or np.isnan(values).any():
-        raise DataError(f"the scores have shape {values.shape} for {count} canaries, or hold NaN; expected one number each")
-    return values
+def make_claim(epsilon: float, delta: float) -> Claim:
+    """Return the claim of an owner about adding or removing a record; one with delta 0 at the least delta that is tested."""
+    from audit.core.adjacency import Adjacency
+
+    note = "which a claim with delta 0 implies" if delta == 0 else ""
+    tested = LEAST_DELTA if delta == 0 else checks.open_probability(delta, "delta")
+    return Claim(
+        epsilon=checks.nonnegative(epsilon, "epsilon"),
+        delta=tested,
+        adjacency=Adjacency.ADD_REMOVE,
+        source=DECLARED,
+        note=note,
+    )
+
+
+def check_system(system: SystemUnderTest, rounds: Rounds, terms: CheckTerms) -> TrainingReport:
+    """Play the game and judge it, through the same line as every report."""
+    from audit.experiment.external.system_game import play_system
+
+    root = Seed(new_seed() if terms.seed is None else terms.seed)
+    return judge_system(play_system(system, rounds, root, terms.canary), system, terms, root)
+
+
+def judge_system(played: PlayedSystem, system: SystemUnderTest, terms: CheckTerms, root: Seed) -> TrainingReport:
+    """Return the report on a game that was played."""
+    from audit.experiment.external.scores import ScoreOrigin, judge_scores
+    from audit.experiment.external.system_game import break_ties
+    from audit.experiment.games.settings import Settings
+    from audit.mechanism_checks.run import function_name
+
+    name = function_name(system.forget or system.train)
+    settings = Settings(
+        delta=terms.claim.delta,
+        confidence=terms.confidence,
+        seed=root.child("judge").integer() % 2**31,
+        claim_epsilon=terms.claim.epsilon,
+        coins=played.included.ravel(),
+        certificates=0,
+        title=terms.title,
+        model=name,
+        command=terms.command,
+    )
+    game, doubt = played.game, ""
+    rows = [Check(code="coins", item="Coins", value="drawn here, after the canaries were fixed", status=Status.CHECKED)]
+    if played.twins is not None:
+        twin = check_twins(played, terms, root)
+        rows.append(twin)
+        doubt = f"the retrained twin, which never saw a canary, is told by the coins: {twin.value}" * (
+            twin.status is Status.FAILED
+        )
+    origin = ScoreOrigin(
+        name=name,
+        game=game,
+        claims=(terms.claim,),
+        checks=(*rows, *terms.checks),
+        kind="training",
+        reading="scores of the function that was given, higher for canaries that were seen"
+        if not game.references
+        else "log-likelihood ratios of the scores, by references trained here",
+        model=f"what {name} returns",
+        facts={"trained": name, "canaries": game.canaries, "runs": game.runs, "references": game.references},
+        doubt=doubt,
+    )
+    values = break_ties(played.scores, root.child("ties").numpy())
+    report = judge_scores({"score": values.ravel()}, played.included.ravel(), origin, settings)
+    return TrainingReport(name=name, report=report, scores=played.scores, included=played.included)
+
+
+def check_twins(played: PlayedSystem, terms: CheckTerms, root: Seed) -> Check:
+    """Return whether systems that never saw a canary are told by the coins, as chance does in fewer than 1 of 1,000 audits."""
+    from audit.api.scores import lower_bound
+    from audit.experiment.external.system_game import break_ties
+
+    ranks = break_ties(np.asarray(played.twins), root.child("twin ties").numpy())
+    bound = lower_bound(
+        ranks[played.included],
+        ranks[~played.included],
+        delta=terms.claim.delta,
+        confidence=0.999,
+        game=replace(played.game, references=0),
+        certificates=0,
+    )
+    failed = bound.epsilon > 0
+    value = f"proves {bound.epsilon:.3g}" if failed else "proves nothing, as it should"
+    return Check(code="twin", item="Retrained twin", value=value, status=Status.FAILED if failed else Status.CHECKED)
 
 
 def minus_loss(model: Any, inputs: Array, labels: Array) -> Array:
@@ -159,17 +251,3 @@ def minus_loss(model: Any, inputs: Array, labels: Array) -> Array:
     if answers.form == "logits":
         return -cross_entropy(answers.values, np.asarray(answers.labels))
     return -answers.values if answers.form == "losses" else -(answers.values**2).sum(axis=1)
-
-
-def _verdict(claim: Claim, bound: CertifiedBound) -> Verdict:
-    if bound.epsilon > claim.epsilon:
-        outcome, reason = (
-            Outcome.VIOLATED,
-            f"Epsilon is at least {below(bound.epsilon, claim=claim.epsilon)} at the claimed delta",
-        )
-    elif bound.ceiling <= claim.epsilon:
-        outcome = Outcome.OUT_OF_REACH
-        reason = f"Perfect scores would have proved {bound.ceiling:.3g} only: take more canaries or runs"
-    else:
-        outcome, reason = Outcome.CONSISTENT, "No bound lies above the claim, although one could have"
-    return Verdict(claim=claim, outcome=outcome, bound=bound, reason=reason)

@@ -40,6 +40,7 @@ from audit.cli import (
     step,
     streams,
     table,
+    training,
     verify,
     zoo,
 )
@@ -66,6 +67,8 @@ app.command("plan")(plan.plan)
 app.command("model")(model.model)
 app.command("scores")(scores.scores)
 app.command("table")(table.table)
+app.command("training")(training.training)
+app.command("unlearn")(training.unlearn)
 app.command("endpoint")(endpoint.endpoint)
 app.command("adapter")(adapter.adapter)
 app.command("step")(step.step)

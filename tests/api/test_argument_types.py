@@ -110,6 +110,16 @@ CALLABLES: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = 
         audit.check_training,
         lambda: {"train": train, "data": (INPUTS, LABELS), "canaries": (INPUTS, LABELS), "epsilon": 1.0},
     ),
+    "check_unlearning": (
+        audit.check_unlearning,
+        lambda: {
+            "train": train,
+            "forget": lambda model, request, data, seed: model,
+            "data": (INPUTS, LABELS),
+            "canaries": (INPUTS, LABELS),
+            "epsilon": 1.0,
+        },
+    ),
     "compare_attacks": (audit.compare_attacks, lambda: {"models": {"scores": HIGH}}),
     "dataset_usage": (
         audit.dataset_usage,
@@ -200,7 +210,7 @@ ALSO_NAMED = {
     "train": {"target"},
     "labels": {"records"},
 }
-FUNCTIONS = ("function", "train", "score", "criterion", "loss_of", "model", "target")  # `int` raises its own errors
+FUNCTIONS = ("function", "train", "score", "criterion", "loss_of", "model", "target", "forget")  # `int` raises its own errors
 RESULTS = {"AuditReport", "ModelCheck", "LowerBound", "RunPlan", "Event", "accountant", "testing", "__version__", "unchanged"}
 """What users get and do not make, modules, and what takes any value by any name."""
 
@@ -252,6 +262,7 @@ def refusal(name: str, key: str, value: Any) -> str:
             "loss_of",
             "model",
             "target",
+            "forget",
         )  # which it raises itself
         return "" if is_own else f"{name}({key}={value!r}): {type(error).__name__}: {str(error)[:200]}"
     return ""

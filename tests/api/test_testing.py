@@ -83,7 +83,7 @@ def test_pilots_have_draws_of_their_own_and_numbers_are_powers_of_two(monkeypatc
         return ignore(data, seed)
 
     report = assert_private(train, epsilon=0.5, delta=1e-5, data=points(50, 1), canaries=points(200, 2), budget="100ms")
-    assert report.bound.game.runs == 4, "of the 7 that fit"
+    assert report.game.runs == 4, "of the 7 that fit"
     assert len(set(seeds)) == len(seeds) == 5
 
 
@@ -187,8 +187,11 @@ def test_a_score_of_ones_own_serves_any_model() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"canaries": (np.zeros((3, 8)), np.zeros(2, int))}, "canaries is not a pair"),
-        ({"data": np.zeros((3, 8))}, "data is not a pair"),
+        ({"canaries": (np.zeros((3, 8)), np.zeros(2, int))}, "canaries: 3 in part 1, 2 in part 2"),
+        ({"canaries": np.zeros((3, 8))}, "score is not given, and canaries is not a pair"),
+        ({"data": np.zeros((3, 8))}, "data are ndarray .*expected the same form"),
+        ({"references": 2}, "references is 2"),
+        ({"score": lambda model, inputs, labels: np.zeros((30, 2))}, "score gives 2 numbers per canary"),
         ({"score": lambda model, inputs, labels: [1.0]}, r"scores have shape \(1,\)"),
         ({"runs": 0}, "runs is 0"),
     ],

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 LINES = {
     "accountant_regression.py": [r"\b\d\d passed"],
+    "any_system.py": [r"group_by .* violated", r"federated_analytics .* consistent"],
     "audit_mechanism.py": ["noisy_count: consistent", "noisy_mean: violated"],
     "audit_pytorch_model.py": ["916 members", r"epsilon: at least 0\.[1-9]", r" loss: AUC 0\.\d", "written: report.pdf"],
     "accelerate_loop.py": [r"196 members, 204 nonmembers", r"epsilon: at least 0\.[1-9]"],

@@ -1,12 +1,14 @@
-"""A table of scores that any tool made: the line of a run from its bounds on."""
+"""Scores that any tool made, or that coins and trainings of any system gave here: the line of a run from its bounds on."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from audit.bounds import plausibility
 from audit.bounds.budget import Budget
 from audit.bounds.granted import granted_estimators
+from audit.core.claims import Claim
 from audit.core.data import Array
 from audit.core.game import Assumption, Game
 from audit.core.preflight import Preflight
@@ -21,6 +23,33 @@ from audit.experiment.line.game import GameOutcome
 from audit.experiment.line.provenance import make_provenance
 
 DECLARATION = "scores given"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOrigin:
+    """Where scores come from.
+
+    Attributes:
+        name: of the table, or of the function that was trained.
+        game: that they were obtained in.
+        claims: what they are compared with.
+        checks: rows of the assumptions table, on how they came about.
+        kind: of the report: "scores" that were given, or "training" whose coins and trainings were made here.
+        reading: what a score is, in words; `model` what was trained.
+        remarks: on the cover; `facts` in the report's config.
+        doubt: why nothing can be believed, "" if it can.
+    """
+
+    name: str
+    game: Game
+    claims: tuple[Claim, ...]
+    checks: tuple[Check, ...]
+    kind: str = "scores"
+    reading: str = "scores were given, higher for members"
+    model: str = "not given"
+    remarks: tuple[str, ...] = ()
+    facts: Mapping[str, object] = field(default_factory=dict)
+    doubt: str = ""
 
 
 def inspect_scores(
@@ -48,9 +77,25 @@ def inspect_scores(
         DataError: NaN, unequal lengths, or one side only.
     """
     columns = values if isinstance(values, Mapping) else {"scores": values}
-    scored_game = Game.of_scores(game, len(included), settings.adjacency, DECLARATION)
-    tables = [Scores(values=column, included=included, game=scored_game, attack=key) for key, column in columns.items()]
-    estimators = granted_estimators(scored_game, settings.estimators)
+    origin = ScoreOrigin(
+        name=name,
+        game=Game.of_scores(game, len(included), settings.adjacency, DECLARATION),
+        claims=settings.claims,
+        checks=(_declaration(game),),
+        remarks=tuple(remarks),
+        facts={"scores": name, "records": len(included), "game": game},
+    )
+    return judge_scores(columns, included, origin, settings)
+
+
+def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOrigin, settings: Settings) -> AuditReport:
+    """The report on score columns `(n,)` by name and their coins `(n,)`, of one game.
+
+    Raises:
+        AssumptionError, ConfigError, DataError: as `inspect_scores`.
+    """
+    tables = [Scores(values=column, included=included, game=origin.game, attack=key) for key, column in columns.items()]
+    estimators = granted_estimators(origin.game, settings.estimators)
     odd = _odd(tables, frozenset().union(*(estimator.assumes for estimator in estimators)))
     budget = Budget(
         delta=settings.delta,
@@ -60,43 +105,45 @@ def inspect_scores(
     )
     terms = findings.BoundTerms(
         name="scores",
-        game=scored_game,
-        planned=scored_game.runs,
+        game=origin.game,
+        planned=origin.game.runs,
         estimators=(estimators,) * len(tables),
         seed=settings.stream,
-        watch=stopping.never(budget, scored_game.runs),
+        watch=stopping.never(budget, origin.game.runs),
     )
-    stated_claims = StatedClaims(claims=settings.claims)
+    stated_claims = StatedClaims(claims=origin.claims)
     outcome = GameOutcome(result=findings.bound_game(tables, terms, stated_claims, budget), scores=tuple(tables))
-    preflight_result = _look(tables)
+    preflight_result = _look(tables, origin.reading)
     training = judge.Training(
-        name=name,
+        name=origin.name,
         mechanism=None,
         stated_claims=stated_claims,
-        checks=(_declaration(game), *odd),
-        doubt=preflight_result.doubt,
+        checks=(*origin.checks, *odd),
+        doubt=origin.doubt or preflight_result.doubt,
         preflight=preflight_result,
     )
-    config = settings.text(scores=name, records=len(included), game=game, columns=list(columns))
+    config = settings.text(**origin.facts, columns=list(columns))
     frame = reporting.Frame(
-        kind="scores",
-        title=settings.title or name,
+        kind=origin.kind,
+        title=settings.title or origin.name,
         created=settings.timestamp(),
         budget=budget,
         data=None,
-        model="not given",
+        model=origin.model,
         config=config,
         provenance=make_provenance(settings, config),
-        remarks=(*preflight.notes(preflight_result), *remarks, *(f"Column {check.item}: {check.value}." for check in odd)),
+        remarks=(
+            *preflight.notes(preflight_result),
+            *origin.remarks,
+            *(f"Column {check.item}: {check.value}." for check in odd),
+        ),
     )
     return reporting.report([judge.conclude(training, [outcome])], frame)
 
 
-def _look(tables: Sequence[Scores]) -> Preflight:
+def _look(tables: Sequence[Scores], reading: str) -> Preflight:
     """The preflight of scores: whether those of members are lower than those of nonmembers, in any column."""
-    records = preflight.ReadRecords(
-        losses=-tables[0].values, included=tables[0].included, reading="scores were given, higher for members"
-    )
+    records = preflight.ReadRecords(losses=-tables[0].values, included=tables[0].included, reading=reading)
     return preflight.look(records, tables[1:], by_coins=True)
 
 

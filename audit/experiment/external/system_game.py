@@ -1,0 +1,203 @@
+"""Any system that saw data: coins decide which canaries it sees, and one score a canary says what it kept of them.
+
+A system is whatever `train` returns: a model, a generator, an index, the answers of queries. Nothing here looks into it but `score`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from audit.core.access import Access
+from audit.core.adjacency import Adjacency
+from audit.core.data import Array
+from audit.core.errors import ConfigError, DataError
+from audit.core.game import Game, Inclusion
+from audit.core.seeds import Seed
+from audit.data.row_containers import concatenate, read_rows
+from audit.stats.scoring.membership import likelihood_ratio
+
+LEAST_REFERENCES = 4  # fewer give no spread of a canary's score on either side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SystemUnderTest:
+    """What is trained, on what, and how it is read.
+
+    Attributes:
+        train: `train(records, seed) -> system`; `records` has the form of `data`.
+        score: `score(system, canaries) -> (m,)`, higher for canaries that were seen; several columns `(m, k)` if references
+            combine them. Parts of a tuple are given one by one: `score(system, inputs, labels)`.
+        data: records that every training sees; None for none.
+        canaries: the records under test, of the same form.
+        forget: of unlearning, `forget(system, request, data, seed) -> system`: the canaries that were trained on are its
+            request, and the data are what stays. None if nothing is to be forgotten.
+    """
+
+    train: Callable[..., Any]
+    score: Callable[..., Any]
+    data: Any
+    canaries: Any
+    forget: Callable[..., Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """How often is trained, and what a coin decides on.
+
+    Attributes:
+        runs: trainings whose scores are judged; `references` further ones with coins of their own, from which the law of each
+            canary's score with and without it is learned.
+        together: one coin a run for all canaries; else one a run for each.
+    """
+
+    runs: int = 1
+    references: int = 0
+    together: bool = False
+
+    def __post_init__(self) -> None:
+        if self.runs < 1 or self.references < 0:
+            raise ConfigError(f"runs is {self.runs}, references {self.references}; expected at least 1 run and 0 references")
+        if 0 < self.references < LEAST_REFERENCES:
+            raise ConfigError(
+                f"references is {self.references}; expected 0, or at least {LEAST_REFERENCES}: fewer show no spread of a score"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PlayedSystem:
+    """What a game gave.
+
+    Attributes:
+        scores: `(runs, m)` higher for canaries that were seen, `m` the coins of a run; `included` `(runs, m)` their coins.
+        twins: `(runs, m)` scores of systems trained on the data alone, if something was to be forgotten; else None.
+        game: the rules that were played.
+    """
+
+    scores: Array
+    included: Array
+    twins: Array | None
+    game: Game
+
+
+def play_system(system: SystemUnderTest, rounds: Rounds, root: Seed, canary: str = "records of the user") -> PlayedSystem:
+    """Train the system on canaries that coins choose, and score every canary.
+
+    Without references a forgotten canary's score is the difference to a twin's, a system trained on the data alone with
+    randomness of its own: that takes off how easy the canary is, and knows nothing of the coins.
+
+    Raises:
+        DataError: records of different forms, scores that are not one finite number each, or coins that all fell alike.
+        ConfigError: several columns of scores without references to combine them.
+    """
+    count = len(read_rows(system.canaries, "canaries"))
+    coins = _draw_coins(root.child("coins"), rounds.runs, count, rounds)
+    if coins.all() or not coins.any():
+        raise DataError(f"all {coins.size} coins fell alike, so there is nothing to compare; take more canaries or runs")
+    values = np.stack([_train_and_score(system, row, root.child("run", number)) for number, row in enumerate(coins)])
+    twins = None
+    if system.forget is not None:
+        twins = np.stack([_score(system, _train(system, None, root.child("twin", number))) for number in range(len(coins))])
+    if rounds.references:
+        own = root.child("references")
+        reference_coins = _draw_coins(own.child("coins"), rounds.references, count, rounds)
+        references = [_train_and_score(system, row, own.child("run", number)) for number, row in enumerate(reference_coins)]
+        scores = _compare_with_references(values, np.stack(references), reference_coins)
+        twins = None if twins is None else _compare_with_references(twins, np.stack(references), reference_coins)
+    else:
+        if values.shape[2] > 1:
+            raise ConfigError(
+                f"score gives {values.shape[2]} numbers per canary, which references combine: give references, or one number"
+            )
+        scores = values[..., 0]
+        if twins is not None:
+            twins = twins[..., 0]
+            scores = scores - twins
+    if rounds.together:
+        scores, coins = scores.sum(axis=1, keepdims=True), coins[:, :1]
+        twins = None if twins is None else twins.sum(axis=1, keepdims=True)
+    game = Game(
+        adjacency=Adjacency.ADD_REMOVE,
+        access=Access.FINAL_MODEL,
+        inclusion=Inclusion.COINS,
+        canaries=coins.shape[1],
+        runs=rounds.runs,
+        references=rounds.references,
+        canary=canary,
+    )
+    return PlayedSystem(scores=scores, included=coins, twins=twins, game=game)
+
+
+def break_ties(scores: Array, generator: np.random.Generator) -> Array:
+    """Return scores without equal ones: as they are, or as ranks with equal ones in random order.
+
+    The order is drawn without the coins, so it is a post-processing. Systems that are sure of most canaries give many equal
+    scores, and an estimator counts ties against the attack.
+    """
+    if len(np.unique(scores)) == scores.size:
+        return scores
+    order = np.lexsort((generator.random(scores.size), scores.ravel()))
+    ranks = np.empty(scores.size)
+    ranks[order] = np.arange(scores.size)
+    return ranks.reshape(scores.shape)
+
+
+def _draw_coins(seed: Seed, runs: int, count: int, rounds: Rounds) -> Array:
+    """Return the coins `(runs, count)`; equal ones within a run if they are tossed together."""
+    drawn = seed.numpy().random((runs, 1 if rounds.together else count)) < 0.5
+    return np.array(np.broadcast_to(drawn, (runs, count)))
+
+
+def _train_and_score(system: SystemUnderTest, coins: Array, run: Seed) -> Array:
+    """Return the scores of all canaries `(m, k)` after a training, and after forgetting if that is asked for."""
+    trained = _train(system, coins, run)
+    if system.forget is not None and coins.any():
+        request = read_rows(system.canaries, "canaries").take(np.flatnonzero(coins))
+        trained = system.forget(trained, request, system.data, run.child("forget").integer() % 2**31)
+    return _score(system, trained)
+
+
+def _train(system: SystemUnderTest, coins: Array | None, run: Seed) -> Any:
+    """Return the system trained on the data and the canaries whose coins say so, in random order; None for the data alone."""
+    parts = [] if system.data is None else [system.data]
+    if coins is not None:
+        parts.append(read_rows(system.canaries, "canaries").take(np.flatnonzero(coins)))
+    if not parts:
+        raise ConfigError("data is None, so that nothing is left to train a twin on; give the records that are never forgotten")
+    records = parts[0] if len(parts) == 1 else concatenate(parts[0], parts[1], ("data", "canaries"))
+    if system.data is not None or (coins is not None and coins.any()):
+        rows = read_rows(records, "data")
+        records = rows.take(run.child("order").numpy().permutation(len(rows)))
+    return system.train(records, run.integer() % 2**31)
+
+
+def _score(system: SystemUnderTest, trained: Any) -> Array:
+    canaries = system.canaries
+    values = np.asarray(system.score(trained, *(canaries if isinstance(canaries, tuple) else (canaries,))), dtype=np.float64)
+    count = len(read_rows(canaries, "canaries"))
+    if values.ndim not in (1, 2) or len(values) != count or np.isnan(values).any():
+        raise DataError(f"the scores have shape {values.shape} for {count} canaries, or hold NaN; expected one number each")
+    return values.reshape(count, -1)
+
+
+def _compare_with_references(values: Array, references: Array, coins: Array) -> Array:
+    """Return log-likelihood ratios `(runs, m)` of scores `(runs, m, k)` under references that saw each canary, or did not.
+
+    The sum over columns, each with a Student-t law per canary and side. A canary whose score falls when it is seen, as one on a list
+    of what must not be answered, has a ratio above 0 as well.
+
+    Raises:
+        DataError: a score is infinite.
+    """
+    if not (np.isfinite(values).all() and np.isfinite(references).all()):
+        raise DataError("a score is infinite, which no reference can be compared with; clip scores to finite numbers")
+    columns = range(values.shape[2])
+    return np.array(
+        [
+            sum(likelihood_ratio(row[:, at], references[..., at], coins, variance="shrunk", shrink_shift=True) for at in columns)
+            for row in values
+        ]
+    )

@@ -1,0 +1,75 @@
+"""Ten systems of `examples/any_system.py`: each is refuted or not as its design says, within its ceiling, and never if it saw nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import audit
+from audit.core.claims import Outcome
+
+EXAMPLES = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "any_system.py"))
+SYSTEMS = EXAMPLES["SYSTEMS"]
+PRIVATE = {"pate", "federated_analytics"}
+
+
+@pytest.mark.parametrize("make", SYSTEMS, ids=lambda make: make.__name__)
+def test_each_system_is_judged_as_it_was_built(make: Callable[[], Any]) -> None:
+    report = make().check()
+    expected = Outcome.CONSISTENT if make.__name__ in PRIVATE else Outcome.VIOLATED
+    assert report.verdict.outcome is expected
+    assert report.bound is not None and report.bound.epsilon <= report.bound.ceiling < 5
+    assert report.report.mechanisms[0].preflight is not None and report.report.mechanisms[0].games[0].controls[0].passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", SYSTEMS, ids=lambda make: make.__name__)
+def test_a_system_that_never_saw_a_canary_is_not_refuted(make: Callable[[], Any]) -> None:
+    system = make()
+    blind = dataclasses.replace(system, train=lambda records, seed: system.train(system.data, seed), epsilon=0.0)
+    refuted = [blind.check(seed).exit_code == 1 for seed in range(4)]
+    assert sum(refuted) <= 2, "of 4 audits at 5 % each, chance gives 3 in fewer than 1 of 2,000"
+
+
+@pytest.mark.slow
+def test_a_system_that_keeps_nothing_is_refuted_at_most_as_often_as_stated() -> None:
+    def audit_noise(seed: int, references: int) -> bool:
+        report = audit.check_training(
+            lambda records, train_seed: train_seed,
+            None,
+            np.arange(60.0),
+            score=lambda system, canaries: np.random.default_rng(system).normal(size=(60, 1 + bool(references))),
+            epsilon=0.0,
+            references=references,
+            seed=seed,
+        )
+        return report.exit_code == 1
+
+    assert sum(audit_noise(seed, 0) for seed in range(150)) <= 15
+    assert sum(audit_noise(seed, 6) for seed in range(150)) <= 15
+
+
+def test_a_report_of_any_system_is_written_to_a_file_and_printed(tmp_path: Any) -> None:
+    report = EXAMPLES["group_by"]().check()
+    assert report.save(tmp_path / "report.json").stat().st_size > 1000
+    assert "violated" in str(report) and "one_run" in str(report)
+
+
+def test_references_prove_a_leak_that_lowers_scores() -> None:
+    def deny(records: Any, seed: int) -> set[str]:
+        return set(records)  # a list of what must not be answered is a list of who was there
+
+    def answered(denied: set[str], canaries: Any) -> Any:
+        return [float(name not in denied) + 1e-3 * len(name) for name in canaries]
+
+    canaries = [f"person {place}" for place in range(100)]
+    alone = audit.check_training(deny, None, canaries, score=answered, epsilon=1.0, seed=1)
+    assert alone.verdict.outcome is Outcome.INVALID and alone.bound is None
+    compared = audit.check_training(deny, None, canaries, score=answered, epsilon=1.0, references=6, seed=1)
+    assert compared.exit_code == 1 and compared.bound is not None and compared.bound.epsilon > 2.5
