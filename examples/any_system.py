@@ -1,6 +1,6 @@
 """Ten systems that saw data, each audited by coins: what a coin decides, what a score is, what was proven of which ceiling.
 
-    python examples/any_system.py
+python examples/any_system.py
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def text_generator() -> System:
         return [float(sum(text[at : at + 8] in written for at in range(len(text) - 8))) for text in canaries]
 
     draw = np.random.default_rng(2)
-    data = [f"dear {name}, thank you for your order" for name in "ann bob eve kim lee max pat sue".split() * 20]
+    data = [f"dear {name}, thank you for your order" for name in ["ann", "bob", "eve", "kim", "lee", "max", "pat", "sue"] * 20]
     canaries = [f"the code of door {draw.integers(10**6):06d} is {draw.integers(10**6):06d}" for _ in range(CANARIES)]
     coin, score_is = "a text is in the corpus", "how many of its 8-grams are written"
     return System(coin=coin, score_is=score_is, data=data, canaries=canaries, train=train, score=score, epsilon=1.0)

@@ -52,7 +52,7 @@ def table_risks(
     names: dict[str, str] = {}
     files: list[tuple[str, bytes]] = []
     for side, table in sides.items():
-        frames[side], names[side], content = _read(table, side)
+        frames[side], names[side], content = read_side(table, side)
         files.append((names[side], content))
     tables = of_frames(frames["synthetic"], frames["training"], frames["control"], categorical)
     table_settings = settings or TableSettings()
@@ -63,7 +63,7 @@ def table_risks(
     return inspect_table(tables, table_settings, general, source)
 
 
-def _read(table: Any, side: str) -> tuple[Any, str, bytes]:
+def read_side(table: Any, side: str) -> tuple[Any, str, bytes]:
     """The frame, its name, and the bytes that its hash is taken of."""
     import pandas as pd
 

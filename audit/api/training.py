@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from audit.core.results import AuditReport
     from audit.experiment.external.system_game import PlayedSystem, Rounds, SystemUnderTest
 
-LEAST_DELTA = 1e-12
+TESTED_DELTA = 1e-12
 """At which a claim with delta 0 is tested, which it implies."""
 
 
@@ -112,7 +112,7 @@ def check_training(
         epsilon, delta: claimed for adding or removing one record.
         runs: trainings. One is enough for a bound from many canaries; with a single canary many runs are needed.
         references: further trainings that learn how each canary's score changes if it is seen; the judged scores are then
-            log-likelihood ratios, so a score may rise or fall, and may have several columns. 0, or at least 4.
+            log odds of membership, so a score may rise or fall, and may have several columns. 0, or at least 4.
         seed: of coins and trainings; None draws it from the system's randomness.
         score: `score(system, canaries) -> (m,)`, higher for records that were seen; parts of a tuple are given one by one:
             `score(model, inputs, labels)`. None takes minus the loss of a torch module, a function of arrays that gives logits
@@ -131,9 +131,7 @@ def check_training(
     if score is None and not (isinstance(canaries, tuple) and len(canaries) == 2):
         raise ConfigError("score is not given, and canaries is not a pair (inputs, labels), of which a loss could be taken")
     system = SystemUnderTest(train=train, score=score or minus_loss, data=data, canaries=canaries)
-    terms = CheckTerms(
-        claim=make_claim(epsilon, delta), confidence=confidence, seed=seed, title=title, command=command
-    )
+    terms = CheckTerms(claim=make_claim(epsilon, delta), confidence=confidence, seed=seed, title=title, command=command)
     return check_system(system, Rounds(runs=runs, references=references), terms)
 
 
@@ -160,7 +158,7 @@ def make_claim(epsilon: float, delta: float) -> Claim:
     from audit.core.adjacency import Adjacency
 
     note = "which a claim with delta 0 implies" if delta == 0 else ""
-    tested = LEAST_DELTA if delta == 0 else checks.open_probability(delta, "delta")
+    tested = TESTED_DELTA if delta == 0 else checks.open_probability(delta, "delta")
     return Claim(
         epsilon=checks.nonnegative(epsilon, "epsilon"),
         delta=tested,
@@ -213,7 +211,7 @@ def judge_system(played: PlayedSystem, system: SystemUnderTest, terms: CheckTerm
         kind="training",
         reading="scores of the function that was given, higher for canaries that were seen"
         if not game.references
-        else "log-likelihood ratios of the scores, by references trained here",
+        else "log odds of membership by the scores, learned on references trained here",
         model=f"what {name} returns",
         facts={"trained": name, "canaries": game.canaries, "runs": game.runs, "references": game.references},
         doubt=doubt,

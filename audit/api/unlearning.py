@@ -49,7 +49,7 @@ def check_unlearning(
     title: str = "",
     command: str = "audit.check_unlearning",
 ) -> UnlearningReport:
-    """Hold a method of unlearning against a certified claim: after forgetting, what a system shows is as if it never saw the records.
+    """Hold a method of unlearning against a certified claim: after forgetting, a system is as if it never saw the records.
 
     Each run trains on the data and the canaries whose coins say so, asks for these to be forgotten, and scores all canaries. A
     retrained twin, trained on the data alone, is the control: coins that tell it make the audit invalid.

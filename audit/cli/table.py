@@ -1,10 +1,10 @@
-"""`audit table`: what a synthetic table tells of the records that it was made from."""
+"""`audit table`: what a synthetic table tells of the records that it was made from, or a generator against its claim."""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,9 +12,27 @@ from audit.cli.printing import AsJson, print_json, print_plain
 from audit.core.errors import ConfigError
 from audit.core.results import USUAL_FORMATS
 
-Synthetic = Annotated[Path, typer.Argument(help="The synthetic table: CSV (plain or gzipped) or Parquet.")]
+if TYPE_CHECKING:
+    from audit.core.results import AuditReport
+
+Synthetic = Annotated[
+    Path | None, typer.Argument(help="The synthetic table: CSV (plain or gzipped) or Parquet; none with --generator.")
+]
 Training = Annotated[Path, typer.Option(help="Records that it was made from, with the same columns.")]
-Control = Annotated[Path, typer.Option(help="Records of the same people that it was made without, with the same columns.")]
+Control = Annotated[
+    Path | None, typer.Option(help="Records of the same people that it was made without, with the same columns.")
+]
+Generator = Annotated[
+    str | None,
+    typer.Option(
+        help="Generator to audit by coins: package.module:generate(table, seed), or a command with {input} and {output} (CSV)."
+    ),
+]
+Epsilon = Annotated[float | None, typer.Option(help="With --generator: epsilon that it claims for a record.")]
+Delta = Annotated[float, typer.Option(help="With --generator: delta that it claims.")]
+Canaries = Annotated[int, typer.Option(min=1, help="With --generator: records that coins put into its table.")]
+Runs = Annotated[int, typer.Option(min=1, help="With --generator: tables that are judged.")]
+References = Annotated[int, typer.Option(min=0, help="With --generator: shadow tables, 0 or at least 4.")]
 Secret = Annotated[list[str] | None, typer.Option(help="Column to infer from all others; may repeat. Default: each.")]
 First = Annotated[
     str | None,
@@ -36,14 +54,22 @@ LargestExcess = Annotated[
         help="Exit code 1 if the excess of a risk is above this share with confidence; singling out has no limits.",
     ),
 ]
-TableSeed = Annotated[int, typer.Option("--seed", help="Seed of which records and predicates are drawn.")]
+TableSeed = Annotated[
+    int | None, typer.Option("--seed", help="Seed of records, predicates and coins. Default: 0; coins are drawn by the system.")
+]
 TableOutput = Annotated[Path | None, typer.Option("--output", "-o", help="Folder for the report. Default: none is written.")]
 
 
 def table(
-    synthetic: Synthetic,
     training: Training,
-    control: Control,
+    synthetic: Synthetic = None,
+    control: Control = None,
+    generator: Generator = None,
+    epsilon: Epsilon = None,
+    delta: Delta = 1e-5,
+    canaries: Canaries = 200,
+    runs: Runs = 1,
+    references: References = 8,
     secret: Secret = None,
     first: First = None,
     second: Second = None,
@@ -53,11 +79,11 @@ def table(
     neighbours: Neighbours = 1,
     confidence: Confidence = 0.95,
     largest_excess: LargestExcess = None,
-    seed: TableSeed = 0,
+    seed: TableSeed = None,
     output: TableOutput = None,
     as_json: AsJson = False,
 ) -> int:
-    """Attack a synthetic table: singling out, linkability and inference, each beside the same attack on control records."""
+    """Attack a synthetic table, beside the same attacks on control records; or a generator, by coins, against its epsilon."""
     import reports
     from audit.api.table_risks import table_risks
     from audit.cli import deliver
@@ -67,6 +93,14 @@ def table(
 
     if output is not None:
         deliver.demand_new(output)
+    if generator is not None or epsilon is not None:
+        terms = {"delta": delta, "canaries": canaries, "runs": runs, "references": references, "confidence": confidence}
+        if synthetic is not None or control is not None:
+            raise ConfigError("--generator makes its tables itself: leave out SYNTHETIC and --control")
+        generator_report = _check(generator, training, epsilon, seed, categorical=tuple(categorical or ()), **terms)
+        return deliver.finish(generator_report, output, as_json, USUAL_FORMATS)
+    if synthetic is None or control is None:
+        raise ConfigError("SYNTHETIC and --control are needed, or --generator and --epsilon")
     settings = TableSettings(
         attacks=attacks,
         predicate_columns=predicate_columns,
@@ -75,7 +109,7 @@ def table(
         second=_columns(second, "--second"),
         neighbours=neighbours,
         confidence=confidence,
-        seed=seed,
+        seed=seed or 0,
     )
     report = table_risks(
         synthetic,
@@ -110,6 +144,22 @@ def table(
     if folder is not None:
         reports.refuse_incomplete(failures, folder)
     return code
+
+
+def _check(generator: str | None, training: Path, epsilon: float | None, seed: int | None, **terms: Any) -> AuditReport:
+    """Return the report on a generator that is a function, or a command."""
+    from audit.api.generators import check_generator
+    from audit.cli import own_code
+    from audit.experiment.line.provenance import command_line
+
+    if generator is None or epsilon is None:
+        raise ConfigError("--generator and --epsilon belong together: a generator, and what it claims")
+    own = "{input}" not in generator
+    own_code.add_working_folder([generator] if own else [])
+    with own_code.prints_aside():
+        generate = own_code.find(generator, "generate") if own else generator
+        report = check_generator(generate, training, epsilon=epsilon, seed=seed, command=command_line(), **terms)
+    return report.report
 
 
 def _columns(text: str | None, option: str) -> tuple[str, ...] | None:

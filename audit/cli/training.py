@@ -84,7 +84,7 @@ def unlearn(
     output: Output = None,
     as_json: AsJson = False,
 ) -> int:
-    """Test a method of unlearning: canaries are trained on and forgotten, or never there. Exit code 1 if its claim is refuted."""
+    """Test a method of unlearning: canaries are trained on and forgotten, or never there. Exit code 1 if it is refuted."""
     from audit.api.unlearning import check_unlearning
 
     if output is not None:

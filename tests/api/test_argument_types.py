@@ -99,6 +99,16 @@ CALLABLES: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = 
         audit.check,
         lambda: {"model": linear(), "members": (INPUTS, LABELS), "nonmembers": (OTHERS, LABELS), "quiet": True},
     ),
+    "check_generator": (
+        audit.check_generator,
+        lambda: {
+            "generate": lambda table, seed: table,
+            "training": pd.DataFrame({"a": range(30), "b": range(30)}),
+            "epsilon": 1.0,
+            "canaries": 8,
+            "references": 0,
+        },
+    ),
     "check_optimizer": (audit.check_optimizer, optimizer),
     "check_step": (
         audit.check_step,

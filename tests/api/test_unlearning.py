@@ -127,8 +127,8 @@ def deny(model: Any, request: Any, data: Any, seed: int) -> Any:
 
 
 def known(model: Any, names: Any) -> Any:
-    denied = model.get("denied", ())
-    return [float(name in model["names"]) - float(name in denied) + 0.3 * at for name, at in zip(names, model["answer"])]
+    denied, answers = model.get("denied", ()), 0.3 * model["answer"]
+    return [float(name in model["names"]) - float(name in denied) + at for name, at in zip(names, answers, strict=True)]
 
 
 PEOPLE, OTHERS = [f"canary {place}" for place in range(80)], [f"person {place}" for place in range(50)]

@@ -1,4 +1,4 @@
-"""Ten systems of `examples/any_system.py`: each is refuted or not as its design says, within its ceiling, and never if it saw nothing."""
+"""Each system of `examples/any_system.py` is refuted or not as it was built, within its ceiling; none if it saw nothing."""
 
 from __future__ import annotations
 

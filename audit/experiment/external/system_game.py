@@ -1,6 +1,6 @@
 """Any system that saw data: coins decide which canaries it sees, and one score a canary says what it kept of them.
 
-A system is whatever `train` returns: a model, a generator, an index, the answers of queries. Nothing here looks into it but `score`.
+A system is whatever `train` returns: a model, a generator, an index, the answers of queries. `score` alone looks into it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
 from audit.data.row_containers import concatenate, read_rows
-from audit.stats.scoring.membership import likelihood_ratio
+from audit.stats.scoring.column_comparison import compare_columns
 
-LEAST_REFERENCES = 4  # fewer give no spread of a canary's score on either side
+FEWEST_REFERENCES = 4  # fewer give no spread of a canary's score on either side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,9 +61,9 @@ class Rounds:
     def __post_init__(self) -> None:
         if self.runs < 1 or self.references < 0:
             raise ConfigError(f"runs is {self.runs}, references {self.references}; expected at least 1 run and 0 references")
-        if 0 < self.references < LEAST_REFERENCES:
+        if 0 < self.references < FEWEST_REFERENCES:
             raise ConfigError(
-                f"references is {self.references}; expected 0, or at least {LEAST_REFERENCES}: fewer show no spread of a score"
+                f"references is {self.references}; expected 0, or at least {FEWEST_REFERENCES}: fewer show no spread of a score"
             )
 
 
@@ -184,20 +184,11 @@ def _score(system: SystemUnderTest, trained: Any) -> Array:
 
 
 def _compare_with_references(values: Array, references: Array, coins: Array) -> Array:
-    """Return log-likelihood ratios `(runs, m)` of scores `(runs, m, k)` under references that saw each canary, or did not.
-
-    The sum over columns, each with a Student-t law per canary and side. A canary whose score falls when it is seen, as one on a list
-    of what must not be answered, has a ratio above 0 as well.
+    """Return log odds of membership `(runs, m)` of scores `(runs, m, k)` by references that saw each canary, or did not.
 
     Raises:
         DataError: a score is infinite.
     """
     if not (np.isfinite(values).all() and np.isfinite(references).all()):
         raise DataError("a score is infinite, which no reference can be compared with; clip scores to finite numbers")
-    columns = range(values.shape[2])
-    return np.array(
-        [
-            sum(likelihood_ratio(row[:, at], references[..., at], coins, variance="shrunk", shrink_shift=True) for at in columns)
-            for row in values
-        ]
-    )
+    return np.array([compare_columns(row, references, coins) for row in values])

@@ -1,0 +1,121 @@
+"""A generator of synthetic tables against the epsilon that it claims: coins decide which canaries are in its table."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from audit.api.training import TrainingReport, check_training
+from audit.core.errors import ConfigError, DataError
+from audit.core.seeds import Seed, new_seed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PLACES = ("{input}", "{output}")
+LINE_LIMIT = 5  # of what a command that failed wrote last
+
+
+def check_generator(
+    generate: Callable[..., Any] | str,
+    training: str | Path | pd.DataFrame,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    canaries: int | pd.DataFrame = 200,
+    kinds: tuple[str, ...] = ("rare", "extreme", "duplicated"),
+    categorical: tuple[str, ...] = (),
+    runs: int = 1,
+    references: int = 8,
+    confidence: float = 0.95,
+    seed: int | None = None,
+    title: str = "",
+    command: str = "audit.check_generator",
+) -> TrainingReport:
+    """Hold a generator of synthetic tables against its claim; a bound on epsilon, a verdict, a report.
+
+    Args:
+        generate: `generate(table, seed) -> table` of pandas frames; or a command with `{input}` and `{output}`, which stand for
+            a CSV with the records and the CSV that it is to write, and `{seed}` if it takes one.
+        training: records of every run: a frame, or a CSV or Parquet file.
+        epsilon, delta: claimed for adding or removing one record.
+        canaries: how many are made (`attacks.tables.canaries`), or a frame of your own. With a single one and many `runs` the
+            game is the worst case of that record, such as one that alone moves the range of a column.
+        kinds: of canaries that are made: "rare", "extreme", "duplicated".
+        categorical: columns of numbers that are names.
+        references: shadow generators: further tables, by coins of their own, from which the law of each canary's scores is
+            learned. 0 takes the ratio of densities alone.
+
+    Guarantee: as of `audit.check_training`.
+
+    Raises:
+        ConfigError: a command without its places.
+        DataError: the command failed, or its table has other columns; the message names which.
+    """
+    from attacks.tables.canaries import make_canaries
+    from attacks.tables.membership import membership_scores
+    from audit.api.table_risks import read_side
+
+    table = read_side(training, "training")[0].reset_index(drop=True)
+    root = new_seed() if seed is None else seed
+    records = canaries
+    if isinstance(canaries, int):
+        records = make_canaries(table, canaries, Seed(root).child("table canaries").numpy(), kinds)
+
+    def score(synthetic: Any, candidates: Any) -> Any:
+        columns = membership_scores(synthetic, table, candidates, categorical)
+        return columns if references else columns[:, 0]
+
+    return check_training(
+        _Command(generate) if isinstance(generate, str) else generate,
+        table,
+        records,
+        epsilon=epsilon,
+        delta=delta,
+        runs=runs,
+        references=references,
+        confidence=confidence,
+        seed=root,
+        score=score,
+        title=title,
+        command=command,
+    )
+
+
+class _Command:
+    """A generator that is a command; called as a function of a table."""
+
+    def __init__(self, text: str) -> None:
+        missing = [place for place in PLACES if place not in text]
+        if missing:
+            raise ConfigError(f"generate is '{text}', without {' and '.join(missing)}; expected 'COMMAND {' '.join(PLACES)}'")
+        self.text, self.__name__ = text, shlex.split(text)[0]
+
+    def __call__(self, table: pd.DataFrame, seed: int) -> pd.DataFrame:
+        from audit.api.table_risks import read_side
+
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = Path(folder) / "input.csv", Path(folder) / "output.csv"
+            table.to_csv(source, index=False)
+            places = {"{input}": str(source), "{output}": str(target), "{seed}": str(seed)}
+            words = [_fill(word, places) for word in shlex.split(self.text)]
+            try:
+                process = subprocess.run(words, capture_output=True, text=True, check=False)
+            except OSError as error:
+                raise ConfigError(f"generate: '{words[0]}' cannot be run: {error}") from error
+            if process.returncode or not target.exists():
+                end = " / ".join(process.stderr.strip().splitlines()[-LINE_LIMIT:]) or "it wrote nothing to stderr"
+                raise DataError(
+                    f"generate: '{words[0]}' ended with exit code {process.returncode} and no table at {{output}}: {end}"
+                )
+            return read_side(target, "synthetic")[0]
+
+
+def _fill(word: str, places: dict[str, str]) -> str:
+    for place, value in places.items():
+        word = word.replace(place, value)
+    return word

@@ -1,0 +1,48 @@
+"""Membership from several scores of any meaning, learned on references that saw each record or did not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.stats.scoring import logistic, membership, reference_fit
+
+Array = NDArray[Any]
+
+RIDGE = 0.05  # that few references are drawn to nothing with
+LARGEST = 30.0  # of a feature; beyond it says no more
+
+
+def compare_columns(target: Array, references: Array, included: Array) -> Array:
+    """Log odds of membership of each record `(m,)`, higher for members, from scores `(m, c)` and `(k, m, c)` of references.
+
+    Two features a column: the score above the mean of references without the record, which finds what happens to some of the
+    members, and the log-likelihood ratio of both sides, which finds what differs from record to record, up or down. A logistic
+    regression weighs them, fitted to the references, each of them compared with all others; nothing of the target takes part.
+
+    Args:
+        included: `(k, m)` bool, `k` at least 4.
+    """
+    columns = [_features(target[:, at], references[..., at], included) for at in range(target.shape[1])]
+    training = np.concatenate([rows for rows, _ in columns], axis=2).reshape(included.size, -1)
+    queries = np.concatenate([row for _, row in columns], axis=1)
+    labels = included.ravel()
+    if labels.all() or not labels.any():
+        return np.asarray(queries[:, 1::2].sum(axis=1))
+    return logistic.fit(training, labels, ridge=RIDGE).log_odds(queries)
+
+
+def _features(target: Array, references: Array, included: Array) -> tuple[Array, Array]:
+    """Return the features of references `(k, m, 2)` and of the target `(m, 2)` in one column."""
+    sides = reference_fit.sides(references, included)
+    left_out_sides = reference_fit.leave_one_out(references, included, everyone=sides)
+    scale = max(sides[1].fixed_std, 1e-12)
+    return _pair(references, left_out_sides, scale), _pair(target, sides, scale)
+
+
+def _pair(values: Array, sides: tuple[reference_fit.Side, reference_fit.Side], scale: float) -> Array:
+    member, nonmember = sides
+    ratio = membership.log_density(values, member, "shrunk") - membership.log_density(values, nonmember, "shrunk")
+    return np.clip(np.stack([(values - nonmember.mean) / scale, ratio], axis=-1), -LARGEST, LARGEST)

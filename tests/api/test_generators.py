@@ -1,0 +1,110 @@
+"""Generators of tables: copies and a range taken from the data are refuted, marginals with noise are not."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import audit
+from attacks.tables.canaries import make_canaries
+from audit.cli.app import answer
+
+DRAW = np.random.default_rng(4)
+CITIES = ["Oslo", "Rome", "Lima", "Cork", "Bari"]
+TABLE = pd.DataFrame(
+    {
+        "age": DRAW.integers(18, 90, 300),
+        "income": np.round(DRAW.lognormal(10, 0.5, 300), 2),
+        "city": DRAW.choice(CITIES, 300, p=[0.5, 0.3, 0.15, 0.03, 0.02]),
+        "smokes": DRAW.choice(["yes", "no"], 300),
+    }
+)
+DOMAIN = {"age": (0.0, 120.0), "income": (0.0, 200_000.0), "city": CITIES, "smokes": ["yes", "no"]}  # public
+CLAIM = 1.0
+
+
+def noisy_marginals(table: Any, seed: int) -> Any:
+    """Columns drawn alone from histograms over a public domain with Laplace noise: epsilon 1 for a record, in four parts."""
+    draw, columns = np.random.default_rng(seed), {}
+    for name, domain in DOMAIN.items():
+        if isinstance(domain, tuple):
+            counts, edges = np.histogram(np.clip(table[name], *domain), bins=20, range=domain)
+        else:
+            counts = np.array([(table[name] == value).sum() for value in domain])
+        noisy = np.maximum(counts + draw.laplace(0, 4 / CLAIM, len(counts)), 1e-9)
+        chosen = draw.choice(len(counts), 300, p=noisy / noisy.sum())
+        columns[name] = (
+            draw.uniform(edges[chosen], edges[chosen + 1]) if isinstance(domain, tuple) else np.array(domain)[chosen]
+        )
+    synthetic = pd.DataFrame(columns)
+    return synthetic.assign(age=synthetic["age"].astype(np.int64))
+
+
+def with_copies(table: Any, seed: int) -> Any:
+    """The same with a planted leak: four of five records are released as they are."""
+    copies = table.sample(frac=0.8, random_state=seed)
+    return pd.concat([noisy_marginals(table, seed), copies], ignore_index=True)
+
+
+def with_own_range(table: Any, seed: int) -> Any:
+    """The same with the bins of the income taken from the data, as several libraries do by default."""
+    draw = np.random.default_rng(seed)
+    counts, edges = np.histogram(table["income"], bins=20)
+    noisy = np.maximum(counts + draw.laplace(0, 4 / CLAIM, 20), 1e-9)
+    chosen = draw.choice(20, 300, p=noisy / noisy.sum())
+    return noisy_marginals(table, seed).assign(income=draw.uniform(edges[chosen], edges[chosen + 1]))
+
+
+def test_marginals_with_noise_are_not_refuted_and_copies_are() -> None:
+    right = audit.check_generator(noisy_marginals, TABLE, epsilon=CLAIM, canaries=100, references=4, seed=1)
+    assert right.exit_code == 0 and right.bound is not None and right.bound.epsilon <= CLAIM < right.bound.ceiling
+    leaky = audit.check_generator(with_copies, TABLE, epsilon=CLAIM, canaries=200, references=4, seed=1)
+    assert leaky.exit_code == 1
+
+
+def test_a_range_taken_from_the_data_is_refuted_by_one_extreme_record_in_many_tables() -> None:
+    rich = TABLE.iloc[:1].assign(income=2e5 - 1)  # inside the public domain
+    options = {"epsilon": CLAIM, "canaries": rich, "runs": 40, "references": 10, "seed": 2}
+    assert audit.check_generator(with_own_range, TABLE, **options).exit_code == 1
+    assert audit.check_generator(noisy_marginals, TABLE, **options).exit_code == 0
+
+
+@pytest.mark.slow
+def test_a_right_generator_is_refuted_at_most_as_often_as_stated() -> None:
+    refuted = [
+        audit.check_generator(noisy_marginals, TABLE, epsilon=0.0, canaries=20, references=4, seed=seed).exit_code == 1
+        for seed in range(30)
+    ]
+    assert sum(refuted) <= 12, "epsilon is 1, so some of these claims of 0 are rightly refuted"
+
+
+def test_canaries_are_rare_extreme_or_partly_copied_records_of_the_same_columns() -> None:
+    made = make_canaries(TABLE, 300, np.random.default_rng(0))
+    assert (made.dtypes == TABLE.dtypes).all()
+    rare, extreme, copied = (made.iloc[kind::3] for kind in range(3))
+    assert (rare["city"].isin(["Cork", "Bari"])).all()
+    outside = (extreme["age"] < TABLE["age"].min()) | (extreme["age"] > TABLE["age"].max())
+    assert outside.all() and not ((rare["age"] < 18) | (rare["age"] > 90)).any()
+    known = set(TABLE["income"])
+    assert 0.5 < copied["income"].isin(known).mean() <= 1
+
+
+def test_a_command_is_audited_as_a_function_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    training, script = tmp_path / "people.csv", tmp_path / "copy.py"
+    TABLE.to_csv(training, index=False)
+    script.write_text("import shutil, sys\nshutil.copy(sys.argv[1], sys.argv[2])\n", encoding="utf-8")
+    command = f"{shlex.quote(sys.executable)} {shlex.quote(str(script))} {{input}} {{output}}"
+    options = ["--training", str(training), "--epsilon", "1", "--canaries", "60", "--references", "0", "--seed", "5"]
+    assert answer(["table", "--generator", command, *options]) == 1
+    assert "epsilon at least 2" in capsys.readouterr().out
+    script.write_text("import sys\nsys.exit('no licence')\n", encoding="utf-8")
+    assert answer(["table", "--generator", command, *options]) == 2
+    assert "no licence" in capsys.readouterr().err
+    assert answer(["table", "--generator", "make {input}", *options]) == 2
+    assert "{output}" in capsys.readouterr().err
