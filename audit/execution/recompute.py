@@ -333,7 +333,7 @@ def rectangles(scores: Any, member: Any, delta: float, error: float) -> tuple[fl
         powers = range(int(math.log(max(1, len(above) // 2)) / math.log(3) + CLOSE) + 1)
         rows += [((3**power - 1, len(above)), (others - int(above[3**power - 1]), others)) for power in powers]
     for row in rows:
-        rates = [rate_upper(*counts, error / (2 * len(rows))) for counts in row]
+        rates = [rate_upper(count, trials, error / (2 * len(rows))) for count, trials in row]
         for wrong, missed in (rates, rates[::-1]):
             best = max(best, math.log((1 - missed - delta) / wrong) if missed + delta < 1 else 0.0)
     return best, len(rows)
