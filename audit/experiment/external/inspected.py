@@ -141,8 +141,8 @@ def inspect_case(case: InspectedCase, settings: Settings) -> Inspection:
     result = judge.conclude(training, [outcome])
     without_epsilon = DEPENDENT_NOTE if is_dependent else SPLIT_NOTE
     notes = (
-        preflight.notes(preflight_result)
-        + [BIASED_NOTE] * guard.has_bias
+        [BIASED_NOTE] * guard.has_bias
+        + preflight.notes(preflight_result)
         + [without_epsilon] * (not case.by_coins)
         + [*case.remarks]
     )
