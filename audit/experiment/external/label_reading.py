@@ -154,7 +154,7 @@ def _read_places(outputs: Array, labels: Array) -> Array:
     if outputs.shape == labels.shape and is_binary:
         for axis in (1, labels.ndim - 1):
             if labels.shape[axis] > 1 and (labels.sum(axis=axis) == 1).all():
-                return np.asarray(labels.argmax(axis=axis))  # rows with a single one are classes, at each place as of each record
+                return np.asarray(labels.argmax(axis=axis))  # rows with a single one are classes, at each place too
     if outputs.shape == labels.shape and not is_binary:
         if outputs.dtype.kind != "f":
             raise DataError(
