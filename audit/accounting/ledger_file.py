@@ -222,6 +222,6 @@ def _rows(database: sqlite3.Connection, path: Path) -> tuple[list[Row], int, str
     heads = database.execute("SELECT position, hash FROM head").fetchall()
     database.execute("COMMIT")
     if len(heads) != 1 or not all(isinstance(value, str) for row in rows for value in row[1:]):  # SQLite holds any type
-        raise DataError(f"{path}: an entry is not text, or its head is missing; the ledger is damaged. Restore it from a backup")
+        raise DataError(f"{path}: an entry is not text, or its head is missing; the ledger is damaged. Restore a backup")
     ((position, digest),) = heads
     return rows, position, digest
