@@ -11,15 +11,24 @@ from audit.core.errors import DataError, ExecutionMismatch
 
 if TYPE_CHECKING:
     from audit.core.results import AuditReport
+    from audit.experiment.external.canary_scores import Coins
     from audit.experiment.external.inspection import Settings
 
 
 def adapter_report(
-    folder: str | Path, *, base: str | Path, canaries: str | Path, settings: Settings | None = None, tokenizer: str = ""
+    folder: str | Path,
+    *,
+    base: str | Path,
+    canaries: str | Path,
+    settings: Settings | None = None,
+    tokenizer: str = "",
+    device: str = "cpu",
+    coins: Coins | None = None,
 ) -> AuditReport:
     """Return the report on a trained model's folder: the epsilon that canaries prove beside the one that is claimed.
 
-    The score is the log-probability of a secret under the trained model minus that under the model before training.
+    The score is the log-probability of a secret under the trained model minus that under the model before training, in the
+    context that the canaries were planted in.
 
     Args:
         folder: an adapter as peft and ms-swift write it (adapter_config.json, adapter_model.safetensors), or whole weights.
@@ -27,6 +36,8 @@ def adapter_report(
         canaries: file of `CanaryAudit`, or of your own: JSON lines with prefix, secret and included (the coin).
         settings: of the report; None takes the usual ones.
         tokenizer: "bytes", or a folder with tokenizer.json; "" looks into `folder` and `base`.
+        device: to compute on.
+        coins: what is known of them (`find_coins`); None knows nothing, so that no epsilon follows.
 
     Raises:
         DataError: a folder or file cannot be read.
@@ -34,27 +45,52 @@ def adapter_report(
     """
     from audit.data import tokens
     from audit.endpoint import canary_files
+    from audit.engine.device import find_device
     from audit.engine.text.secret_scores import secret_log_probabilities
-    from audit.experiment.external import inspection
-    from audit.models import trained_language
+    from audit.experiment.external import canary_scores, inspection
+    from audit.models import chat_templates, trained_language
     from audit.models.language import quiet_libraries
 
-    texts = canary_files.read(Path(canaries))
-    encode, _ = tokens.encoder(tokenizer or _load_tokenizer(Path(folder), Path(base)), 0)
-    # the byte tokenizer ends a text with a token that canaries do not have
-    before_end = (lambda text: encode(text)[:-1]) if tokenizer == tokens.BYTES else encode
-    trained, first = trained_language.read(Path(folder), Path(base))
-    pairs = [(canary.prefix, canary.text) for canary in texts]
+    place, base, folder = Path(canaries), Path(base), Path(folder)
+    texts = canary_files.read(place)
+    encode, _ = tokens.encoder(tokenizer or _load_tokenizer(folder, base), 0)
+    is_chat = texts[0].context.form == canary_files.CHAT
+    owners = [Path(tokenizer)] if tokenizer and tokenizer != tokens.BYTES else [folder, base]
+    template = chat_templates.read_template(*owners) if is_chat else None
+    pieces = [canary.pieces(template) for canary in texts]
     with quiet_libraries(DataError, f"the models of {folder} and {base} cannot score the canaries"):
-        after, before = (secret_log_probabilities(module, before_end, pairs) for module in (trained, first))
+        after, before = trained_language.compare(
+            folder, base, lambda module: secret_log_probabilities(module, encode, pieces), find_device(device)
+        )
     if np.array_equal(after, before):
         raise ExecutionMismatch(
             f"{folder} changes no log-probability of any canary: an adapter that is not connected, or a learning rate of 0; "
             "the audit is invalid"
         )
-    included = np.array([canary.included for canary in texts])
     settings = settings or inspection.Settings(title="A model trained elsewhere")
-    return inspection.inspect_scores(after - before, included, settings, game="one_run", name=Path(canaries).name)
+    form = "the folder's chat template" if is_chat else "plain text"
+    how = f"Scores: log-probability of a secret under {folder.name} minus that under {base.name}, in {form}."
+    return canary_scores.inspect_canaries(
+        after - before, texts, coins or canary_scores.Coins(), settings, name=place.name, remarks=(how,)
+    )
+
+
+def find_coins(canaries: str | Path, commitment: str = "", *, declared: bool = False) -> Coins:
+    """Return what is known of the coins in a file of canaries, once a published commitment was opened.
+
+    Args:
+        commitment: the hash that was published before training, or a file that holds it; "" if there is none.
+        declared: fair coins are stated to have decided, without a commitment.
+
+    Raises:
+        DataError: texts or coins are others than those committed to.
+    """
+    from audit.endpoint import canary_files
+    from audit.experiment.external.canary_scores import Coins
+
+    place = Path(canaries)
+    opened = canary_files.open_commitment(place, canary_files.read(place), commitment) if commitment else ""
+    return Coins(commitment=opened, declared=declared)
 
 
 def _load_tokenizer(*folders: Path) -> str:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from audit.core import checks
 from audit.core.errors import DataError, ObservationError
 from audit.core.seeds import Seed, new_seed
 from audit.data import text_files
-from audit.endpoint import canary_files
+from audit.endpoint import canary_files, canary_law
+from audit.endpoint.canary_files import Context, Template, TextCanary
 
 if TYPE_CHECKING:
     from audit.core.results import AuditReport
     from audit.engine.text.canary_callback import CanaryCallback
 
 
-FILE, SALT, SCORES = "canaries.jsonl", "salt", "scores-before.json"
+SCORES = "scores-before.json"
 
 
 class CanaryAudit:
@@ -27,7 +31,7 @@ class CanaryAudit:
     Three statements around a training with Hugging Face's Trainer:
 
         canaries = CanaryAudit(count=200, folder="canaries")
-        trainer = Trainer(train_dataset=tokenise(canaries.plant(texts)), callbacks=[canaries.callback(tokenizer.encode)], ...)
+        trainer = Trainer(train_dataset=tokenise(canaries.plant(texts)), callbacks=[canaries.callback(tokenizer)], ...)
         trainer.train(); report = canaries.report(claim_epsilon=8)
 
     Args:
@@ -36,6 +40,8 @@ class CanaryAudit:
         seed: of secrets and coins; None draws one from the system's randomness, which is what an audit should do.
         folder: where `canaries.jsonl` is written; it holds the coins, so keep it from whoever trains. None writes nothing. A
             script that resumes a training takes `CanaryAudit.of_folder(folder)`.
+        context: what stands around each canary: a chat, a system prompt, a document. `plant` makes chats of canaries for chats.
+        secret: what the secrets look like: "digits", "phone", "email", "card" or "identity".
 
     Attributes:
         commitment: hash of salt, texts and coins, to be published before training.
@@ -45,19 +51,23 @@ class CanaryAudit:
         DataError: the folder holds canaries already; their coins are never overwritten.
     """
 
-    def __init__(self, count: int = 200, *, digits: int = 8, seed: int | None = None, folder: str | Path | None = None) -> None:
-        place = None if folder is None else Path(folder) / FILE
-        if place is not None and place.exists():
-            raise DataError(
-                f"{place} holds canaries already, and their coins are lost where it is written over; CanaryAudit.of_folder("
-                f"{str(folder)!r}) goes back to them, such as to resume a training; name another folder for a new one"
-            )
-        root = new_seed() if seed is None else seed
-        self._take(canary_files.digit_canaries(count, Seed(root), digits=digits), place, canary_files.new_salt())
-        if place is not None:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.with_name(SALT).write_text(self.salt, encoding="utf-8")
-            canary_files.write(self._canaries, place)
+    def __init__(
+        self,
+        count: int = 200,
+        *,
+        digits: int = 8,
+        seed: int | None = None,
+        folder: str | Path | None = None,
+        context: Context = canary_files.PLAIN,
+        secret: str = "digits",
+    ) -> None:
+        law = canary_law.make_law(secret, count, context)
+        if secret == "digits":
+            law = replace(law, pattern="9" * digits)
+        canaries, salt = law.draw(Seed(new_seed() if seed is None else seed)), canary_files.new_salt()
+        if folder is not None:
+            canary_law.write_folder(canaries, salt, Path(folder))
+        self._take(canaries, None if folder is None else Path(folder), salt)
 
     @classmethod
     def of_folder(cls, folder: str | Path) -> CanaryAudit:
@@ -67,70 +77,98 @@ class CanaryAudit:
             DataError: the folder holds no canaries, or not the salt of their commitment.
         """
         audit = cls.__new__(cls)
-        place = Path(folder) / FILE
-        canaries = canary_files.read(place)
-        audit._take(canaries, place, text_files.whole_text(place.with_name(SALT))[0].strip())
+        canaries = canary_files.read(Path(folder) / canary_law.FILE)
+        audit._take(canaries, Path(folder), text_files.whole_text(Path(folder) / canary_files.SALT)[0].strip())
         return audit
 
-    def _take(self, canaries: Sequence[canary_files.TextCanary], place: Path | None, salt: str) -> None:
-        self._canaries, self._place, self.salt = list(canaries), place, salt
+    def _take(self, canaries: Sequence[TextCanary], folder: Path | None, salt: str) -> None:
+        self._all, self._folder, self.salt = list(canaries), folder, salt
+        self._canaries = [canary for canary in canaries if not canary.decoy]
         self._included = np.array([canary.included for canary in self._canaries])
-        self.commitment = canary_files.commitment(self._canaries, salt)
+        self.commitment = canary_files.commitment(self._all, salt)
         self._callback: CanaryCallback | None = None
 
     @property
     def texts(self) -> list[str]:
         """The texts to plant, in an order that says nothing."""
-        texts = [canary.text for canary in self._canaries if canary.included]
-        return [texts[number] for number in Seed(0).child("order", len(texts)).numpy().permutation(len(texts))]
+        return [canary.opening + canary.secret for canary in canary_law.shuffle_included(self._canaries)]
 
     def plant(self, records: Any, column: str = "text") -> Any:
         """Return the raw training data with the included canaries behind them; the trainer shuffles.
 
         Args:
             records: a list of texts, a list of mappings, or a data set of the library `datasets`. Mappings with `messages` are
-                chats (as ms-swift reads them): a canary's prefix is then asked, and its secret the answer.
+                chats: a canary's prefix is then asked, and its secret the answer. So it is with `prompt` and `completion`.
             column: of the text.
 
         Raises:
             DataError: records that hold no such texts.
         """
-        if hasattr(records, "add_item"):
-            for text in self.texts:
-                records = records.add_item({column: text})
-            return records
-        if not isinstance(records, Sequence) or isinstance(records, str) or not records:
+        is_library = hasattr(records, "add_item")
+        if not is_library and (not isinstance(records, Sequence) or isinstance(records, str) or not records):
             raise DataError(
                 f"records are {type(records).__name__}; expected a list of texts or mappings, or a datasets.Dataset"
             )
-        if isinstance(records[0], str):
-            return [*records, *self.texts]
-        if "messages" in records[0] and column not in records[0]:
-            return [*records, *({"messages": chat} for chat in self._chats())]
-        if column not in records[0]:
-            raise DataError(f"records have {', '.join(map(str, records[0]))} and no '{column}'; name the column of the text")
-        return [*records, *({column: text} for text in self.texts)]
+        make = self._row_maker(records[0], column)
+        rows = [make(canary) for canary in canary_law.shuffle_included(self._canaries)]
+        if not is_library:
+            return [*records, *rows]
+        for row in rows:
+            records = records.add_item(row)
+        return records
 
-    def _chats(self) -> list[list[dict[str, str]]]:
-        ends = {canary.text: canary for canary in self._canaries}
-        return [
-            [{"role": "user", "content": ends[text].prefix}, {"role": "assistant", "content": ends[text].secret}]
-            for text in self.texts
-        ]
+    def _row_maker(self, record: Any, column: str) -> Callable[[TextCanary], Any]:
+        """Return how a canary becomes a record like this one; canaries for chats are chats from now on."""
+        if isinstance(record, str):
+            return lambda canary: canary.opening + canary.secret
+        if column in record:
+            return lambda canary: {column: canary.opening + canary.secret}
+        if "prompt" in record and "completion" in record:
+            if isinstance(record["prompt"], str):
+                return lambda canary: {"prompt": canary.opening, "completion": canary.secret}
+            self._become_chats()
+            return lambda canary: {"prompt": canary.question, "completion": canary.messages[-1:]}
+        if "messages" in record:
+            self._become_chats()
+            return lambda canary: {"messages": canary.messages}
+        raise DataError(f"records have {', '.join(map(str, record))} and no '{column}'; name the column of the text")
 
-    def callback(self, encode: Any) -> CanaryCallback:
+    def _become_chats(self) -> None:
+        if self._all[0].context.form == canary_files.CHAT:
+            return
+        self._take(canary_files.as_chats(self._all), self._folder, self.salt)
+        if self._folder is not None:
+            canary_files.write(self._all, self._folder / canary_law.FILE)
+            canary_law.write_planted(self._all, self._folder)
+
+    def callback(self, tokenizer: Any, *, template: Template | None = None, cut: str = "refuse") -> CanaryCallback:
         """Return the callback to give to the Trainer.
 
         Args:
-            encode: text to a list of token numbers, the way the training data are made.
+            tokenizer: of the training data: transformers' own, or a function from text to a list of token numbers.
+            template: messages to text, of chats; None takes the tokenizer's.
+            cut: what happens if packing cuts included canaries: "refuse" the training, or "keep" them in the game as
+                included, which weakens the evidence and leaves it valid.
+
+        Raises:
+            ConfigError: the canaries are chats, and the template is not known.
         """
         from audit.engine.text.canary_callback import CanaryCallback
+        from audit.models import chat_templates
 
-        place = self._place or FILE
-        command = f"audit endpoint URL --model NAME --canaries {place}"
-        texts = [(canary.prefix, canary.text) for canary in self._canaries]
-        store = None if self._place is None else self._place.with_name(SCORES)
-        self._callback = CanaryCallback(texts, self._included, encode, command, store)
+        checks.choice(cut, "cut", ("refuse", "keep"))
+        # a bound method such as tokenizer.encode brings its tokenizer
+        owner = next((part for part in (tokenizer, getattr(tokenizer, "__self__", None)) if _has_template(part)), None)
+        if template is None and owner is not None:
+            template = chat_templates.tokenizer_template(owner)
+        encode = tokenizer if not hasattr(tokenizer, "encode") else tokenizer.encode
+        if self._canaries[0].context.form == canary_files.CHAT and owner is not None:
+            encode = partial(owner.encode, add_special_tokens=False)  # the template writes them
+        place = canary_law.FILE if self._folder is None else self._folder / canary_law.FILE
+        command = f"audit endpoint URL --model NAME --canaries {place} --commitment {self.commitment}"
+        texts = [canary.pieces(template) for canary in self._canaries]
+        store = None if self._folder is None else self._folder / SCORES
+        self._callback = CanaryCallback(texts, self._included, encode, command, store, keeps_cut=cut == "keep")
         return self._callback
 
     def report(
@@ -143,7 +181,7 @@ class CanaryAudit:
         Raises:
             ObservationError: nothing was trained with the callback, or the model was sharded.
         """
-        from audit.experiment.external import inspection
+        from audit.experiment.external import canary_scores, inspection
 
         callback = self._callback
         if callback is None or callback.before is None or not callback.scores:
@@ -158,6 +196,12 @@ class CanaryAudit:
             title="Canaries in a training of one's own",
             **settings,
         )
-        return inspection.inspect_scores(
-            last - callback.before, self._included, case, game="one_run", name="canaries", remarks=callback.remarks
+        coins = canary_scores.Coins(commitment=self.commitment, witnessed=True)
+        how = "Scores: log-probability of a secret after the training minus before it, in the context that it was planted in."
+        return canary_scores.inspect_canaries(
+            last - callback.before, self._canaries, coins, case, name="canaries", remarks=(how, *callback.remarks)
         )
+
+
+def _has_template(owner: Any) -> bool:
+    return hasattr(owner, "apply_chat_template") and bool(getattr(owner, "chat_template", None))

@@ -126,6 +126,11 @@ def _same_records(coins: Array, included: Array, index: Array, source: str) -> N
         )
 
 
+def order_tail(coins: Array) -> float:
+    """Return how often independent fair coins have as uneven a number of heads, or of runs, as these; twice the smaller."""
+    return min(1.0, 2 * min(_heads_tail(coins), _runs_tail(coins)))
+
+
 def _heads_tail(coins: Array) -> float:
     """Two-sided normal tail of the number of heads (the exact tail is smaller)."""
     return _two_sided((coins.sum() - len(coins) / 2) / math.sqrt(len(coins) / 4))

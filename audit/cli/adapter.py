@@ -18,12 +18,17 @@ Folder = Annotated[
 Base = Annotated[Path, typer.Option(help="Folder of the model before training: config.json and safetensors.")]
 Tokenizer = Annotated[str, typer.Option(help="Folder with tokenizer.json, or bytes. Default: that of FOLDER or of --base.")]
 
+Device = Annotated[str, typer.Option(help="Device to compute on: cpu, cuda or cuda:1. One model is in its memory at a time.")]
+
 
 def adapter(
     folder: Folder,
     base: Base,
     canaries: options.Canaries,
     tokenizer: Tokenizer = "",
+    device: Device = "cpu",
+    commitment: options.Commitment = "",
+    coins: options.Coins = False,
     delta: options.Delta = 1e-5,
     confidence: options.Confidence = 0.95,
     claim_epsilon: options.ClaimEpsilon = None,
@@ -31,7 +36,7 @@ def adapter(
     as_json: AsJson = False,
 ) -> int:
     """Attack a language model that any trainer wrote to a folder, with canaries, and compute the epsilon that they prove."""
-    from audit.api.adapter_audit import adapter_report
+    from audit.api.adapter_audit import adapter_report, find_coins
     from audit.cli import deliver
     from audit.experiment.external.inspection import Settings
 
@@ -42,7 +47,15 @@ def adapter(
         confidence=confidence,
         claim_epsilon=claim_epsilon,
         title=f"{folder.name}, trained elsewhere",
-        **deliver.origin("cpu"),
+        **deliver.origin(device),
     )
-    report = adapter_report(folder, base=base, canaries=canaries, settings=settings, tokenizer=tokenizer)
+    report = adapter_report(
+        folder,
+        base=base,
+        canaries=canaries,
+        settings=settings,
+        tokenizer=tokenizer,
+        device=device,
+        coins=find_coins(canaries, commitment, declared=coins),
+    )
     return deliver.finish(report, output, as_json, USUAL_FORMATS)

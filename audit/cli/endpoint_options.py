@@ -22,11 +22,14 @@ Score = Annotated[
         "generations: greedy continuations, which every server gives."
     ),
 ]
+Commitment = Annotated[
+    str,
+    typer.Option(help="Hash that was published before training (`audit canaries new`), or a file that holds it; it is opened."),
+]
 Coins = Annotated[
     bool,
     typer.Option(
-        help="Coins decided the memberships. With --no-coins no epsilon is stated, and a classifier that reads the "
-        "texts alone says whether members differ from nonmembers."
+        help="State without a commitment that fair coins decided the memberships. Without either no epsilon is stated."
     ),
 ]
 Delta = Annotated[float, typer.Option(help="Delta of every epsilon.")]

@@ -22,7 +22,12 @@ def read(values: ArrayLike, name: str) -> NDArray[Any]:
     if isinstance(values, np.ma.MaskedArray) and np.ma.getmaskarray(values).any():
         raise DataError(f"{name} has {int(np.ma.count_masked(values))} masked values; give .compressed() scores, or fill them")
     array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
+    if array.dtype.kind == "b":
+        raise DataError(
+            f"{name} are true or false, as memberships are and scores are not: give scores of members and of nonmembers, "
+            "scores[included] and scores[~included]; of answers yes or no, give 1.0 and 0.0"
+        )
+    if array.dtype.kind not in "iuf":
         raise DataError(f"{name} has the type {array.dtype}; expected one number per record")
     if array.ndim != 1:
         raise DataError(f"{name} has shape {array.shape}; expected one dimension, one score for each canary")

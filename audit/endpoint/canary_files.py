@@ -1,19 +1,52 @@
-"""Canaries as JSON lines, for trainers that only files reach: written before training, read again when a model is scored."""
+"""Canaries as JSON lines: written before training with their coins, and read again when a model is scored."""
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from audit.core.errors import ConfigError, DataError
-from audit.core.seeds import Seed
 from audit.data import text_files
+
+TEXT, CHAT = "text", "chat"
+FORMS = (TEXT, CHAT)
+PLACES = ("training", "system_prompt", "documents")
+SALT = "salt"
+Messages = list[dict[str, str]]
+Template = Callable[[Messages], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What stands around a canary wherever it is planted, looked for and scored.
+
+    Attributes:
+        form: "text" (prefix and secret are one text) or "chat" (the prefix is asked, the secret is the answer).
+        system: prompt before the question; "" for none.
+        document: text before the prefix, such as a retrieved one; "" for none.
+        place: where included canaries are put: the training data, a server's system prompt, or documents that it retrieves.
+    """
+
+    form: str = TEXT
+    system: str = ""
+    document: str = ""
+    place: str = PLACES[0]
+
+    def __post_init__(self) -> None:
+        for value, name, allowed in ((self.form, "form", FORMS), (self.place, "place", PLACES)):
+            if value not in allowed:
+                raise ConfigError(f"a canary's {name} is {value!r}; expected one of {', '.join(allowed)}")
+
+
+PLAIN = Context()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,35 +55,62 @@ class TextCanary:
 
     Attributes:
         included: the coin: whether it was to be trained on.
+        decoy: of the same law, and never to be planted: it is scored beside the others, and no coin is about it.
+        context: what stands around it.
     """
 
     prefix: str
     secret: str
     included: bool
+    decoy: bool = False
+    context: Context = PLAIN
 
     @property
     def text(self) -> str:
-        """Return what a training set that has it holds."""
+        """Prefix and secret alone."""
         return self.prefix + self.secret
 
+    @property
+    def opening(self) -> str:
+        """What a model is given before the secret, as one text."""
+        parts = [self.context.document, self.prefix]
+        if self.context.form == TEXT:
+            parts.insert(0, self.context.system)
+        return "\n\n".join(filter(None, parts))
 
-def digit_canaries(
-    count: int, seed: Seed, *, digits: int = 8, prefix: str = "The access code of box {} is "
-) -> list[TextCanary]:
-    """Return canaries whose secrets are random digits, half of them included by independent fair coins.
+    @property
+    def question(self) -> Messages:
+        """The messages before the answer, of a chat."""
+        system = [{"role": "system", "content": self.context.system}] if self.context.system else []
+        return [*system, {"role": "user", "content": self.opening}]
 
-    Raises:
-        ConfigError: fewer than two, or a prefix without a place for the canary's number.
-    """
-    if count < 2 or prefix.count("{}") != 1:
-        raise ConfigError(f"{count} canaries with prefix {prefix!r}; expected at least 2, and one {{}} for the canary's number")
-    generator = seed.child("secrets").numpy()
-    coins = seed.child("coins").numpy().random(count) < 0.5
-    endings = ["".join(map(str, generator.integers(0, 10, digits))) for _ in range(count)]
-    return [
-        TextCanary(prefix=prefix.replace("{}", str(number)), secret=secret, included=bool(coin))
-        for number, (secret, coin) in enumerate(zip(endings, coins, strict=True))
-    ]
+    @property
+    def messages(self) -> Messages:
+        """The whole chat."""
+        return [*self.question, {"role": "assistant", "content": self.secret}]
+
+    def pieces(self, template: Template | None = None) -> tuple[str, str, str]:
+        """Return what a model reads before the secret, the secret, and what follows it.
+
+        Args:
+            template: messages to one text, for chats.
+
+        Raises:
+            ConfigError: a chat without a template.
+            DataError: the template alters the secret.
+        """
+        if self.context.form == TEXT:
+            return self.opening, self.secret, ""
+        if template is None:
+            raise ConfigError(
+                "the canaries were planted as chats and no chat template is known: give the tokenizer itself in place of a "
+                "function, or a folder with chat_template.jinja"
+            )
+        text = template(self.messages)
+        start = text.rfind(self.secret)
+        if start < 1:
+            raise DataError(f"the chat template leaves no answer {self.secret[:40]!r} behind {self.opening[:80]!r}")
+        return text[:start], self.secret, text[start + len(self.secret) :]
 
 
 def new_salt() -> str:
@@ -60,7 +120,29 @@ def new_salt() -> str:
 
 def commitment(canaries: Sequence[TextCanary], salt: str) -> str:
     """Return the hash to publish before training: of the salt and all texts and coins, in order."""
-    return hashlib.sha256("\n".join([salt, *map(_line, canaries)]).encode()).hexdigest()
+    lines = (
+        json.dumps(_columns(canary) | ({"decoy": True} if canary.decoy else {}), ensure_ascii=False) for canary in canaries
+    )
+    return hashlib.sha256("\n".join([salt, *lines]).encode()).hexdigest()
+
+
+def open_commitment(place: Path, canaries: Sequence[TextCanary], published: str) -> str:
+    """Return a published commitment once it is that of these canaries and of the salt beside their file.
+
+    Args:
+        published: the hash, or the name of a file that holds it.
+
+    Raises:
+        DataError: the salt is not there, or texts or coins are others than those committed to.
+    """
+    given = text_files.whole_text(Path(published))[0] if Path(published).is_file() else published
+    salt = text_files.whole_text(place.with_name(SALT))[0].strip()
+    if not hmac.compare_digest(commitment(canaries, salt).encode(), given.strip().lower().encode()):
+        raise DataError(
+            f"{place} holds other texts or coins than the commitment {given.strip()[:16]}... was made to, or another salt lies "
+            "beside it; expected the folder as it was when the commitment was published"
+        )
+    return given.strip().lower()
 
 
 def write(canaries: Sequence[TextCanary], place: Path) -> None:
@@ -69,7 +151,7 @@ def write(canaries: Sequence[TextCanary], place: Path) -> None:
 
 
 def read(place: Path) -> list[TextCanary]:
-    """Return the canaries of a file.
+    """Return the canaries of a file, decoys among them.
 
     Raises:
         DataError: it cannot be read as text, a line is no canary, or all coins fell on one side.
@@ -82,20 +164,49 @@ def read(place: Path) -> list[TextCanary]:
             entry = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{place}, line {number}: no JSON ({error})") from error
-        columns = entry if isinstance(entry, dict) else {}
-        prefix, secret, included = (columns.get(key) for key in ("prefix", "secret", "included"))
-        if not (isinstance(prefix, str) and isinstance(secret, str) and isinstance(included, bool) and prefix and secret):
-            raise DataError(f'{place}, line {number}: expected {{"prefix": text, "secret": text, "included": true or false}}')
-        if any("\ud800" <= letter <= "\udfff" for letter in prefix + secret):  # JSON can name it, no encoding can write it
-            raise DataError(f"{place}, line {number}: the text holds half a character (a lone surrogate); write whole ones")
-        canaries.append(TextCanary(prefix=prefix, secret=secret, included=included))
-    sides = np.array([canary.included for canary in canaries], dtype=bool)
+        canaries.append(_canary(entry if isinstance(entry, dict) else {}, f"{place}, line {number}"))
+    sides = np.array([canary.included for canary in canaries if not canary.decoy], dtype=bool)
     if sides.all() or not sides.any():
         raise DataError(
-            f"{place} holds {len(canaries)} canaries of one side; expected some that are included and some that are not"
+            f"{place} holds {len(sides)} canaries of one side; expected some that are included and some that are not"
         )
+    if len({(canary.context.form, canary.context.place) for canary in canaries}) > 1:
+        raise DataError(f"{place} holds canaries of several forms or places; expected one context for all")
     return canaries
 
 
+def as_chats(canaries: Sequence[TextCanary]) -> list[TextCanary]:
+    """Return the canaries as questions with answers; their commitment stays, since texts and coins do."""
+    return [replace(canary, context=replace(canary.context, form=CHAT)) for canary in canaries]
+
+
+def _canary(columns: Mapping[str, Any], place: str) -> TextCanary:
+    prefix, secret, included = (columns.get(key) for key in ("prefix", "secret", "included"))
+    decoy, context = columns.get("decoy", False), columns.get("context", {})
+    if not (isinstance(prefix, str) and isinstance(secret, str) and isinstance(included, bool) and prefix and secret):
+        raise DataError(f'{place}: expected {{"prefix": text, "secret": text, "included": true or false}}')
+    if not isinstance(decoy, bool) or (decoy and included):
+        raise DataError(f"{place}: 'decoy' is {decoy!r} of a canary with the coin {included}; a decoy is never included")
+    keys = ("form", "system", "document", "place")
+    if not isinstance(context, dict) or not set(context) <= {*keys} or not all(isinstance(v, str) for v in context.values()):
+        raise DataError(f"{place}: 'context' is {str(context)[:80]}; expected texts under any of {', '.join(keys)}")
+    if any("\ud800" <= letter <= "\udfff" for letter in "".join([prefix, secret, *context.values()])):
+        # JSON can name it, no encoding can write it
+        raise DataError(f"{place}: the text holds half a character (a lone surrogate); write whole ones")
+    try:
+        around = Context(**context)
+    except ConfigError as error:
+        raise DataError(f"{place}: {error}") from error
+    return TextCanary(prefix=prefix, secret=secret, included=included, decoy=decoy, context=around)
+
+
+def _columns(canary: TextCanary) -> dict[str, Any]:
+    return {"prefix": canary.prefix, "secret": canary.secret, "included": canary.included}
+
+
 def _line(canary: TextCanary) -> str:
-    return json.dumps({"prefix": canary.prefix, "secret": canary.secret, "included": canary.included}, ensure_ascii=False)
+    context = canary.context
+    names = ("form", "system", "document", "place")
+    changed = {name: getattr(context, name) for name in names if getattr(context, name) != getattr(PLAIN, name)}
+    extra = {"decoy": True} if canary.decoy else {}
+    return json.dumps(_columns(canary) | extra | ({"context": changed} if changed else {}), ensure_ascii=False)

@@ -1,13 +1,14 @@
 """Files of a LoRA adapter that a third party wrote, checked before any library acts on them: settings, and shapes of tensors.
 
 Settings of peft can name repositories and files to fetch, patterns to match and sizes to allocate. What is handed on is
-therefore a few checked values, and matrices are allocated only where the file itself holds them in that size.
+therefore a few checked values: which layers are adapted is read off the file's own tensors, never off patterns, and matrices
+are allocated only where the file itself holds them in that size.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,10 @@ _EXPECTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "peft_type": (lambda value: value == "LORA", "'LORA', the adapters that are read"),
     "r": (lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1, "a whole number from 1 on"),
     "lora_alpha": (_is_scale, "a number above 0"),
-    "target_modules": (lambda value: _is_names(value) and bool(value), "a list of layers' plain names, such as 'q_proj'"),
+    "target_modules": (lambda value: isinstance(value, str | list) and bool(value), "names of layers, or a pattern"),
     "task_type": (lambda value: value in (None, "CAUSAL_LM"), "'CAUSAL_LM'"),
     "modules_to_save": (lambda value: value is None or _is_names(value), "a list of layers' plain names"),
-    "bias": (lambda value: value == "none", "'none'"),
+    "bias": (lambda value: value in ("none", "all", "lora_only"), "'none', 'all' or 'lora_only'"),
     "init_lora_weights": (
         lambda value: _is_switch(value) or value in ("gaussian", "orthogonal"),
         "one that leaves the base as it is",
@@ -58,10 +59,14 @@ _EXPECTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 }
 _DEMANDED = ("peft_type", "r", "lora_alpha", "target_modules")
 _HANDED_ON = ("r", "lora_alpha", "use_rslora", "use_dora", "fan_in_fan_out")
-_WITHOUT_EFFECT = (  # on what a trained adapter computes: notes of peft, training's own options, sizes of what is switched off
+_WITHOUT_EFFECT = (  # on what a trained adapter computes: notes of peft, training's own options, sizes of what is switched off,
+    # and how the layers were chosen whose tensors the file holds
     "auto_mapping",
     "base_model_name_or_path",
+    "exclude_modules",
     "inference_mode",
+    "layers_pattern",
+    "layers_to_transform",
     "lora_dropout",
     "megatron_core",
     "parent_library",
@@ -115,13 +120,18 @@ def peft_options(content: Mapping[str, Any], folder: Path, base: nn.Module) -> d
     place = folder / MATRICES
     shapes = _given_files.shapes(place)
     sides = {suffix: _layer_shapes(shapes, suffix) for suffix in _SIDES}
-    layers = _matches(base, set(content["target_modules"]))
+    layers = sorted(sides[_SIDES[0]].keys() | sides[_SIDES[1]].keys())
     for suffix, matrices in sides.items():
-        _demand_layers(place, suffix, set(layers), set(matrices))
+        _demand_layers(place, suffix, layers, matrices.keys())
+    if set(_matches(base, set(layers))) != set(layers):
+        raise DataError(
+            f"{place} does not fit: its {len(layers)} layers, such as '{_short(layers[0])}', are not those of the base"
+        )
     parameters = {path: tuple(value.shape) for path, value in base.named_parameters(remove_duplicate=False)}
     for path in layers:
         _hold_pair(place, path, (sides[_SIDES[0]][path], sides[_SIDES[1]][path]), content["r"], parameters)
     full = _whole_tensors(place, shapes, parameters, bool(content.get("use_dora")))
+    bias = content.get("bias", "none")
     saved_layers = _matches(base, set(content.get("modules_to_save") or []))
     for path in saved_layers:
         layer = base.get_submodule(path)
@@ -130,7 +140,8 @@ def peft_options(content: Mapping[str, Any], folder: Path, base: nn.Module) -> d
             raise DataError(f"{place} does not fit: 'modules_to_save' names '{path}', of which it holds no weights, or not all")
     return {
         **{key: content[key] for key in _HANDED_ON if key in content},
-        "target_modules": sorted(set(layers.values())),
+        "target_modules": layers,
+        "bias": bias,
         "modules_to_save": sorted(saved_layers) or None,
         "task_type": "CAUSAL_LM",
         "inference_mode": True,
@@ -157,17 +168,12 @@ def _matches(base: nn.Module, names: Set[str]) -> dict[str, str]:
     return names_of_layers
 
 
-def _demand_layers(place: Path, suffix: str, layers: Set[str], stored_layers: Set[str]) -> None:
-    if layers - stored_layers:
-        raise DataError(
-            f"{place} does not fit: no '{suffix[1:]}' of layer '{min(layers - stored_layers)}', which 'target_modules' names"
-        )
-    if stored_layers - layers:
-        raise DataError(
-            f"{place} does not fit: layer '{_short(min(stored_layers - layers))}' is not in the base or not in 'target_modules'"
-        )
-    if not stored_layers:
-        raise DataError(f"{place} does not fit: none of the layers in 'target_modules' is in the base")
+def _demand_layers(place: Path, suffix: str, layers: Sequence[str], stored_layers: Set[str]) -> None:
+    missing_layers = [path for path in layers if path not in stored_layers]
+    if missing_layers:
+        raise DataError(f"{place} does not fit: no '{suffix[1:]}' of layer '{_short(missing_layers[0])}'")
+    if not layers:
+        raise DataError(f"{place} does not fit: it holds no matrices of an adapter")
 
 
 def _hold_pair(place: Path, path: str, pair: tuple[Shape, Shape], rank: int, parameters: Mapping[str, Shape]) -> None:
@@ -186,7 +192,7 @@ def _whole_tensors(place: Path, shapes: Mapping[str, Shape], parameters: Mapping
     endings = (*_SIDES, _MAGNITUDES) if dora else _SIDES
     names = set()
     for key, shape in shapes.items():
-        name = key.removeprefix(_PREFIX)
+        name = key.removeprefix(_PREFIX).replace(".base_layer.", ".")  # a bias of an adapted layer
         if key.startswith(_PREFIX) and name.endswith(endings):
             continue
         if not key.startswith(_PREFIX) or parameters.get(name) != shape:

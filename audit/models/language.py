@@ -67,12 +67,14 @@ class LanguageModel:
         options: keys of that config, such as `n_layer` and `n_embd`.
         folder: of config.json and safetensors, in place of `architecture`; read from this machine, code in it is not run.
         sha256: of the folder's files; if it is set, other files are refused.
+        keeps_type: weights stay in the type that the folder has, such as bfloat16; otherwise they become float32.
     """
 
     architecture: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
     sha256: str = ""
+    keeps_type: bool = False
 
     def __post_init__(self) -> None:
         if bool(self.architecture) == bool(self.folder):
@@ -91,7 +93,7 @@ class LanguageModel:
         kind = options.pop("kind", None)
         if kind != KIND:
             raise ConfigError(f"model.kind is {kind!r}; trainer 'language_model' trains models of kind '{KIND}'")
-        allowed_keys = [entry.name for entry in fields(cls)]
+        allowed_keys = [entry.name for entry in fields(cls) if entry.name != "keeps_type"]
         for key in options:
             if key not in allowed_keys:
                 hint = plugins.hint(key, allowed_keys)
@@ -180,11 +182,10 @@ class LanguageModel:
             if classes:
                 config.num_labels = classes
             _demand_weights(place, _kind(library, classes), config)
-            module: nn.Module = (
-                _kind(library, classes)
-                .from_pretrained(place, config=config, local_files_only=True, trust_remote_code=False, use_safetensors=True)
-                .float()
-            )
+            options = {"local_files_only": True, "trust_remote_code": False, "use_safetensors": True, "dtype": "auto"}
+            module: nn.Module = _kind(library, classes).from_pretrained(place, config=config, **options)
+            if not self.keeps_type:
+                module = module.float()
             if vocabulary.size > module.get_input_embeddings().num_embeddings:  # type: ignore[operator]
                 module.resize_token_embeddings(vocabulary.size)  # type: ignore[operator]
         if classes and module.config.pad_token_id is None:  # type: ignore[union-attr]

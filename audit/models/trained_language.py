@@ -2,49 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from audit.core.data import Vocabulary
+from audit.core.data import Array, Vocabulary
 from audit.core.errors import DataError
 from audit.models import adapter_files
 from audit.models.language import LanguageModel, extra_library, quiet_libraries
 
 
-def read(folder: Path, base: Path) -> tuple[nn.Module, nn.Module]:
-    """Return the trained model and the model before training, both in evaluation mode.
+def compare(folder: Path, base: Path, score: Callable[[nn.Module], Array], device: torch.device) -> tuple[Array, Array]:
+    """Return the scores of the trained model and of the model before training, with one of them in memory at a time.
 
     What an adapter's own settings say of its base is not followed: the base is the folder that is named here. Nothing is
     downloaded, code in a folder is not run, and files that could run code are not read. Adapters are LoRA's, see
-    `adapter_files`.
+    `adapter_files`. Weights stay in the type that their file has.
 
     Args:
         folder: of an adapter, or of a whole model.
         base: of the whole model before training.
+        score: of a model in evaluation mode.
 
     Raises:
         ConfigError: transformers or peft is not installed.
         DataError: a folder cannot be read, or the adapter does not fit the base.
     """
+    trained, is_switched = read(folder, base)
+    trained = trained.to(device)
+    after = score(trained)
+    if is_switched:
+        with trained.disable_adapter():  # type: ignore[operator]
+            return after, score(trained)
+    del trained
+    with _without_hub():
+        first = _whole(base)
+    return after, score(first.eval().to(device))
+
+
+def read(folder: Path, base: Path) -> tuple[nn.Module, bool]:
+    """Return the trained model in evaluation mode, and whether it is the base once its adapter is disabled."""
     extra_library("transformers")
     with _without_hub():
         if not adapter_files.is_adapter(folder):
-            before = _whole(base)
-            return _whole(folder).eval(), before.eval()
+            return _whole(folder).eval(), False
         if not (folder / adapter_files.MATRICES).is_file():
             raise DataError(
                 f"adapter {folder} holds no {adapter_files.MATRICES}; files that could run code are not read: "
                 "save with safetensors"
             )
-        content = adapter_files.settings(folder)
-        before = _whole(base)
-        options = adapter_files.peft_options(content, folder, before)
-        return _adapted(_whole(base), options, folder).eval(), before.eval()
+        content, target = adapter_files.settings(folder), _whole(base)
+        options = adapter_files.peft_options(content, folder, target)
+        return _adapted(target, options, folder).eval(), options["bias"] == "none"
 
 
 def _adapted(target: nn.Module, options: dict[str, Any], folder: Path) -> nn.Module:
@@ -72,4 +86,4 @@ def _without_hub() -> Iterator[None]:
 
 
 def _whole(folder: Path) -> nn.Module:
-    return LanguageModel(folder=str(folder)).build(Vocabulary(size=0), 0)
+    return LanguageModel(folder=str(folder), keeps_type=True).build(Vocabulary(size=0), 0)

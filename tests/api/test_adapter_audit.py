@@ -126,8 +126,8 @@ def test_no_setting_of_an_adapter_reaches_the_network(
         with pytest.raises(DataError, match="'peft_type' is"):
             trained_language.read(folder, folders / "base")
         return
-    trained, before = trained_language.read(folder, folders / "base")
-    assert len(trained.state_dict()) > len(before.state_dict())
+    trained, is_switched = trained_language.read(folder, folders / "base")
+    assert is_switched and any(".lora_" in name for name in trained.state_dict())
 
 
 def test_the_hub_is_off_while_folders_are_read_and_afterwards_as_before(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +143,7 @@ def test_the_hub_is_off_while_folders_are_read_and_afterwards_as_before(folders:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(LanguageModel, "build", observed)
     trained_language.read(folders / "adapter", folders / "base")
-    assert visited == [True, True] and not constants.is_offline_mode()
+    assert visited == [True] and not constants.is_offline_mode()
 
 
 @pytest.mark.parametrize("options", [{}, {"use_dora": True}, {"use_rslora": True}, {"modules_to_save": ["lm_head"]}])
@@ -157,10 +157,14 @@ def test_an_adapter_is_read_as_peft_reads_it(options: dict[str, Any], folders: P
             torch.nn.init.normal_(value, 0.5, 0.1)
     module.save_pretrained(tmp_path)
     theirs = peft.PeftModel.from_pretrained(spec.build(Vocabulary(size=257), LENGTH), str(tmp_path)).eval()
-    trained, before = trained_language.read(tmp_path, folders / "base")
+    trained, is_switched = trained_language.read(tmp_path, folders / "base")
+    assert is_switched
     tokens = torch.arange(12)[None]
     torch.testing.assert_close(trained(input_ids=tokens).logits, theirs(input_ids=tokens).logits, rtol=0, atol=0)
-    assert (trained(input_ids=tokens).logits - before(input_ids=tokens).logits).abs().max() > 0.01
+    before = spec.build(Vocabulary(size=257), LENGTH).eval()(input_ids=tokens).logits
+    assert (trained(input_ids=tokens).logits - before).abs().max() > 0.01
+    with trained.disable_adapter():
+        torch.testing.assert_close(trained(input_ids=tokens).logits, before, rtol=0, atol=0)
 
 
 def test_a_folder_of_weights_with_an_adapter_beside_them_is_no_base(folders: Path, tmp_path: Path) -> None:
@@ -202,8 +206,9 @@ def test_weights_in_shards_are_read(folders: Path, tmp_path: Path) -> None:
     module: Any = LanguageModel(folder=str(folders / "base")).build(Vocabulary(size=257), LENGTH)
     module.save_pretrained(tmp_path / "shards", max_shard_size="40KB")
     assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 1
-    trained, before = trained_language.read(tmp_path / "shards", folders / "base")
-    for name, value in before.state_dict().items():
+    trained, is_switched = trained_language.read(tmp_path / "shards", folders / "base")
+    assert not is_switched
+    for name, value in module.state_dict().items():
         torch.testing.assert_close(trained.state_dict()[name], value, rtol=0, atol=0)
 
 

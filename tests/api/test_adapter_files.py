@@ -40,7 +40,8 @@ def test_checked_settings_are_all_that_is_handed_on(tmp_path: Path) -> None:
     assert options(written(tmp_path, settings, PAIR | full)) == {
         "r": 2,
         "lora_alpha": 4,
-        "target_modules": ["first"],
+        "target_modules": ["h.first"],
+        "bias": "none",
         "modules_to_save": ["head"],
         "task_type": "CAUSAL_LM",
         "inference_mode": True,
@@ -56,12 +57,10 @@ def test_checked_settings_are_all_that_is_handed_on(tmp_path: Path) -> None:
             {"prompt_tuning_init_state_dict_path": "/etc/hostname"},
             "state_dict_path' is /etc/hostname, which",
         ),
-        ({"target_modules": r"(([a-z._]|\d)*)*!"}, "'target_modules' is .*plain names"),
-        ({"target_modules": [r"(([a-z._]|\d)*)*!"]}, "'target_modules' is .*plain names"),
+        ({"bias": "some"}, "'bias' is some"),
         ({"target_modules": []}, "'target_modules' is"),
         ({"modules_to_save": ["(a*)*"]}, "'modules_to_save' is"),
         ({"rank_pattern": {"(a*)*!": 3}}, "'rank_pattern' is"),
-        ({"layers_pattern": "(a*)*!"}, "'layers_pattern' is"),
         ({"loftq_config": {"loftq_bits": 4}}, "'loftq_config' is"),
         ({"init_lora_weights": "pissa"}, "'init_lora_weights' is pissa"),
         ({"task_type": "SEQ_CLS"}, "'task_type' is"),
@@ -109,11 +108,9 @@ A, B = PAIR
         ({"r": 4000}, {A: (4000, 1), B: (1, 4000)}, r"the base has \(3, 5\)"),
         ({}, PAIR | {A: (2,)}, r"\(2,\) and \(3, 2\)"),
         ({}, {A: (2, 5)}, r"no 'lora_B\.weight' of layer 'h\.first'"),
-        ({"target_modules": ["first", "second"]}, PAIR, r"of layer 'h\.second', which 'target_modules' names"),
-        ({"target_modules": ["second"]}, PAIR, "does not fit"),
-        ({"target_modules": ["h"]}, PAIR, "does not fit"),
-        ({"target_modules": ["irst"]}, PAIR, "is not in the base or not in 'target_modules'"),
-        ({"target_modules": ["other"]}, {}, "none of the layers in 'target_modules'"),
+        ({}, {key.replace("first", "third"): shape for key, shape in PAIR.items()}, "are not those of the base"),
+        ({}, {key.replace("h.first", "first"): shape for key, shape in PAIR.items()}, "are not those of the base"),
+        ({}, {}, "no matrices of an adapter"),
         ({}, PAIR | {"base_model.model.head.weight": (8, 5)}, "is none of the base"),
         ({}, PAIR | {"elsewhere": (1,)}, "'elsewhere' .* is none of the base"),
         ({}, PAIR | {"base_model.model.h.first.lora_magnitude_vector": (3,)}, "is none of the base"),
@@ -128,8 +125,19 @@ def test_tensors_are_held_against_settings_and_base(
         options(written(tmp_path, SETTINGS | changes, shapes))
 
 
-def test_many_names_take_no_longer_than_few(tmp_path: Path) -> None:
-    folder = written(tmp_path, SETTINGS | {"target_modules": ["first", *(f"n{number}" for number in range(50_000))]}, PAIR)
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"target_modules": r"(([a-z._]|\d)*)*!"},
+        {"target_modules": "all-linear"},
+        {"target_modules": ["second"]},
+        {"target_modules": [f"n{number}" for number in range(50_000)]},
+        {"layers_to_transform": [0], "layers_pattern": "(a*)*!"},
+        {"exclude_modules": "(a*)*!"},
+    ],
+    ids=["pattern", "all", "other", "many", "layers", "excluded"],
+)
+def test_layers_are_those_of_the_tensors_whatever_chose_them(choice: dict[str, Any], tmp_path: Path) -> None:
     begin = time.process_time()
-    assert options(folder)["target_modules"] == ["first"]
+    assert options(written(tmp_path, SETTINGS | choice, PAIR))["target_modules"] == ["h.first"]
     assert time.process_time() - begin < 5

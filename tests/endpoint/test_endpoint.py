@@ -15,14 +15,14 @@ import pytest
 from audit.cli.app import answer
 from audit.core.errors import ConfigError, DataError, ObservationError
 from audit.core.seeds import Seed
-from audit.endpoint import canary_files, next_tokens, scoring
+from audit.endpoint import canary_files, canary_law, next_tokens, scoring
 from audit.endpoint.canary_files import TextCanary
 from audit.endpoint.client import Client, ServerSettings
 from audit.endpoint.probe import PLAIN, probe
 from audit.endpoint.token_scores import ask
 from tests.endpoint.stub import Stub, TinyModel, served
 
-CANARIES = canary_files.digit_canaries(60, Seed(2))
+CANARIES = canary_law.digit_canaries(60, Seed(2))
 KNOWN = tuple(canary.text for canary in CANARIES if canary.included)
 
 
@@ -73,7 +73,7 @@ def test_generations_tell_members_on_any_server(mode: str) -> None:
 
 
 def test_64_requests_in_flight_and_no_more() -> None:
-    canaries = canary_files.digit_canaries(200, Seed(3), digits=6)
+    canaries = canary_law.digit_canaries(200, Seed(3), digits=6)
     with served("good", tuple(canary.text for canary in canaries[:5])) as server:
         server.delay = 0.05
         values = scoring.log_probability_scores(client_of(server, in_flight=64), "m", canaries, silent).values
@@ -258,7 +258,7 @@ def test_a_token_that_spans_the_prefix_counts_with_the_secret() -> None:
 
 
 def test_canaries_have_a_coin_each() -> None:
-    canaries = canary_files.digit_canaries(4000, Seed(9))
+    canaries = canary_law.digit_canaries(4000, Seed(9))
     assert abs(np.mean([canary.included for canary in canaries]) - 0.5) < 0.04
     assert len({canary.text for canary in canaries}) == 4000
     assert isinstance(canaries[0], TextCanary)

@@ -14,10 +14,10 @@ import pytest
 
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.seeds import Seed
-from audit.endpoint import canary_files, next_tokens, probe, scoring
+from audit.endpoint import canary_law, next_tokens, probe, scoring
 from audit.endpoint.client import ROOM, Client, ServerSettings
 
-CANARIES = canary_files.digit_canaries(4, Seed(1))
+CANARIES = canary_law.digit_canaries(4, Seed(1))
 Talk = Callable[[socket.socket], None]
 
 

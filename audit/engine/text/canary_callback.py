@@ -20,7 +20,16 @@ from torch import nn
 from audit.core import files
 from audit.core.data import Array
 from audit.core.errors import DataError, ExecutionMismatch
-from audit.engine.text.secret_scores import Collate, Encode, count_places, secret_log_probabilities, secret_start
+from audit.engine.text.secret_scores import (
+    Collate,
+    Encode,
+    Pieces,
+    SecretFinder,
+    count_places,
+    secret_log_probabilities,
+    secret_tokens,
+    token_numbers,
+)
 
 log = logging.getLogger(__name__)
 MOST_NAMED = 5
@@ -31,18 +40,29 @@ class CanaryCallback:
     """Answers every event of a Trainer, so that transformers need not be imported here.
 
     Args:
-        texts: pairs of prefix and whole text, of all canaries.
+        texts: of all canaries, what is before the secret, the secret, and what is behind it.
         included: which of them were planted.
         encode: text to token numbers, as the training data were made.
         command: how to score the saved model if this process does not hold all of it.
         store: file for the scores before training, which a training that is resumed from a checkpoint reads; None keeps none.
+        keeps_cut: included canaries that the prepared data do not hold whole are scored as included, instead of ending it.
     """
 
     def __init__(
-        self, texts: Sequence[tuple[str, str]], included: Array, encode: Encode, command: str, store: Path | None = None
+        self,
+        texts: Sequence[Pieces],
+        included: Array,
+        encode: Encode,
+        command: str,
+        store: Path | None = None,
+        *,
+        keeps_cut: bool = False,
     ) -> None:
         self._texts, self._included, self._encode, self._command, self._store = texts, included, encode, command, store
+        self._keeps_cut = keeps_cut
         self._digest, self._first_step = "", 0
+        self._unvisited: set[int] = set()
+        self._hook: Any = None
         self._model: weakref.ref[nn.Module] | None = None
         self.before: Array | None = None
         self.scores: dict[int, Array] = {}
@@ -65,7 +85,8 @@ class CanaryCallback:
         if not any(parameter.requires_grad for parameter in model.parameters()):
             raise ExecutionMismatch("the model has no trainable parameter, so no canary can be learnt; nothing was trained")
         loader = values["train_dataloader"]
-        self._check_data(_training_rows(args, loader.dataset), getattr(loader, "collate_fn", None))
+        finder = SecretFinder([secret_tokens(self._encode, text).secret for text in self._texts])
+        self._check_data(finder, _training_rows(args, loader.dataset), getattr(loader, "collate_fn", None))
         if self.deferred:
             log.warning("the model is sharded: canaries are not scored here. Save it, serve it, then: %s", self._command)
             return
@@ -75,6 +96,7 @@ class CanaryCallback:
         if self._model is None or self._model() is not model:  # a Trainer may begin again with a smaller batch
             self._model, self.remarks, self.scores = weakref.ref(model), [], {}
             self.before = self._scores_before(model)
+        self._watch(model, finder)
 
     def on_save(self, args: Any, state: Any, control: Any, **values: Any) -> None:
         """Score the canaries at a checkpoint."""
@@ -89,6 +111,7 @@ class CanaryCallback:
         """
         if self.deferred:
             return
+        self._judge_visits()
         last = secret_log_probabilities(values["model"], self._encode, self._texts)
         is_fresh = self._first_step == 0
         still = _digest(values["model"]) == self._digest
@@ -126,25 +149,63 @@ class CanaryCallback:
         log.warning("%s", text)
         self.remarks.append(text)
 
-    def _check_data(self, rows: Iterable[Any], collate: Collate | None) -> None:
-        secrets = []
-        for prefix, text in self._texts:
-            tokens, start = secret_start(self._encode, prefix, text)
-            secrets.append(tokens[start:])
+    def _watch(self, model: nn.Module, finder: SecretFinder) -> None:
+        """Note which included canaries reach the model, whatever sampler and collator do, until all have."""
+        self._unvisited = set(np.flatnonzero(self._included).tolist())
+        if self._hook is not None:
+            self._hook.remove()
+
+        def look(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+            tokens = options.get("input_ids", arguments[0] if arguments else None)
+            if module.training and torch.is_tensor(tokens) and not tokens.is_floating_point():
+                self._unvisited -= {number for number, _ in finder.places(token_numbers(tokens.detach().cpu()))}
+                if not self._unvisited:
+                    self._hook.remove()
+
+        self._hook = model.register_forward_pre_hook(look, with_kwargs=True)
+
+    def _judge_visits(self) -> None:
+        """Refuse a training whose batches held no canary, and say of how many they did not.
+
+        Raises:
+            ExecutionMismatch: the sampler visited none.
+        """
+        self._hook.remove()
+        planted, missed = int(self._included.sum()), len(self._unvisited)
+        if missed == planted and self._first_step == 0:
+            self.scores = {}
+            raise ExecutionMismatch(
+                f"none of the {planted} included canaries was in a batch that the model was trained on: the sampler left them "
+                "out, or the training was too short; the audit is invalid"
+            )
+        if missed:
+            self._remark(
+                f"{missed} of the {planted} included canaries were in no batch that the model was trained on (a sampler, or "
+                "too few steps): they count as included and show no leak."
+            )
+
+    def _check_data(self, finder: SecretFinder, rows: Iterable[Any], collate: Collate | None) -> None:
         losses, silent, stray, copies = [], [], [], []
-        for number, (count, targets) in enumerate(count_places(rows, secrets, collate)):
+        for number, (count, targets) in enumerate(count_places(rows, finder, len(self._texts), collate)):
             if self._included[number]:
                 losses += [number] * (count == 0)
                 silent += [number] * (count > 0 and targets == 0)
                 copies += [number] * (count > 1)
             else:
                 stray += [number] * (count > 0)
+        if self._keeps_cut and losses and len(losses) < self._included.sum():
+            self._remark(
+                f"{len(losses)} of the {int(self._included.sum())} included canaries are cut or missing in the prepared data. "
+                "They count as included, as their coins fell: weaker evidence, still valid."
+            )
+            losses = []
         reasons = [
             f"{len(numbers)} {words} (canaries {', '.join(map(str, numbers[:MOST_NAMED]))})"
             for numbers, words in (
                 (
                     losses,
-                    "of the included ones are nowhere: truncation, packing, a filter or another tokenizer took them",
+                    "of the included ones are nowhere: truncation, packing, a filter or another tokenizer took them (with "
+                    "cut='keep' they count as included, which weakens the evidence and keeps it valid)",
                 ),
                 (silent, "are there without a label: no token of their secret is learnt"),
                 (copies, "are there more than once, which is a claim about groups"),
@@ -155,7 +216,8 @@ class CanaryCallback:
         if reasons:
             raise ExecutionMismatch(
                 f"the prepared training data do not hold the canaries as planned: {'; '.join(reasons)}. Plant them in the raw "
-                "data, before it is tokenised, keep texts whole, and give callback() the tokenizer of the data"
+                "data, before it is tokenised, keep texts whole, and give callback() the tokenizer of the data (with its chat "
+                "template, if they are chats)"
             )
 
 

@@ -3,125 +3,221 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional as F
 
 from audit.core.data import Array
-from audit.core.errors import DataError
+from audit.core.errors import DataError, UnsupportedMechanism
 
 Encode = Callable[[str], Sequence[int]]
 Collate = Callable[[list[Any]], Mapping[str, Any]]
+Pieces = tuple[str, str] | tuple[str, str, str]
 IGNORED_LABEL = -100  # transformers' label of tokens that are not predicted
+MOST_LOGITS = 1 << 25  # numbers of one pass: 128 MB in float32
+CAUSAL = 5e-2  # share of the logits' spread by which a later token may change earlier ones, through rounding
 
 
-def secret_start(encode: Encode, prefix: str, text: str) -> tuple[list[int], int]:
-    """Return the tokens of a text and the number of the first that differs from its prefix's own tokens.
+@dataclass(frozen=True, slots=True)
+class SecretTokens:
+    """The tokens of a whole text, of which those from `start` to before `stop` are its secret's."""
+
+    tokens: list[int]
+    start: int
+    stop: int
+
+    @property
+    def secret(self) -> list[int]:
+        """The secret's tokens."""
+        return self.tokens[self.start : self.stop]
+
+
+def secret_tokens(encode: Encode, pieces: Pieces) -> SecretTokens:
+    """Return the tokens of a text, and which of them are the secret's: those that neither its beginning nor its end has.
+
+    Args:
+        pieces: prefix and whole text; or what is before the secret, the secret, and what is behind it.
 
     Raises:
         DataError: no token is left for the secret.
     """
-    tokens, before = list(encode(text)), list(encode(prefix))
-    start = 0
-    while start < min(len(tokens), len(before)) and tokens[start] == before[start]:
-        start += 1
-    start = max(start, 1)
-    if start >= len(tokens):
-        raise DataError(f"the tokenizer leaves no token of its own for the secret behind {prefix!r}; use a longer secret")
-    return tokens, start
+    before, text, after = (pieces[0], pieces[1], "") if len(pieces) == 2 else (pieces[0], "".join(pieces), pieces[2])
+    tokens = list(encode(text))
+    start = max(_common(tokens, encode(before)), 1)
+    # the tokens of nothing are those that a tokenizer ends every text with
+    stop = len(tokens) - _common(tokens[start:][::-1], list(encode(after))[::-1])
+    if start >= stop:
+        raise DataError(f"the tokenizer leaves no token of its own for the secret behind {before!r}; use a longer secret")
+    return SecretTokens(tokens, start, stop)
 
 
-def secret_log_probabilities(module: nn.Module, encode: Encode, texts: Sequence[tuple[str, str]]) -> Array:
-    """Return the log-probability of each secret behind its prefix, `(m,)` float64; the model is left in the mode it was in.
+def _common(first: Sequence[int], second: Sequence[int]) -> int:
+    count = 0
+    while count < min(len(first), len(second)) and first[count] == second[count]:
+        count += 1
+    return count
+
+
+def secret_log_probabilities(module: nn.Module, encode: Encode, texts: Sequence[Pieces]) -> Array:
+    """Return the log-probability of each secret behind what is before it, `(m,)` float64.
 
     Args:
-        module: a causal language model whose outputs have `logits`.
+        module: a causal language model whose outputs have `logits`; it is left in the mode it was in.
         encode: text to token numbers, as for training.
-        texts: pairs of prefix and whole text.
+        texts: see `secret_tokens`.
 
     Raises:
         DataError: a text has a token that the model does not know, or more tokens than it takes.
+        UnsupportedMechanism: the model predicts no next token: an encoder with a decoder, a masked model, a classifier.
+    """
+    rows = [secret_tokens(encode, pieces) for pieces in texts]
+    values = token_log_probabilities(module, [row.tokens for row in rows])
+    return np.array([own[row.start - 1 : row.stop - 1].sum() for row, own in zip(rows, values, strict=True)])
+
+
+def token_log_probabilities(
+    module: nn.Module, rows: Sequence[Sequence[int]], reduce: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None
+) -> list[Array]:
+    """Return for each text what its tokens from the second on say, `(T - 1,)` float64: their log-probabilities.
+
+    Texts of one length share a pass, so that none is padded.
+
+    Args:
+        reduce: log-probabilities `(n, T - 1, tokens)` of all tokens and the texts' own `(n, T - 1)` to other scores.
     """
     device = next(module.parameters()).device
-    training, values = module.training, np.empty(len(texts))
+    training, results = module.training, list[Array]([np.empty(0)] * len(rows))
     module.eval()
     try:
         with torch.no_grad():
-            for row, (prefix, text) in enumerate(texts):
-                tokens, start = secret_start(encode, prefix, text)
-                _demand_room(module, tokens, text)
-                ids = torch.tensor([tokens], device=device)
-                logits = module(input_ids=ids).logits[0, start - 1 : -1].double()
-                values[row] = -float(F.cross_entropy(logits, ids[0, start:], reduction="sum"))
+            for tokens in rows:
+                _demand_room(module, tokens)
+            vocabulary = _demand_causal(module, max(rows, key=len), device)
+            for numbers in _batches(rows, vocabulary):
+                ids = torch.tensor([list(rows[number]) for number in numbers], device=device)
+                everything = torch.log_softmax(module(input_ids=ids).logits[:, :-1].float(), dim=-1)
+                own = everything.gather(2, ids[:, 1:, None])[..., 0]
+                values = own if reduce is None else reduce(everything, own)
+                for number, row in zip(numbers, values.cpu().double().numpy(), strict=True):
+                    results[number] = row
     finally:
         module.train(training)
-    return values
+    return results
 
 
-def _demand_room(module: nn.Module, tokens: Sequence[int], text: str) -> None:
+def _batches(rows: Sequence[Sequence[int]], vocabulary: int) -> Iterator[list[int]]:
+    """Yield numbers of rows of one length, as many as a pass takes."""
+    lengths: dict[int, list[int]] = {}
+    for number, row in enumerate(rows):
+        lengths.setdefault(len(row), []).append(number)
+    for length, numbers in lengths.items():
+        size = max(1, MOST_LOGITS // (vocabulary * length))
+        yield from (numbers[start : start + size] for start in range(0, len(numbers), size))
+
+
+def _demand_causal(module: nn.Module, tokens: Sequence[int], device: torch.device) -> int:
+    """Return how many tokens the model tells apart; raise `UnsupportedMechanism` if it is none that writes token by token."""
+    name, config = type(module).__name__, getattr(module, "config", None)
+    advice = "; a canary's secret is scored by the tokens before it alone: give a causal model (AutoModelForCausalLM)"
+    if getattr(config, "is_encoder_decoder", False):
+        raise UnsupportedMechanism(f"{name} is an encoder with a decoder, whose places do not match the text's{advice}")
+    changed = [*tokens[:-1], tokens[-1] - 1 if tokens[-1] else 1]
+    logits = getattr(module(input_ids=torch.tensor([list(tokens), changed], device=device)), "logits", None)
+    if logits is None or logits.ndim != 3 or logits.shape[1] != len(tokens):
+        shape = "no logits" if logits is None else f"logits {tuple(logits.shape)}"
+        raise UnsupportedMechanism(f"{name} answers {len(tokens)} tokens with {shape}, as a classifier does{advice}")
+    before = logits[:, :-1].float()
+    if float((before[0] - before[1]).abs().max()) > CAUSAL * float(before.std()):
+        raise UnsupportedMechanism(f"{name} looks at later tokens when it predicts earlier ones, as masked models do{advice}")
+    return int(logits.shape[2])
+
+
+def _demand_room(module: nn.Module, tokens: Sequence[int]) -> None:
     """Raise `DataError` if a model of transformers has no embedding for a token, or for a place."""
     embeddings = module.get_input_embeddings() if hasattr(module, "get_input_embeddings") else None  # type: ignore[operator]
     known_tokens = getattr(embeddings, "num_embeddings", None)
     if isinstance(known_tokens, int) and not 0 <= min(tokens) <= max(tokens) < known_tokens:
         raise DataError(
-            f"{text[:80]!r} holds token {max(tokens)}, and the model knows {known_tokens} tokens, from 0 on: "
+            f"a canary holds token {max(tokens)}, and the model knows {known_tokens} tokens, from 0 on: "
             "the tokenizer is larger than the model; take the one that it was trained with"
         )
     places = getattr(getattr(module, "config", None), "max_position_embeddings", None)
     if isinstance(places, int) and 0 < places < len(tokens):
-        raise DataError(f"{text[:80]!r} has {len(tokens)} tokens, and the model takes {places}; use shorter canaries")
+        raise DataError(f"a canary has {len(tokens)} tokens, and the model takes {places}; use shorter canaries")
+
+
+class SecretFinder:
+    """Finds secrets in rows of tokens.
+
+    A secret is there if all its tokens are, but for the first, which a tokenizer may join to what is before it; of secrets
+    that differ in the first alone, that with the first token that stands there.
+
+    Args:
+        secrets: tokens of each.
+
+    Raises:
+        DataError: two are the same.
+    """
+
+    def __init__(self, secrets: Sequence[Sequence[int]]) -> None:
+        if len({tuple(secret) for secret in secrets}) < len(secrets):
+            raise DataError("two secrets have the same tokens; use longer secrets")
+        self._secrets = [list(secret) for secret in secrets]
+        self.width = max(1, min(len(secret) for secret in secrets) - 1)
+        self._owners: dict[tuple[int, ...], list[int]] = {}
+        for number, secret in enumerate(secrets):
+            self._owners.setdefault(tuple(secret[-self.width :]), []).append(number)
+
+    def places(self, tokens: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Yield the number of each secret in a row, and the place behind it."""
+        for end in range(self.width, len(tokens) + 1):
+            owners = self._owners.get(tuple(tokens[end - self.width : end]))
+            if owners is not None:
+                numbers = [number for number in owners if self._is_at(number, tokens, end)]
+                exact = [
+                    number
+                    for number in numbers
+                    if list(tokens[end - len(self._secrets[number]) : end]) == self._secrets[number]
+                ]
+                if len(numbers) == 1 or exact:
+                    yield (exact or numbers)[0], end
+
+    def _is_at(self, number: int, tokens: Sequence[int], end: int) -> bool:
+        remainder = self._secrets[number][1:] or self._secrets[number]
+        return end >= len(remainder) and list(tokens[end - len(remainder) : end]) == remainder
 
 
 def count_places(
-    rows: Iterable[Mapping[str, Any]], secrets: Sequence[Sequence[int]], collate: Collate | None = None
+    rows: Iterable[Mapping[str, Any]], finder: SecretFinder, count: int, collate: Collate | None = None
 ) -> list[tuple[int, int]]:
-    """Return how often each secret is in prepared rows, and how many of its tokens are predicted there, at most.
-
-    A secret counts if all its tokens are, but for the first, which a tokenizer may join to what is before it.
+    """Return how often each of `count` secrets is in prepared rows, and how many of its tokens are predicted there, at most.
 
     Args:
         rows: with `input_ids`, and `labels` unless the collator makes them (then all tokens are predicted).
-        secrets: tokens of each; distinguished by their last ones, as many as the shortest has.
+        finder: of the secrets.
         collate: makes a batch of rows: what it cuts or gives no label is not trained on. Asked about rows with a secret, and
             about rows without `input_ids`.
     """
-    width = min(len(secret) for secret in secrets)
-    owners = {tuple(secret[-width:]): number for number, secret in enumerate(secrets)}
-    if len(owners) < len(secrets):
-        raise DataError(f"secrets are told apart by their last {width} tokens, and two are the same; use longer secrets")
-    counts, predicted_counts = [0] * len(secrets), [0] * len(secrets)
+    counts, predicted_counts = [0] * count, [0] * count
     for row in rows:
         content = row if "input_ids" in row or collate is None else collate([row])
-        tokens = _numbers(content["input_ids"])
-        if collate is not None and content is row and any(_ends(tokens, owners, secrets, width)):
+        tokens = token_numbers(content["input_ids"])
+        if collate is not None and content is row and any(finder.places(tokens)):
             content = collate([row])
-            tokens = _numbers(content["input_ids"])
+            tokens = token_numbers(content["input_ids"])
         labels = content.get("labels")
-        targets = None if labels is None else _numbers(labels)
-        for number, end in _ends(tokens, owners, secrets, width):
-            own = range(max(end - width, 1), end)  # nothing predicts the first token of a row
+        targets = None if labels is None else token_numbers(labels)
+        for number, end in finder.places(tokens):
+            own = range(max(end - finder.width, 1), end)  # nothing predicts the first token of a row
             counts[number] += 1
             is_target = [targets is None or targets[at] != IGNORED_LABEL for at in own]
             predicted_counts[number] = max(predicted_counts[number], sum(is_target))
     return list(zip(counts, predicted_counts, strict=True))
 
 
-def _ends(
-    tokens: Sequence[int], owners: Mapping[tuple[int, ...], int], secrets: Sequence[Sequence[int]], width: int
-) -> Iterator[tuple[int, int]]:
-    """Yield the number of each secret in a row, and the place behind it."""
-    for end in range(width, len(tokens) + 1):
-        number = owners.get(tuple(tokens[end - width : end]))
-        if number is not None:
-            remainder = list(secrets[number][1:])
-            start = end - len(remainder)
-            if start >= 0 and list(tokens[start:end]) == remainder:
-                yield number, end
-
-
-def _numbers(values: Any) -> list[int]:
-    """Token numbers of a row, or of the one row of a batch, as a plain list."""
+def token_numbers(values: Any) -> list[int]:
+    """Return the token numbers of a row, or of all rows of a batch one behind the other."""
     return np.asarray(values).astype(np.int64).ravel().tolist()

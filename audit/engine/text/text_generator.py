@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ _ROWS = 16  # prefixes that a model continues at once
 def text_generator(module: Any, *, beams: int = 1) -> Callable[[Array, int], Array]:
     """Return how a model continues prefixes `(n, p)` by so many tokens: greedily, or by the best of so many beams.
 
+    Penalties and forced tokens of the model's own generation_config are not obeyed: with them the likeliest token is not taken.
+
     Raises:
         ConfigError: fewer than one beam.
     """
@@ -30,7 +33,20 @@ def text_generator(module: Any, *, beams: int = 1) -> Callable[[Array, int], Arr
             tokens = torch.from_numpy(prefixes[start : start + _ROWS]).to(device)
             options = {"max_new_tokens": length, "min_new_tokens": length, "do_sample": False, "num_beams": beams}
             mask = torch.ones_like(tokens)
-            parts.append(module.generate(tokens, attention_mask=mask, pad_token_id=0, **options)[:, tokens.shape[1] :].cpu())
+            with _without_penalties(module):
+                texts = module.generate(tokens, attention_mask=mask, pad_token_id=0, **options)
+            parts.append(texts[:, tokens.shape[1] :].cpu())
         return np.asarray(torch.cat(parts).numpy())
 
     return generate
+
+
+@contextmanager
+def _without_penalties(module: Any) -> Iterator[None]:
+    bare = module.get_base_model() if hasattr(module, "get_base_model") else module
+    former = bare.generation_config
+    bare.generation_config = type(former)(eos_token_id=former.eos_token_id)
+    try:
+        yield
+    finally:
+        bare.generation_config = former

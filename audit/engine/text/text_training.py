@@ -22,6 +22,8 @@ from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.engine.record_rows import RecordRows
 from audit.engine.text.text_model import TESTED
 
+MOVED = 0.02  # standard deviation of what is added to parameters before gradients are tested again
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Texts:
@@ -114,10 +116,21 @@ class TextTraining:
         return step.executed(sizes, len(job.dataset.train) + included.sum(1), recomputed)
 
     def _test(self, learners: Learners) -> float:
-        """Return the difference that the self-test of per-record gradients finds; -1 if nothing is clipped."""
+        """Return the difference that the self-test of per-record gradients finds; -1 if nothing is clipped.
+
+        The test is repeated at moved parameters: an adapter's second matrix begins as 0, so that gradients of the first are 0.
+        """
         if self.job.noisy is None:
             return -1.0
-        return learners.test_gradients(*self.texts.take(np.arange(min(TESTED, len(self.texts.tokens)))))
+        records = self.texts.take(np.arange(min(TESTED, len(self.texts.tokens))))
+        initial = learners.flat.clone()
+        at_start = learners.test_gradients(*records)
+        draws = Seed(0).child("moved parameters").numpy().standard_normal(learners.flat.shape[1])
+        learners.flat.copy_(initial).add_(torch.from_numpy(draws).to(initial), alpha=MOVED)
+        try:
+            return max(at_start, learners.test_gradients(*records))
+        finally:
+            learners.flat.copy_(initial)
 
 
 class _Step:

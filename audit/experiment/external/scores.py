@@ -10,7 +10,7 @@ from audit.bounds.budget import Budget
 from audit.bounds.granted import granted_estimators
 from audit.core.claims import Claim
 from audit.core.data import Array
-from audit.core.game import Assumption, Game
+from audit.core.game import Assumption, Game, Inclusion
 from audit.core.preflight import Preflight
 from audit.core.results import AuditReport, Check, Status
 from audit.core.views import Scores
@@ -89,18 +89,19 @@ def inspect_scores(
 
 
 def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOrigin, settings: Settings) -> AuditReport:
-    """The report on score columns `(n,)` by name and their coins `(n,)`, of one game.
+    """The report on score columns `(n,)` by name and their coins `(n,)`, of one game; without coins nothing is bounded.
 
     Raises:
         AssumptionError, ConfigError, DataError: as `inspect_scores`.
     """
     tables = [Scores(values=column, included=included, game=origin.game, attack=key) for key, column in columns.items()]
-    estimators = granted_estimators(origin.game, settings.estimators)
+    by_coins = origin.game.inclusion is Inclusion.COINS
+    estimators = granted_estimators(origin.game, settings.estimators) if by_coins else ()
     odd = _odd(tables, frozenset().union(*(estimator.assumes for estimator in estimators)))
     budget = Budget(
         delta=settings.delta,
         confidence=settings.confidence,
-        comparisons=len(tables) * len(estimators),
+        comparisons=max(len(tables) * len(estimators), 1),
         certificates=settings.certificates,
     )
     terms = findings.BoundTerms(
@@ -113,7 +114,7 @@ def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOri
     )
     stated_claims = StatedClaims(claims=origin.claims)
     outcome = GameOutcome(result=findings.bound_game(tables, terms, stated_claims, budget), scores=tuple(tables))
-    preflight_result = _look(tables, origin.reading)
+    preflight_result = _look(tables, origin.reading, by_coins=by_coins)
     training = judge.Training(
         name=origin.name,
         mechanism=None,
@@ -141,10 +142,10 @@ def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOri
     return reporting.report([judge.conclude(training, [outcome])], frame)
 
 
-def _look(tables: Sequence[Scores], reading: str) -> Preflight:
+def _look(tables: Sequence[Scores], reading: str, *, by_coins: bool) -> Preflight:
     """The preflight of scores: whether those of members are lower than those of nonmembers, in any column."""
     records = preflight.ReadRecords(losses=-tables[0].values, included=tables[0].included, reading=reading)
-    return preflight.look(records, tables[1:], by_coins=True)
+    return preflight.look(records, tables[1:], by_coins=by_coins)
 
 
 def _odd(tables: Sequence[Scores], assumes: frozenset[Assumption]) -> tuple[Check, ...]:

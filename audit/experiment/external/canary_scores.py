@@ -1,0 +1,131 @@
+"""Scores of canaries through any door (callback, folder, server): what is known of their coins, and the report that follows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.checks import blind
+from audit.checks.blind_texts import text_features
+from audit.checks.membership import IMPLAUSIBLE, order_tail
+from audit.core.data import Array
+from audit.core.results import AuditReport, Check, Status
+from audit.endpoint.canary_files import TextCanary
+from audit.experiment.external.scores import CoinEvidence, inspect_scores
+from audit.experiment.games.settings import Settings
+from audit.stats.sign_test import lower_tail
+
+DECOY_LEVEL = 1e-5
+NO_COINS = (
+    "No epsilon: nothing shows that coins decided who was included. Give the commitment that was published before the training "
+    "(--commitment, from `audit canaries new`), or state it by --coins."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coins:
+    """What somebody says of the coins.
+
+    Attributes:
+        commitment: that was opened, published before the training; "" if there is none.
+        declared: it is stated, without a commitment, that fair coins decided.
+        witnessed: this process saw the coins fixed before the training began.
+    """
+
+    commitment: str = ""
+    declared: bool = False
+    witnessed: bool = False
+
+    @property
+    def decided(self) -> bool:
+        """True if memberships are taken as decided by coins."""
+        return bool(self.commitment) or self.declared
+
+    @property
+    def check(self) -> Check:
+        """The row on how the coins are known."""
+        item = "Coins of the canaries"
+        if self.commitment and self.witnessed:
+            value = f"fixed before the training began, in the process that trained; commitment {self.commitment}"
+        elif self.commitment:
+            value = f"texts and coins are those of the commitment {self.commitment}; that it was published before is declared"
+        elif self.declared:
+            value = "independent coins, without a commitment to them"
+        else:
+            value = "no commitment, and nobody states that there were coins: no epsilon follows"
+        status = Status.CHECKED if self.commitment else Status.DECLARED if self.declared else Status.GAP
+        return Check(code="game" if self.declared and not self.commitment else "coins", item=item, value=value, status=status)
+
+
+def inspect_canaries(
+    columns: Mapping[str, Array] | Array,
+    canaries: Sequence[TextCanary],
+    coins: Coins,
+    settings: Settings,
+    *,
+    name: str,
+    remarks: Sequence[str] = (),
+) -> AuditReport:
+    """Return the report on scores of canaries: bounds if coins decided and nothing in texts, order or decoys speaks against it.
+
+    Args:
+        columns: `(m,)` scores, decoys' among them, higher for those taken for members; or several such columns by name.
+        canaries: the m canaries and decoys, in the same order.
+    """
+    tables = columns if isinstance(columns, Mapping) else {"scores": columns}
+    is_decoy = np.array([canary.decoy for canary in canaries])
+    own = [canary for canary in canaries if not canary.decoy]
+    included = np.array([canary.included for canary in own])
+    guard = blind.guard(text_features([canary.text for canary in own]), None, included, settings.stream.child("texts"))
+    order = order_tail(included)
+    decoys = _judge_decoys(next(iter(tables.values())), is_decoy, canaries)
+    doubts = [
+        "texts alone tell included canaries from the others, so scores show how they were chosen" * guard.has_bias,
+        "the coins, in the order of the file, are no independent fair ones" * (coins.decided and order < IMPLAUSIBLE),
+        "too few canaries for the blind classifier, and no commitment"
+        * (coins.declared and not coins.commitment and guard.auc is None),
+        decoys[1] if coins.decided else "",
+    ]
+    value = f"number of heads and of runs: p = {order:.2g}"
+    checks = (
+        coins.check,
+        guard.check,
+        Check(code="order", item="Order of the coins", value=value, status=Status.FAILED if doubts[1] else Status.CHECKED),
+        *decoys[0],
+    )
+    content = "\n".join(repr(canary) for canary in canaries)
+    facts = {
+        "commitment": coins.commitment or None,
+        "canaries_sha256": hashlib.sha256(content.encode()).hexdigest(),
+        "decoys": int(is_decoy.sum()),
+        "place": own[0].context.place,
+        "form": own[0].context.form,
+    }
+    evidence = CoinEvidence(by_coins=coins.decided, checks=checks, doubt=next(filter(None, doubts), ""), facts=facts)
+    notes = [f"Commitment: {coins.commitment}." if coins.commitment else "Commitment: none."]
+    notes += [] if coins.decided else [NO_COINS]
+    notes += [f"{guard.check.item}: {guard.check.value}."]
+    return inspect_scores(
+        {key: np.asarray(column)[~is_decoy] for key, column in tables.items()},
+        included,
+        settings,
+        name=name,
+        remarks=(*notes, *remarks),
+        evidence=evidence,
+    )
+
+
+def _judge_decoys(values: Array, is_decoy: Array, canaries: Sequence[TextCanary]) -> tuple[tuple[Check, ...], str]:
+    """Return the row on whether canaries left out are scored like those that never existed, and what is in doubt if not."""
+    if not is_decoy.any():
+        return (), ""
+    is_out = np.array([not canary.included for canary in canaries])
+    column = np.asarray(values, dtype=np.float64)[is_out]
+    chance = min(1.0, 2 * min(lower_tail(column, is_decoy[is_out]), lower_tail(-column, is_decoy[is_out])))
+    text = f"{int(is_decoy.sum())} decoys beside {int((is_out & ~is_decoy).sum())} left out: p = {chance:.2g}"
+    failed = chance < DECOY_LEVEL
+    check = Check(code="decoys", item="Decoys", value=text, status=Status.FAILED if failed else Status.CHECKED)
+    return (check,), "canaries that coins left out are not scored like decoys: the coins are others than those planted" * failed
