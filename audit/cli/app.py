@@ -23,6 +23,7 @@ from audit.cli import (
     accountant,
     adapter,
     attack,
+    canaries,
     diff,
     endpoint,
     flower,
@@ -77,6 +78,7 @@ app.command("zoo")(zoo.zoo)
 app.command("mechanism")(mechanism.mechanism)
 app.command("replay")(replay.replay)
 app.add_typer(attack.app, name="attack")
+app.add_typer(canaries.app, name="canaries")
 app.add_typer(accountant.app, name="accountant")
 app.add_typer(ledger.app, name="ledger")
 app.command("report")(report.report)

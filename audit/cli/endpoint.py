@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
 from audit.cli import endpoint_options as options
-from audit.cli.printing import AsJson, print_plain
+from audit.cli.printing import AsJson
 from audit.core import checks
 from audit.core.errors import ConfigError
-from audit.core.results import USUAL_FORMATS, AuditReport
-
-if TYPE_CHECKING:
-    from audit.endpoint.canary_files import TextCanary
-    from audit.endpoint.scoring import ServedScores
-    from audit.experiment.external.inspection import Settings
+from audit.core.results import USUAL_FORMATS
 
 
 def endpoint(
     url: options.Url,
     model: options.Model,
     canaries: options.Canaries,
+    commitment: options.Commitment = "",
+    coins: options.Coins = False,
     reference: options.Reference = "",
-    score: options.Score = "log_probabilities",
-    coins: options.Coins = True,
+    score: options.Score = "",
     delta: options.Delta = 1e-5,
     confidence: options.Confidence = 0.95,
     claim_epsilon: options.ClaimEpsilon = None,
     key_variable: options.KeyVariable = "",
+    header: options.Header = None,
     in_flight: options.InFlight = 16,
+    patience: options.Patience = 300.0,
     most_tokens: options.MostTokens = None,
     cache: options.Cache = None,
     output: options.Output = None,
@@ -37,25 +31,33 @@ def endpoint(
 ) -> int:
     """Attack a served model with canaries and compute the lower bound on epsilon that they prove.
 
-    The server is probed first: log-probabilities that are missing, shifted, clamped or rounded are refused.
+    The server is probed first: log-probabilities that are missing, shifted, clamped or rounded are refused. Requests go out in
+    random order, and some canaries are asked again: a stale cache, drift, or a model replaced on the way ends the audit.
     """
+    from audit.api.adapter_audit import find_coins
     from audit.cli import deliver
     from audit.cli.progress import bar
     from audit.endpoint import canary_files, scoring
     from audit.endpoint.client import Client, ServerSettings
+    from audit.experiment.external.canary_scores import inspect_canaries
     from audit.experiment.external.inspection import Settings
 
-    _check_options(score, reference, coins, claim_epsilon)
+    if score:
+        checks.choice(score, "--score", tuple(scoring.SCORES))
     if output is not None:
         deliver.demand_new(output)
     texts = canary_files.read(canaries)
-    client = Client(ServerSettings(url=url, key_variable=key_variable, in_flight=in_flight, most_tokens=most_tokens), cache)
+    known_coins = find_coins(canaries, commitment, declared=coins)
+    server = ServerSettings(
+        url=url,
+        key_variable=key_variable,
+        headers=tuple(_split(text) for text in header or ()),
+        in_flight=in_flight,
+        patience=patience,
+        most_tokens=most_tokens,
+    )
     with bar("scoring (canaries)", len(texts) * (2 if reference else 1), quiet=as_json) as watcher:
-        if score == scoring.GENERATIONS:
-            server = scoring.generation_scores(client, model, texts, watcher.advance)
-        else:
-            rule = scoring.next_token_scores if score == scoring.NEXT_TOKENS else scoring.log_probability_scores
-            server = rule(client, model, texts, watcher.advance, reference)
+        served = scoring.served_scores(Client(server, cache), (model, reference), texts, watcher.advance, score)
     settings = Settings(
         delta=delta,
         confidence=confidence,
@@ -63,31 +65,12 @@ def endpoint(
         title=f"{model} at an endpoint",
         **deliver.origin("cpu"),
     )
-    print_plain(*server.remarks, file=sys.stderr)
-    report = _report(server, texts, settings, name=canaries.name, coins=coins)
+    report = inspect_canaries(served.values, texts, known_coins, settings, name=canaries.name, remarks=served.remarks)
     return deliver.finish(report, output, as_json, USUAL_FORMATS)
 
 
-def _check_options(score: str, reference: str, coins: bool, claim_epsilon: float | None) -> None:
-    from audit.endpoint import scoring
-
-    checks.choice(score, "--score", scoring.SCORES)
-    if reference and score == scoring.GENERATIONS:
-        raise ConfigError("--reference subtracts log-probabilities; leave it out with --score generations")
-    if not coins and (reference or score != scoring.LOG_PROBABILITIES or claim_epsilon is not None):
-        raise ConfigError("--no-coins reads losses and states no epsilon: leave out --reference, --score and --claim-epsilon")
-
-
-def _report(server: ServedScores, texts: Sequence[TextCanary], settings: Settings, *, name: str, coins: bool) -> AuditReport:
-    """The report on scores whose memberships coins decided; without coins on losses, and on what the texts alone give away."""
-    import numpy as np
-
-    from audit.checks.blind_texts import text_features
-    from audit.core.views import View
-    from audit.experiment.external import inspection
-
-    included = np.array([canary.included for canary in texts])
-    if coins:
-        return inspection.inspect_scores(server.values, included, settings, game="one_run", name=name)
-    view = View.of(losses=-server.values)
-    return inspection.inspect_outputs(view, included, settings, inputs=text_features([canary.text for canary in texts]))
+def _split(text: str) -> tuple[str, str]:
+    name, sign, variable = text.partition("=")
+    if not sign or not variable:
+        raise ConfigError("--header has the form NAME=VARIABLE, where the environment's VARIABLE holds the header's value")
+    return name, variable

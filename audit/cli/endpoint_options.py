@@ -18,8 +18,8 @@ Reference = Annotated[
 Score = Annotated[
     str,
     typer.Option(
-        help="log_probabilities of prompts; next_tokens: of secrets spelled by lists of likely tokens, a request a token; or "
-        "generations: greedy continuations, which every server gives."
+        help="log_probabilities of prompts (default for texts); next_tokens: of secrets spelled by lists of likely tokens "
+        "(default for chats); generations: greedy continuations; or samples: the mean of several that are drawn."
     ),
 ]
 Commitment = Annotated[
@@ -36,6 +36,10 @@ Delta = Annotated[float, typer.Option(help="Delta of every epsilon.")]
 Confidence = Annotated[float, typer.Option(help="Confidence of the bound.")]
 ClaimEpsilon = Annotated[float | None, typer.Option(help="The epsilon that is claimed at --delta.")]
 KeyVariable = Annotated[str, typer.Option(help="Environment variable that holds the server's key; the key is never written.")]
+Header = Annotated[
+    list[str] | None, typer.Option(help="A further header, NAME=VARIABLE: its value comes from the environment. May repeat.")
+]
+Patience = Annotated[float, typer.Option(min=0, help="Seconds that one request may wait for a busy server, pauses together.")]
 InFlight = Annotated[int, typer.Option(min=1, help="Requests under way at once.")]
 MostTokens = Annotated[int | None, typer.Option(min=1, help="Tokens that may be paid for. Default: no cap.")]
 Cache = Annotated[

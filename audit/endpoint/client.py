@@ -1,4 +1,4 @@
-"""Requests to an OpenAI-compatible server: bounded in flight, retried with growing pauses, capped in cost, kept on disk."""
+"""Requests to an OpenAI-compatible server: bounded in flight, retried within a patience, capped in cost, kept on disk."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import hashlib
 import http.client
 import json
 import os
+import random
+import re
 import socket
 import threading
 import time
@@ -13,6 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +24,10 @@ from urllib.parse import urlsplit
 from audit.core.errors import ConfigError, DataError, ObservationError
 
 TRANSIENT = frozenset({408, 425, 429, 502, 503, 504})
-FAULT = 500  # several servers answer so to requests that are wrong, so it is tried again once and no more
+FAULT = 500  # several servers answer so to requests that are wrong: until one of its kind was answered, few attempts are made
+UNKNOWN_KIND = 4  # attempts of a request of a kind that the server never answered
+LONGEST_PAUSE = 60.0
+SECRET_QUERY = re.compile(r"key|token|secret|sig|password|auth", re.IGNORECASE)
 CONNECTION = (ConnectionError, TimeoutError, http.client.HTTPException, OSError)
 NOBODY = (ConnectionRefusedError, socket.gaierror)
 ROOM, ROOM_PER_TOKEN = 1 << 20, 1 << 10  # bytes that an answer may have:, and for each token of prompt and answer
@@ -31,17 +38,23 @@ class UnreachableServer(ObservationError):
     """No one listens at the address, so nothing is known of what the server can do."""
 
 
+class BrokenAnswer(ObservationError):
+    """An answer is cut off or empty; the next one may be whole."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """Where and how to ask.
 
     Attributes:
-        url: of the server, with its version: `http://host:8000/v1`.
+        url: of the server, with its version and, if it needs one, a query: `http://host:8000/v1?api-version=2024-10-21`.
         key_variable: environment variable that holds the key; "" sends none. A key is neither written nor printed.
+        headers: further ones, each with the environment variable that holds its value.
         in_flight: requests under way at once.
         timeout: seconds for one answer, from connecting to its last byte.
-        attempts: of one request, at most.
-        pause: seconds before the second attempt; each further pause is twice as long.
+        attempts: of one request whose answers are faults or broken, at most.
+        pause: seconds before the second attempt; each further pause is twice as long, less up to a half by chance.
+        patience: seconds that one request may wait in pauses, those included that a busy server asks for.
         most_tokens: that may be paid for, of prompts and answers together; None for no cap.
     """
 
@@ -49,8 +62,10 @@ class ServerSettings:
     key_variable: str = ""
     in_flight: int = 16
     timeout: float = 120.0
-    attempts: int = 6
+    headers: tuple[tuple[str, str], ...] = ()
+    attempts: int = 8
     pause: float = 0.5
+    patience: float = 300.0
     most_tokens: int | None = None
 
     def __post_init__(self) -> None:
@@ -61,19 +76,29 @@ class ServerSettings:
             raise ConfigError(f"the server's URL has the form http://host:port/v1: {error}") from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigError(f"the server's URL has the form http://host:port/v1; got scheme '{parts.scheme}'")
-        if parts.username or parts.password or parts.query:
-            raise ConfigError("the server's URL holds a key or a query; name the variable that holds the key in --key-variable")
-        if self.in_flight < 1 or self.attempts < 1:
-            raise ConfigError(f"in_flight is {self.in_flight} and attempts {self.attempts}; expected at least 1 of each")
-        if self.key_variable and not os.environ.get(self.key_variable):
+        if parts.username or parts.password or SECRET_QUERY.search(parts.query):
+            raise ConfigError("the server's URL holds a key; name the variable that holds it in --key-variable or --header")
+        if self.in_flight < 1 or self.attempts < 1 or self.patience < 0:
             raise ConfigError(
-                f"the environment has no variable {self.key_variable}, or it is empty; set it to the server's key"
+                f"in_flight is {self.in_flight}, attempts {self.attempts} and patience {self.patience:g}; expected at least 1, "
+                "1 and 0"
             )
-        key = os.environ[self.key_variable] if self.key_variable else ""
-        if not (key.isascii() and key.isprintable()):  # http.client would print the whole key if it refuses it
-            raise ConfigError(
-                f"the key in {self.key_variable} holds a line end or another character that no key has; it is not sent"
-            )
+        for variable in filter(None, [self.key_variable, *(variable for _, variable in self.headers)]):
+            if not os.environ.get(variable):
+                raise ConfigError(f"the environment has no variable {variable}, or it is empty; set it to the server's key")
+            key = os.environ[variable]
+            if not (key.isascii() and key.isprintable()):  # http.client would print the whole key if it refuses it
+                raise ConfigError(
+                    f"the key in {variable} holds a line end or another character that no key has; it is not sent"
+                )
+        for name, _ in self.headers:
+            if not re.fullmatch(r"[A-Za-z0-9-]+", name):
+                raise ConfigError(f"header {name!r} is no name of letters, digits and dashes; expected NAME=VARIABLE")
+
+    @property
+    def secrets(self) -> list[str]:
+        """Return the values that are never printed."""
+        return [os.environ[name] for name in filter(None, [self.key_variable, *(variable for _, variable in self.headers)])]
 
 
 class Client:
@@ -91,31 +116,44 @@ class Client:
         self.settings, self._sleep = settings, sleep
         self._lock, self._local = threading.Lock(), threading.local()
         self._cache_file, self._answers = cache, {} if cache is None else _read_cache(cache)
-        self.tokens, self.requests, self._reservation = 0, 0, 0
+        self._stored = frozenset(self._answers)
+        self._known_kinds: set[frozenset[str]] = set()
+        self._hold_until = 0.0
+        self.tokens, self.requests, self.failures, self._reservation = 0, 0, 0, 0
 
     def completion(self, body: Json, reduce: Callable[[Json], Any], purpose: str = "") -> Any:
         """Return what `reduce` makes of the server's answer to a completion; that alone is kept, by request and purpose.
 
+        A body with `messages` goes to the server's chat completions.
+
         Raises:
-            ObservationError: the server does not answer, or refuses the request.
+            ObservationError: the server does not answer within the patience, or refuses the request.
             DataError: the cap on tokens is reached.
         """
         parts = [self.settings.url, dict(body), *filter(None, [purpose])]
         key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        is_uncached = getattr(self._local, "uncached", False)
         with self._lock:
-            if key in self._answers:
+            if key in self._answers and not is_uncached:
+                self._local.kept = getattr(self._local, "kept", False) or key in self._stored
                 return self._answers[key]
-        budget = _most_tokens(body)
-        self._reserve(budget)
-        try:
-            answer = self._ask(body)
-            value = reduce(answer)
-            self._account(answer, budget)
-        finally:
-            with self._lock:
-                self._reservation -= budget
-        self._keep(key, value)
+        value = self._ask(body, reduce)
+        if not is_uncached:
+            self._keep(key, value)
         return value
+
+    @contextmanager
+    def observe(self, *, uncached: bool = False) -> Iterator[Callable[[], bool]]:
+        """A scope of one thread whose value says whether an answer in it came from the cache's file.
+
+        Args:
+            uncached: answers are neither read from the cache nor kept.
+        """
+        self._local.kept, self._local.uncached = False, uncached
+        try:
+            yield lambda: bool(self._local.kept)
+        finally:
+            self._local.uncached = False
 
     def each(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """Yield number and result of each task as it is finished, with at most `in_flight` of them under way.
@@ -136,38 +174,78 @@ class Client:
                 for future in ready:
                     yield under_way.pop(future), future.result()
 
-    def _ask(self, body: Json) -> Json:
-        failure, faults = "", 0
-        for attempt in range(self.settings.attempts):
+    def _ask(self, body: Json, reduce: Callable[[Json], Any]) -> Any:
+        kind, waited, faults, failure, asked_pause = frozenset(body), 0.0, 0, "", 0.0
+        for attempt in range(10_000):
             if attempt:
-                self._sleep(self.settings.pause * 2 ** (attempt - 1))
+                pause = max(self._jittered(attempt), asked_pause)
+                if waited + pause > self.settings.patience:
+                    failure += f"; the next pause of {pause:.3g} s would exceed the patience of {self.settings.patience:g} s"
+                    break
+                waited += pause
+                self._sleep(pause)
+            asked_pause = 0.0
             try:
-                status, content = self._send(body)
-                kind = ObservationError
+                with self._reserved(_most_tokens(body)):
+                    status, content, asked_pause = self._send(body)
+                    if status == 200:
+                        value = reduce(self._paid_answer(content, _most_tokens(body)))
+                        self._known_kinds.add(kind)
+                        return value
+                error_kind, failure = ObservationError, f"status {status}: {self._printable(content)}"
+                is_busy, is_final = status in TRANSIENT, status not in TRANSIENT and status != FAULT
             except CONNECTION as error:
-                failure = f"{type(error).__name__}: {error}"
-                kind = UnreachableServer if isinstance(error, NOBODY) else ObservationError
-                continue
-            if status == 200:
-                return _object(content)
-            failure = f"status {status}: {self._printable(content)}"
-            faults += status == FAULT
-            if status not in TRANSIENT and (status != FAULT or faults > 1):
+                failure, is_final = f"{type(error).__name__}: {error}", False
+                error_kind = UnreachableServer if isinstance(error, NOBODY) else ObservationError
+                is_busy = bool(self._known_kinds)  # a server that answered before may be started again
+            except BrokenAnswer as error:
+                error_kind, failure, is_busy, is_final = ObservationError, str(error), False, False
+            faults += not is_busy
+            with self._lock:
+                self.failures += 1
+                self._hold_until = max(self._hold_until, time.monotonic() + min(asked_pause, self.settings.patience))
+            most = self.settings.attempts if kind in self._known_kinds else min(UNKNOWN_KIND, self.settings.attempts)
+            if is_final or faults >= most:
                 break
-        raise kind(f"the server at {self._host} gave no answer to a completion after {attempt + 1} attempts: {failure}")
+        raise error_kind(
+            f"the server at {self._host} gave no answer to a completion after {attempt + 1} attempts: {failure}. Answers in "
+            "--cache are not asked for again"
+        )
 
-    def _send(self, body: Json) -> tuple[int, bytes]:
+    def _jittered(self, attempt: int) -> float:
+        """Return a pause before the next attempt, drawn so that requests under way do not come back together."""
+        longest: float = min(self.settings.pause * 2 ** min(attempt - 1, 20), LONGEST_PAUSE)
+        return longest * random.uniform(0.5, 1.0)
+
+    def _paid_answer(self, content: bytes, budget: int) -> Json:
+        """Return the object of an answer, whose cost is counted whatever it is worth."""
+        answer: Json = {}
+        try:
+            answer = _object(content)
+        finally:
+            self._account(answer, budget)
+        return answer
+
+    def _send(self, body: Json) -> tuple[int, bytes, float]:
+        """Return status, content, and the seconds that the server asks to wait."""
+        hold = self._hold_until - time.monotonic()
+        if hold > 0:  # a busy server told another request to wait
+            self._sleep(hold * random.uniform(1.0, 1.1))
+        with self._lock:
+            self.requests += 1
         parts = urlsplit(self.settings.url)
+        place = "chat/completions" if "messages" in body else "completions"
+        path = f"{parts.path.rstrip('/')}/{place}{'?' + parts.query if parts.query else ''}"
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=self.settings.timeout)
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json"} | {name: os.environ[value] for name, value in self.settings.headers}
         if self.settings.key_variable:
             headers["Authorization"] = f"Bearer {os.environ[self.settings.key_variable]}"
         largest = ROOM + ROOM_PER_TOKEN * _most_tokens(body)
         try:
             connection.connect()
             with _deadline(connection.sock, self.settings.timeout):
-                connection.request("POST", f"{parts.path.rstrip('/')}/completions", json.dumps(dict(body)), headers)
+                connection.request("POST", path, json.dumps(dict(body)), headers)
                 response = connection.getresponse()
                 content = response.read(largest + 1)
         finally:
@@ -176,13 +254,13 @@ class Client:
             raise ObservationError(f"the server at {self._host} answered a completion by more than {largest:,} bytes")
         if response.length:  # a body that ends early is an error only where all of it is read at once
             raise http.client.IncompleteRead(content, response.length)
-        return response.status, content
+        return response.status, content, _asked_pause(response.headers.get("Retry-After"))
 
     def _printable(self, content: bytes) -> str:
         """Return the beginning of what a server wrote, without the key that some repeat and without a terminal's commands."""
         text = content.decode("utf-8", "replace")
-        if self.settings.key_variable:
-            text = text.replace(os.environ[self.settings.key_variable], "***")
+        for secret in self.settings.secrets:
+            text = text.replace(secret, "***")
         return "".join(character if character.isprintable() else " " for character in text[:300])
 
     @property
@@ -190,7 +268,8 @@ class Client:
         parts = urlsplit(self.settings.url)
         return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
 
-    def _reserve(self, budget: int) -> None:
+    @contextmanager
+    def _reserved(self, budget: int) -> Iterator[None]:
         """Set tokens aside for a request, or raise if the cap could be passed with those under way."""
         cap = self.settings.most_tokens
         with self._lock:
@@ -200,6 +279,11 @@ class Client:
                     "counted; raise --most-tokens: answers that are in the cache are not paid for again"
                 )
             self._reservation += budget
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._reservation -= budget
 
     def _account(self, answer: Json, budget: int) -> None:
         usage = answer.get("usage")
@@ -207,7 +291,6 @@ class Client:
         cost = total if isinstance(total, int) and total > 0 else budget
         with self._lock:
             self.tokens += cost
-            self.requests += 1
 
     def _keep(self, key: str, value: Any) -> None:
         with self._lock:
@@ -219,7 +302,19 @@ class Client:
 
 def _most_tokens(body: Json) -> int:
     """Return how many tokens a request can cost: a byte each at most, a start token and those that are written."""
-    return len(str(body.get("prompt", "")).encode("utf-8", "replace")) + 1 + int(body.get("max_tokens", 0))
+    content = str(body.get("prompt", "")) + "".join(str(message) for message in body.get("messages", ()))
+    return len(content.encode("utf-8", "replace")) + 1 + int(body.get("max_tokens", 0))
+
+
+def _asked_pause(text: str | None) -> float:
+    """Return the seconds of a Retry-After header, which holds a number or a moment; 0 if it holds neither."""
+    if text is None:
+        return 0.0
+    with suppress(ValueError):
+        return max(0.0, min(float(text), 1e9))
+    with suppress(ValueError, TypeError):
+        return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
+    return 0.0
 
 
 @contextmanager
@@ -255,9 +350,7 @@ def _object(content: bytes) -> Json:
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ObservationError(
-            f"the server's answer is not JSON ({error}); is this the address of its API, with /v1?"
-        ) from error
+        raise BrokenAnswer(f"the server's answer is not JSON ({error}); is this the address of its API, with /v1?") from error
     if not isinstance(value, dict):
         raise ObservationError(f"the server answered {type(value).__name__}; expected a JSON object")
     return value

@@ -12,16 +12,16 @@ from functools import partial
 from typing import Any
 
 from audit.core.errors import ObservationError
-from audit.endpoint.canary_files import TextCanary
+from audit.endpoint.canary_files import CHAT, PLAIN, Context, TextCanary
 from audit.endpoint.client import Client, UnreachableServer
-from audit.endpoint.token_scores import choice, read_number
+from audit.endpoint.token_scores import choice, continuation, read_number
 
 Json = Mapping[str, Any]
 WIDTHS = (1000, 20, 5)  # of the lists: whole vocabularies of llama.cpp, vLLM's and OpenAI's usual caps
 PROBE = "The quick brown fox jumps over the lazy"
 
 
-def widest(client: Client, model: str) -> int:
+def widest(client: Client, model: str, context: Context = PLAIN) -> int:
     """Return how many of the likeliest next tokens the server lists, of `WIDTHS`.
 
     Raises:
@@ -30,7 +30,7 @@ def widest(client: Client, model: str) -> int:
     reasons = []
     for width in WIDTHS:
         try:
-            request = _request(model, PROBE, width)
+            request = _request(model, TextCanary(prefix=PROBE, secret="dog", included=False, context=context), width)
             candidates = client.completion(request, lambda answer: sorted(_candidates(answer).values()), purpose="widest")
             if len(candidates) > 1 and candidates[0] < candidates[-1]:
                 return width
@@ -43,41 +43,78 @@ def widest(client: Client, model: str) -> int:
 
 
 def log_probability(client: Client, model: str, canary: TextCanary, width: int) -> float:
-    """Return the log-probability of a canary's secret behind its prefix, spelled token by token.
+    """Return the log-probability of a canary's secret behind what is before it, spelled token by token.
 
     Space at the prefix's end is spelled with the secret: many tokenizers begin words with it.
     """
-    beginning = canary.prefix.rstrip() or canary.prefix
-    remainder, total = canary.text[len(beginning) :], 0.0
+    if canary.context.form == CHAT:
+        return float(
+            client.completion(_request(model, canary, width), partial(_spell, secret=canary.secret), f"spell {canary.secret}")
+        )
+    beginning, whole = canary.opening.rstrip() or canary.opening, canary.opening + canary.secret
+    remainder, total = whole[len(beginning) :], 0.0
     while remainder:
-        body = _request(model, beginning, width)
+        body = {"model": model, "prompt": beginning, "max_tokens": 1, "temperature": 0, "logprobs": width}
         length, value = client.completion(body, partial(_step, rest=remainder), purpose=f"spell {remainder}")
         total += value if length else value * len(remainder)
         beginning, remainder = beginning + remainder[:length], remainder[length:] if length else ""
     return total
 
 
-def _request(model: str, prompt: str, width: int) -> dict[str, Any]:
-    return {"model": model, "prompt": prompt, "max_tokens": 1, "temperature": 0, "logprobs": width}
+def _request(model: str, canary: TextCanary, width: int) -> dict[str, Any]:
+    if canary.context.form != CHAT:
+        return continuation(model, canary, 1, logprobs=width)
+    return continuation(model, canary, len(canary.secret.encode("utf-8")), logprobs=True, top_logprobs=width)
+
+
+def _spell(answer: Json, secret: str) -> float:
+    """Return the log-probability of a secret as an answer, as far as the model's own answer agrees with it.
+
+    A chat cannot be begun for the model, so the lists of its own answer serve: at each token the listed one that continues
+    the secret counts. From the token on where the model writes something else, the lowest value counts for each character.
+    """
+    logs = choice(answer).get("logprobs")
+    steps = logs.get("content") if isinstance(logs, dict) else None
+    if not isinstance(steps, list) or not steps:
+        raise ObservationError("the answer lists no likely tokens ('top_logprobs')")
+    total, rest, lowest = 0.0, secret.lstrip(), 0.0
+    for number, step in enumerate(steps):
+        candidates, own = _candidates_at(step), str(step.get("token"))
+        if number == 0:  # an answer may begin with a space
+            candidates, own = {token.lstrip() or token: value for token, value in candidates.items()}, own.lstrip()
+        length, value = _longest(candidates, rest)
+        lowest, agreed = min(candidates.values()), rest[:length]
+        total, rest = total + value, rest[length:]
+        if not rest or not length or own != agreed:
+            break
+    return total + lowest * len(rest)
 
 
 def _step(answer: Json, rest: str) -> tuple[int, float]:
     """Return the characters of the longest listed token that begins `rest`, and its value; 0 and the lowest if none."""
-    candidates = _candidates(answer)
-    fits = [token for token in candidates if token and rest.startswith(token)]
-    if fits:
-        longest = max(fits, key=len)
-        return len(longest), candidates[longest]
-    return 0, min(candidates.values())
+    length, value = _longest(_candidates(answer), rest)
+    return length, value if length else min(_candidates(answer).values())
+
+
+def _longest(candidates: Mapping[str, float], rest: str) -> tuple[int, float]:
+    """Return the characters and the value of the longest token that begins `rest`; (0, 0.0) if none does."""
+    longest = max((token for token in candidates if token and rest.startswith(token)), key=len, default="")
+    return len(longest), candidates.get(longest, 0.0) if longest else 0.0
 
 
 def _candidates(answer: Json) -> dict[str, float]:
     """Return the listed next tokens with their log-probabilities, of either form: completions' own, or that of chats."""
     logs = choice(answer).get("logprobs")
     steps = (logs.get("top_logprobs") or logs.get("content")) if isinstance(logs, dict) else None
-    if not isinstance(steps, list) or not steps or not isinstance(steps[0], dict):
+    if not isinstance(steps, list) or not steps:
         raise ObservationError("the answer lists no likely tokens ('top_logprobs')")
-    rows = steps[0].get("top_logprobs") if "top_logprobs" in steps[0] else _rows(steps[0])
+    return _candidates_at(steps[0])
+
+
+def _candidates_at(step: Any) -> dict[str, float]:
+    if not isinstance(step, dict):
+        raise ObservationError("the answer lists no likely tokens ('top_logprobs')")
+    rows = step.get("top_logprobs") if "top_logprobs" in step else _rows(step)
     pairs = [_pair(row) for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     candidates: dict[str, float] = {}
     for token, value in pairs:  # a byte and a letter can have one text: the likelier counts

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from audit.core.data import Array
-from audit.core.errors import ObservationError
+from audit.core.errors import ConfigError
 from audit.core.training import Progress
 from audit.endpoint import next_tokens
-from audit.endpoint.canary_files import TextCanary
+from audit.endpoint.canary_files import CHAT, TextCanary
 from audit.endpoint.client import Client
 from audit.endpoint.probe import probe
+from audit.endpoint.sealed_scoring import Score, score_shuffled
 from audit.endpoint.token_scores import ask, written
 
-LOG_PROBABILITIES, NEXT_TOKENS, GENERATIONS = "log_probabilities", "next_tokens", "generations"
-SCORES = (LOG_PROBABILITIES, NEXT_TOKENS, GENERATIONS)
-Score = Callable[[TextCanary], float]
+LOG_PROBABILITIES, NEXT_TOKENS, GENERATIONS, SAMPLES = "log_probabilities", "next_tokens", "generations", "samples"
+DRAWS = 8  # answers to each question, of samples
+Prepare = Callable[[Client, str, TextCanary], tuple[Score, tuple[str, ...]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,91 +30,91 @@ class ServedScores:
     remarks: tuple[str, ...]
 
 
-def log_probability_scores(
-    client: Client, model: str, canaries: Sequence[TextCanary], progress: Progress, reference: str = ""
+def served_scores(
+    client: Client, models: tuple[str, str], canaries: Sequence[TextCanary], progress: Progress, rule: str = ""
 ) -> ServedScores:
-    """Return the log-probability of each secret behind its prefix, minus that under a reference model if one is named.
+    """Return the score of each canary in the context that it was planted in, minus that under a reference if one is named.
 
     Args:
         client: of the server.
-        model: that is audited.
-        canaries: to score.
+        models: names of the audited one and of a reference on the same server, such as the base of an adapter; "" for none.
+        canaries: to score, decoys among them.
         progress: receives scored canaries.
-        reference: another model of the same server, such as the base that an adapter was trained on.
+        rule: of `SCORES`; "" takes log-probabilities of texts, and lists of next tokens for chats.
 
     Raises:
-        ObservationError: the server's log-probabilities cannot be believed (`probe`), it stopped answering, or both are one.
+        ConfigError: a chat is to be scored as a prompt.
+        ObservationError: the server's answers cannot be believed (`probe`), it stopped answering, both models are one, or the
+            model changed on the way.
     """
+    is_chat = canaries[0].context.form == CHAT
+    rule = rule or (NEXT_TOKENS if is_chat else LOG_PROBABILITIES)
+    if is_chat and rule == LOG_PROBABILITIES:
+        raise ConfigError("servers score no prompt of a chat; use --score next_tokens, generations or samples")
+    names = [name for name in models if name]
+    prepared = {name: SCORES[rule](client, name, canaries[0]) for name in names}  # a wrong name is noticed here
+    scored = score_shuffled(client, {name: score for name, (score, _) in prepared.items()}, canaries, progress)
+    how = [f"{name}: {note}" for name, (_, notes) in prepared.items() for note in notes]
+    form = "chats, the question as it was planted" if is_chat else "texts"
+    cost = f"{client.requests:,} requests ({client.failures:,} failed), {client.tokens:,} tokens counted"
+    values = scored.values[names[0]] - scored.values[names[1]] if len(names) > 1 else scored.values[names[0]]
+    return ServedScores(values=values, remarks=(f"scored as {form}", *how, *scored.remarks, cost))
 
-    def prepare(name: str) -> tuple[Score, tuple[str, ...]]:
-        capability = probe(client, name)
-        return lambda canary: ask(client, capability.way, name, canary.text).from_character(
-            len(canary.prefix)
-        ), capability.remarks
 
-    return _differences(client, (model, reference), canaries, progress, prepare)
+def _by_log_probabilities(client: Client, model: str, _: TextCanary) -> tuple[Score, tuple[str, ...]]:
+    """Score by the log-probability of each secret behind what is before it."""
+    capability = probe(client, model)
+
+    def score(canary: TextCanary) -> float:
+        whole = canary.opening + canary.secret
+        return ask(client, capability.way, model, whole).from_character(len(canary.opening))
+
+    return score, capability.remarks
 
 
-def next_token_scores(
-    client: Client, model: str, canaries: Sequence[TextCanary], progress: Progress, reference: str = ""
-) -> ServedScores:
-    """Return what `log_probability_scores` does, from lists of likely next tokens: a request for each of a secret's tokens.
+def _by_next_tokens(client: Client, model: str, example: TextCanary) -> tuple[Score, tuple[str, ...]]:
+    """Score by lists of likely next tokens: a request for each of a secret's tokens, and one for a chat."""
+    width = next_tokens.widest(client, model, example.context)
+    remark = f"secrets spelled by lists of up to {width:,} likely next tokens"
+    return lambda canary: next_tokens.log_probability(client, model, canary, width), (remark,)
 
-    Raises:
-        ObservationError: the server lists no likely tokens (`next_tokens.widest`), or it stopped answering.
+
+def _by_generations(client: Client, model: str, _: TextCanary) -> tuple[Score, tuple[str, ...]]:
+    """Score by the share of each secret that the model writes greedily; needs no log-probabilities."""
+    return lambda canary: agreement(written(client, model, canary), canary), ("greedy continuations",)
+
+
+def _by_samples(client: Client, model: str, _: TextCanary) -> tuple[Score, tuple[str, ...]]:
+    """Score by the mean share of each secret in answers that are drawn at temperature 1."""
+
+    def score(canary: TextCanary) -> float:
+        texts = [written(client, model, canary, temperature=1, seed=draw) for draw in range(DRAWS)]
+        return float(np.mean([agreement(text, canary) for text in texts]))
+
+    return score, (f"{DRAWS} continuations of each, drawn at temperature 1",)
+
+
+def agreement(text: str, canary: TextCanary) -> float:
+    """Return the share of a secret, from its beginning, that a continuation begins with; of a chat, that it holds anywhere.
+
+    >>> agreement("It is 1299.", TextCanary(prefix="a", secret="1234", included=True, context=Context(form="chat")))
+    0.5
     """
-
-    def prepare(name: str) -> tuple[Score, tuple[str, ...]]:
-        width = next_tokens.widest(client, name)
-        remark = f"secrets spelled by lists of up to {width:,} likely next tokens"
-        return lambda canary: next_tokens.log_probability(client, name, canary, width), (remark,)
-
-    return _differences(client, (model, reference), canaries, progress, prepare)
+    secret, text = canary.secret.lstrip(), text.lstrip()
+    starts = range(max(len(text), 1)) if canary.context.form == CHAT else range(1)
+    return max(_agreement(text[start:], secret) for start in starts) / max(len(secret), 1)
 
 
-def generation_scores(client: Client, model: str, canaries: Sequence[TextCanary], progress: Progress) -> ServedScores:
-    """Return the share of each secret that the model writes greedily behind its prefix; needs no log-probabilities."""
-
-    def share(canary: TextCanary) -> float:
-        text = written(client, model, canary.prefix, len(canary.secret.encode("utf-8"))).lstrip()
-        secret = canary.secret.lstrip()
-        agreement = 0
-        while agreement < min(len(text), len(secret)) and text[agreement] == secret[agreement]:
-            agreement += 1
-        return agreement / max(len(secret), 1)
-
-    values = np.zeros(len(canaries))
-    for number, value in client.each(share, canaries):
-        values[number] = value
-        progress(1)
-    return ServedScores(values=values, remarks=(f"{model}: greedy continuations of the prefixes",))
+def _agreement(text: str, secret: str) -> int:
+    length = 0
+    while length < min(len(text), len(secret)) and text[length] == secret[length]:
+        length += 1
+    return length
 
 
-def _differences(
-    client: Client,
-    names: tuple[str, str],
-    canaries: Sequence[TextCanary],
-    progress: Progress,
-    prepare: Callable[[str], tuple[Score, tuple[str, ...]]],
-) -> ServedScores:
-    """Return the scores under the first model less those under the second, if it has a name.
-
-    Raises:
-        ObservationError: both names give the same scores throughout: some servers answer to any name with the model they have.
-    """
-    remarks: list[str] = []
-    parts = []
-    for name in filter(None, names):
-        score, notes = prepare(name)
-        remarks += [f"{name}: {note}" for note in notes]
-        values = np.zeros(len(canaries))
-        for number, value in client.each(score, canaries):
-            values[number] = value
-            progress(1)
-        parts.append(values)
-    if len(parts) > 1 and np.array_equal(parts[0], parts[1]):
-        raise ObservationError(
-            f"'{names[0]}' and '{names[1]}' give every canary the same score: the server answers to both names with one "
-            "model, or the training changed nothing"
-        )
-    return ServedScores(values=parts[0] - parts[1] if len(parts) > 1 else parts[0], remarks=tuple(remarks))
+SCORES: Mapping[str, Prepare] = {
+    LOG_PROBABILITIES: _by_log_probabilities,
+    NEXT_TOKENS: _by_next_tokens,
+    GENERATIONS: _by_generations,
+    SAMPLES: _by_samples,
+}

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from audit.core.errors import ObservationError
-from audit.endpoint.client import Client
+from audit.endpoint.canary_files import CHAT, TextCanary
+from audit.endpoint.client import BrokenAnswer, Client
 
 Json = Mapping[str, Any]
 WAYS = ("echo", "prompt_logprobs")
@@ -67,10 +68,24 @@ def ask(client: Client, way: str, model: str, prompt: str) -> TokenScores:
     return TokenScores(tokens=tuple(tokens), log_probabilities=tuple(values), new_tokens=new_tokens)
 
 
-def written(client: Client, model: str, prompt: str, tokens: int) -> str:
-    """Return what the model writes greedily behind a prompt, in at most so many tokens."""
-    body = {"model": model, "prompt": prompt, "max_tokens": tokens, "temperature": 0}
-    return str(client.completion(body, lambda answer: str(choice(answer).get("text", ""))))
+def continuation(model: str, canary: TextCanary, tokens: int, **options: Any) -> dict[str, Any]:
+    """Return the body that asks what a model writes behind a canary's question or prefix."""
+    asked = {"messages": canary.question} if canary.context.form == CHAT else {"prompt": canary.opening.rstrip()}
+    return {"model": model, **asked, "max_tokens": tokens, "temperature": 0, **options}
+
+
+def written(client: Client, model: str, canary: TextCanary, **options: Any) -> str:
+    """Return what the model writes, greedily unless `options` say otherwise, in as many tokens as the secret can have."""
+    purpose = f"sample {options['seed']}" if "seed" in options else ""
+    # a text may begin with a space, an answer has words around it
+    length = len(canary.secret.encode("utf-8")) + (32 if canary.context.form == CHAT else 1)
+    return str(client.completion(continuation(model, canary, length, **options), _text, purpose))
+
+
+def _text(answer: Json) -> str:
+    first = choice(answer)
+    message = first.get("message")
+    return str((message.get("content") if isinstance(message, dict) else first.get("text")) or "")
 
 
 def choice(answer: Json) -> Json:
@@ -81,7 +96,7 @@ def choice(answer: Json) -> Json:
     """
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise ObservationError(f"the answer has no choices, only {str(list(answer))[:200]}")
+        raise BrokenAnswer(f"the answer has no choices, only {str(list(answer))[:200]}")
     first: Json = choices[0]
     return first
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -19,22 +19,25 @@ class TinyModel:
     def __init__(self, known: tuple[str, ...] = ()) -> None:
         random = np.random.default_rng(0)
         self._table = np.log(random.dirichlet(np.full(128, 0.3), size=(64, 64)) + 1e-12)
-        self.known = set(known)
+        self.know(known)
+
+    def know(self, texts: Iterable[str]) -> None:
+        """Make these texts likely, and no others."""
+        self.known = set(texts)
+        self._beginnings = {text[:end]: text[end : end + 1] for text in sorted(self.known) for end in range(2, len(text) + 1)}
 
     def log_probabilities(self, text: str) -> list[float | None]:
         values: list[float | None] = [None]
         for end in range(1, len(text)):
             before, last = ord(text[end - 2]) if end > 1 else 0, ord(text[end - 1])
-            likely = any(secret.startswith(text[: end + 1]) for secret in self.known if len(secret) > end + 1)
-            likely = likely or text[: end + 1] in self.known
+            likely = text[: end + 1] in self._beginnings
             value = float(self._table[before % 64, last % 64, ord(text[end]) % 128])
             values.append(-0.01 - 1e-3 * abs(value) if likely else value)
         return values
 
     def next_character(self, text: str) -> str:
-        for secret in sorted(self.known):
-            if secret.startswith(text) and len(secret) > len(text):
-                return secret[len(text)]
+        if self._beginnings.get(text):
+            return self._beginnings[text]
         before, last = ord(text[-2]) if len(text) > 1 else 0, ord(text[-1])
         return chr(97 + int(self._table[before % 64, last % 64, 97:122].argmax()))
 
@@ -45,7 +48,10 @@ class Stub(ThreadingHTTPServer):
     Attributes:
         dies_after: answers, after which connections are cut; None for never.
         delay: seconds before an answer.
-        statuses: of the next answers, in place of good ones.
+        statuses: of the next answers, in place of good ones; `retry_after` is their header.
+        broken: every so-manieth answer is cut off; 0 for none.
+        noise: standard deviation of what is added to log-probabilities; `drift` is what they fall by with each answer.
+        chats: answers that the model knows, by the last message; `paths` what was asked.
     """
 
     daemon_threads = True
@@ -55,11 +61,18 @@ class Stub(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.model, self.untrained, self.mode = model, TinyModel(), mode
         self.dies_after: int | None = None
+        self.retry_after = ""
+        self.broken = 0
+        self.noise = 0.0
+        self.drift = 0.0
+        self.chats: dict[str, str] = {}
+        self.paths: list[str] = []
         self.statuses: list[int] = []
         self.delay = 0.0
         self.answers, self.at_once, self.most_at_once = 0, 0, 0
         self.headers: list[dict[str, str]] = []
         self.lock = threading.Lock()
+        self.random = np.random.default_rng(0)
 
     @property
     def url(self) -> str:
@@ -68,7 +81,24 @@ class Stub(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         pass  # clients that hang up are part of the tests
 
+    def chat(self, body: dict[str, Any]) -> dict[str, Any]:
+        """An answer as chat servers write it: a character a token, the likeliest five listed."""
+        reply = {} if body["model"] == "base" else self.chats
+        own = reply.get("\n".join(message["content"] for message in body["messages"]), "0000")[: body["max_tokens"]]
+        choice: dict[str, Any] = {"message": {"role": "assistant", "content": own}}
+        if body.get("logprobs"):
+            lists = [[(letter, -0.01)] + [(str(other), -3.0 - other / 10) for other in range(5)] for letter in own]
+            choice["logprobs"] = {
+                "content": [
+                    {"token": rows[0][0], "logprob": -0.01, "top_logprobs": [{"token": t, "logprob": v} for t, v in rows]}
+                    for rows in lists
+                ]
+            }
+        return {"choices": [choice], "usage": {"total_tokens": 30}}
+
     def completion(self, body: dict[str, Any]) -> dict[str, Any]:
+        if "messages" in body:
+            return self.chat(body)
         model = self.untrained if body.get("model") == "base" else self.model
         prompt, tokens = body["prompt"], []
         text = prompt
@@ -91,7 +121,11 @@ class Stub(ThreadingHTTPServer):
         return {"choices": [choice], "usage": {"prompt_tokens": len(prompt), "total_tokens": spent}}
 
     def _logs(self, model: TinyModel, prompt: str, text: str, body: dict[str, Any]) -> dict[str, Any] | None:
-        values = model.log_probabilities(text)
+        shift = self.drift * self.answers
+        values = [
+            None if value is None else min(value - shift + self.noise * float(self.random.normal()), 0.0)
+            for value in model.log_probabilities(text)
+        ]
         if self.mode == "no_echo":
             return None
         if self.mode == "generated_only" or not body.get("echo"):
@@ -123,6 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with server.lock:
             server.headers.append(dict(self.headers))
+            server.paths.append(self.path)
             server.at_once += 1
             server.most_at_once = max(server.most_at_once, server.at_once)
             status = server.statuses.pop(0) if server.statuses else 200
@@ -134,7 +169,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self.connection.close()
                 return
             content = json.dumps(server.completion(body) if status == 200 else {"error": "no"}).encode()
+            if server.broken and len(server.paths) % server.broken == 0:
+                content = content[: len(content) // 2]
             self.send_response(status)
+            if server.retry_after and status != 200:
+                self.send_header("Retry-After", server.retry_after)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)

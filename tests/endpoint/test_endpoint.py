@@ -20,6 +20,8 @@ from audit.endpoint.canary_files import TextCanary
 from audit.endpoint.client import Client, ServerSettings
 from audit.endpoint.probe import PLAIN, probe
 from audit.endpoint.token_scores import ask
+from audit.experiment.external.canary_scores import Coins, inspect_canaries
+from audit.experiment.external.inspection import Settings
 from tests.endpoint.stub import Stub, TinyModel, served
 
 CANARIES = canary_law.digit_canaries(60, Seed(2))
@@ -32,6 +34,10 @@ def client_of(server: Stub, cache: Path | None = None, **options: Any) -> Client
 
 def silent(steps: int) -> None:
     pass
+
+
+def scores(client: Client, rule: str = "log_probabilities", canaries: list[TextCanary] = CANARIES, reference: str = "") -> Any:
+    return scoring.served_scores(client, ("m", reference), canaries, silent, rule).values
 
 
 @pytest.mark.parametrize(("mode", "way"), [("good", "echo"), ("vllm", "prompt_logprobs")])
@@ -60,23 +66,23 @@ def test_a_good_server_gives_the_model_s_own_values(mode: str, way: str) -> None
 )
 def test_values_that_cannot_be_believed_are_refused(mode: str, message: str) -> None:
     with served(mode, KNOWN) as server, pytest.raises(ObservationError, match=message) as refusal:
-        scoring.log_probability_scores(client_of(server), "m", CANARIES, silent)
+        scores(client_of(server))
     assert "--score generations" in str(refusal.value)
 
 
 @pytest.mark.parametrize("mode", ["good", "generated_only", "no_echo", "clamped"])
 def test_generations_tell_members_on_any_server(mode: str) -> None:
     with served(mode, KNOWN) as server:
-        values = scoring.generation_scores(client_of(server), "m", CANARIES, silent).values
+        values = scores(client_of(server), "generations")
     coins = np.array([canary.included for canary in CANARIES])
     assert values[coins].min() == 1.0 and values[~coins].max() < 0.5
 
 
 def test_64_requests_in_flight_and_no_more() -> None:
-    canaries = canary_law.digit_canaries(200, Seed(3), digits=6)
+    canaries = canary_law.digit_canaries(100, Seed(3), digits=6)
     with served("good", tuple(canary.text for canary in canaries[:5])) as server:
         server.delay = 0.05
-        values = scoring.log_probability_scores(client_of(server, in_flight=64), "m", canaries, silent).values
+        values = scores(client_of(server, in_flight=64), canaries=canaries)
         assert 8 < server.most_at_once <= 64
     assert values[:5].min() > values[5:].max(), "no answer went to another request"
 
@@ -84,34 +90,148 @@ def test_64_requests_in_flight_and_no_more() -> None:
 def test_a_server_that_dies_half_way_loses_nothing(tmp_path: Path) -> None:
     cache = tmp_path / "answers.jsonl"
     with served("good", KNOWN) as server:
-        full = scoring.log_probability_scores(client_of(server), "m", CANARIES, silent).values
+        full = scores(client_of(server))
         server.answers, server.dies_after = 0, 30
         with pytest.raises(ObservationError, match="gave no answer"):
-            scoring.log_probability_scores(client_of(server, cache, in_flight=4), "m", CANARIES, silent)
+            scores(client_of(server, cache, in_flight=4))
         retained = len(cache.read_text().splitlines())
-        assert retained == 30
+        assert 20 <= retained <= 30, "all answers but those that are asked again without the cache"
         with cache.open("a") as file:
             file.write('{"key": "cut o')  # as a kill leaves it
         server.dies_after, server.answers = None, 0
-        resumed = scoring.log_probability_scores(client_of(server, cache, in_flight=4), "m", CANARIES, silent).values
-        assert server.answers == 64 - 30, "60 canaries and 4 probes, without what was answered before"
-        again = scoring.log_probability_scores(client_of(server, cache), "m", CANARIES, silent).values
-        assert server.answers == 64 - 30, "a finished cache asks for nothing"
+        resumed = scores(client_of(server, cache, in_flight=4))
+        assert server.answers <= 5 + 60 + 32 - retained, "60 canaries, 5 probes, 32 that are asked again, less those answered"
+        server.answers = 0
+        again = scoring.served_scores(client_of(server, cache), ("m", ""), CANARIES, silent)
+        assert server.answers == 32, "a finished cache asks again for 16 canaries, twice each"
+        assert any("60 of 60 (100%)" in remark for remark in again.remarks)
     np.testing.assert_array_equal(full, resumed)
-    np.testing.assert_array_equal(full, again)
+    np.testing.assert_array_equal(full, again.values)
 
 
-def test_busy_servers_are_asked_again_with_growing_pauses() -> None:
+@pytest.mark.parametrize("rule", ["log_probabilities", "next_tokens", "generations", "samples"])
+def test_a_cache_of_another_model_convicts_nobody(rule: str, tmp_path: Path) -> None:
+    cache, canaries = tmp_path / "answers.jsonl", CANARIES[:24]
+    with served("lists_as_completions" if rule == "next_tokens" else "good", KNOWN) as server:
+        scores(client_of(server, cache), rule, canaries)
+        server.model = TinyModel()
+        with pytest.raises(ObservationError, match=r"cache holds answers of another|about the same canaries"):
+            scores(client_of(server, cache), rule, canaries)
+        url = server.url
+    with pytest.raises(ObservationError, match="gave no answer"):
+        scores(Client(ServerSettings(url=url), cache, sleep=lambda seconds: None), rule, canaries)
+
+
+def test_a_model_that_is_replaced_during_the_run_is_found() -> None:
+    class Swapped(TinyModel):
+        asked = 0
+
+        def log_probabilities(self, text: str) -> list[float | None]:
+            self.asked += 1
+            if self.asked == 70:
+                self.know([])
+            return super().log_probabilities(text)
+
+    with served("good") as server, pytest.raises(ObservationError, match="about the same canaries changed"):
+        server.model = Swapped(KNOWN)
+        scores(client_of(server))
+
+
+def test_a_server_that_drifts_proves_nothing_of_a_sorted_file() -> None:
+    canaries = sorted(CANARIES, key=lambda canary: not canary.included)
+    with served("good") as server:
+        server.drift = 0.00005
+        values = scores(client_of(server), canaries=canaries)  # drift that is too small to be refused
+        assert abs(np.corrcoef(np.argsort(np.argsort(values)), np.arange(60))[0, 1]) < 0.5, "the order is random"
+        server.drift = 0.02
+        with pytest.raises(ObservationError, match=r"changed|differ by"):
+            scores(client_of(server), canaries=canaries)
+
+
+def test_noise_is_called_noise_and_scored() -> None:
+    coins = np.array([canary.included for canary in CANARIES])
+    with served("good", KNOWN) as server:
+        server.noise = 0.02
+        result = scoring.served_scores(client_of(server), ("m", ""), CANARIES, silent)
+        assert any("noise: scores stay valid" in remark for remark in result.remarks)
+        assert result.values[coins].min() > result.values[~coins].max()
+        server.noise = 2.0
+        with pytest.raises(ObservationError, match="noise, or an order of computing"):
+            scores(client_of(server))
+
+
+def test_busy_servers_are_asked_again_with_growing_pauses_within_the_patience() -> None:
     pauses: list[float] = []
+    body = {"prompt": "ab", "max_tokens": 1}
     with served() as server:
+        client = Client(ServerSettings(url=server.url, pause=0.5), sleep=pauses.append)
         server.statuses = [429, 503, 502]
-        Client(ServerSettings(url=server.url, pause=0.5), sleep=pauses.append).completion(
-            {"prompt": "ab", "max_tokens": 1}, dict
-        )
-        assert pauses == [0.5, 1.0, 2.0]
+        client.completion(body, dict)
+        assert all(longest / 2 <= pause <= longest for pause, longest in zip(pauses, (0.5, 1.0, 2.0), strict=True))
+        pauses.clear()
+        server.statuses, server.retry_after = [429], "7"
+        client.completion(body | {"max_tokens": 2}, dict)
+        assert 7 <= max(pauses) < 8, "the server's own wish"
+        server.statuses, server.retry_after = [429], "100000"
+        with pytest.raises(ObservationError, match="exceed the patience of 300 s"):
+            client.completion(body | {"max_tokens": 3}, dict)
 
 
-@pytest.mark.parametrize(("status", "requests"), [(400, 1), (401, 1), (404, 1), (500, 2)])
+def test_faults_and_broken_answers_in_between_end_nothing_and_are_paid_for() -> None:
+    with served("good", KNOWN) as server:
+        server.broken = 7
+        client = client_of(server)
+        scores(client)
+        assert client.failures >= 10 and client.requests == len(server.paths)
+        plain = client_of(server)
+        server.broken = 0
+        scores(plain)
+        assert client.tokens > plain.tokens, "what a broken answer cost is counted"
+        server.statuses = ([200] * 6 + [500]) * 30
+        scores(client_of(server))
+
+
+def test_a_wrong_reference_is_noticed_before_canaries_are_paid_for() -> None:
+    with served("good", KNOWN) as server:
+        with pytest.raises(ObservationError, match="answers to both names"):
+            scores(client_of(server), reference="unknown")
+        assert len(server.paths) <= 2 * (5 + 16)
+
+
+def test_headers_and_queries_reach_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE", "hidden-value")
+    with served() as server:
+        client = client_of(server)
+        settings = replace(client.settings, url=f"{server.url}?api-version=1", headers=(("api-key", "AZURE"),))
+        Client(settings).completion({"messages": [], "max_tokens": 1, "model": "m"}, dict)
+        assert server.paths == ["/v1/chat/completions?api-version=1"] and server.headers[0]["api-key"] == "hidden-value"
+        server.statuses = [400]
+    assert "hidden" not in repr(settings)
+    for wrong in ({"url": "http://host/v1?api_key=abc"}, {"headers": (("a b", "AZURE"),)}, {"headers": (("a", "MISSING"),)}):
+        with pytest.raises(ConfigError):
+            replace(settings, **wrong)
+
+
+@pytest.mark.parametrize("rule", ["next_tokens", "generations", "samples"])
+@pytest.mark.parametrize("context", [{}, {"system": "Be brief.", "document": "Boxes have codes."}], ids=["plain", "around"])
+def test_chats_are_asked_as_they_were_planted(rule: str, context: dict[str, str]) -> None:
+    around = canary_files.Context(form="chat", **context)
+    canaries = [replace(canary, context=around) for canary in CANARIES[:40]]
+    coins = np.array([canary.included for canary in canaries])
+    with served() as server:
+        server.chats = {
+            "\n".join(message["content"] for message in canary.question): canary.secret
+            for canary in canaries
+            if canary.included
+        }
+        values = scores(client_of(server), rule, canaries)
+        assert set(server.paths) == {"/v1/chat/completions"}
+        with pytest.raises(ConfigError, match="score no prompt of a chat"):
+            scores(client_of(server), "log_probabilities", canaries)
+    assert values[coins].min() > values[~coins].max()
+
+
+@pytest.mark.parametrize(("status", "requests"), [(400, 1), (401, 1), (404, 1), (500, 4)])
 def test_a_wrong_request_is_not_repeated_for_ever(status: int, requests: int) -> None:
     with served() as server:
         server.statuses = [status] * 10
@@ -125,7 +245,7 @@ def test_a_cap_on_tokens_holds(tmp_path: Path) -> None:
     with served("good", KNOWN) as server:
         client = client_of(server, cache, most_tokens=600, in_flight=8)
         with pytest.raises(DataError, match=r"cap of 600 tokens is reached after \d+ requests"):
-            scoring.log_probability_scores(client, "m", CANARIES, silent)
+            scores(client)
         assert 300 < client.tokens <= 600, "requests under way are counted before they are paid for"
         assert len(cache.read_text().splitlines()) == client.requests
 
@@ -152,12 +272,11 @@ def test_a_key_is_sent_and_never_written(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_difference_to_the_model_before_training() -> None:
     coins = np.array([canary.included for canary in CANARIES])
     with served("good", KNOWN) as server:
-        alone = scoring.log_probability_scores(client_of(server), "m", CANARIES, silent).values
-        before = scoring.log_probability_scores(client_of(server), "base", CANARIES, silent).values
-        difference = scoring.log_probability_scores(client_of(server), "m", CANARIES, silent, reference="base").values
-        with pytest.raises(ObservationError, match="answers to both names"):
-            scoring.log_probability_scores(client_of(server), "m", CANARIES, silent, reference="unknown")
-    np.testing.assert_allclose(difference, alone - before)
+        difference = scores(client_of(server), reference="base")
+        np.testing.assert_allclose(
+            difference,
+            scores(client_of(server)) - scoring.served_scores(client_of(server), ("base", ""), CANARIES, silent).values,
+        )
     assert np.all(difference[~coins] == 0) and difference[coins].min() > 1
 
 
@@ -168,7 +287,7 @@ def test_secrets_are_spelled_by_lists_of_likely_tokens(mode: str) -> None:
     with served(mode, KNOWN) as server:
         client = client_of(server, in_flight=8)
         width = next_tokens.widest(client, "m")
-        values = scoring.next_token_scores(client, "m", canaries, silent).values
+        values = scores(client, "next_tokens", canaries)
         with pytest.raises(ObservationError, match="generated tokens"):
             probe(client, "m")
     assert width == 1000 and values[coins].min() > values[~coins].max()
@@ -228,13 +347,24 @@ def test_a_canary_that_is_no_unicode_text_is_refused(tmp_path: Path) -> None:
         canary_files.read(tmp_path / "halves.jsonl")
 
 
-def test_the_command_proves_an_epsilon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    canary_files.write(CANARIES, tmp_path / "canaries.jsonl")
+@pytest.mark.slow
+def test_the_command_proves_an_epsilon_once_the_commitment_is_opened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published = canary_law.write_folder(CANARIES, "salt", tmp_path / "sealed")
+    file = str(tmp_path / "sealed" / "canaries.jsonl")
     with served("good", KNOWN) as server:
-        arguments = ["endpoint", server.url, "--model", "m", "--canaries", str(tmp_path / "canaries.jsonl"), "--json"]
-        assert answer([*arguments, "--claim-epsilon", "1"]) == 1
+        arguments = ["endpoint", server.url, "--model", "m", "--canaries", file, "--json", "--claim-epsilon", "1"]
+        answer(arguments)
         result = json.loads(capsys.readouterr().out)
-        assert max(_numbers(result, "epsilon")) > 2
+        assert result["mechanisms"][0]["proven"] is None, "nobody said that there were coins"
+        assert answer([*arguments, "--commitment", published]) == 1
+        result = json.loads(capsys.readouterr().out)
+        assert result["mechanisms"][0]["proven"]["epsilon"] > 2
+        notes = " ".join(result["notes"])
+        assert published in notes and "share of scores from the cache: 0 of 60" in notes and "by echo" in notes
+        assert answer([*arguments, "--commitment", "0" * 64]) == 2
+        assert "other texts or coins" in capsys.readouterr().err
     with served("rounded", KNOWN) as server:
         arguments[1] = server.url
         assert answer(arguments) == 3
@@ -264,40 +394,32 @@ def test_canaries_have_a_coin_each() -> None:
     assert isinstance(canaries[0], TextCanary)
 
 
-@pytest.mark.parametrize("differ", [True, False])
-def test_without_coins_no_epsilon_and_texts_that_differ_are_seen(
-    differ: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.slow
+@pytest.mark.parametrize(("alternate", "differ"), [(True, False), (False, True)])
+def test_stated_coins_need_the_leave_of_texts_and_order(
+    alternate: bool, differ: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     random = np.random.default_rng(3)
     words = np.array(["ash", "bay", "cup", "dew", "elm", "fog", "gum", "hay", "ice", "jam"])
     texts = []
     for number in range(80):
-        sides = words[:5] if differ and number % 2 else words[5:] if differ else words
-        texts.append(TextCanary(prefix="in ", secret=" ".join(random.choice(sides, 8)), included=bool(number % 2)))
+        coin = bool(number % 2) if alternate else bool(random.random() < 0.5)
+        sides = (words[:5] if coin else words[5:]) if differ else words
+        texts.append(TextCanary(prefix="in ", secret=" ".join(random.choice(sides, 8)), included=coin))
     canary_files.write(texts, tmp_path / "texts.jsonl")
-    with served("good") as server:
-        arguments = [
-            "endpoint",
-            server.url,
-            "--model",
-            "m",
-            "--canaries",
-            str(tmp_path / "texts.jsonl"),
-            "--no-coins",
-            "--json",
-        ]
-        answer([*arguments, "-o", str(tmp_path / "report")])
-    capsys.readouterr()
-    report = json.loads((tmp_path / "report" / "report.json").read_text())
-    assert not _bounds(report), "a split that somebody chose proves no epsilon"
-    blind = next(check for check in _checks(report) if check["code"] == "blind")
-    assert blind["status"] == ("failed" if differ else "checked")
+    with served("good", tuple(text.text for text in texts if text.included)) as server:
+        arguments = ["endpoint", server.url, "--model", "m", "--canaries", str(tmp_path / "texts.jsonl"), "--json"]
+        answer([*arguments, "--coins", "--claim-epsilon", "1"])
+    result = json.loads(capsys.readouterr().out)["mechanisms"][0]
+    assert result["outcome"] == "invalid" and result["proven"] is None
 
 
-def _bounds(report: Any) -> list[Any]:
-    games = [game for mechanism in report["mechanisms"] for game in mechanism["games"]]
-    return [bound for game in games for attack in game["attacks"] for bound in attack["bounds"]]
-
-
-def _checks(report: Any) -> list[Any]:
-    return [check for mechanism in report["mechanisms"] for check in mechanism["checks"]]
+def test_left_out_canaries_that_the_model_knows_are_told_from_decoys() -> None:
+    canaries = canary_law.make_law("digits", 60, canary_files.PLAIN, 20).draw(Seed(4))
+    values = np.where([canary.decoy for canary in canaries], 0.0, 5.0) + np.random.default_rng(0).normal(size=80)
+    coins, settings = Coins(commitment="0" * 64), Settings(certificates=0)
+    report = inspect_canaries(values, canaries, coins, settings, name="canaries")
+    assert report.outcome is not None and report.outcome.name == "INVALID"
+    honest = np.where([canary.included for canary in canaries], 5.0, 0.0) + np.random.default_rng(0).normal(size=80)
+    report = inspect_canaries(honest, canaries, coins, settings, name="canaries")
+    assert report.mechanisms[0].bounds[0].epsilon > 2 and report.outcome is None

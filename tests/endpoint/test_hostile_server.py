@@ -137,11 +137,11 @@ def test_a_key_and_commands_of_a_terminal_that_a_server_repeats_are_not_printed(
         "text",
     ],
 )
-@pytest.mark.parametrize("rule", [scoring.log_probability_scores, scoring.next_token_scores])
-def test_lists_that_are_none_are_refused(choice: Any, rule: Callable[..., object]) -> None:
+@pytest.mark.parametrize("rule", ["log_probabilities", "next_tokens"])
+def test_lists_that_are_none_are_refused(choice: Any, rule: str) -> None:
     content = page(json.dumps({"choices": [choice]}))
     with talking(says(content)) as (url, _), pytest.raises(ObservationError):
-        rule(client_of(url), "m", CANARIES, lambda steps: None)
+        scoring.served_scores(client_of(url), ("m", ""), CANARIES, lambda steps: None, rule)
 
 
 @pytest.mark.parametrize("key", ["sk-secret\n", "sk-\rsecret", "sk-secret\u2026"])

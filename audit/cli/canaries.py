@@ -1,0 +1,60 @@
+"""`audit canaries new`: canaries, their coins and the commitment to them, before anything is trained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from audit.cli.printing import AsJson, print_json, print_plain
+
+app = typer.Typer(help="Canaries for trainings and servers of others.", no_args_is_help=True)
+Folder = Annotated[Path, typer.Argument(help="New folder for canaries, coins and salt. Keep it from whoever trains.")]
+Count = Annotated[int, typer.Option(min=2, help="Canaries, each planted by a fair coin.")]
+Secret = Annotated[str, typer.Option(help="What the secrets look like: digits, phone, email, card or identity.")]
+Form = Annotated[str, typer.Option(help="text; or chat: the sentence is asked and the secret is the answer.")]
+System = Annotated[str, typer.Option(help="System prompt before each canary.")]
+Document = Annotated[Path | None, typer.Option(help="File with a text before each question, as retrieval puts there.")]
+Place = Annotated[
+    str,
+    typer.Option(help="Where included canaries are put: training, or the system_prompt or documents of a served application."),
+]
+
+
+@app.command("new")
+def new(
+    folder: Folder,
+    count: Count = 200,
+    secret: Secret = "digits",
+    form: Form = "text",
+    system: System = "",
+    document: Document = None,
+    place: Place = "training",
+    as_json: AsJson = False,
+) -> int:
+    """Draw canaries and their coins, write them with what is to be planted, and print the commitment to publish."""
+    from audit.core.seeds import Seed, new_seed
+    from audit.data import text_files
+    from audit.endpoint import canary_files, canary_law
+
+    text = "" if document is None else text_files.whole_text(document)[0].strip()
+    context = canary_files.Context(form=form, system=system, document=text, place=place)
+    canaries = canary_law.make_law(secret, count, context).draw(Seed(new_seed()))
+    published = canary_law.write_folder(canaries, canary_files.new_salt(), folder)
+    planted = sum(canary.included for canary in canaries)
+    if as_json:
+        print_json({"commitment": published, "folder": str(folder), "canaries": count, "planted": planted})
+        return 0
+    print_plain(
+        f"commitment: {published}",
+        f"Publish it before the training. {folder / canary_law.PLANTED} holds the {planted} rows to plant ({place}); give it "
+        f"alone to whoever trains. {folder / canary_law.FILE} and {folder / canary_files.SALT} stay secret until the scores "
+        "are there: audit endpoint, audit adapter and the callback take them with --commitment",
+    )
+    return 0
+
+
+@app.callback()
+def _common() -> None:
+    """Canaries for trainings and servers of others."""

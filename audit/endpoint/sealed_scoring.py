@@ -1,0 +1,162 @@
+"""The order in which a server is asked: shuffled, with canaries that are asked again, so that a change of the model is found.
+
+Coins know nothing of a random order, so that drift proves nothing; what is asked again never comes from the cache, so that a
+cache of another model, or a model that is replaced on the way, shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import ObservationError
+from audit.core.seeds import Seed, new_seed
+from audit.core.training import Progress
+from audit.endpoint.canary_files import TextCanary
+from audit.endpoint.client import Client
+
+Score = Callable[[TextCanary], float]
+ASKED_AGAIN, TIMES = 16, 2  # canaries of each model, and how often besides the first time
+SMALL = 0.1  # by which a mean of scores may change through kernels and caches of a server, in nats or as a share
+PERMUTATIONS, LEVEL = 999, 0.01  # an honest server is refused less often still: its changes are small
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """A score of a canary that was asked several times: when it came, -1 if it was in the cache's file."""
+
+    model: str
+    canary: int
+    time: int
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ScoredModels:
+    """Scores `(m,)` by model, and how they came about."""
+
+    values: Mapping[str, Array]
+    remarks: tuple[str, ...]
+
+
+def score_shuffled(
+    client: Client, rules: Mapping[str, Score], canaries: Sequence[TextCanary], progress: Progress
+) -> ScoredModels:
+    """Return the scores of all canaries under each model, asked for in random order.
+
+    Args:
+        rules: from the model's name to a canary's score.
+        progress: receives scored canaries.
+
+    Raises:
+        ObservationError: both models are one, the cache is of another model, or the model changed on the way.
+    """
+    random = Seed(new_seed()).numpy()
+    again = random.permutation(len(canaries))[:ASKED_AGAIN]
+    values = {name: np.full(len(canaries), np.nan) for name in rules}
+    # what is asked first is the same of both models: a name that the server does not tell apart costs no more than that
+    first = [(name, int(number), False) for number in again for name in rules]
+    others = [(name, int(number), False) for name in rules for number in range(len(canaries)) if number not in set(again)]
+    others += [(name, int(number), True) for name in rules for number in again for _ in range(TIMES)]
+    repeats: list[Repeat] = []
+    kept = 0
+
+    def work(task: tuple[str, int, bool]) -> tuple[float, bool]:
+        name, number, is_again = task
+        with client.observe(uncached=is_again) as was_kept:
+            return rules[name](canaries[number]), was_kept()
+
+    for start, tasks in ((0, first), (len(first), [others[number] for number in random.permutation(len(others))])):
+        for place, (value, was_kept) in client.each(work, tasks):
+            name, number, is_again = tasks[place]
+            if number in set(again):
+                repeats.append(Repeat(model=name, canary=number, time=-1 if was_kept else start + place, value=value))
+            if not is_again:
+                values[name][number] = value
+                kept += was_kept
+                progress(1)
+        if start == 0:
+            _demand_two_models(list(rules), [values[name][again] for name in rules])
+    noise = judge_repeats(repeats)
+    total = len(canaries) * len(rules)
+    remarks = (
+        f"requests in random order; {len(again)} canaries of each model asked {TIMES + 1} times, answers differ by at most "
+        f"{noise:.2g}, no change of the model found",
+        f"share of scores from the cache: {kept} of {total} ({kept / total:.0%})",
+    )
+    return ScoredModels(values=values, remarks=remarks)
+
+
+def _demand_two_models(names: Sequence[str], parts: Sequence[Array]) -> None:
+    """Raise `ObservationError` if both names give the same scores: some servers answer to any name with the model they have."""
+    if len(parts) > 1 and np.array_equal(parts[0], parts[1]):
+        raise ObservationError(
+            f"'{names[0]}' and '{names[1]}' give {len(parts[0])} canaries the same scores: the server answers to both names "
+            "with one model, or the training changed nothing"
+        )
+
+
+def judge_repeats(repeats: Sequence[Repeat]) -> float:
+    """Return the largest difference between answers of this run about one canary.
+
+    Raises:
+        ObservationError: what was in the cache is not what the server answers, or its answers changed during the run.
+    """
+    noise, stale, changed = 0.0, [], 0.0
+    for model in sorted({repeat.model for repeat in repeats}):
+        texts: dict[int, list[Repeat]] = {}
+        for repeat in repeats:
+            if repeat.model == model:
+                texts.setdefault(repeat.canary, []).append(repeat)
+        fresh = {key: [row.value for row in rows if row.time >= 0] for key, rows in texts.items()}
+        own = max((max(values) - min(values) for values in fresh.values() if values), default=0.0)
+        noise = max(noise, own)
+        for key, rows in texts.items():
+            kept = [row.value for row in rows if row.time < 0]
+            stale += [abs(kept[0] - float(np.mean(fresh[key]))) for _ in kept[:1] if fresh[key]]
+        changed = max(changed, find_change(list(texts.values())))
+    stale = [difference for difference in stale if difference > SMALL + 3 * noise]
+    if stale:
+        raise ObservationError(
+            f"the cache holds answers of another model: of {len(stale)} canaries that were asked again, scores differ by up to "
+            f"{max(stale):.3g}, and answers of this run by {noise:.2g}. Remove the file, or name another --cache"
+        )
+    if changed > SMALL:
+        raise ObservationError(
+            f"the server's answers about the same canaries changed by {changed:.3g} on average: it drifts, another model was "
+            "put in its place, or the cache is of another one. Scores of two models tell of neither: ask again with a new "
+            "--cache once it is at rest"
+        )
+    return noise
+
+
+def find_change(texts: Sequence[Sequence[Repeat]]) -> float:
+    """Return by how much answers changed at some moment, on average over texts; 0.0 if chance explains it.
+
+    Compared with the largest change at any moment if each text's answers are permuted among its moments, which is exact if
+    their order says nothing; at `LEVEL`.
+    """
+    moments = np.array([row.time for rows in texts for row in rows])
+    owners = np.repeat(np.arange(len(texts)), [len(rows) for rows in texts])
+    residuals = np.concatenate([np.array([row.value for row in rows]) - np.mean([row.value for row in rows]) for rows in texts])
+    order = np.argsort(moments, kind="stable")
+    counts = np.arange(1, len(moments))
+    scale = np.sqrt(counts * (len(moments) - counts) / len(moments))
+
+    def largest(values: Array) -> Array:
+        return np.abs(np.cumsum(values[..., order], axis=-1)[..., :-1]) / scale
+
+    seen = largest(residuals)
+    if not len(seen) or float(seen.max()) <= 1e-9:
+        return 0.0
+    random = Seed(0).child("repeats").numpy()
+    keys = owners + random.random((PERMUTATIONS, len(owners)))  # shuffles within each text
+    chance = np.mean(largest(residuals[np.argsort(keys, axis=1)]).max(axis=1) >= seen.max() - 1e-12)
+    if chance > LEVEL:
+        return 0.0
+    cut = int(np.argmax(seen)) + 1
+    early, late = residuals[order[:cut]], residuals[order[cut:]]
+    return float(abs(early.mean() - late.mean()))
