@@ -11,7 +11,7 @@ from audit.core.errors import DataError, ExecutionMismatch
 
 if TYPE_CHECKING:
     from audit.core.results import AuditReport
-    from audit.experiment.external.canary_scores import Coins
+    from audit.experiment.external.canary_scores import CoinKnowledge
     from audit.experiment.external.inspection import Settings
 
 
@@ -23,7 +23,7 @@ def adapter_report(
     settings: Settings | None = None,
     tokenizer: str = "",
     device: str = "cpu",
-    coins: Coins | None = None,
+    coins: CoinKnowledge | None = None,
 ) -> AuditReport:
     """Return the report on a trained model's folder: the epsilon that canaries prove beside the one that is claimed.
 
@@ -69,13 +69,13 @@ def adapter_report(
         )
     settings = settings or inspection.Settings(title="A model trained elsewhere")
     form = "the folder's chat template" if is_chat else "plain text"
-    how = f"Scores: log-probability of a secret under {folder.name} minus that under {base.name}, in {form}."
+    scoring_note = f"Scores: log-probability of a secret under {folder.name} minus that under {base.name}, in {form}."
     return canary_scores.inspect_canaries(
-        after - before, texts, coins or canary_scores.Coins(), settings, name=place.name, remarks=(how,)
+        after - before, texts, coins or canary_scores.CoinKnowledge(), settings, name=place.name, remarks=(scoring_note,)
     )
 
 
-def find_coins(canaries: str | Path, commitment: str = "", *, declared: bool = False) -> Coins:
+def find_coins(canaries: str | Path, commitment: str = "", *, declared: bool = False) -> CoinKnowledge:
     """Return what is known of the coins in a file of canaries, once a published commitment was opened.
 
     Args:
@@ -86,11 +86,11 @@ def find_coins(canaries: str | Path, commitment: str = "", *, declared: bool = F
         DataError: texts or coins are others than those committed to.
     """
     from audit.endpoint import canary_files
-    from audit.experiment.external.canary_scores import Coins
+    from audit.experiment.external.canary_scores import CoinKnowledge
 
     place = Path(canaries)
-    opened = canary_files.open_commitment(place, canary_files.read(place), commitment) if commitment else ""
-    return Coins(commitment=opened, declared=declared)
+    digest = canary_files.open_commitment(place, canary_files.read(place), commitment) if commitment else ""
+    return CoinKnowledge(commitment=digest, declared=declared)
 
 
 def _load_tokenizer(*folders: Path) -> str:

@@ -82,10 +82,10 @@ class CanaryAudit:
         return audit
 
     def _take(self, canaries: Sequence[TextCanary], folder: Path | None, salt: str) -> None:
-        self._all, self._folder, self.salt = list(canaries), folder, salt
+        self._drawn_canaries, self._folder, self.salt = list(canaries), folder, salt
         self._canaries = [canary for canary in canaries if not canary.decoy]
         self._included = np.array([canary.included for canary in self._canaries])
-        self.commitment = canary_files.commitment(self._all, salt)
+        self.commitment = canary_files.commitment(self._drawn_canaries, salt)
         self._callback: CanaryCallback | None = None
 
     @property
@@ -134,12 +134,12 @@ class CanaryAudit:
         raise DataError(f"records have {', '.join(map(str, record))} and no '{column}'; name the column of the text")
 
     def _become_chats(self) -> None:
-        if self._all[0].context.form == canary_files.CHAT:
+        if self._drawn_canaries[0].context.form == canary_files.CHAT:
             return
-        self._take(canary_files.as_chats(self._all), self._folder, self.salt)
+        self._take(canary_files.as_chats(self._drawn_canaries), self._folder, self.salt)
         if self._folder is not None:
-            canary_files.write(self._all, self._folder / canary_law.FILE)
-            canary_law.write_planted(self._all, self._folder)
+            canary_files.write(self._drawn_canaries, self._folder / canary_law.FILE)
+            canary_law.write_planted(self._drawn_canaries, self._folder)
 
     def callback(self, tokenizer: Any, *, template: Template | None = None, cut: str = "refuse") -> CanaryCallback:
         """Return the callback to give to the Trainer.
@@ -158,12 +158,12 @@ class CanaryAudit:
 
         checks.choice(cut, "cut", ("refuse", "keep"))
         # a bound method such as tokenizer.encode brings its tokenizer
-        owner = next((part for part in (tokenizer, getattr(tokenizer, "__self__", None)) if _has_template(part)), None)
-        if template is None and owner is not None:
-            template = chat_templates.tokenizer_template(owner)
+        template_owner = next((part for part in (tokenizer, getattr(tokenizer, "__self__", None)) if _has_template(part)), None)
+        if template is None and template_owner is not None:
+            template = chat_templates.tokenizer_template(template_owner)
         encode = tokenizer if not hasattr(tokenizer, "encode") else tokenizer.encode
-        if self._canaries[0].context.form == canary_files.CHAT and owner is not None:
-            encode = partial(owner.encode, add_special_tokens=False)  # the template writes them
+        if self._canaries[0].context.form == canary_files.CHAT and template_owner is not None:
+            encode = partial(template_owner.encode, add_special_tokens=False)  # the template writes them
         place = canary_law.FILE if self._folder is None else self._folder / canary_law.FILE
         command = f"audit endpoint URL --model NAME --canaries {place} --commitment {self.commitment}"
         texts = [canary.pieces(template) for canary in self._canaries]
@@ -196,12 +196,14 @@ class CanaryAudit:
             title="Canaries in a training of one's own",
             **settings,
         )
-        coins = canary_scores.Coins(commitment=self.commitment, witnessed=True)
-        how = "Scores: log-probability of a secret after the training minus before it, in the context that it was planted in."
+        coins = canary_scores.CoinKnowledge(commitment=self.commitment, in_process=True)
+        scoring_note = (
+            "Scores: log-probability of a secret after the training minus before it, in the context that it was planted in."
+        )
         return canary_scores.inspect_canaries(
-            last - callback.before, self._canaries, coins, case, name="canaries", remarks=(how, *callback.remarks)
+            last - callback.before, self._canaries, coins, case, name="canaries", remarks=(scoring_note, *callback.remarks)
         )
 
 
-def _has_template(owner: Any) -> bool:
-    return hasattr(owner, "apply_chat_template") and bool(getattr(owner, "chat_template", None))
+def _has_template(template_owner: Any) -> bool:
+    return hasattr(template_owner, "apply_chat_template") and bool(getattr(template_owner, "chat_template", None))

@@ -41,16 +41,16 @@ def new(
     text = "" if document is None else text_files.whole_text(document)[0].strip()
     context = canary_files.Context(form=form, system=system, document=text, place=place)
     canaries = canary_law.make_law(secret, count, context).draw(Seed(new_seed()))
-    published = canary_law.write_folder(canaries, canary_files.new_salt(), folder)
-    planted = sum(canary.included for canary in canaries)
+    commitment = canary_law.write_folder(canaries, canary_files.new_salt(), folder)
+    planted_count = sum(canary.included for canary in canaries)
     if as_json:
-        print_json({"commitment": published, "folder": str(folder), "canaries": count, "planted": planted})
+        print_json({"commitment": commitment, "folder": str(folder), "canaries": count, "planted": planted_count})
         return 0
     print_plain(
-        f"commitment: {published}",
-        f"Publish it before the training. {folder / canary_law.PLANTED} holds the {planted} rows to plant ({place}); give it "
-        f"alone to whoever trains. {folder / canary_law.FILE} and {folder / canary_files.SALT} stay secret until the scores "
-        "are there: audit endpoint, audit adapter and the callback take them with --commitment",
+        f"commitment: {commitment}",
+        f"Publish it before the training. {folder / canary_law.PLANTED} holds the {planted_count} rows to plant ({place}); "
+        f"give it alone to whoever trains. {folder / canary_law.FILE} and {folder / canary_files.SALT} stay secret until "
+        "the scores are there: audit endpoint, audit adapter and the callback take them with --commitment",
     )
     return 0
 

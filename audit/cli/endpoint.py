@@ -57,7 +57,7 @@ def endpoint(
         most_tokens=most_tokens,
     )
     with bar("scoring (canaries)", len(texts) * (2 if reference else 1), quiet=as_json) as watcher:
-        served = scoring.served_scores(Client(server, cache), (model, reference), texts, watcher.advance, score)
+        served_scores = scoring.served_scores(Client(server, cache), (model, reference), texts, watcher.advance, score)
     settings = Settings(
         delta=delta,
         confidence=confidence,
@@ -65,7 +65,9 @@ def endpoint(
         title=f"{model} at an endpoint",
         **deliver.origin("cpu"),
     )
-    report = inspect_canaries(served.values, texts, known_coins, settings, name=canaries.name, remarks=served.remarks)
+    report = inspect_canaries(
+        served_scores.values, texts, known_coins, settings, name=canaries.name, remarks=served_scores.remarks
+    )
     return deliver.finish(report, output, as_json, USUAL_FORMATS)
 
 

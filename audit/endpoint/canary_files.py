@@ -41,9 +41,9 @@ class Context:
     place: str = PLACES[0]
 
     def __post_init__(self) -> None:
-        for value, name, allowed in ((self.form, "form", FORMS), (self.place, "place", PLACES)):
-            if value not in allowed:
-                raise ConfigError(f"a canary's {name} is {value!r}; expected one of {', '.join(allowed)}")
+        for value, name, choices in ((self.form, "form", FORMS), (self.place, "place", PLACES)):
+            if value not in choices:
+                raise ConfigError(f"a canary's {name} is {value!r}; expected one of {', '.join(choices)}")
 
 
 PLAIN = Context()
@@ -67,12 +67,12 @@ class TextCanary:
 
     @property
     def text(self) -> str:
-        """Prefix and secret alone."""
+        """Return prefix and secret alone."""
         return self.prefix + self.secret
 
     @property
     def opening(self) -> str:
-        """What a model is given before the secret, as one text."""
+        """Return what a model is given before the secret, as one text."""
         parts = [self.context.document, self.prefix]
         if self.context.form == TEXT:
             parts.insert(0, self.context.system)
@@ -80,13 +80,13 @@ class TextCanary:
 
     @property
     def question(self) -> Messages:
-        """The messages before the answer, of a chat."""
+        """Return the messages before the answer, of a chat."""
         system = [{"role": "system", "content": self.context.system}] if self.context.system else []
         return [*system, {"role": "user", "content": self.opening}]
 
     @property
     def messages(self) -> Messages:
-        """The whole chat."""
+        """Return the whole chat."""
         return [*self.question, {"role": "assistant", "content": self.secret}]
 
     def pieces(self, template: Template | None = None) -> tuple[str, str, str]:
@@ -126,23 +126,23 @@ def commitment(canaries: Sequence[TextCanary], salt: str) -> str:
     return hashlib.sha256("\n".join([salt, *lines]).encode()).hexdigest()
 
 
-def open_commitment(place: Path, canaries: Sequence[TextCanary], published: str) -> str:
+def open_commitment(place: Path, canaries: Sequence[TextCanary], publication: str) -> str:
     """Return a published commitment once it is that of these canaries and of the salt beside their file.
 
     Args:
-        published: the hash, or the name of a file that holds it.
+        publication: the hash, or the name of a file that holds it.
 
     Raises:
         DataError: the salt is not there, or texts or coins are others than those committed to.
     """
-    given = text_files.whole_text(Path(published))[0] if Path(published).is_file() else published
+    digest = text_files.whole_text(Path(publication))[0] if Path(publication).is_file() else publication
     salt = text_files.whole_text(place.with_name(SALT))[0].strip()
-    if not hmac.compare_digest(commitment(canaries, salt).encode(), given.strip().lower().encode()):
+    if not hmac.compare_digest(commitment(canaries, salt).encode(), digest.strip().lower().encode()):
         raise DataError(
-            f"{place} holds other texts or coins than the commitment {given.strip()[:16]}... was made to, or another salt lies "
-            "beside it; expected the folder as it was when the commitment was published"
+            f"{place} holds other texts or coins than the commitment {digest.strip()[:16]}... was made to, or another salt "
+            "is beside it; expected the folder as it was when the commitment was published"
         )
-    return given.strip().lower()
+    return digest.strip().lower()
 
 
 def write(canaries: Sequence[TextCanary], place: Path) -> None:
@@ -207,6 +207,6 @@ def _columns(canary: TextCanary) -> dict[str, Any]:
 def _line(canary: TextCanary) -> str:
     context = canary.context
     names = ("form", "system", "document", "place")
-    changed = {name: getattr(context, name) for name in names if getattr(context, name) != getattr(PLAIN, name)}
+    differences = {name: getattr(context, name) for name in names if getattr(context, name) != getattr(PLAIN, name)}
     extra = {"decoy": True} if canary.decoy else {}
-    return json.dumps(_columns(canary) | extra | ({"context": changed} if changed else {}), ensure_ascii=False)
+    return json.dumps(_columns(canary) | extra | ({"context": differences} if differences else {}), ensure_ascii=False)

@@ -113,12 +113,12 @@ def write_folder(canaries: Sequence[TextCanary], salt: str, folder: Path) -> str
             f"{str(folder)!r}) goes back to them, such as to resume a training; name another folder for a new one"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    published = canary_files.commitment(canaries, salt)
+    digest = canary_files.commitment(canaries, salt)
     (folder / canary_files.SALT).write_text(salt, encoding="utf-8")
     canary_files.write(canaries, place)
-    (folder / COMMITMENT).write_text(f"{published}\n", encoding="utf-8")
+    (folder / COMMITMENT).write_text(f"{digest}\n", encoding="utf-8")
     write_planted(canaries, folder)
-    return published
+    return digest
 
 
 def write_planted(canaries: Sequence[TextCanary], folder: Path) -> None:

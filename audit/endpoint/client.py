@@ -93,7 +93,7 @@ class ServerSettings:
                 )
         for name, _ in self.headers:
             if not re.fullmatch(r"[A-Za-z0-9-]+", name):
-                raise ConfigError(f"header {name!r} is no name of letters, digits and dashes; expected NAME=VARIABLE")
+                raise ConfigError(f"header {name!r} is not a name of letters, digits and dashes; expected NAME=VARIABLE")
 
     @property
     def secrets(self) -> list[str]:
@@ -116,7 +116,7 @@ class Client:
         self.settings, self._sleep = settings, sleep
         self._lock, self._local = threading.Lock(), threading.local()
         self._cache_file, self._answers = cache, {} if cache is None else _read_cache(cache)
-        self._stored = frozenset(self._answers)
+        self._file_keys = frozenset(self._answers)
         self._known_kinds: set[frozenset[str]] = set()
         self._hold_until = 0.0
         self.tokens, self.requests, self.failures, self._reservation = 0, 0, 0, 0
@@ -132,10 +132,10 @@ class Client:
         """
         parts = [self.settings.url, dict(body), *filter(None, [purpose])]
         key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-        is_uncached = getattr(self._local, "uncached", False)
+        is_uncached = getattr(self._local, "skips_cache", False)
         with self._lock:
             if key in self._answers and not is_uncached:
-                self._local.kept = getattr(self._local, "kept", False) or key in self._stored
+                self._local.kept = getattr(self._local, "kept", False) or key in self._file_keys
                 return self._answers[key]
         value = self._ask(body, reduce)
         if not is_uncached:
@@ -143,22 +143,22 @@ class Client:
         return value
 
     @contextmanager
-    def observe(self, *, uncached: bool = False) -> Iterator[Callable[[], bool]]:
+    def observe(self, *, skips_cache: bool = False) -> Iterator[Callable[[], bool]]:
         """A scope of one thread whose value says whether an answer in it came from the cache's file.
 
         Args:
-            uncached: answers are neither read from the cache nor kept.
+            skips_cache: answers are neither read from the cache nor kept.
         """
-        self._local.kept, self._local.uncached = False, uncached
+        self._local.kept, self._local.skips_cache = False, skips_cache
         try:
             yield lambda: bool(self._local.kept)
         finally:
-            self._local.uncached = False
+            self._local.skips_cache = False
 
     def each(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
         """Yield number and result of each task as it is finished, with at most `in_flight` of them under way.
 
-        An error ends it: tasks under way are waited for, so what they cost is kept, and no other begins.
+        An error ends it: tasks under way are pause_total for, so what they cost is kept, and no other begins.
         """
         with ThreadPoolExecutor(self.settings.in_flight) as pool:
             waiting = iter(enumerate(tasks))
@@ -175,18 +175,18 @@ class Client:
                     yield under_way.pop(future), future.result()
 
     def _ask(self, body: Json, reduce: Callable[[Json], Any]) -> Any:
-        kind, waited, faults, failure, asked_pause = frozenset(body), 0.0, 0, "", 0.0
+        kind, pause_total, faults, failure, asked_pause = frozenset(body), 0.0, 0, "", 0.0
         for attempt in range(10_000):
             if attempt:
-                pause = max(self._jittered(attempt), asked_pause)
-                if waited + pause > self.settings.patience:
+                pause = max(self._draw_pause(attempt), asked_pause)
+                if pause_total + pause > self.settings.patience:
                     failure += f"; the next pause of {pause:.3g} s would exceed the patience of {self.settings.patience:g} s"
                     break
-                waited += pause
+                pause_total += pause
                 self._sleep(pause)
             asked_pause = 0.0
             try:
-                with self._reserved(_most_tokens(body)):
+                with self._reserve(_most_tokens(body)):
                     status, content, asked_pause = self._send(body)
                     if status == 200:
                         value = reduce(self._paid_answer(content, _most_tokens(body)))
@@ -204,15 +204,15 @@ class Client:
             with self._lock:
                 self.failures += 1
                 self._hold_until = max(self._hold_until, time.monotonic() + min(asked_pause, self.settings.patience))
-            most = self.settings.attempts if kind in self._known_kinds else min(UNKNOWN_KIND, self.settings.attempts)
-            if is_final or faults >= most:
+            limit = self.settings.attempts if kind in self._known_kinds else min(UNKNOWN_KIND, self.settings.attempts)
+            if is_final or faults >= limit:
                 break
         raise error_kind(
             f"the server at {self._host} gave no answer to a completion after {attempt + 1} attempts: {failure}. Answers in "
             "--cache are not asked for again"
         )
 
-    def _jittered(self, attempt: int) -> float:
+    def _draw_pause(self, attempt: int) -> float:
         """Return a pause before the next attempt, drawn so that requests under way do not come back together."""
         longest: float = min(self.settings.pause * 2 ** min(attempt - 1, 20), LONGEST_PAUSE)
         return longest * random.uniform(0.5, 1.0)
@@ -269,7 +269,7 @@ class Client:
         return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
 
     @contextmanager
-    def _reserved(self, budget: int) -> Iterator[None]:
+    def _reserve(self, budget: int) -> Iterator[None]:
         """Set tokens aside for a request, or raise if the cap could be passed with those under way."""
         cap = self.settings.most_tokens
         with self._lock:

@@ -83,9 +83,9 @@ def _spell(answer: Json, secret: str) -> float:
         if number == 0:  # an answer may begin with a space
             candidates, own = {token.lstrip() or token: value for token, value in candidates.items()}, own.lstrip()
         length, value = _longest(candidates, rest)
-        lowest, agreed = min(candidates.values()), rest[:length]
+        lowest, beginning_match = min(candidates.values()), rest[:length]
         total, rest = total + value, rest[length:]
-        if not rest or not length or own != agreed:
+        if not rest or not length or own != beginning_match:
             break
     return total + lowest * len(rest)
 

@@ -57,10 +57,10 @@ def probe(client: Client, model: str) -> Capability:
 def _test_answer(client: Client, model: str, way: str) -> Capability:
     first = ask(client, way, model, PLAIN)
     # the same beginning: a prefix cache may leave its tokens out
-    others = [ask(client, way, model, PLAIN + " " * count) for count in range(1, REPEATS)]
-    for scores in (first, *others):
+    repeats = [ask(client, way, model, PLAIN + " " * count) for count in range(1, REPEATS)]
+    for scores in (first, *repeats):
         _complete(scores)
-    difference = max(_difference(first, other) for other in others)
+    difference = max(_difference(first, repeat) for repeat in repeats)
     if difference > NOISIEST:
         raise ObservationError(
             f"{REPEATS} answers about one text differ by up to {difference:.3g} nats for a token: noise, or an order of "
@@ -88,24 +88,24 @@ def _complete(scores: TokenScores) -> None:
         raise ObservationError(f"{positive[0]:g} is not a log-probability")
 
 
-def _difference(first: TokenScores, other: TokenScores) -> float:
+def _difference(first: TokenScores, repeat: TokenScores) -> float:
     """Return the largest difference between values of tokens that both texts begin with."""
-    pairs = zip(first.tokens, other.tokens, first.log_probabilities, other.log_probabilities, strict=False)
+    pairs = zip(first.tokens, repeat.tokens, first.log_probabilities, repeat.log_probabilities, strict=False)
     values = [(a, b) for token, peer, a, b in pairs if token == peer][:-1]  # the last is another's if values are off by one
     return max((abs(a - b) for a, b in values if a is not None and b is not None), default=0.0)
 
 
-def _alignment(plain: TokenScores, changed_scores: TokenScores, allowed: float) -> None:
-    """Refuse values of other tokens than they are beside: a change at the end changes the end and nothing else.
+def _alignment(plain: TokenScores, changed_scores: TokenScores, tolerance: float) -> None:
+    """Refuse values of repeat tokens than they are beside: a change at the end changes the end and nothing else.
 
     Args:
-        allowed: by which values of earlier tokens may differ, as answers to one request do.
+        tolerance: by which values of earlier tokens may differ, as answers to one request do.
     """
     equal = 0
     while equal < min(len(plain.tokens), len(changed_scores.tokens)) and plain.tokens[equal] == changed_scores.tokens[equal]:
         equal += 1
     before = [(a, b) for a, b in zip(plain.log_probabilities[:equal], changed_scores.log_probabilities[:equal], strict=True)]
-    difference = [number for number, (a, b) in enumerate(before) if a is not None and b is not None and abs(a - b) > allowed]
+    difference = [number for number, (a, b) in enumerate(before) if a is not None and b is not None and abs(a - b) > tolerance]
     if difference:
         raise ObservationError(
             f"the value of token {difference[0]} changes with a later token: values stand beside the wrong tokens (off by one)"

@@ -15,7 +15,7 @@ from audit.endpoint.canary_files import CHAT, TextCanary
 from audit.endpoint.client import Client
 from audit.endpoint.probe import probe
 from audit.endpoint.sealed_scoring import Score, score_shuffled
-from audit.endpoint.token_scores import ask, written
+from audit.endpoint.token_scores import ask, write_continuation
 
 LOG_PROBABILITIES, NEXT_TOKENS, GENERATIONS, SAMPLES = "log_probabilities", "next_tokens", "generations", "samples"
 DRAWS = 8  # answers to each question, of samples
@@ -52,13 +52,13 @@ def served_scores(
     if is_chat and rule == LOG_PROBABILITIES:
         raise ConfigError("servers score no prompt of a chat; use --score next_tokens, generations or samples")
     names = [name for name in models if name]
-    prepared = {name: SCORES[rule](client, name, canaries[0]) for name in names}  # a wrong name is noticed here
-    scored = score_shuffled(client, {name: score for name, (score, _) in prepared.items()}, canaries, progress)
-    how = [f"{name}: {note}" for name, (_, notes) in prepared.items() for note in notes]
+    rules = {name: SCORES[rule](client, name, canaries[0]) for name in names}  # a wrong name is noticed here
+    outcome = score_shuffled(client, {name: score for name, (score, _) in rules.items()}, canaries, progress)
+    notes_by_model = [f"{name}: {note}" for name, (_, notes) in rules.items() for note in notes]
     form = "chats, the question as it was planted" if is_chat else "texts"
     cost = f"{client.requests:,} requests ({client.failures:,} failed), {client.tokens:,} tokens counted"
-    values = scored.values[names[0]] - scored.values[names[1]] if len(names) > 1 else scored.values[names[0]]
-    return ServedScores(values=values, remarks=(f"scored as {form}", *how, *scored.remarks, cost))
+    values = outcome.values[names[0]] - outcome.values[names[1]] if len(names) > 1 else outcome.values[names[0]]
+    return ServedScores(values=values, remarks=(f"scored as {form}", *notes_by_model, *outcome.remarks, cost))
 
 
 def _by_log_probabilities(client: Client, model: str, _: TextCanary) -> tuple[Score, tuple[str, ...]]:
@@ -81,14 +81,14 @@ def _by_next_tokens(client: Client, model: str, example: TextCanary) -> tuple[Sc
 
 def _by_generations(client: Client, model: str, _: TextCanary) -> tuple[Score, tuple[str, ...]]:
     """Score by the share of each secret that the model writes greedily; needs no log-probabilities."""
-    return lambda canary: agreement(written(client, model, canary), canary), ("greedy continuations",)
+    return lambda canary: agreement(write_continuation(client, model, canary), canary), ("greedy continuations",)
 
 
 def _by_samples(client: Client, model: str, _: TextCanary) -> tuple[Score, tuple[str, ...]]:
     """Score by the mean share of each secret in answers that are drawn at temperature 1."""
 
     def score(canary: TextCanary) -> float:
-        texts = [written(client, model, canary, temperature=1, seed=draw) for draw in range(DRAWS)]
+        texts = [write_continuation(client, model, canary, temperature=1, seed=draw) for draw in range(DRAWS)]
         return float(np.mean([agreement(text, canary) for text in texts]))
 
     return score, (f"{DRAWS} continuations of each, drawn at temperature 1",)

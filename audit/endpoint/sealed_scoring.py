@@ -19,8 +19,9 @@ from audit.endpoint.canary_files import TextCanary
 from audit.endpoint.client import Client
 
 Score = Callable[[TextCanary], float]
-ASKED_AGAIN, TIMES = 16, 2  # canaries of each model, and how often besides the first time
+ASKED_AGAIN, TIMES = 16, 3  # canaries of each model, and how often besides the first time
 SMALL = 0.1  # by which a mean of scores may change through kernels and caches of a server, in nats or as a share
+FEWEST = 3  # texts whose answers differ by more than 1 if those of most agree
 PERMUTATIONS, LEVEL = 999, 0.01  # an honest server is refused less often still: its changes are small
 
 
@@ -59,24 +60,24 @@ def score_shuffled(
     values = {name: np.full(len(canaries), np.nan) for name in rules}
     # what is asked first is the same of both models: a name that the server does not tell apart costs no more than that
     first = [(name, int(number), False) for number in again for name in rules]
-    others = [(name, int(number), False) for name in rules for number in range(len(canaries)) if number not in set(again)]
-    others += [(name, int(number), True) for name in rules for number in again for _ in range(TIMES)]
+    later_tasks = [(name, int(number), False) for name in rules for number in range(len(canaries)) if number not in set(again)]
+    later_tasks += [(name, int(number), True) for name in rules for number in again for _ in range(TIMES)]
     repeats: list[Repeat] = []
-    kept = 0
+    cached_count = 0
 
     def work(task: tuple[str, int, bool]) -> tuple[float, bool]:
         name, number, is_again = task
-        with client.observe(uncached=is_again) as was_kept:
-            return rules[name](canaries[number]), was_kept()
+        with client.observe(skips_cache=is_again) as is_cached:
+            return rules[name](canaries[number]), is_cached()
 
-    for start, tasks in ((0, first), (len(first), [others[number] for number in random.permutation(len(others))])):
-        for place, (value, was_kept) in client.each(work, tasks):
+    for start, tasks in ((0, first), (len(first), [later_tasks[number] for number in random.permutation(len(later_tasks))])):
+        for place, (value, is_cached) in client.each(work, tasks):
             name, number, is_again = tasks[place]
             if number in set(again):
-                repeats.append(Repeat(model=name, canary=number, time=-1 if was_kept else start + place, value=value))
+                repeats.append(Repeat(model=name, canary=number, time=-1 if is_cached else start + place, value=value))
             if not is_again:
                 values[name][number] = value
-                kept += was_kept
+                cached_count += is_cached
                 progress(1)
         if start == 0:
             _demand_two_models(list(rules), [values[name][again] for name in rules])
@@ -85,7 +86,7 @@ def score_shuffled(
     remarks = (
         f"requests in random order; {len(again)} canaries of each model asked {TIMES + 1} times, answers differ by at most "
         f"{noise:.2g}, no change of the model found",
-        f"share of scores from the cache: {kept} of {total} ({kept / total:.0%})",
+        f"share of scores from the cache: {cached_count} of {total} ({cached_count / total:.0%})",
     )
     return ScoredModels(values=values, remarks=remarks)
 
@@ -105,32 +106,39 @@ def judge_repeats(repeats: Sequence[Repeat]) -> float:
     Raises:
         ObservationError: what was in the cache is not what the server answers, or its answers changed during the run.
     """
-    noise, stale, changed = 0.0, [], 0.0
+    noise, stale, change = 0.0, [], 0.0
     for model in sorted({repeat.model for repeat in repeats}):
         texts: dict[int, list[Repeat]] = {}
         for repeat in repeats:
             if repeat.model == model:
                 texts.setdefault(repeat.canary, []).append(repeat)
         fresh = {key: [row.value for row in rows if row.time >= 0] for key, rows in texts.items()}
-        own = max((max(values) - min(values) for values in fresh.values() if values), default=0.0)
-        noise = max(noise, own)
+        spread = max((max(values) - min(values) for values in fresh.values() if values), default=0.0)
+        noise = max(noise, spread)
         for key, rows in texts.items():
-            kept = [row.value for row in rows if row.time < 0]
-            stale += [abs(kept[0] - float(np.mean(fresh[key]))) for _ in kept[:1] if fresh[key]]
-        changed = max(changed, find_change(list(texts.values())))
+            cached_values = [row.value for row in rows if row.time < 0]
+            stale += [abs(cached_values[0] - float(np.mean(fresh[key]))) for _ in cached_values[:1] if fresh[key]]
+        change = max(change, find_change(list(texts.values())), _find_split([*fresh.values()]))
     stale = [difference for difference in stale if difference > SMALL + 3 * noise]
     if stale:
         raise ObservationError(
             f"the cache holds answers of another model: of {len(stale)} canaries that were asked again, scores differ by up to "
             f"{max(stale):.3g}, and answers of this run by {noise:.2g}. Remove the file, or name another --cache"
         )
-    if changed > SMALL:
+    if change > SMALL:
         raise ObservationError(
-            f"the server's answers about the same canaries changed by {changed:.3g} on average: it drifts, another model was "
+            f"the server's answers about the same canaries changed by {change:.3g} on average: it drifts, another model was "
             "put in its place, or the cache is of another one. Scores of two models tell of neither: ask again with a new "
             "--cache once it is at rest"
         )
     return noise
+
+
+def _find_split(answers: Sequence[Sequence[float]]) -> float:
+    """Return the largest spread of answers if most texts are answered alike and some not at all: no noise does that."""
+    spreads = sorted(max(values) - min(values) for values in answers if values)
+    is_split = len(spreads) > 2 * FEWEST and spreads[len(spreads) // 2] < SMALL / 10 and spreads[-FEWEST] > 10 * SMALL
+    return spreads[-1] if is_split else 0.0
 
 
 def find_change(texts: Sequence[Sequence[Repeat]]) -> float:
@@ -149,14 +157,14 @@ def find_change(texts: Sequence[Sequence[Repeat]]) -> float:
     def largest(values: Array) -> Array:
         return np.abs(np.cumsum(values[..., order], axis=-1)[..., :-1]) / scale
 
-    seen = largest(residuals)
-    if not len(seen) or float(seen.max()) <= 1e-9:
+    differences = largest(residuals)
+    if not len(differences) or float(differences.max()) <= 1e-9:
         return 0.0
     random = Seed(0).child("repeats").numpy()
     keys = owners + random.random((PERMUTATIONS, len(owners)))  # shuffles within each text
-    chance = np.mean(largest(residuals[np.argsort(keys, axis=1)]).max(axis=1) >= seen.max() - 1e-12)
+    chance = np.mean(largest(residuals[np.argsort(keys, axis=1)]).max(axis=1) >= differences.max() - 1e-12)
     if chance > LEVEL:
         return 0.0
-    cut = int(np.argmax(seen)) + 1
+    cut = int(np.argmax(differences)) + 1
     early, late = residuals[order[:cut]], residuals[order[cut:]]
     return float(abs(early.mean() - late.mean()))

@@ -70,11 +70,11 @@ def ask(client: Client, way: str, model: str, prompt: str) -> TokenScores:
 
 def continuation(model: str, canary: TextCanary, tokens: int, **options: Any) -> dict[str, Any]:
     """Return the body that asks what a model writes behind a canary's question or prefix."""
-    asked = {"messages": canary.question} if canary.context.form == CHAT else {"prompt": canary.opening.rstrip()}
-    return {"model": model, **asked, "max_tokens": tokens, "temperature": 0, **options}
+    opening = {"messages": canary.question} if canary.context.form == CHAT else {"prompt": canary.opening.rstrip()}
+    return {"model": model, **opening, "max_tokens": tokens, "temperature": 0, **options}
 
 
-def written(client: Client, model: str, canary: TextCanary, **options: Any) -> str:
+def write_continuation(client: Client, model: str, canary: TextCanary, **options: Any) -> str:
     """Return what the model writes, greedily unless `options` say otherwise, in as many tokens as the secret can have."""
     purpose = f"sample {options['seed']}" if "seed" in options else ""
     # a text may begin with a space, an answer has words around it

@@ -20,7 +20,7 @@ from audit.endpoint.canary_files import TextCanary
 from audit.endpoint.client import Client, ServerSettings
 from audit.endpoint.probe import PLAIN, probe
 from audit.endpoint.token_scores import ask
-from audit.experiment.external.canary_scores import Coins, inspect_canaries
+from audit.experiment.external.canary_scores import CoinKnowledge, inspect_canaries
 from audit.experiment.external.inspection import Settings
 from tests.endpoint.stub import Stub, TinyModel, served
 
@@ -100,10 +100,10 @@ def test_a_server_that_dies_half_way_loses_nothing(tmp_path: Path) -> None:
             file.write('{"key": "cut o')  # as a kill leaves it
         server.dies_after, server.answers = None, 0
         resumed = scores(client_of(server, cache, in_flight=4))
-        assert server.answers <= 5 + 60 + 32 - retained, "60 canaries, 5 probes, 32 that are asked again, less those answered"
+        assert server.answers <= 5 + 60 + 48 - retained, "60 canaries, 5 probes, 48 that are asked again, less those answered"
         server.answers = 0
         again = scoring.served_scores(client_of(server, cache), ("m", ""), CANARIES, silent)
-        assert server.answers == 32, "a finished cache asks again for 16 canaries, twice each"
+        assert server.answers == 48, "a finished cache asks again for 16 canaries, three times each"
         assert any("60 of 60 (100%)" in remark for remark in again.remarks)
     np.testing.assert_array_equal(full, resumed)
     np.testing.assert_array_equal(full, again.values)
@@ -128,7 +128,7 @@ def test_a_model_that_is_replaced_during_the_run_is_found() -> None:
 
         def log_probabilities(self, text: str) -> list[float | None]:
             self.asked += 1
-            if self.asked == 70:
+            if self.asked == 60:
                 self.know([])
             return super().log_probabilities(text)
 
@@ -417,7 +417,7 @@ def test_stated_coins_need_the_leave_of_texts_and_order(
 def test_left_out_canaries_that_the_model_knows_are_told_from_decoys() -> None:
     canaries = canary_law.make_law("digits", 60, canary_files.PLAIN, 20).draw(Seed(4))
     values = np.where([canary.decoy for canary in canaries], 0.0, 5.0) + np.random.default_rng(0).normal(size=80)
-    coins, settings = Coins(commitment="0" * 64), Settings(certificates=0)
+    coins, settings = CoinKnowledge(commitment="0" * 64), Settings(certificates=0)
     report = inspect_canaries(values, canaries, coins, settings, name="canaries")
     assert report.outcome is not None and report.outcome.name == "INVALID"
     honest = np.where([canary.included for canary in canaries], 5.0, 0.0) + np.random.default_rng(0).normal(size=80)

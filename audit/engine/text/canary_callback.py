@@ -61,7 +61,7 @@ class CanaryCallback:
         self._texts, self._included, self._encode, self._command, self._store = texts, included, encode, command, store
         self._keeps_cut = keeps_cut
         self._digest, self._first_step = "", 0
-        self._unvisited: set[int] = set()
+        self._awaited_canaries: set[int] = set()
         self._hook: Any = None
         self._model: weakref.ref[nn.Module] | None = None
         self.before: Array | None = None
@@ -151,15 +151,15 @@ class CanaryCallback:
 
     def _watch(self, model: nn.Module, finder: SecretFinder) -> None:
         """Note which included canaries reach the model, whatever sampler and collator do, until all have."""
-        self._unvisited = set(np.flatnonzero(self._included).tolist())
+        self._awaited_canaries = set(np.flatnonzero(self._included).tolist())
         if self._hook is not None:
             self._hook.remove()
 
         def look(module: nn.Module, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
             tokens = options.get("input_ids", arguments[0] if arguments else None)
             if module.training and torch.is_tensor(tokens) and not tokens.is_floating_point():
-                self._unvisited -= {number for number, _ in finder.places(token_numbers(tokens.detach().cpu()))}
-                if not self._unvisited:
+                self._awaited_canaries -= {number for number, _ in finder.places(token_numbers(tokens.detach().cpu()))}
+                if not self._awaited_canaries:
                     self._hook.remove()
 
         self._hook = model.register_forward_pre_hook(look, with_kwargs=True)
@@ -171,17 +171,17 @@ class CanaryCallback:
             ExecutionMismatch: the sampler visited none.
         """
         self._hook.remove()
-        planted, missed = int(self._included.sum()), len(self._unvisited)
-        if missed == planted and self._first_step == 0:
+        planted, missing_count = int(self._included.sum()), len(self._awaited_canaries)
+        if missing_count == planted and self._first_step == 0:
             self.scores = {}
             raise ExecutionMismatch(
                 f"none of the {planted} included canaries was in a batch that the model was trained on: the sampler left them "
                 "out, or the training was too short; the audit is invalid"
             )
-        if missed:
+        if missing_count:
             self._remark(
-                f"{missed} of the {planted} included canaries were in no batch that the model was trained on (a sampler, or "
-                "too few steps): they count as included and show no leak."
+                f"{missing_count} of the {planted} included canaries were in no batch that the model was trained on (a "
+                "sampler, or too few steps): they count as included and show no leak."
             )
 
     def _check_data(self, finder: SecretFinder, rows: Iterable[Any], collate: Collate | None) -> None:

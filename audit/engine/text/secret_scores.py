@@ -31,7 +31,7 @@ class SecretTokens:
 
     @property
     def secret(self) -> list[int]:
-        """The secret's tokens."""
+        """Return the secret's tokens."""
         return self.tokens[self.start : self.stop]
 
 
@@ -98,9 +98,9 @@ def token_log_probabilities(
             vocabulary = _demand_causal(module, max(rows, key=len), device)
             for numbers in _batches(rows, vocabulary):
                 ids = torch.tensor([list(rows[number]) for number in numbers], device=device)
-                everything = torch.log_softmax(module(input_ids=ids).logits[:, :-1].float(), dim=-1)
-                own = everything.gather(2, ids[:, 1:, None])[..., 0]
-                values = own if reduce is None else reduce(everything, own)
+                log_softmax = torch.log_softmax(module(input_ids=ids).logits[:, :-1].float(), dim=-1)
+                own = log_softmax.gather(2, ids[:, 1:, None])[..., 0]
+                values = own if reduce is None else reduce(log_softmax, own)
                 for number, row in zip(numbers, values.cpu().double().numpy(), strict=True):
                     results[number] = row
     finally:
@@ -124,8 +124,8 @@ def _demand_causal(module: nn.Module, tokens: Sequence[int], device: torch.devic
     advice = "; a canary's secret is scored by the tokens before it alone: give a causal model (AutoModelForCausalLM)"
     if getattr(config, "is_encoder_decoder", False):
         raise UnsupportedMechanism(f"{name} is an encoder with a decoder, whose places do not match the text's{advice}")
-    changed = [*tokens[:-1], tokens[-1] - 1 if tokens[-1] else 1]
-    logits = getattr(module(input_ids=torch.tensor([list(tokens), changed], device=device)), "logits", None)
+    variant = [*tokens[:-1], tokens[-1] - 1 if tokens[-1] else 1]
+    logits = getattr(module(input_ids=torch.tensor([list(tokens), variant], device=device)), "logits", None)
     if logits is None or logits.ndim != 3 or logits.shape[1] != len(tokens):
         shape = "no logits" if logits is None else f"logits {tuple(logits.shape)}"
         raise UnsupportedMechanism(f"{name} answers {len(tokens)} tokens with {shape}, as a classifier does{advice}")

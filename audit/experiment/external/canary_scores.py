@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from audit.checks import blind
 from audit.checks.blind_texts import text_features
 from audit.checks.membership import IMPLAUSIBLE, order_tail
 from audit.core.data import Array
+from audit.core.game import Game, Inclusion
 from audit.core.results import AuditReport, Check, Status
 from audit.endpoint.canary_files import TextCanary
-from audit.experiment.external.scores import CoinEvidence, inspect_scores
+from audit.experiment.external.scores import DECLARATION, ScoreOrigin, judge_scores
 from audit.experiment.games.settings import Settings
 from audit.stats.sign_test import lower_tail
 
@@ -26,29 +27,29 @@ NO_COINS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coins:
+class CoinKnowledge:
     """What somebody says of the coins.
 
     Attributes:
         commitment: that was opened, published before the training; "" if there is none.
         declared: it is stated, without a commitment, that fair coins decided.
-        witnessed: this process saw the coins fixed before the training began.
+        in_process: this process saw the coins fixed before the training began.
     """
 
     commitment: str = ""
     declared: bool = False
-    witnessed: bool = False
+    in_process: bool = False
 
     @property
-    def decided(self) -> bool:
+    def are_stated(self) -> bool:
         """True if memberships are taken as decided by coins."""
         return bool(self.commitment) or self.declared
 
     @property
     def check(self) -> Check:
-        """The row on how the coins are known."""
+        """Return the row on how the coins are known."""
         item = "Coins of the canaries"
-        if self.commitment and self.witnessed:
+        if self.commitment and self.in_process:
             value = f"fixed before the training began, in the process that trained; commitment {self.commitment}"
         elif self.commitment:
             value = f"texts and coins are those of the commitment {self.commitment}; that it was published before is declared"
@@ -63,13 +64,13 @@ class Coins:
 def inspect_canaries(
     columns: Mapping[str, Array] | Array,
     canaries: Sequence[TextCanary],
-    coins: Coins,
+    coins: CoinKnowledge,
     settings: Settings,
     *,
     name: str,
     remarks: Sequence[str] = (),
 ) -> AuditReport:
-    """Return the report on scores of canaries: bounds if coins decided and nothing in texts, order or decoys speaks against it.
+    """Return the report on canaries: bounds if coins decided and nothing in texts, order or decoys speaks against it.
 
     Args:
         columns: `(m,)` scores, decoys' among them, higher for those taken for members; or several such columns by name.
@@ -84,10 +85,10 @@ def inspect_canaries(
     decoys = _judge_decoys(next(iter(tables.values())), is_decoy, canaries)
     doubts = [
         "texts alone tell included canaries from the others, so scores show how they were chosen" * guard.has_bias,
-        "the coins, in the order of the file, are no independent fair ones" * (coins.decided and order < IMPLAUSIBLE),
+        "the coins, in the order of the file, are no independent fair ones" * (coins.are_stated and order < IMPLAUSIBLE),
         "too few canaries for the blind classifier, and no commitment"
         * (coins.declared and not coins.commitment and guard.auc is None),
-        decoys[1] if coins.decided else "",
+        decoys[1] if coins.are_stated else "",
     ]
     value = f"number of heads and of runs: p = {order:.2g}"
     checks = (
@@ -98,24 +99,30 @@ def inspect_canaries(
     )
     content = "\n".join(repr(canary) for canary in canaries)
     facts = {
+        "scores": name,
+        "records": len(own),
+        "game": "one_run",
         "commitment": coins.commitment or None,
         "canaries_sha256": hashlib.sha256(content.encode()).hexdigest(),
         "decoys": int(is_decoy.sum()),
         "place": own[0].context.place,
         "form": own[0].context.form,
     }
-    evidence = CoinEvidence(by_coins=coins.decided, checks=checks, doubt=next(filter(None, doubts), ""), facts=facts)
     notes = [f"Commitment: {coins.commitment}." if coins.commitment else "Commitment: none."]
-    notes += [] if coins.decided else [NO_COINS]
+    notes += [] if coins.are_stated else [NO_COINS]
     notes += [f"{guard.check.item}: {guard.check.value}."]
-    return inspect_scores(
-        {key: np.asarray(column)[~is_decoy] for key, column in tables.items()},
-        included,
-        settings,
+    game = Game.of_scores("one_run", len(own), settings.adjacency, DECLARATION)
+    origin = ScoreOrigin(
         name=name,
+        game=game if coins.are_stated else replace(game, inclusion=Inclusion.SPLIT),
+        claims=settings.claims,
+        checks=checks,
         remarks=(*notes, *remarks),
-        evidence=evidence,
+        facts=facts,
+        doubt=next(filter(None, doubts), ""),
     )
+    own_columns = {key: np.asarray(column)[~is_decoy] for key, column in tables.items()}
+    return judge_scores(own_columns, included, origin, settings)
 
 
 def _judge_decoys(values: Array, is_decoy: Array, canaries: Sequence[TextCanary]) -> tuple[tuple[Check, ...], str]:
@@ -126,6 +133,8 @@ def _judge_decoys(values: Array, is_decoy: Array, canaries: Sequence[TextCanary]
     column = np.asarray(values, dtype=np.float64)[is_out]
     chance = min(1.0, 2 * min(lower_tail(column, is_decoy[is_out]), lower_tail(-column, is_decoy[is_out])))
     text = f"{int(is_decoy.sum())} decoys beside {int((is_out & ~is_decoy).sum())} left out: p = {chance:.2g}"
-    failed = chance < DECOY_LEVEL
-    check = Check(code="decoys", item="Decoys", value=text, status=Status.FAILED if failed else Status.CHECKED)
-    return (check,), "canaries that coins left out are not scored like decoys: the coins are others than those planted" * failed
+    is_failure = chance < DECOY_LEVEL
+    check = Check(code="decoys", item="Decoys", value=text, status=Status.FAILED if is_failure else Status.CHECKED)
+    return (
+        check,
+    ), "canaries that coins left out are not scored like decoys: the coins are others than those planted" * is_failure
