@@ -66,9 +66,10 @@ def replay(
     claim = ReplayClaim(epsilon=epsilon or 0.0, delta=delta, mu=mu)
     relation = Adjacency.ADD_REMOVE if adjacency is None else Adjacency.by_name(adjacency)
     start = time.perf_counter()
-    pairs = neighbours.own_pairs(data) or neighbours.make_pairs(data, relation, low=low, high=high, unit=unit)
+    own = neighbours.own_pairs(data)
+    pairs = own or neighbours.make_pairs(data, relation, low=low, high=high, unit=unit)
     decide = functools.partial(sample_pair, seconds=sampling_seconds) if sampling_seconds > 0 else None
-    results = search(function, pairs, claim, decide=decide, progress=progress)
+    results = search(function, pairs, claim, varied=own is None and unit is None, decide=decide, progress=progress)
     seconds = time.perf_counter() - start
     return ReplayReport(
         name=function_name(function), claim=claim, adjacency=relation.value, results=tuple(results), seconds=seconds

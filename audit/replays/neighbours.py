@@ -11,6 +11,7 @@ import numpy as np
 
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
+from audit.replays.surviving import leaves
 
 MOST_PAIRS = 40
 _REMOVALS = 3  # of each data set: first, last, and one between
@@ -266,6 +267,34 @@ def _stack_frames(data: Any, row: Any) -> Any:
     if not hasattr(data, "columns"):
         return [*data.tolist(), *row.tolist()]
     return {name: [*data[name].tolist(), *row[name].tolist()] for name in data.columns}
+
+
+def vary(pair: tuple[Any, Any], stream: np.random.Generator, most: int = 32) -> tuple[Any, Any] | None:
+    """Return the pair with some of the records that both data sets hold left out, repeated or moved past the one that differs.
+
+    None for data sets that do not differ by one record that is added, removed or replaced, all others equal to the last bit.
+    """
+    sides = RecordList(pair[0]), RecordList(pair[1])
+    atoms = [[list(leaves(side.get(i))) for i in range(side.count)] for side in sides]
+    shortest = min(side.count for side in sides)
+    before = next((i for i in range(shortest) if atoms[0][i] != atoms[1][i]), shortest)
+    common = shortest - (sides[0].count == sides[1].count)
+    rest = [part[before + side.count - common :] for part, side in zip(atoms, sides, strict=True)]
+    if before > common or rest[0] != rest[1] or abs(sides[0].count - sides[1].count) > 1:
+        return None
+    chosen = [place for place in range(common) if stream.random() > 0.1] or list(range(common))
+    if chosen and stream.random() < 0.7:
+        copies = [int(stream.choice(chosen))] * int(stream.choice([1, 2, 8]))
+        chosen = chosen + copies if stream.random() < 0.7 else copies + chosen
+    chosen = chosen[:most]
+    split = min(before, len(chosen)) if stream.random() < 0.7 else int(stream.integers(len(chosen) + 1))
+
+    def rebuild(side: RecordList) -> Any:
+        own = side.count - common  # 1 if it holds the record that differs, at `before`
+        places = [place if place < before else place + own for place in chosen]
+        return side.take([*places[:split], *range(before, before + own), *places[split:]])
+
+    return rebuild(sides[0]), rebuild(sides[1])
 
 
 def shrink(pair: tuple[Any, Any], still: Callable[[Any, Any], bool], tries: int = 30) -> tuple[Any, Any]:

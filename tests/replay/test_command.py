@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import audit
 from audit.__main__ import main
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
-from audit.replays.neighbours import RecordList, make_pairs, shrink
+from audit.replays.neighbours import RecordList, make_pairs, shrink, vary
 
 ARRAY = np.array([1.0, 4.0, 9.0, 2.0, 5.0])
 FRAME = pd.DataFrame({"user": ["a", "b", "a", "c"], "value": [1.0, 2.0, 3.0, 4.0]})
@@ -42,6 +43,23 @@ def test_neighbours_differ_in_one_record(kind: str, adjacency: Adjacency) -> Non
     for _, data, neighbour in pairs:
         assert abs(RecordList(data).count - RecordList(neighbour).count) == apart
         assert type(data) is type(neighbour) is type(KINDS[kind])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE])
+def test_varied_neighbours_differ_in_one_record(kind: str, adjacency: Adjacency) -> None:
+    stream, apart = np.random.default_rng(0), 1 if adjacency is Adjacency.ADD_REMOVE else 0
+    for _, *pair in make_pairs(KINDS[kind], adjacency)[::4]:
+        sides = [RecordList(side) for side in vary((pair[0], pair[1]), stream) or pair]
+        texts = [Counter(repr(side.get(i)) for i in range(side.count)) for side in sides]
+        assert abs(sides[0].count - sides[1].count) == apart
+        assert max((texts[0] - texts[1]).total(), (texts[1] - texts[0]).total()) <= 1
+
+
+def test_only_pairs_that_differ_in_one_record_are_varied() -> None:
+    stream, ends = np.random.default_rng(0), (np.array([1.0, 2.0, 3.0]), np.array([1.0, 5.0, 6.0]))
+    assert vary(ends, stream) is None and vary((ARRAY, ARRAY), stream) is None
+    assert vary((ARRAY, ARRAY[2:]), stream) is None
 
 
 def test_all_records_of_a_user_leave_together() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
-from audit.replays import check, claims, run
+from audit.core.adjacency import Adjacency
+from audit.replays import check, claims, neighbours, run, search
 from audit.replays.check import ReplayVerdict
 from tests.replay import (
     right_programs_learning,
@@ -22,7 +24,7 @@ EVERY = [program for module in MODULES for program in module.PROGRAMS]
 QUICK = {program.name for program in EVERY if program.expect == PROVED and program.name.startswith(("tree", "noisy max"))}
 MOST_PAIRS = {PROVED: 4, UNREFUTED: 2, REFUTED: 60, FOUND: 60}
 
-MISSED = ("standardised by the data",)
+HIDDEN = "standardised by the data"  # its loss exceeds the claim at data sets only that the search makes
 
 
 def verdicts(program: Program) -> list[ReplayVerdict]:
@@ -50,10 +52,18 @@ def test_the_verdict_is_the_one_that_the_program_deserves(program: Program) -> N
         assert set(found) == {ReplayVerdict.PROVED}
     elif program.expect == UNREFUTED:
         assert ReplayVerdict.REFUTED not in found
-    elif program.name in MISSED:
-        pytest.xfail("a wrong program that is proved on these pairs")
-    else:  # refuted, or left open for sampling
+    elif program.name != HIDDEN:  # refuted, or left open for sampling
         assert set(found) != {ReplayVerdict.PROVED}
+
+
+def test_data_sets_are_varied_towards_a_larger_loss() -> None:
+    program = next(program for program in EVERY if program.name == HIDDEN)
+    data = np.round(np.random.default_rng(0).uniform(0, 10, 6), 1)
+    pairs = neighbours.make_pairs(data, Adjacency.ADD_REMOVE, low=0, high=10)
+    *before, last = search.search(program.run, pairs, claims.ReplayClaim(epsilon=1.0), varied=True)
+    assert {result.verdict for result in before} == {ReplayVerdict.PROVED}
+    assert last.verdict is ReplayVerdict.REFUTED
+    assert abs(len(last.data) - len(last.neighbour)) == 1
 
 
 def test_the_corpus_is_large() -> None:
