@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from audit.accounting import published
@@ -62,6 +63,9 @@ MISTAKES: dict[str, Callable[[Formula], Formula]] = {
     "delta + 10 %": lambda f: lambda n, q, t, d: f(n, q, t, min(1.1 * d, 0.9)),
     "epsilon - 0.5 %": lambda f: lambda n, q, t, d: 0.995 * f(n, q, t, d),
     "small rates - 2 %": lambda f: lambda n, q, t, d: f(n, q * 0.98 if q < 0.005 else q, t, d),
+    "noise + 1 % at small rates": lambda f: lambda n, q, t, d: f(n * (1.01 if q < 0.01 else 1), q, t, d),
+    "noise + 1 % below 0.7": lambda f: lambda n, q, t, d: f(n * (1.01 if n < 0.7 else 1), q, t, d),
+    "rate in half precision": lambda f: lambda n, q, t, d: f(n, float(np.float16(q)) if q > 1e-4 else q, t, d),
     "large noise + 2 %": lambda f: lambda n, q, t, d: f(n * (1.02 if n > 5 else 1), q, t, d),
 }
 PAIRS = [(style, mistake) for style in ("Opacus", "moments", "own orders", "dp-accounting") for mistake in MISTAKES]
