@@ -22,15 +22,15 @@ def directions(count: int, parameters: int, key: int, kind: str) -> Array:
     return rows
 
 
-def no_directions(count: int, most: int, parameters: int, kind: str) -> Array:
+def no_directions(count: int, limit: int, parameters: int, kind: str) -> Array:
     """Return zeros `(count, parameters)`.
 
     Raises:
-        ConfigError: not 1 to `most` of them, or they would not fit 4 GiB.
+        ConfigError: not 1 to `limit` of them, or they would not fit 4 GiB.
     """
-    if not 1 <= count <= most:
+    if not 1 <= count <= limit:
         raise ConfigError(
-            f"{count} canaries of kind '{kind}' for a model with {parameters} parameters; expected 1 to {most}, or a larger "
+            f"{count} canaries of kind '{kind}' for a model with {parameters} parameters; expected 1 to {limit}, or a larger "
             "model"
         )
     if 8 * count * parameters > _LARGEST:

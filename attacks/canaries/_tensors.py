@@ -109,7 +109,7 @@ class EveryTensor:
 def _take_turns(count: int, sizes: tuple[int, ...]) -> Iterator[tuple[Array, slice]]:
     """Yield per tensor the numbers below `count` that it gets, one after the other until it is full, and where it lies."""
     turns = np.concatenate([np.arange(size) for size in sizes])
-    dealt = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(turns, kind="stable")[:count]]
+    owners = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(turns, kind="stable")[:count]]
     stops = np.cumsum(sizes)
     for tensor, (size, stop) in enumerate(zip(sizes, stops, strict=True)):
-        yield np.flatnonzero(dealt == tensor), slice(int(stop) - size, int(stop))
+        yield np.flatnonzero(owners == tensor), slice(int(stop) - size, int(stop))

@@ -24,9 +24,11 @@ REMARKS = {
     "central": "noise at the server protects no client from the server: whoever receives updates or their sums sees them "
     "without noise, and no epsilon is claimed there; the claim is about those who see released models alone",
     "local": "each client adds noise to its own update, so the claim about single updates holds before the server too; in the "
-    "sum the noise of all clients adds up, and who sees sums alone learns less",
+    "sum the noise of all clients adds up, and who sees sums alone learns less, but for clients, which know their own noise: "
+    "colluders: c claims what holds before c of them together",
     "distributed": "the clients share the noise of the sum: the claim about sums rests on secure aggregation, a single update "
-    "carries one share only, and where a share p of the clients drops out the noise shrinks by the root of 1 - p",
+    "carries one share only, and where a share p of the clients drops out the noise shrinks by the root of 1 - p; who knows "
+    "the shares of c clients (a client knows its own) meets the noise of the others alone, as colluders: c claims",
     "records": "each client trains by DP-SGD on its own records, so the claim about one record holds before the server too; a "
     "client that holds many is protected by group privacy alone",
 }
@@ -54,7 +56,10 @@ class Federated:
             models, the sums if it is distributed, the updates if it is local.
         cohorts: fixed groups of clients, equal in size up to one, that take turns, one a round. Who takes part is public, so
             sampling protects no one, and each client is in rounds / cohorts of the rounds.
-        dropout: share of the clients whose part of a distributed noise is missing in every round.
+        dropout: share of the clients who do not reply in every round, drawn anew: their updates and their part of a
+            distributed noise are missing.
+        colluders: clients who look on together with whoever sees sums or models: they know their own part of a local or
+            distributed noise, which protects no one from them. 1 is a single curious client, 0 is an outsider.
         unit: whom the claims are about: "client", whose update is zeroed out, or "example", one record that is added to a
             client's or removed. A record may turn its client's whole update, which moves by twice the clip norm at most, so
             what is a noise multiplier of s about clients is s / 2 about examples; sampling of clients is not counted there,
@@ -73,6 +78,7 @@ class Federated:
     noise_multiplier: float | None = None
     target_epsilon: float | None = None
     dropout: float = 0.0
+    colluders: int = 0
     cohorts: int = 1
     unit: str = "client"
     local_steps: int | None = None
@@ -91,10 +97,16 @@ class Federated:
                 f"federated training with noise '{self.noise}' takes {expectation} of noise_multiplier, target_epsilon"
             )
         self._check_records()
-        if not 1 <= self.cohorts <= self.clients or (self.cohorts > 1 and self.noise == "distributed"):
+        if not 1 <= self.cohorts <= self.clients or (self.clients % self.cohorts and self.noise == "distributed"):
             raise ConfigError(
                 f"cohorts is {self.cohorts} of {self.clients} clients with noise '{self.noise}'; expected 1 to the number of "
-                "clients, and 1 where clients share the noise of a sum"
+                "clients, and a divisor of it where clients share the noise of a sum"
+            )
+        if not 0 <= self.colluders < max(1, self.replies) or (self.colluders and self.noise not in ("local", "distributed")):
+            raise ConfigError(
+                f"colluders is {self.colluders} with noise '{self.noise}' and {self.replies} replies in a round; expected 0 or "
+                "more and fewer than reply, and 0 unless noise is 'local' or 'distributed': of other noise no client knows a "
+                "part"
             )
         if not 0 <= self.dropout < 1 or (self.dropout and self.noise != "distributed"):
             raise ConfigError(f"dropout is {self.dropout:g}; expected 0 to 1, without 1, and 0 unless noise is 'distributed'")
@@ -117,8 +129,14 @@ class Federated:
 
     @property
     def replies(self) -> int:
-        """Clients whose share of a distributed noise arrives."""
-        return self.clients - math.floor(self.dropout * self.clients)
+        """Clients who reply in a round: of the whole federation, or of the smallest cohort whose turn it is."""
+        group = self.clients // self.cohorts
+        return group - math.floor(self.dropout * group)
+
+    @property
+    def _unknown_share(self) -> float:
+        """Return the deviation of a sum's noise whose parts the colluders do not know, over that of the whole."""
+        return math.sqrt(1 - self.colluders / self.replies)
 
     @property
     def passes(self) -> Mapping[str, Any]:
@@ -128,7 +146,8 @@ class Federated:
         return records | {
             "clients": self.clients,
             "noise": self.noise,
-            "dropped": self.clients - self.replies,
+            "dropped": self.clients // self.cohorts - self.replies,
+            "colluders": self.colluders,
             "cohorts": self.cohorts,
             "unit": self.unit,
         }
@@ -195,7 +214,7 @@ class Federated:
     def _multiplier(self, setting: MechanismSetting) -> float:
         """Return the noise multiplier that the training has: less than was planned if clients drop out."""
         if self.target_epsilon is None:
-            return (self.noise_multiplier or 0.0) * math.sqrt(self.replies / self.clients)
+            return (self.noise_multiplier or 0.0) * math.sqrt(self.replies / (self.clients // self.cohorts))
         if not setting.accountants:
             raise ConfigError("there is a target_epsilon but no accountant is named to calibrate the noise")
         event = calibration.calibrate_noise(
@@ -207,7 +226,7 @@ class Federated:
             clip_norm=self.clip_norm,
             adjacency=setting.adjacency,
         )
-        return phases(event)[0][0] * self._distance
+        return phases(event)[0][0] * self._distance / (self._unknown_share if self.noise == "distributed" else 1.0)
 
     @property
     def _distance(self) -> float:
@@ -241,9 +260,11 @@ class Federated:
             return observer(Access.RELEASED_MODELS, noisy.noise_multiplier, noisy.sample_rate), bare
         if self.noise == "distributed":
             share = noisy.noise_multiplier / math.sqrt(self.replies)
-            return observer(Access.SECURE_SUM, noisy.noise_multiplier), observer(Access.EACH_UPDATE, share)
+            sum_noise = noisy.noise_multiplier * self._unknown_share
+            return observer(Access.SECURE_SUM, sum_noise), observer(Access.EACH_UPDATE, share)
         client_update = observer(Access.EACH_UPDATE, noisy.noise_multiplier)
-        return observer(Access.SECURE_SUM, noisy.noise_multiplier * math.sqrt(self.clients // self.cohorts)), client_update
+        total_noise = noisy.noise_multiplier * math.sqrt(self.replies - self.colluders)
+        return observer(Access.SECURE_SUM, total_noise), client_update
 
     def _inside(self, rounds: int) -> Event:
         """Return what a client that takes part in every round does with one of its records."""

@@ -21,9 +21,11 @@ class FederatedTrainer:
     part in a round, `training.steps` are the rounds.
 
     Attributes:
-        clients: who may take part, a public constant. This key, `noise`, `dropped`, `cohorts`, `unit` come from the mechanism.
+        clients: who may take part, a public constant. This key, `noise`, `dropped`, `colluders`, `cohorts`, `unit` come from
+            the mechanism.
         noise: "none", "central", "local", "distributed" or "records".
-        dropped: clients whose share of a distributed noise is missing.
+        dropped: clients of a round who do not reply, under distributed noise.
+        colluders: clients whose part of the noise the parties know.
         cohorts: fixed groups of clients that take turns.
         unit: "client" for canary clients, which send a crafted update or hold one record each; "example" for canaries that
             are among the records of clients.
@@ -43,6 +45,7 @@ class FederatedTrainer:
     clients: int
     noise: str = "central"
     dropped: int = 0
+    colluders: int = 0
     cohorts: int = 1
     unit: str = "client"
     local_steps: int = 5
@@ -91,6 +94,7 @@ class FederatedTrainer:
             clients=self.clients,
             noise=self.noise,
             dropped=self.dropped,
+            colluders=self.colluders,
             cohorts=self.cohorts,
             local=LocalTraining(
                 steps=self.local_steps,

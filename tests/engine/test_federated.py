@@ -276,6 +276,18 @@ def test_each_party_sees_the_noise_that_its_claim_counts_on(noise: str, seen: di
     assert done.executed.largest_norm.max() <= (1 + 1e-5 if noise != "none" else 0)
 
 
+def test_clients_that_drop_out_send_nothing() -> None:
+    """With all but one of them gone the sum has the norm of one update at most, whoever that is in each round."""
+    done = trainer(noise="distributed", dropped=CLIENTS - 1).fit(job(noise=0.0, rounds=1), cases.silent).models
+    whole = trainer(noise="distributed").fit(job(noise=0.0, rounds=1), cases.silent).models
+
+    def steps(models: Any) -> np.ndarray:
+        moves = [(models.weights[name] - start).reshape(2, -1) for name, start in models.initial.items()]
+        return np.linalg.norm(np.concatenate(moves, axis=1), axis=1)
+
+    assert (steps(done) <= 0.3 * 0.5 / CLIENTS + 1e-6).all() and (steps(whole) > 0.3 * 0.5 / CLIENTS).all()
+
+
 def test_sampled_canaries_are_seen_in_the_rounds_that_they_take_part_in() -> None:
     provided = job(noise=0.0, rate=0.4, rounds=5, canaries=30)
     done = trainer(noise="local").fit(provided, cases.silent).models

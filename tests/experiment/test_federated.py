@@ -9,6 +9,7 @@ import pytest
 from audit.config import parse
 from audit.core.claims import Outcome
 from audit.core.errors import ConfigError
+from audit.core.event_reading import phases
 from audit.core.events import dp_sgd
 from audit.core.lower_bounds import read_epsilon
 from audit.core.results import MechanismResult, Status
@@ -132,6 +133,25 @@ def test_shared_noise_protects_from_who_learns_the_sum(tmp_path: Path) -> None:
     assert failed(results) | failed(dropped) == set()
 
 
+def test_clients_who_collude_know_their_shares_of_the_noise(tmp_path: Path) -> None:
+    """Ten of 20 leave half of the variance, in what is claimed and in what their party sees; updates are as they were."""
+    results = audited(tmp_path, *LOCAL, "mechanisms.fed.colluders=10", "games.clients.scorers=[update_product, sum_product]")
+    event = results["secure sum"].mechanism
+    assert event is not None and phases(event)[0][0] == pytest.approx(3 * 10**0.5)
+    assert phases(results["each update"].mechanism or event)[0][0] == pytest.approx(3)
+    seen = next(check.value for check in results["secure sum"].checks if check.code == "noise-seen")
+    assert abs(float(seen.split()[0]) - 1) < 0.1 and failed(results) == set()
+
+
+def test_cohorts_share_the_noise_of_their_own_rounds() -> None:
+    """Of 20 clients in two cohorts, 10 share a sum's noise; one of them that drops out takes a tenth of its variance."""
+    overrides = [*DISTRIBUTED, "mechanisms.fed.cohorts=2", "mechanisms.fed.dropout=0.1"]
+    designs = assemble.assemble(parse(CONFIG, overrides).config).design.training_designs
+    noise = {design.name: phases(design.mechanism)[0] for design in designs}
+    assert noise["fed (secure sum)"] == pytest.approx((8 * 0.9**0.5, 1.0, 6))
+    assert noise["fed (each update)"] == pytest.approx((8 / 10**0.5, 1.0, 6))
+
+
 def test_without_noise_nobody_is_protected(tmp_path: Path) -> None:
     results = audited(tmp_path, "mechanisms.fed.noise=none", "mechanisms.fed.noise_multiplier=null")
     assert all(claimed(result) is None for result in results.values())
@@ -223,7 +243,9 @@ def test_noise_that_clients_forget_in_their_own_steps_shows_in_an_honest_log(tmp
         (["mechanisms.fed.dropout=0.5"], "0 unless noise is 'distributed'"),
         (["mechanisms.fed.cohorts=4"], "use sample_rate 1, and rounds that the cohorts divide"),
         (["mechanisms.fed.cohorts=0"], "expected 1 to the number of clients"),
-        ([*DISTRIBUTED, "mechanisms.fed.cohorts=2"], "1 where clients share the noise"),
+        ([*DISTRIBUTED, "mechanisms.fed.cohorts=3"], "a divisor of it where clients share the noise"),
+        (["mechanisms.fed.colluders=1"], "of other noise no client knows a part"),
+        ([*DISTRIBUTED, "mechanisms.fed.colluders=20"], "fewer than reply"),
     ],
 )
 def test_what_cannot_be_played_is_refused(overrides: list[str], words: str) -> None:
@@ -314,7 +336,7 @@ def test_a_planted_bug_is_refuted_though_its_log_says_that_all_is_well(
 
 @pytest.mark.parametrize(
     ("bug", "overrides"),
-    [("SharesMissing", (*LOCAL, *UPDATES)), ("SharesMissing", COORDINATES), ("QuietBias", TENSORS)],
+    [("SharesMissing", (*DISTRIBUTED, *SUMS)), ("SharesMissing", COORDINATES), ("QuietBias", TENSORS)],
 )
 def test_noise_that_parties_miss_makes_an_audit_invalid_though_nothing_is_refuted(
     bug: str, overrides: tuple[str, ...], tmp_path: Path

@@ -78,8 +78,9 @@ class Federations:
         self.canaries.send(self.clipped, self.client_weights, int(self.sizes.max()))
         self.optimizer = build_optimizer(job).start(self.rounds)
         self.denominator = max(self.rate * plan.clients / plan.cohorts, 1e-300)
-        self.seen = ReleasedSums(job, self.rounds, self.denominator)
+        self.released_sums = ReleasedSums(job, self.rounds, self.denominator)
         self.coins = np.stack([self._coins(seed) for seed in job.seeds])
+        self.arriving = np.stack([self._arrivals(*pair) for pair in zip(job.seeds, self.coins, strict=True)])
         self.streams = streams(job.seeds, "noise")
 
     def _planted(self) -> PlantedCanaries:
@@ -111,6 +112,13 @@ class Federations:
         turns = self._turns() == np.arange(self.rounds)[:, None] % self.plan.cohorts
         return np.asarray((coin_draws < self.rate) & turns)
 
+    def _arrivals(self, seed: Seed, coins: Array) -> Array:
+        """Return `coins` without the clients that drop out, as many in each round, drawn anew."""
+        arriving, generator = coins.copy(), seed.child("dropped").numpy()
+        for row in arriving[:, : self.plan.clients] if self.plan.dropped else ():
+            row[generator.choice(np.flatnonzero(row), self.plan.dropped, replace=False)] = False
+        return arriving
+
     def _turns(self) -> Array:
         """Return the cohort of each client, then of each canary client."""
         numbers = np.concatenate([np.arange(self.plan.clients), np.arange(self.canaries.slots)])
@@ -121,7 +129,7 @@ class Federations:
         rounds, count = self.rounds, self.count
         initial = {name: value.clone() for name, value in self.workers.named(self.served).items()}
         participants = self.coins.sum(2).reshape(count, -1, self.plan.cohorts).sum(2)
-        measures = RoundMeasures(participants, self.coins[:, :, : self.plan.clients].sum(2), self.clip_norm, self.served)
+        measures = RoundMeasures(participants, self.arriving[:, :, : self.plan.clients].sum(2), self.clip_norm, self.served)
         signals: dict[str, Tensor] = {}
         checkpoints = []
         for number in range(rounds):
@@ -148,7 +156,7 @@ class Federations:
 
     def _round(self, number: int, measures: RoundMeasures, signals: dict[str, Tensor]) -> None:
         """One round of every federation; what is seen of canaries goes to `signals`, name to `(N, m, steps)`."""
-        present = torch.from_numpy(self.coins[:, number]).to(self.served.device)
+        present = torch.from_numpy(self.arriving[:, number]).to(self.served.device)
         total = torch.zeros_like(self.served)
         measures.note_norms(self.canaries.add_sum(present, total))
         honest = self._clients_sum(number, measures)
@@ -161,12 +169,13 @@ class Federations:
         noisy_sum = total if self.plan.noise == "central" else model_release
         before = self.served.clone()
         self.move(model_release, total)
-        model_seen = self.seen.sum_behind(before, self.served, model_release)
+        known = background + self.known_noise(number)
+        model_sum = self.released_sums.sum_behind(before, self.served, model_release)
         sight = RoundSight(
             models=before,
             present=present,
             # the adversary knows all other updates (docs/develop/design.md, section 9): canaries and noise are left
-            residuals={"sums": noisy_sum - background, "models": model_seen - background},
+            residuals={"sums": noisy_sum - known, "models": model_sum - known},
             released=self.served,
             update_noise=self.update_noise(),
         )
@@ -183,7 +192,7 @@ class Federations:
     def _clients_sum(self, number: int, measures: RoundMeasures) -> Tensor:
         """Return the sum of the honest clients' clipped and weighted updates `(N, width)`."""
         total = torch.zeros_like(self.served)
-        federation, client = np.nonzero(self.coins[:, number, : self.plan.clients])
+        federation, client = np.nonzero(self.arriving[:, number, : self.plan.clients])
         rows, real = self._step_records(number, federation, client)
         device = self.served.device
         for part in self.workers.parts(len(client)):
@@ -241,12 +250,33 @@ class Federations:
 
     def noise_of(self, number: int) -> Tensor:
         """Return the noise of this round on the released sum `(N, width)`, 0 in the padding."""
-        noise = torch.zeros_like(self.served)
+        noise = self._draw(self.streams)
         if self.private is None:
             return noise
-        normal_draws = torch.stack([torch.randn(len(self.workers.columns), generator=stream) for stream in self.streams])
-        noise[:, self.workers.columns] = normal_draws.to(noise.device)
-        return noise * (self.private.noise_multiplier * self.scale * self._spread(number)).unsqueeze(1)
+        noise *= (self.private.noise_multiplier * self.scale * self._spread(number)).unsqueeze(1)
+        share = self._known_share()
+        return noise if not share else noise * math.sqrt(1 - share) + self.known_noise(number)
+
+    def known_noise(self, number: int) -> Tensor:
+        """Return the part of a round's noise that colluding clients added, and so know `(N, width)`."""
+        share = self._known_share()
+        if not share or self.private is None:
+            return torch.zeros_like(self.served)
+        deviation = self.private.noise_multiplier * self.scale * math.sqrt(share)
+        own = self._draw([stream(seed.child("known noise", number)) for seed in self.job.seeds])
+        return own * (deviation * self._spread(number)).unsqueeze(1)
+
+    def _known_share(self) -> float:
+        """Return the share of a sum's noise, as variance, that colluding clients know."""
+        return self.plan.colluders / (self.plan.clients // self.plan.cohorts - self.plan.dropped)
+
+    def _draw(self, streams: list[torch.Generator]) -> Tensor:
+        """Return standard normal numbers `(N, width)`, 0 in the padding; zeros if no noise is planned."""
+        noise = torch.zeros_like(self.served)
+        if self.private is not None:
+            draws = torch.stack([torch.randn(len(self.workers.columns), generator=stream) for stream in streams])
+            noise[:, self.workers.columns] = draws.to(noise.device)
+        return noise
 
     @property
     def _noisy_coordinates(self) -> int:
@@ -256,14 +286,14 @@ class Federations:
         """Return how much larger the noise of the sum is than the accounted one, of an update or of the sum itself `(N,)`."""
         if self.plan.noise != "local":
             return torch.ones(self.count, device=self.served.device)
-        replies = self.coins[:, number, : self.plan.clients].sum(1)
+        replies = self.arriving[:, number, : self.plan.clients].sum(1)
         return torch.from_numpy(np.sqrt(replies)).to(self.served)
 
     def update_noise(self) -> float:
         """Return the noise multiplier of a single update as it arrives."""
         if self.private is None or self.plan.noise in ("none", "central", "records"):
             return 0.0
-        share = 1.0 if self.plan.noise == "local" else 1 / math.sqrt(self.plan.clients - self.plan.dropped)
+        share = 1.0 if self.plan.noise == "local" else 1 / math.sqrt(self.plan.clients // self.plan.cohorts - self.plan.dropped)
         return self.private.noise_multiplier * share
 
 

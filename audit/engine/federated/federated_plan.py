@@ -67,7 +67,8 @@ class RoundPlan:
     Attributes:
         clients: a public constant.
         noise: "none", "central", "local", "distributed" or "records" (in each client's own steps).
-        dropped: clients whose share of a distributed noise is missing.
+        dropped: clients of a round, drawn anew, who do not reply; a distributed noise lacks their shares.
+        colluders: clients whose part of the noise the parties know.
         cohorts: fixed groups of clients that take turns, one a round; each step of the accounting is a turn of all.
         local: what a client does in a round.
         split: of the records over the clients: "uniform", "dirichlet", or "column" of the data.
@@ -81,6 +82,7 @@ class RoundPlan:
     clients: int
     noise: str = "central"
     dropped: int = 0
+    colluders: int = 0
     cohorts: int = 1
     local: LocalTraining = field(default_factory=LocalTraining)
     split: str = "dirichlet"

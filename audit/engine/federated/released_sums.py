@@ -30,16 +30,16 @@ class ReleasedSums:
         self.reader = optimizer.read(rounds) if isinstance(optimizer, ReadableOptimizer) else None
         self.twin = optimizer.start(rounds)
 
-    def sum_behind(self, before: Tensor, after: Tensor, stated: Tensor) -> Tensor:
+    def sum_behind(self, before: Tensor, after: Tensor, logged_sum: Tensor) -> Tensor:
         """Return the sums `(N, width)` of a round that moved models from `before` to `after`.
 
         Raises:
-            ObservationError: the sum does not follow from the models, and `stated` leads to others.
+            ObservationError: the sum does not follow from the models, and `logged_sum` leads to others.
         """
         if self.reader is not None:
             return self.reader.gradient(before, after) * self.denominator
         again = before.clone()
-        self.twin.step(again, stated / self.denominator)
+        self.twin.step(again, logged_sum / self.denominator)
         largest = (again - before).abs().amax().clamp(min=1e-30)
         if not torch.allclose(again, after, rtol=1e-5, atol=float(largest) * _ROUNDING, equal_nan=True):
             raise ObservationError(
@@ -47,4 +47,4 @@ class ReleasedSums:
                 f"{float((again - after).abs().amax()):.3g}, a step is {float(largest):.3g}); release the model that the noisy "
                 "sum leads to, or use optimizer 'sgd', whose sums are read off the models"
             )
-        return stated
+        return logged_sum

@@ -123,11 +123,11 @@ def insert(training_design: TrainingDesign, game_design: GameDesign, audit_input
     """The game with its canaries, the same in all models, and one coin per model and canary, or one value per secret."""
     # a model that a dry run leaves unmade is taken to be large enough
     tensors = audit_inputs.tensors if audit_inputs.parameters else (game_design.count,)
-    maker, what = game_design.maker, (audit_inputs.dataset, game_design.count)
+    maker, arguments = game_design.maker, (audit_inputs.dataset, game_design.count)
     if isinstance(maker, TensorCanaryMaker):
-        canaries = maker.make_in_tensors(*what, tensors, seed.child("canaries"))
+        canaries = maker.make_in_tensors(*arguments, tensors, seed.child("canaries"))
     else:
-        canaries = maker.make(*what, sum(tensors), seed.child("canaries"))
+        canaries = maker.make(*arguments, sum(tensors), seed.child("canaries"))
     if canaries.behaviour is not None and unit(training_design.run_event) != "client":
         raise ConfigError(
             f"games.{game_design.name}: canaries '{canaries.kind}' are clients of a federation, and "

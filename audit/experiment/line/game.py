@@ -28,7 +28,7 @@ from audit.experiment.games.job_specs import make_job_specs
 from audit.experiment.games.observed import GameModels, Observations, load_models
 from audit.experiment.games.prepared_game import PreparedGame
 from audit.experiment.line import findings
-from audit.experiment.line.noise_seen import look_at_noise
+from audit.experiment.line.round_noise import look_at_noise
 from audit.experiment.line.target_preflight import look_at_targets
 from audit.experiment.line.train import Resources, train
 
@@ -38,14 +38,15 @@ class GameOutcome:
     """What came of one game.
 
     Attributes:
-        seen: rows on what a party saw, whatever the trainer's log says; a failed one decides if no bound refutes the claim.
+        noise_checks: rows on what a party saw, whatever the trainer's log says; a failed one decides if no
+            bound refutes the claim.
     """
 
     result: GameResult
     scores: tuple[Scores, ...]
     trajectories: tuple[tuple[str | None, BoundTrajectory], ...] = ()  # with the family inside which each holds
     checks: tuple[Check, ...] = ()
-    seen: tuple[Check, ...] = ()
+    noise_checks: tuple[Check, ...] = ()
     observed: Observations | None = None
     preflight: Preflight | None = None
 
@@ -99,7 +100,7 @@ def play_game(
         outcome,
         result=replace(outcome.result, trigger=trigger),
         preflight=look_at_targets(models, scores, games=games),
-        seen=look_at_noise(models),
+        noise_checks=look_at_noise(models),
     )
     return replace(outcome, checks=(*_execution_checks(models, execution.checks), *outcome.checks))
 

@@ -53,7 +53,7 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
     checks = _merge([*(check for game in games for check in game.checks), *training.checks])
     execution_valid = all(check.status is not Status.FAILED for check in checks)
     inside = not outside_families(checks)
-    seen = _merge([check for game in games for check in game.seen])
+    noise_checks = _merge([check for game in games for check in game.noise_checks])
 
     def judge_claims(execution_valid: bool) -> tuple[Verdict, ...]:
         return tuple(
@@ -62,9 +62,9 @@ def conclude(training: Training, games: Sequence[GameOutcome]) -> MechanismResul
         )
 
     verdicts = judge_claims(execution_valid)
-    refuted = any(verdict.outcome is Outcome.VIOLATED for verdict in verdicts)
-    checks = (*checks, *(check for check in seen if not refuted or check.status is not Status.FAILED))
-    if not refuted and any(check.status is Status.FAILED for check in seen):
+    violated = any(verdict.outcome is Outcome.VIOLATED for verdict in verdicts)
+    checks = (*checks, *(check for check in noise_checks if not violated or check.status is not Status.FAILED))
+    if not violated and any(check.status is Status.FAILED for check in noise_checks):
         verdicts = judge_claims(False)
     by_coins = any(game.result.game.inclusion is Inclusion.COINS for game in games)
     reason = training.doubt or ("" if by_coins else SPLIT_REASON)

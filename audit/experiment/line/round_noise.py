@@ -13,7 +13,7 @@ from audit.core.results import Check, Status
 from audit.experiment.games.observed import GameModels
 from audit.stats.whitening import energy_tail
 
-_SEEN = {
+_SIGNALS = {
     Access.EACH_UPDATE: UpdateProducts.key,
     Access.SECURE_SUM: SumProducts.key,
     Access.RELEASED_MODELS: ModelProducts.key,
@@ -28,15 +28,15 @@ def look_at_noise(models: GameModels) -> tuple[Check, ...]:
     add up to a chi-square number. Less than chance allows fails; more noise protects better than is claimed. No row if the
     party is claimed nothing, or canaries are not orthogonal updates.
     """
-    prepared = models.prepared_game
-    noise, canaries = noisy_steps(prepared.training_design.mechanism), prepared.assignment.canaries
-    key = _SEEN.get(prepared.game_design.access, "")
+    game = models.prepared_game
+    noise, canaries = noisy_steps(game.training_design.mechanism), game.assignment.canaries
+    key = _SIGNALS.get(game.game_design.access, "")
     values = models.observed.signals.get(key)
     if noise is None or not noise.noise_multiplier or values is None or not canaries.are_gradients or not canaries.orthogonal:
         return ()
     energies, counts = np.zeros(values.shape[1:]), np.zeros(values.shape[1])
-    for target in np.flatnonzero(~models.observed.diverged[: prepared.assignment.runs]):
-        silent = ~np.asarray(prepared.assignment.included[target : target + 1])[0].astype(bool)
+    for target in np.flatnonzero(~models.observed.diverged[: game.assignment.runs]):
+        silent = ~np.asarray(game.assignment.included[target : target + 1])[0].astype(bool)
         energies[silent] += np.square(np.asarray(values[target], dtype=np.float64)[silent] / noise.noise_multiplier)
         counts += silent
     energies, counts = energies[counts > 0], counts[counts > 0]
