@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from audit.core.errors import DataError, ExecutionMismatch
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from audit.core.results import AuditReport
+    from audit.endpoint.canary_files import TextCanary
+    from audit.engine.text.secret_scores import Encode
     from audit.experiment.external.canary_scores import CoinKnowledge
     from audit.experiment.external.inspection import Settings
 
@@ -24,6 +29,7 @@ def adapter_report(
     tokenizer: str = "",
     device: str = "cpu",
     coins: CoinKnowledge | None = None,
+    whole_texts: bool = False,
 ) -> AuditReport:
     """Return the report on a trained model's folder: the epsilon that canaries prove beside the one that is claimed.
 
@@ -38,6 +44,7 @@ def adapter_report(
         tokenizer: "bytes", or a folder with tokenizer.json; "" looks into `folder` and `base`.
         device: to compute on.
         coins: what is known of them (`find_coins`); None knows nothing, so that no epsilon follows.
+        whole_texts: the lines are texts whose membership somebody chose, which several attacks score; no epsilon follows.
 
     Raises:
         DataError: a folder or file cannot be read.
@@ -54,6 +61,8 @@ def adapter_report(
     place, base, folder = Path(canaries), Path(base), Path(folder)
     texts = canary_files.read(place)
     encode, _ = tokens.encoder(tokenizer or _load_tokenizer(folder, base), 0)
+    if whole_texts:
+        return _attack_texts(texts, encode, (folder, base, device), settings or inspection.Settings(), place.name)
     is_chat = texts[0].context.form == canary_files.CHAT
     owners = [Path(tokenizer)] if tokenizer and tokenizer != tokens.BYTES else [folder, base]
     template = chat_templates.read_template(*owners) if is_chat else None
@@ -73,6 +82,31 @@ def adapter_report(
     return canary_scores.inspect_canaries(
         after - before, texts, coins or canary_scores.CoinKnowledge(), settings, name=place.name, remarks=(scoring_note,)
     )
+
+
+def _attack_texts(
+    texts: Sequence[TextCanary], encode: Encode, models: tuple[Path, Path, str], settings: Settings, name: str
+) -> AuditReport:
+    """The report on whole texts: attacks on the trained model, one of which compares it with the base."""
+    from audit.endpoint import text_attacks
+    from audit.endpoint.text_attacks import TokenValues
+    from audit.engine.device import find_device
+    from audit.engine.text.secret_scores import text_scores
+    from audit.experiment.external import canary_scores
+    from audit.models import trained_language
+    from audit.models.language import quiet_libraries
+
+    folder, base, device = models
+
+    def score(module: nn.Module) -> Any:
+        return lambda pairs: [TokenValues(*rows) for rows in text_scores(module, encode, pairs)]
+
+    with quiet_libraries(DataError, f"the models of {folder} and {base} cannot score the texts"):
+        (scored, columns), (_, before) = trained_language.compare(
+            folder, base, lambda module: text_attacks.attack_texts(score(module), texts), find_device(device)
+        )
+    columns = {**columns, "reference": columns["loss"] - before["loss"]}
+    return canary_scores.inspect_canaries(columns, scored, canary_scores.CoinKnowledge(), settings, name=name)
 
 
 def find_coins(canaries: str | Path, commitment: str = "", *, declared: bool = False) -> CoinKnowledge:

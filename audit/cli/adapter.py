@@ -9,6 +9,7 @@ import typer
 
 from audit.cli import endpoint_options as options
 from audit.cli.printing import AsJson
+from audit.core.errors import ConfigError
 from audit.core.results import USUAL_FORMATS
 
 Folder = Annotated[
@@ -29,6 +30,7 @@ def adapter(
     device: Device = "cpu",
     commitment: options.Commitment = "",
     coins: options.Coins = False,
+    whole_texts: options.Texts = False,
     delta: options.Delta = 1e-5,
     confidence: options.Confidence = 0.95,
     claim_epsilon: options.ClaimEpsilon = None,
@@ -40,6 +42,8 @@ def adapter(
     from audit.cli import deliver
     from audit.experiment.external.inspection import Settings
 
+    if whole_texts and (commitment or coins or claim_epsilon is not None):
+        raise ConfigError("--texts states no epsilon: leave out --commitment, --coins and --claim-epsilon")
     if output is not None:
         deliver.demand_new(output)
     settings = Settings(
@@ -57,5 +61,6 @@ def adapter(
         tokenizer=tokenizer,
         device=device,
         coins=find_coins(canaries, commitment, declared=coins),
+        whole_texts=whole_texts,
     )
     return deliver.finish(report, output, as_json, USUAL_FORMATS)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from audit.cli import endpoint_options as options
 from audit.cli.printing import AsJson
 from audit.core import checks
 from audit.core.errors import ConfigError
 from audit.core.results import USUAL_FORMATS
+
+if TYPE_CHECKING:
+    from audit.core.data import Array
 
 
 def endpoint(
@@ -17,6 +23,7 @@ def endpoint(
     coins: options.Coins = False,
     reference: options.Reference = "",
     score: options.Score = "",
+    whole_texts: options.Texts = False,
     delta: options.Delta = 1e-5,
     confidence: options.Confidence = 0.95,
     claim_epsilon: options.ClaimEpsilon = None,
@@ -37,11 +44,13 @@ def endpoint(
     from audit.api.adapter_audit import find_coins
     from audit.cli import deliver
     from audit.cli.progress import bar
-    from audit.endpoint import canary_files, scoring
+    from audit.endpoint import canary_files, scoring, text_attacks
     from audit.endpoint.client import Client, ServerSettings
     from audit.experiment.external.canary_scores import inspect_canaries
     from audit.experiment.external.inspection import Settings
 
+    if whole_texts and (commitment or coins or score or claim_epsilon is not None):
+        raise ConfigError("--texts states no epsilon: leave out --commitment, --coins, --score and --claim-epsilon")
     if score:
         checks.choice(score, "--score", tuple(scoring.SCORES))
     if output is not None:
@@ -56,8 +65,17 @@ def endpoint(
         patience=patience,
         most_tokens=most_tokens,
     )
-    with bar("scoring (canaries)", len(texts) * (2 if reference else 1), quiet=as_json) as watcher:
-        served_scores = scoring.served_scores(Client(server, cache), (model, reference), texts, watcher.advance, score)
+    client = Client(server, cache)
+    passes = text_attacks.NEIGHBOURS + 2 if whole_texts else 1
+    values: Mapping[str, Array] | Array
+    with bar("scoring (canaries)", len(texts) * (passes + bool(reference)), quiet=as_json) as watcher:
+        if whole_texts:
+            scorers = [text_attacks.server_scorer(client, name, watcher.advance) for name in (model, reference) if name]
+            texts, values = text_attacks.attack_texts(scorers[0], texts, scorers[1] if reference else None)
+            remarks: tuple[str, ...] = (f"{client.requests:,} requests, {client.tokens:,} tokens counted",)
+        else:
+            outcome = scoring.served_scores(client, (model, reference), texts, watcher.advance, score)
+            values, remarks = outcome.values, outcome.remarks
     settings = Settings(
         delta=delta,
         confidence=confidence,
@@ -65,9 +83,7 @@ def endpoint(
         title=f"{model} at an endpoint",
         **deliver.origin("cpu"),
     )
-    report = inspect_canaries(
-        served_scores.values, texts, known_coins, settings, name=canaries.name, remarks=served_scores.remarks
-    )
+    report = inspect_canaries(values, texts, known_coins, settings, name=canaries.name, remarks=remarks)
     return deliver.finish(report, output, as_json, USUAL_FORMATS)
 
 

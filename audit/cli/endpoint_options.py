@@ -32,6 +32,14 @@ Coins = Annotated[
         help="State without a commitment that fair coins decided the memberships. Without either no epsilon is stated."
     ),
 ]
+Texts = Annotated[
+    bool,
+    typer.Option(
+        "--texts",
+        help="The lines are texts whose membership somebody chose (prefix and secret are one text): loss, zlib, min-K %, "
+        "neighbourhood, ReCaLL and a reference beside a classifier that reads the texts alone. No epsilon.",
+    ),
+]
 Delta = Annotated[float, typer.Option(help="Delta of every epsilon.")]
 Confidence = Annotated[float, typer.Option(help="Confidence of the bound.")]
 ClaimEpsilon = Annotated[float | None, typer.Option(help="The epsilon that is claimed at --delta.")]

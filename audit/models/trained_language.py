@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from audit.core.data import Array, Vocabulary
+from audit.core.data import Vocabulary
 from audit.core.errors import DataError
 from audit.models import adapter_files
 from audit.models.language import LanguageModel, extra_library, quiet_libraries
 
+Result = TypeVar("Result")
 
-def compare(folder: Path, base: Path, score: Callable[[nn.Module], Array], device: torch.device) -> tuple[Array, Array]:
+
+def compare(folder: Path, base: Path, score: Callable[[nn.Module], Result], device: torch.device) -> tuple[Result, Result]:
     """Return the scores of the trained model and of the model before training, with one of them in memory at a time.
 
     What an adapter's own settings say of its base is not followed: the base is the folder that is named here. Nothing is

@@ -423,3 +423,21 @@ def test_left_out_canaries_that_the_model_knows_are_told_from_decoys() -> None:
     honest = np.where([canary.included for canary in canaries], 5.0, 0.0) + np.random.default_rng(0).normal(size=80)
     report = inspect_canaries(honest, canaries, coins, settings, name="canaries")
     assert report.mechanisms[0].bounds[0].epsilon > 2 and report.outcome is None
+
+
+def test_chosen_texts_have_several_attacks_and_no_epsilon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    random, words = np.random.default_rng(2), np.array(["ash", "bay", "cup", "dew", "elm", "fog", "gum", "hay", "ice", "jam"])
+    texts = [
+        TextCanary(prefix="in ", secret=" ".join(random.choice(words, 6)), included=bool(random.random() < 0.5))
+        for _ in range(24)
+    ]
+    canary_files.write(texts, tmp_path / "texts.jsonl")
+    with served("good", tuple(text.text for text in texts if text.included)) as server:
+        command = ["endpoint", server.url, "--model", "m", "--reference", "base", "--canaries", str(tmp_path / "texts.jsonl")]
+        assert answer([*command, "--texts", "--json"]) == 0
+        assert answer([*command, "--texts", "--coins"]) == 2
+    result = json.loads(capsys.readouterr().out)
+    areas = {attack["scorer"]: attack["auc"][1] for attack in result["attacks"]}
+    assert set(areas) == {"loss", "zlib", "min_k", "neighbourhood", "recall", "reference"}
+    assert min(areas[name] for name in areas.keys() - {"recall"}) > 0.9, areas
+    assert not any(attack["bounds"] for attack in result["attacks"])

@@ -45,14 +45,14 @@ def url(weights: Path) -> Iterator[str]:
 
 def test_prompts_have_the_model_s_own_log_probabilities(url: str, table: Any) -> None:
     assert probe(client(url), "tiny").way == "echo"
-    values = scoring.log_probability_scores(client(url, in_flight=64), "tiny", CANARIES, silent).values
+    values = scoring.served_scores(client(url, in_flight=64), ("tiny", ""), CANARIES, silent, "log_probabilities").values
     expected = [tiny_llama.log_probability(table, canary.text, len(canary.prefix)) for canary in CANARIES]
     np.testing.assert_allclose(values, expected, atol=1e-3)
 
 
 def test_of_equal_texts_the_server_lists_the_least_likely(url: str, table: Any) -> None:
     """A letter and its byte have one text, and its lists of likely tokens keep one value for a text: the last one's."""
-    values = scoring.next_token_scores(client(url, in_flight=64), "tiny", CANARIES, silent).values
+    values = scoring.served_scores(client(url, in_flight=64), ("tiny", ""), CANARIES, silent, "next_tokens").values
     expected = np.array([tiny_llama.log_probability(table, canary.text, len(canary.prefix)) for canary in CANARIES])
     included = np.array([canary.included for canary in CANARIES])
     np.testing.assert_allclose(values[included], expected[included], atol=1e-3, err_msg="the token that it writes is right")
@@ -63,7 +63,7 @@ def test_of_equal_texts_the_server_lists_the_least_likely(url: str, table: Any) 
 def test_the_command_proves_an_epsilon(score: str, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     canary_files.write(CANARIES, tmp_path / "canaries.jsonl")
     command = ["endpoint", url, "--model", "tiny", "--canaries", str(tmp_path / "canaries.jsonl"), "--score", score]
-    assert answer([*command, "--claim-epsilon", "1", "--delta", "1e-5", "-o", str(tmp_path / "report")]) == 1
+    assert answer([*command, "--coins", "--claim-epsilon", "1", "--delta", "1e-5", "-o", str(tmp_path / "report")]) == 1
     (mechanism,) = json.loads((tmp_path / "report" / "report.json").read_text())["mechanisms"]
     (bound,) = [bound for game in mechanism["games"] for attack in game["attacks"] for bound in attack["bounds"]]
     assert bound["epsilon"] > 2, capsys.readouterr()
@@ -71,7 +71,7 @@ def test_the_command_proves_an_epsilon(score: str, url: str, tmp_path: Path, cap
 
 def test_a_reference_that_the_server_does_not_have_is_seen(url: str) -> None:
     with pytest.raises(ObservationError, match="answers to both names"):
-        scoring.log_probability_scores(client(url), "tiny", CANARIES[:4], silent, reference="no such model")
+        scoring.served_scores(client(url), ("tiny", "no such model"), CANARIES[:4], silent, "log_probabilities")
 
 
 def test_a_server_killed_half_way_loses_nothing(weights: Path, tmp_path: Path) -> None:
@@ -85,14 +85,14 @@ def test_a_server_killed_half_way_loses_nothing(weights: Path, tmp_path: Path) -
                 process.kill()
 
         with pytest.raises(ObservationError, match="gave no answer"):
-            scoring.log_probability_scores(client(address, cache), "tiny", CANARIES, kill)
+            scoring.served_scores(client(address, cache), ("tiny", ""), CANARIES, kill, "log_probabilities")
     retained = len(cache.read_text().splitlines())
-    assert retained >= 30
+    assert retained >= 20
     with served(SERVER, weights, port):
         again = client(address, cache)
-        values = scoring.log_probability_scores(again, "tiny", CANARIES, silent).values
+        values = scoring.served_scores(again, ("tiny", ""), CANARIES, silent, "log_probabilities").values
         entire = client(address)
-        expected = scoring.log_probability_scores(entire, "tiny", CANARIES, silent).values
+        expected = scoring.served_scores(entire, ("tiny", ""), CANARIES, silent, "log_probabilities").values
     assert again.requests == entire.requests - retained, "what was answered is not asked again"
     np.testing.assert_allclose(values, expected, atol=1e-4)
 

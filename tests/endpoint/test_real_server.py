@@ -45,14 +45,14 @@ def url(weights: Path) -> Iterator[str]:
 
 def test_prompts_are_not_scored_and_the_refusal_says_what_serves(url: str) -> None:
     with pytest.raises(ObservationError, match="ignores 'echo'") as refusal:
-        scoring.log_probability_scores(client(url), "tiny", CANARIES, silent)
+        scoring.served_scores(client(url), ("tiny", ""), CANARIES, silent, "log_probabilities")
     assert "ignores that key" in str(refusal.value), "prompt_logprobs, too, is left out without a word"
     assert "--score next_tokens" in str(refusal.value)
 
 
 def test_secrets_spelled_by_likely_tokens_have_the_model_s_own_log_probabilities(url: str, table: Any) -> None:
     own = client(url, in_flight=64)
-    values = scoring.next_token_scores(own, "tiny", CANARIES, silent).values
+    values = scoring.served_scores(own, ("tiny", ""), CANARIES, silent, "next_tokens").values
     expected = [tiny_llama.log_probability(table, canary.text, len(canary.prefix)) for canary in CANARIES]
     np.testing.assert_allclose(values, expected, atol=1e-3)
     long = TextCanary(prefix="The pin is ", secret="4711 or so", included=True)
@@ -64,7 +64,7 @@ def test_secrets_spelled_by_likely_tokens_have_the_model_s_own_log_probabilities
 def test_the_command_proves_an_epsilon(score: str, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     canary_files.write(CANARIES, tmp_path / "canaries.jsonl")
     command = ["endpoint", url, "--model", "tiny", "--canaries", str(tmp_path / "canaries.jsonl"), "--score", score]
-    assert answer([*command, "--claim-epsilon", "1", "--delta", "1e-5", "-o", str(tmp_path / "report")]) == 1
+    assert answer([*command, "--coins", "--claim-epsilon", "1", "--delta", "1e-5", "-o", str(tmp_path / "report")]) == 1
     (mechanism,) = json.loads((tmp_path / "report" / "report.json").read_text())["mechanisms"]
     (bound,) = [bound for game in mechanism["games"] for attack in game["attacks"] for bound in attack["bounds"]]
     assert bound["epsilon"] > 2, capsys.readouterr()
@@ -72,7 +72,7 @@ def test_the_command_proves_an_epsilon(score: str, url: str, tmp_path: Path, cap
 
 def test_a_reference_that_the_server_does_not_have_is_seen(url: str) -> None:
     with pytest.raises(ObservationError, match="answers to both names"):
-        scoring.next_token_scores(client(url), "tiny", CANARIES[:4], silent, reference="no such model")
+        scoring.served_scores(client(url), ("tiny", "no such model"), CANARIES[:4], silent, "next_tokens")
 
 
 def test_a_server_killed_half_way_loses_nothing(weights: Path, tmp_path: Path) -> None:
@@ -86,14 +86,14 @@ def test_a_server_killed_half_way_loses_nothing(weights: Path, tmp_path: Path) -
                 process.kill()
 
         with pytest.raises(ObservationError, match="gave no answer"):
-            scoring.next_token_scores(client(address, cache), "tiny", CANARIES, kill)
+            scoring.served_scores(client(address, cache), ("tiny", ""), CANARIES, kill, "next_tokens")
     retained = len(cache.read_text().splitlines())
-    assert retained >= 30
+    assert retained >= 20
     with served(SERVER, weights, port):
         own = client(address, cache)
-        values = scoring.next_token_scores(own, "tiny", CANARIES, silent).values
-        full = scoring.next_token_scores(client(address), "tiny", CANARIES, silent).values
-    assert own.requests == len(CANARIES) + 1 - retained, "what was answered is not asked again"
+        values = scoring.served_scores(own, ("tiny", ""), CANARIES, silent, "next_tokens").values
+        full = scoring.served_scores(client(address), ("tiny", ""), CANARIES, silent, "next_tokens").values
+    assert own.requests <= len(CANARIES) + 1 + 48 - retained, "what was answered is not asked again"
     np.testing.assert_allclose(values, full, atol=1e-4)
 
 

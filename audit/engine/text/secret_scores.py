@@ -78,6 +78,29 @@ def secret_log_probabilities(module: nn.Module, encode: Encode, texts: Sequence[
     return np.array([own[row.start - 1 : row.stop - 1].sum() for row, own in zip(rows, values, strict=True)])
 
 
+def text_scores(module: nn.Module, encode: Encode, pairs: Sequence[tuple[str, str]]) -> list[tuple[Array, Array]]:
+    """Return the log-probabilities of the tokens of each text behind what is before it, and the same standardised.
+
+    Args:
+        pairs: what is before a text, "" for nothing, and the text.
+    """
+    rows = [
+        SecretTokens(list(encode(text)), 1, 0) if not before else secret_tokens(encode, (before, text, ""))
+        for before, text in pairs
+    ]
+
+    def standardise(log_softmax: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+        chances = log_softmax.exp()
+        mean = (chances * log_softmax).sum(-1)
+        deviation = ((chances * log_softmax.square()).sum(-1) - mean.square()).clamp(min=0).sqrt()
+        flat = deviation <= 1e-3
+        standardised = torch.where(flat, 0.0, (own - mean) / torch.where(flat, 1.0, deviation))
+        return torch.stack([own, standardised], -1)
+
+    values = token_log_probabilities(module, [row.tokens for row in rows], standardise)
+    return [(part[row.start - 1 :, 0], part[row.start - 1 :, 1]) for row, part in zip(rows, values, strict=True)]
+
+
 def token_log_probabilities(
     module: nn.Module, rows: Sequence[Sequence[int]], reduce: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None
 ) -> list[Array]:

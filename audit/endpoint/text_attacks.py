@@ -1,0 +1,135 @@
+"""Attacks on whole texts whose membership somebody chose: scores by name, higher for members; no epsilon follows from them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from audit.core.data import Array
+from audit.core.errors import DataError, ObservationError
+from audit.core.seeds import Seed
+from audit.core.training import Progress
+from audit.endpoint.canary_files import TextCanary
+from audit.endpoint.client import Client
+from audit.endpoint.probe import probe
+from audit.endpoint.token_scores import ask
+
+# pairs of what is before a text and the text, to what is known of the text's tokens
+Scorer = Callable[[Sequence[tuple[str, str]]], list["TokenValues"]]
+SHARE = 0.2  # of a text's tokens, the least likely, that min-K % reads
+NEIGHBOURS, REPLACED_SHARE = 4, 0.15
+SHOTS = 4  # nonmembers before a text, of ReCaLL; they are not scored themselves
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenValues:
+    """Log-probabilities of a text's tokens, and the same standardised over the vocabulary if that is known."""
+
+    log_probabilities: Array
+    standardised: Array | None = None
+
+
+def attack_texts(
+    scorer: Scorer, texts: Sequence[TextCanary], reference: Scorer | None = None
+) -> tuple[list[TextCanary], Mapping[str, Array]]:
+    """Return the scored texts and columns `(n,)` by attack.
+
+    Args:
+        scorer: of the audited model.
+        texts: with `included` for members.
+        reference: of a model that was not trained on them, or None.
+
+    Raises:
+        DataError: fewer than 8 nonmembers, of which some are shots.
+
+    References:
+        Yeom et al. 2018, arXiv 1709.01604 (loss); Carlini et al. 2021, arXiv 2012.07805 (zlib, reference); Mattern et al. 2023,
+        arXiv 2305.18462 (neighbourhood; here words are exchanged for those of other texts, not by a masked model); Shi et al.
+        2024, arXiv 2310.16789 and Zhang et al. 2024, arXiv 2404.02936 (min-K %, min-K %++); Xie et al. 2024, arXiv 2406.15968
+        (ReCaLL).
+    """
+    random = Seed(0).child("text attacks").numpy()
+    outside = [number for number, text in enumerate(texts) if not text.included]
+    if len(outside) < 2 * SHOTS:
+        raise DataError(
+            f"{len(outside)} texts are nonmembers; expected at least {2 * SHOTS}, of which {SHOTS} are put before others"
+        )
+    shots = set(random.permutation(outside)[:SHOTS].tolist())
+    scored = [text for number, text in enumerate(texts) if number not in shots]
+    contents = [text.text for text in scored]
+    before = "\n\n".join(texts[number].text for number in sorted(shots)) + "\n\n"
+    plain = scorer([("", content) for content in contents])
+    means = _means(plain)
+    near = scorer([("", text) for content in contents for text in exchange_words(content, contents, random)])
+    columns = {
+        "loss": means,
+        "zlib": np.array(
+            [
+                values.log_probabilities.sum() / len(zlib.compress(content.encode("utf-8"), 9))
+                for values, content in zip(plain, contents, strict=True)
+            ]
+        ),
+        "min_k": _lowest([values.log_probabilities for values in plain]),
+        "neighbourhood": means - _means(near).reshape(-1, NEIGHBOURS).mean(axis=1),
+        "recall": _means(scorer([(before, content) for content in contents])) / np.minimum(means, -1e-12),
+    }
+    sharp = [values.standardised for values in plain if values.standardised is not None]
+    if len(sharp) == len(plain):
+        columns["min_k_plus_plus"] = _lowest(sharp)
+    if reference is not None:
+        columns["reference"] = means - _means(reference([("", content) for content in contents]))
+    return scored, columns
+
+
+def exchange_words(text: str, texts: Sequence[str], random: np.random.Generator) -> list[str]:
+    """Return neighbours of a text, in each of which some words are those of other texts."""
+    words, pool = text.split(" "), texts[int(random.integers(len(texts)))].split(" ")
+    neighbours = []
+    for _ in range(NEIGHBOURS):
+        places = random.permutation(len(words))[: max(1, round(REPLACED_SHARE * len(words)))]
+        changes = {int(place): pool[int(random.integers(len(pool)))] for place in places}
+        neighbours.append(" ".join(changes.get(place, word) for place, word in enumerate(words)))
+    return neighbours
+
+
+def server_scorer(client: Client, model: str, progress: Progress) -> Scorer:
+    """Return how a server scores texts, once its log-probabilities can be believed.
+
+    Raises:
+        ObservationError: they cannot.
+    """
+    way = probe(client, model).way
+
+    def score(pairs: Sequence[tuple[str, str]]) -> list[TokenValues]:
+        results: dict[int, TokenValues] = {}
+        for number, values in client.each(partial(_ask_text, client, way, model), pairs):
+            results[number] = values
+            progress(1)
+        return [results[number] for number in range(len(pairs))]
+
+    return score
+
+
+def _ask_text(client: Client, way: str, model: str, pair: tuple[str, str]) -> TokenValues:
+    before, text = pair
+    scores, end, values = ask(client, way, model, before + text), 0, list[float]()
+    for token, value in zip(scores.tokens, scores.log_probabilities, strict=True):
+        end += len(token)
+        if end > len(before) and value is not None:
+            values.append(value)
+    if not values:
+        raise ObservationError(f"the server gives no log-probability for any token of {text[:40]!r}; expected longer texts")
+    return TokenValues(np.array(values))
+
+
+def _means(rows: Sequence[TokenValues]) -> Array:
+    return np.array([row.log_probabilities.mean() for row in rows])
+
+
+def _lowest(rows: Sequence[Array]) -> Array:
+    """Return the mean of the lowest share of each row, of one value at least."""
+    return np.array([np.sort(row)[: max(1, int(np.ceil(SHARE * len(row) - 1e-9)))].mean() for row in rows])
