@@ -18,7 +18,7 @@ Collate = Callable[[list[Any]], Mapping[str, Any]]
 Pieces = tuple[str, str] | tuple[str, str, str]
 IGNORED_LABEL = -100  # transformers' label of tokens that are not predicted
 MOST_LOGITS = 1 << 25  # numbers of one pass: 128 MB in float32
-CAUSAL = 5e-2  # share of the logits' spread by which a later token may change earlier ones, through rounding
+CAUSAL = 100  # roundings of the logits' spread by which a later token may change earlier ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +152,8 @@ def _demand_causal(module: nn.Module, tokens: Sequence[int], device: torch.devic
     if logits is None or logits.ndim != 3 or logits.shape[1] != len(tokens):
         shape = "no logits" if logits is None else f"logits {tuple(logits.shape)}"
         raise UnsupportedMechanism(f"{name} answers {len(tokens)} tokens with {shape}, as a classifier does{advice}")
-    before = logits[:, :-1].float()
-    if float((before[0] - before[1]).abs().max()) > CAUSAL * float(before.std()):
+    before, rounding = logits[:, :-1].float(), torch.finfo(logits.dtype).eps
+    if float((before[0] - before[1]).abs().max()) > min(CAUSAL * rounding, 0.2) * float(before.std()):
         raise UnsupportedMechanism(f"{name} looks at later tokens when it predicts earlier ones, as masked models do{advice}")
     return int(logits.shape[2])
 
