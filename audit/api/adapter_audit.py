@@ -11,8 +11,6 @@ import numpy as np
 from audit.core.errors import DataError, ExecutionMismatch
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from audit.core.results import AuditReport
     from audit.endpoint.canary_files import TextCanary
     from audit.engine.text.secret_scores import Encode
@@ -98,7 +96,7 @@ def _attack_texts(
 
     folder, base, device = models
 
-    def score(module: nn.Module) -> Any:
+    def score(module: Any) -> Any:
         return lambda pairs: [TokenValues(*rows) for rows in text_scores(module, encode, pairs)]
 
     with quiet_libraries(DataError, f"the models of {folder} and {base} cannot score the texts"):
