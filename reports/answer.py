@@ -42,7 +42,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What an adversary with one kind of access was shown to tell, by one attack in one game.
+    """What one attack in one game showed that an adversary with one kind of access can infer.
 
     Attributes:
         attack: the one that every figure of the answer is of.
@@ -70,7 +70,7 @@ def answers(report: AuditReport) -> tuple[Answer, ...]:
     """The strongest answer first, then the others: on membership, then on other secrets, by rising access.
 
     A federation is answered for every party, and the one that proves most leads. Any other report is answered for the training
-    that its first page speaks of; of equally strong answers that leads whose attack decides the claim.
+    that its first page speaks of; of equally strong answers the one of the attack that decides the claim leads.
     """
     head = headline.headline(report)
     decisive = None if head is None or head.proven is None else (head.proven.game.name, head.proven.attack)
@@ -175,7 +175,7 @@ def _finest(attack: AttackResult) -> Rate | None:
 
 
 def protected_unit(report: AuditReport) -> str:
-    """Return whom the first page asks about: whose contribution the claim or, without one, the training bounds."""
+    """Return whom the first page asks about: the unit whose contribution the claim or, without one, the training bounds."""
     subject = _subject(report)
     if subject is None:
         return "example"
@@ -207,7 +207,7 @@ class Trust:
     Attributes:
         of_secrets: no game is about membership, all are about other secrets.
         by_coins: recorded coins, else a split of the data or values that were given.
-        by_this_audit: the audit drew those coins itself; else it was told how they fell.
+        by_this_audit: the audit drew those coins itself; else it was given their outcomes.
         alarms, repetitions, allowed: of all negative controls together; 0 repetitions if there was none.
         sound: no negative control raised more false alarms than it is allowed.
         guard: the row of the check whether inputs alone distinguish the two parts, None if it is not in the report.

@@ -126,7 +126,7 @@ def headline(report: AuditReport) -> Headline | None:
 
 
 def tightest(mechanism: MechanismResult) -> Claim | None:
-    """The smallest finite claim, whose limit the figures draw."""
+    """The smallest finite claim; the figures draw its limit."""
     finite = [claim for claim in mechanism.claims if math.isfinite(claim.epsilon)]
     return min(finite, key=lambda claim: claim.epsilon, default=None)
 

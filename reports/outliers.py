@@ -1,4 +1,4 @@
-"""Which records stand out more than chance allows: the tests behind every table that names records."""
+"""Which records are outliers beyond chance: the tests behind every table that names records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIGNIFICANCE = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outliers:
-    """Members of one target whose scores stand out.
+    """Members of one target that have outlying scores.
 
     Attributes:
         records: each with how many nonmembers score at least as high.
@@ -27,7 +27,7 @@ class Outliers:
 
 
 def target_outliers(game: GameResult) -> Outliers | None:
-    """Members that stand out among the nonmembers of the one target of a game; None if the game had several targets.
+    """Members that are outliers among the nonmembers of a game's one target; None if the game had several targets.
 
     Guarantee: among the members named, the expected share of those that are exchangeable with the nonmembers is at most
         `SIGNIFICANCE` (Benjamini and Hochberg over all members; the p-value of a member is its rank among the nonmembers,
@@ -53,7 +53,7 @@ def target_outliers(game: GameResult) -> Outliers | None:
 def of_models(evaluation: Evaluation, canaries: int) -> tuple[RecordSpread, ...]:
     """Records found in more of the models trained on them than a nonmember is, at the same false positive rate.
 
-    Guarantee: a record whose scores in those models are drawn as those of nonmembers, anew for each model, is named with
+    Guarantee: a record with scores in those models drawn as those of nonmembers, anew for each model, is named with
         probability at most `SIGNIFICANCE / canaries` (binomial tail), so any such record with at most `SIGNIFICANCE`.
     """
     limit = SIGNIFICANCE / max(canaries, 1)

@@ -46,7 +46,7 @@ def bracket_rate(lower: float, upper: float, fpr: float) -> Interval:
 
 
 def bracket_guesses(lower: float, upper: float, baseline: float) -> Interval:
-    """Return the interval of the share of right guesses of a secret whose likeliest value is right with chance `baseline`.
+    """Return the interval of the share of right guesses of a secret; its likeliest value is right with chance `baseline`.
 
     Guarantee: epsilon multiplies the odds of a right guess by at most e^epsilon.
     """

@@ -85,7 +85,7 @@ def log(report: AuditReport, files: Mapping[str, bytes], uri: str, experiment: s
 
 @contextmanager
 def _termination(client: Any, run: str) -> Iterator[None]:
-    """A scope at whose end the run is finished, or failed if it raised: else MLflow shows it as running for ever."""
+    """A scope: at its end the run is finished, or failed if it raised: else MLflow shows it as running for ever."""
     try:
         yield
     except BaseException:

@@ -53,7 +53,7 @@ def means_p_value(means: tuple[float, float], deviations: tuple[float, float], s
 
     Guarantee: Welch's statistic against Student's t with n - 1 degrees of freedom for the smaller side n, however unequal the
         deviations are: for normal figures its tail is the widest that the statistic can have (Mickey and Brown 1966). Sides of
-        two or three models answer 1, they cannot tell.
+        two or three models answer 1: they cannot decide.
 
     >>> round(means_p_value((0.90, 0.95), (0.01, 0.01), (16, 16)), 6), means_p_value((0.9, 0.95), (0.0, 0.0), (1, 1))
     (0.0, 1.0)

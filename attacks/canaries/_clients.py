@@ -13,7 +13,7 @@ from audit.core.seeds import Seed
 class FreeRiders:
     """Clients of a federation that send, in place of an update, the last released step; a coin decides what each holds.
 
-    A control: a client whose coin says so holds a held-out record, the others hold nothing, and all of them send the same. So
+    A control: a client with a true coin holds a held-out record, the others hold nothing, and all of them send the same. So
     nothing that is released depends on the coins, and a bound above 0 is a false alarm.
 
     Attributes:
@@ -48,7 +48,7 @@ class FreeRiders:
 class LabelFlippers:
     """Clients of a federation, each with a held-out record that has a wrong label and nothing else, in or out by its coin.
 
-    What they do to accuracy is the control for backdoors: the same boost without a common aim.
+    Their effect on accuracy is the control for backdoors: the same boost without a common aim.
 
     Attributes:
         boost: by which each update is multiplied before the clip.

@@ -1,4 +1,4 @@
-"""Records that are planted beside the audited ones, or that begin where a record shows most."""
+"""Records planted beside the audited ones, or that begin where a record shows most."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ _KINDS = ("unused_direction", "mislabelled")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstCaseInitialisation:
-    """Canaries whose gradients are the largest of their batch, because the model has fitted all other records before it starts.
+    """Canaries with the largest gradients of their batch, because the model has fitted all other records before it starts.
 
     The claim holds from any initial weights, so the adversary chooses them: those of a model trained without privacy on
     the shared records and without any canary. What then moves the model under DP-SGD is the canary and the noise.

@@ -28,7 +28,7 @@ def choose(dataset: Dataset, count: int, seed: Seed, kind: str) -> Array:
 def unused_directions(dataset: Dataset, count: int, norm: float, seed: Seed, kind: str) -> Records:
     """`count` made-up records along the pool's directions of least variance, each labelled with a linear model's last choice.
 
-    A record is `norm` times the pool's mean input norm along one direction of its own, with a random sign.
+    A record is `norm` times the pool's mean input norm along its own direction, with a random sign.
 
     Raises:
         ConfigError: more canaries than input features, or labels that are not classes.

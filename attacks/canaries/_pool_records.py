@@ -136,7 +136,7 @@ class OutOfDistribution:
 class ClipBkd:
     """Records along the directions of least variance of the pool, each labelled as a linear model finds least likely.
 
-    A canary is `norm` times the pool's mean input norm along one direction of its own (random sign). The
+    A canary is `norm` times the pool's mean input norm along its own direction (random sign). The
     paper plants copies of a single record; here each canary takes the next direction, so that many can
     share one training run.
 

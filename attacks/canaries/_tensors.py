@@ -1,4 +1,4 @@
-"""Canary clients whose updates lie in one coordinate or one tensor of a model, or weigh as much in each tensor."""
+"""Canary clients with updates in one coordinate or one tensor of a model, or of equal norm in each tensor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from audit.core.seeds import Seed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingleCoordinate:
-    """Clients whose whole update is one coordinate; tensors take turns until each is full.
+    """Clients with an update of a single coordinate; tensors take turns until each is full.
 
     Noise that a tensor lacks, that is coarse or bounded hides none of them, while it hides directions that are dense in the
     whole model. Unlike those of `dirac_gradient` they pass through the clip, and no tensor is left out because it is small.
@@ -50,7 +50,7 @@ class SingleCoordinate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SingleTensor:
-    """Clients whose whole update lies in one tensor, a cosine over its coordinates in random order; tensors take turns.
+    """Clients with an update in a single tensor, a cosine over its coordinates in random order; tensors take turns.
 
     Without random signs, so that all but the last of a tensor are orthogonal to noise that is the same in the whole tensor.
     """
@@ -79,8 +79,8 @@ class SingleTensor:
 class EveryTensor:
     """Clients whose update has the same norm in each tensor of the model, however few its coordinates are.
 
-    A training that clips each tensor apart lets them through `sqrt(tensors)` times, and a direction that is dense in the whole
-    model, whose norm lies in the largest tensor, hardly more than once. They are orthogonal within each tensor, so there are at
+    A training that clips each tensor apart lets them through `sqrt(tensors)` times, and a dense direction over the whole model,
+    with most of its norm in the largest tensor, hardly more than once. They are orthogonal within each tensor, so there are at
     most as many as the smallest has coordinates.
     """
 
@@ -107,7 +107,7 @@ class EveryTensor:
 
 
 def _take_turns(count: int, sizes: tuple[int, ...]) -> Iterator[tuple[Array, slice]]:
-    """Yield per tensor the numbers below `count` that it gets, one after the other until it is full, and where it lies."""
+    """Yield per tensor the numbers below `count` that it gets, one after the other until it is full, and its offset."""
     turns = np.concatenate([np.arange(size) for size in sizes])
     owners = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(turns, kind="stable")[:count]]
     stops = np.cumsum(sizes)

@@ -15,7 +15,7 @@ _LARGEST = 4 << 30  # bytes of directions held in memory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateGradients:
-    """Secrets of k equally likely candidates, whose unit gradients are along distinct parameters.
+    """Secrets of k equally likely candidates with unit gradients along distinct parameters.
 
     The prior-aware reconstruction game: no two secrets share noise, so every secret is its own trial, and neither do
     two candidates. Antipodal pairs are a gradient and its negative, which is the worst case of two: without sampling the best

@@ -21,7 +21,7 @@ class PropertyGroup:
     """Groups of records that come from the lower or the upper half of the pool by the mean of some features, by a fair coin.
 
     What is guessed is a property of the training data, not a record. No claim for one record says anything of it alone:
-    what it leaves is what it leaves to a group of `records` records, by group privacy. Models are asked about records of the
+    it leaves what group privacy leaves to a group of `records` records. Models are asked about records of the
     pool that are in no group. With one secret a run (count: 1) each run is its own trial.
 
     Attributes:

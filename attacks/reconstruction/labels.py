@@ -13,7 +13,7 @@ from audit.core.errors import ConfigError
 
 
 def single(bias_gradients: Array) -> Array:
-    """The label `(N,)` of one record each: the only class whose bias gradient, its probability less one, is negative.
+    """The label `(N,)` of one record each: the only class with a negative bias gradient (its probability less one).
 
     Args:
         bias_gradients: `(N, classes)` of the last layer, under cross-entropy.

@@ -1,4 +1,4 @@
-"""References as targets: whether an attack on outputs tells their members better than the mixture of two strong ones."""
+"""References as targets: whether an attack on outputs ranks their members better than the mixture of two strong ones."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Contest:
 
 
 def _ranks(rows: list[Array]) -> bool:
-    """True if scores tell any two records of some target apart: a constant is no attack, however lucky."""
+    """True if the scores of some target differ between any two records: a constant is no attack, however lucky."""
     return any(bool((values != values[:1]).any()) for values in rows)
 
 

@@ -26,11 +26,11 @@ FORMS: Mapping[str, Mapping[str, object]] = {
 
 
 def highest(target: View, reference: View, *, rows: Array, columns: Array) -> tuple[str, Attack, float] | None:
-    """The attack whose scores of the target are above a reference's most often, and how often; None if none can score.
+    """The attack that most often scores the target above a reference, and how often; None if none can score.
 
     A reference that did not train on the records represents a target that did not: over all records the share is 1/2 if the
-    target trained on none of them, and grows by how many an attack tells apart, so the attack with the largest share has the
-    largest AUC, but for noise. Both sides are scored with the same other references.
+    target trained on none of them, and grows with the records that an attack distinguishes, so the attack with the largest
+    share has the largest AUC, but for noise. Both sides are scored with the same other references.
 
     Args:
         rows: of references that are put in the target's place.

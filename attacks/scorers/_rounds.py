@@ -1,4 +1,4 @@
-"""Attacks of parties of a federation, each on what it sees in every round."""
+"""Attacks of parties of a federation, each reading its own view of every round."""
 
 from __future__ import annotations
 

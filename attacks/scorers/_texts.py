@@ -47,7 +47,7 @@ class MinK:
 class MinKPlusPlus:
     """Scores each text as `min_k` does, each log-probability standardised over the distribution of its token.
 
-    A token whose distribution has no spread scores 0: public code divides by it.
+    A token with a distribution without spread scores 0: public code divides by it.
 
     Attributes:
         share: of tokens that count, at least one of each text.

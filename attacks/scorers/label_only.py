@@ -16,7 +16,7 @@ from audit.stats.scoring import membership
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelOnly:
-    """Scores each canary with the share of queries whose predicted class is right: 1 or 0 for a single query.
+    """Scores each canary with the share of correctly classified queries: 1 or 0 for a single query.
 
     Its advantage is the gap between training and test accuracy, which any confidence-based attack has to
     beat. Scores tie by nature; estimators break ties with a seed.

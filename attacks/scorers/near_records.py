@@ -19,7 +19,7 @@ from audit.stats.scoring import nearby
 class NearRecords:
     """Scores each canary with log odds of membership, from the features of `learned_combination` and from near canaries.
 
-    A model that happened to train on records like this one is surer of it, and a model whose training left that region bare
+    A model that happened to train on records like this one is surer of it, and a model that saw no records of that region is
     less sure, whether or not it trained on the record. What the target says of the nearest other canaries, above what
     references say of them, shows which. The regression is fitted with every reference once in the target's place; the target
     and its coins take no part, so bounds hold as for any fixed attack. Finite.
@@ -37,7 +37,7 @@ class NearRecords:
 
     @property
     def needs(self) -> Needs:
-        """Outputs of the final model for records whose inputs are known, and three references."""
+        """Outputs of the final model for records with known inputs, and three references."""
         return Needs(signals={NearbyConfidences()}, references=3)
 
     def score(self, target: View, reference: View, seed: Seed) -> Array:

@@ -24,7 +24,7 @@ from audit.stats.scoring.temperature import GRID
 class Rmia:
     """Scores each canary with `log p(x | target) - log p(x)`, unquantised (also known as BASE).
 
-    RMIA's own score counts the population records whose ratio is smaller. For one target that count is an
+    RMIA's own score counts the population records with a smaller ratio. For one target that count is an
     increasing function of this ratio, so it ranks canaries the same way but for the ties that it adds;
     if many canaries beat the whole population those ties hide all of the attack at low false positive
     rates. Finite; averaged over queries (of the log probabilities). Works from one reference on.

@@ -96,7 +96,7 @@ LEVELS = (0.25, 0.5, 1.0, 2.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoisyLabels:
-    """Share of noisy copies of each record whose predicted class is its label, at each of `LEVELS`.
+    """Share of each record's noisy copies that are classified as its label, at each of `LEVELS`.
 
     Every feature gets normal noise in its own units standard deviation over the canaries (of a single canary: of its own
     values). The copies are the same for all models, so that shares can be compared.

@@ -214,7 +214,7 @@ def reference_logits(reference: View, attack: str) -> Array:
 
 
 def right_predictions(target: View, reference: View, attack: str, key: str) -> tuple[Array, Array]:
-    """Share of views of each record whose predicted class is right, `(m,)` and `(k, m)` float64.
+    """Share of each record's views that are classified correctly, `(m,)` and `(k, m)` float64.
 
     Raises:
         ObservationError: no predicted labels, or no true ones, were observed.

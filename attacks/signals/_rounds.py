@@ -16,7 +16,7 @@ class RoundProducts(OnePerStep):
     """Inner products of what a party sees in each round with the direction of each canary.
 
     Attributes:
-        source: whose view it is.
+        source: the party that has this view.
     """
 
     source: ClassVar[str]
@@ -31,7 +31,7 @@ class LossDrops(OnePerStep):
     """How far the loss of each canary example falls in each round.
 
     Attributes:
-        source: whose view it is.
+        source: the party that has this view.
     """
 
     source: ClassVar[str]

@@ -1,4 +1,4 @@
-"""Log-probabilities of secrets, and of others that could have stood in their places."""
+"""Log-probabilities of secrets, and of the candidates that were possible instead."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PART = 4096  # texts that a model is asked about at once
 def comparison(models: TextModels, canaries: Canaries, count: int, seed: int) -> tuple[Array, Rivals] | None:
     """Return `(N, m)` log-probabilities of the texts' own secrets, and those of `count` rivals, as `_rivals` yields them.
 
-    None for canaries that are no texts, or whose secrets were not drawn token by token.
+    None for canaries that are no texts, or if secrets were not drawn token by token.
     """
     records = read_texts(canaries)
     if records is None or canaries.secret_tokens is None:

@@ -1,4 +1,4 @@
-"""What a language model tells of texts and of secrets in them."""
+"""Signals of a language model on texts and on the secrets in them."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class SecretRanks(OnePerCanary):
         return f"secret_ranks_{self.candidates}_{self.seed}"
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
-        """`(N, m)` float32; None for canaries that are no texts, or whose secrets were not drawn token by token."""
+        """`(N, m)` float32; None for canaries that are no texts, or if secrets were not drawn token by token."""
         pair = _secrets.comparison(models, canaries, self.candidates - 1, self.seed)
         if pair is None:
             return None
@@ -213,7 +213,7 @@ class ExtrapolatedExposures(OnePerCanary):
         return f"extrapolated_exposures_{self.candidates}_{self.seed}"
 
     def read(self, models: TextModels, canaries: Canaries) -> Array | None:
-        """`(N, m)` float32; None for canaries that are no texts, or whose secrets were not drawn token by token."""
+        """`(N, m)` float32; None for canaries that are no texts, or if secrets were not drawn token by token."""
         pair = _secrets.comparison(models, canaries, self.candidates, self.seed)
         if pair is None:
             return None

@@ -1,4 +1,4 @@
-"""What weights and steps tell of records and of gradient canaries."""
+"""Signals of weights and steps on records and on gradient canaries."""
 
 from __future__ import annotations
 

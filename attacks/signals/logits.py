@@ -22,8 +22,8 @@ class Logits:
     def read(self, models: Models, canaries: Canaries) -> Array | None:
         """`(N, m, classes)`, of a regression `(N, m, 1)`.
 
-        None for canaries that are gradients, for texts, whose outputs are one number a token, and for records that have several
-        labels or no class: their losses are read.
+        None for canaries that are gradients, for texts (their outputs are one number per token), and for records that have
+        several labels or no class: their losses are read.
         """
         records = canaries.records
         if records is None or records.labels.ndim > 1:

@@ -61,7 +61,7 @@ def _pair_ratios(tables: TableTriple) -> Array:
 
 
 def _cut(tables: TableTriple, place: int) -> tuple[Array, Array, Array]:
-    """The column of each table as whole numbers: categories as they are, numbers by bins with ends of their own."""
+    """The column of each table as whole numbers: categories as they are, numbers by bins, each column with its own ends."""
     sides = [table[:, place] for table in (tables.synthetic, tables.training, tables.control)]
     if tables.is_category[place]:
         return tuple(side.astype(np.int64) for side in sides)  # type: ignore[return-value]

@@ -75,7 +75,7 @@ def probe(estimator: Estimator, game: Game, mechanism: Event | None, delta: floa
 
 
 def secret_scores(game: Game, values: Array, drawn: Array, mechanism: Event | None = None) -> Scores:
-    """Scores `(s, k)` of secrets whose values were equally likely, and took `drawn` `(s,)`."""
+    """Scores `(s, k)` of secrets with equally likely values, which took `drawn` `(s,)`."""
     included = drawn[:, None] == np.arange(game.choices)
     prior = np.full(values.size, 1 / game.choices)
     return Scores(values=values.ravel(), included=included.ravel(), game=game, mechanism=mechanism, prior=prior)

@@ -60,7 +60,7 @@ def make_control(alarms: int, rate: float) -> NegativeControl:
 
 
 def _allowed_alarms(repetitions: int, rate: float) -> int:
-    """The least count whose binomial tail beyond it is at most `SIGNIFICANCE`."""
+    """The least count with a binomial tail beyond it of at most `SIGNIFICANCE`."""
     cumulative = 0.0
     for count in range(repetitions + 1):
         cumulative += math.comb(repetitions, count) * rate**count * (1 - rate) ** (repetitions - count)

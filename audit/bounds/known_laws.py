@@ -1,4 +1,4 @@
-"""Laws of scores whose epsilon for one record is known: what a certificate tries an audit on."""
+"""Laws of scores with a known epsilon for one record, on which a certificate tries an audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Before a run: what it could show, what it would catch, and how much it takes to catch more.
+"""Before a run: the epsilon it could show, the leak it would catch, and how much it takes to catch more.
 
 Power is that of the estimator against ideal scores of a Gaussian mechanism; a real attack reaches at most that.
 """
@@ -138,7 +138,7 @@ def ceiling(estimator: Estimator, game: Game, question: Question, mechanism: Eve
 def bounds_at(
     estimator: Estimator, game: Game, epsilon: float, question: Question, mechanism: Event | None = None
 ) -> tuple[float, ...]:
-    """Bounds of `question.draws` simulated audits of a Gaussian mechanism whose true epsilon is `epsilon`, sorted."""
+    """Bounds of `question.draws` simulated audits of a Gaussian mechanism with true epsilon `epsilon`, sorted."""
     mu = tradeoff.gdp_mu(epsilon, question.delta)
     bounds = []
     for draw in range(question.draws):
@@ -285,10 +285,10 @@ def plan(
     mechanism: Event | None = None,
     seconds_per_model: float | None = None,
 ) -> tuple[PlanRow, ...]:
-    """One row for each game and each estimator whose assumptions that game grants.
+    """One row per game and estimator, if the game grants the estimator's assumptions.
 
     Raises:
-        ConfigError: a game whose memberships no coins decide.
+        ConfigError: a game in which no coins decide memberships.
     """
     rows = []
     for game in games:

@@ -1,4 +1,4 @@
-"""What simulation says of an audit's own statistics: how often they are wrong, and what they would have caught.
+"""What simulation says of an audit's own statistics: how often they are wrong, and which leaks they would have caught.
 
 Both are about one game with its estimators, its number of scores and its share of the error budget. Results are kept for the
 life of the process, since many attacks and recipes share them. How many audits are simulated depends on the estimators and the
@@ -236,6 +236,6 @@ def _coin_scores(law: KnownLaw, path: Path, seed: Seed) -> Scores:
 
 
 def _secret_scores(law: KnownLaw, path: Path, seed: Seed) -> Scores:
-    """Scores of secrets whose values are equally likely."""
+    """Scores of secrets with equally likely values."""
     truth = seed.child("secrets").numpy().integers(path.game.choices, size=path.game.canaries * path.game.runs)
     return claim_test.secret_scores(path.game, law.draw(truth, seed.child("scores").numpy()), truth, path.mechanism)

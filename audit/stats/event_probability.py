@@ -22,7 +22,7 @@ def log_all_above(value: Array, shared: Array, private: Array, laws: tuple[str, 
     The draw s is the same in all rows, the draws z are one per row, and all are independent.
 
     Args:
-        value, shared, private: `(m,)`; where `private` is 0 a row has no draw of its own.
+        value, shared, private: `(m,)`; where `private` is 0 a row has no draw just for it.
         laws: of s ("" if no row holds it) and of each z.
         signs: `(m,)` of 1 or -1.
 

@@ -1,4 +1,4 @@
-"""What it costs to tell two linear forms of noise apart: `v + A z` and `v' + A' z` for independent draws `z`
+"""The cost of distinguishing two linear forms of noise: `v + A z` and `v' + A' z` for independent draws `z`
 (docs/theory/replay.md)."""
 
 from __future__ import annotations

@@ -50,9 +50,9 @@ def membership(batches: Sequence[Sequence[int]], records: int) -> Members:
 def poisson_tails(members: Members, rate: float) -> Mapping[str, float]:
     """P-values, by property, that `(steps, records)` memberships are independent with that rate.
 
-    Keys: "rate" (all memberships), "batch sizes" (steps whose size is in the middle half), "largest batch" and "smallest
+    Keys: "rate" (all memberships), "batch sizes" (steps with a size in the middle half), "largest batch" and "smallest
     batch" (neither too small, as truncation makes them, nor too large), "batch sizes on a grid" (remainders of sizes by 2 to
-    16), "inclusion counts" (records whose count is in the middle half), "record drawn most" and "record drawn least", "next
+    16), "inclusion counts" (records with a count in the middle half), "record drawn most" and "record drawn least", "next
     step" and "next record" (joint memberships in disjoint pairs of steps, and of neighbouring records), "batches alike" and
     "records alike" (the most joint memberships of any two, given their numbers, by the union bound).
     """
@@ -105,7 +105,7 @@ def _grid(sizes: NDArray[np.int64], records: int, rate: float) -> float:
 def _most_alike(rows: Members) -> float:
     """P-value of the most joint members of any two rows, hypergeometric given their sizes; 1 for more rows than are compared.
 
-    The tail is computed for the pairs that stand out most, which can only make their smallest larger.
+    The tail is computed for the most extreme pairs, which can only make their smallest larger.
     """
     count, size = rows.shape
     if not 2 <= count <= MOST_ALIKE:

@@ -65,7 +65,7 @@ def tensor_projections(noise: Mapping[str, Array], shapes: Mapping[str, tuple[in
 
     Args:
         noise: name to `(calls, coordinates)`.
-        shapes: of the tensors that are whole; of others, some coordinates are left out.
+        shapes: of the complete tensors; those not listed lack some coordinates.
     """
     for name, values in noise.items():
         yield f"coordinate {{}} of tensor '{name}'", values
@@ -162,7 +162,7 @@ def equality_tail(values: Array, spacing: float) -> float:
 
 
 def lattice_step(values: Array, spacing: float) -> float | None:
-    """Return the step of the lattice on which all numbers lie, if it is far above `spacing` and below 1; else None.
+    """Return the step of the lattice that holds all numbers, if it is far above `spacing` and below 1; else None.
 
     >>> lattice_step(np.round(np.random.default_rng(0).normal(size=500) * 16) / 16, 1e-7)
     0.0625

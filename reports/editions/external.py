@@ -1,7 +1,7 @@
 """The external edition of a report: the answer, claims, bounds, and of each game one area and one rate in coarse steps.
 
 Every field is written here by name (an allow-list): what is not named does not leave, whatever later versions of a report hold.
-All formats draw the edition alone, so that none tells more. What depends on who was a member goes through `FigureCount`,
+All formats draw the edition alone, so that none reveals more. What depends on who was a member goes through `FigureCount`,
 which rounds it and counts the bits; what follows is proved in docs/theory/editions.md, "What an external edition tells".
 """
 
@@ -91,7 +91,7 @@ def records(report: AuditReport) -> int:
 
 
 def statement(facts: FigureCount, records: int, epsilon: float | None) -> tuple[str, ...]:
-    """Return what states how little an edition tells of so many memberships."""
+    """Return the statement of how little an edition reveals about so many memberships."""
     bits = math.ceil(facts.bits)
     own = (
         f"Epsilon of this edition: {epsilon:g}. Before any figure here was computed, each membership was turned over by "
@@ -125,7 +125,7 @@ def _model(report: AuditReport) -> str:
 
 
 def _data(data: DataSummary, kind: str) -> DataSummary:
-    """Return kind and, of a run, sizes in two digits, which its configuration sets; sizes of given sides tell of members."""
+    """Return kind and, of a run, sizes in two digits, which its configuration sets; sizes of given sides reveal members."""
     is_run = kind == "run"
     return DataSummary(
         name=data.name if is_run else "records given",

@@ -1,4 +1,4 @@
-"""The values that a figure about members may take in an external edition, and how many there are: what it can tell in bits.
+"""The values that a figure about members may take in an external edition, and how many there are: its information in bits.
 
 Every figure of an external edition that depends on who was a member has one of a list of values fixed before; a `FigureCount`
 object picks it and counts. The theorem that rests on the count is in docs/theory/editions.md, "What an external edition tells".
@@ -24,11 +24,11 @@ CLAIM_DIGITS = tuple(range(2, 10))
 
 @dataclass(slots=True)
 class FigureCount:
-    """Picks the values of one edition and adds up what they can tell.
+    """Picks the values of one edition and adds up their information.
 
     Attributes:
         figures: how many were picked from two values or more.
-        bits: the most that all of them can tell together: the sum of log2 of the numbers of values.
+        bits: the most information that all of them carry together: the sum of log2 of the numbers of values.
     """
 
     figures: int = 0

@@ -60,12 +60,12 @@ def budget(report: AuditReport, training: str | None = None) -> Figure:
 
 
 def access(report: AuditReport, training: str | None = None) -> Figure:
-    """Return what each adversary can show of a training, by what it sees; if attacks at two kinds of access were run."""
+    """Return what each adversary can show of a training, by its access; if attacks at two kinds of access were run."""
     return _figure(report, "access", training)
 
 
 def parties(report: AuditReport) -> Figure:
-    """Return what each party of a training is promised and what it proves, if several parties look at one training."""
+    """Return the promise to each party of a training and each party's proof, if several parties look at one training."""
     return _figure(report, "parties")
 
 

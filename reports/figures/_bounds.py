@@ -84,7 +84,7 @@ def overview(report: AuditReport) -> Plan:
 
 
 def access(mechanism: MechanismResult) -> Plan:
-    """Return what each adversary can show of the claim: bars by what it sees of the training, from least to most."""
+    """Return what each adversary can show of the claim: bars by its access to the training, from least to most."""
     claim = headline.tightest(mechanism)
     bars = [_level(mechanism, named.level(level), level_bounds) for level, level_bounds in headline.levels(mechanism).items()]
     descriptions = []

@@ -1,4 +1,4 @@
-"""The drawing of what each party of a training is promised and what it proves: trainings down, parties across."""
+"""The drawing of each party's promise and proof: trainings down, parties across."""
 
 from __future__ import annotations
 

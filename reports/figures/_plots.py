@@ -146,7 +146,7 @@ def write_svg(figure: Figure) -> bytes:
 
 
 def write_screen(figure: Figure) -> bytes:
-    """The figure as SVG whose words are text, without rims around them; for a browser."""
+    """The figure as SVG with its words as text, without rims around them; for a browser."""
     from matplotlib.text import Text
 
     rims = {text: text.get_path_effects() for text in figure.findobj(Text) if text.get_path_effects()}

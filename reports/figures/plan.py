@@ -1,4 +1,4 @@
-"""The drawing of `audit plan`: what each estimator would catch, between what is claimed and what it could prove at most."""
+"""The drawing of `audit plan`: the epsilon that each estimator would catch, between the claim and its ceiling."""
 
 from __future__ import annotations
 

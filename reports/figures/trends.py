@@ -1,4 +1,4 @@
-"""What was claimed and proven of one training over several audits, as an SVG that tells its points; for a browser."""
+"""What was claimed and proven of one training over several audits, as an SVG that names its points; for a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which characters the document's fonts can show; what they cannot is replaced, and named."""
+"""Which characters the document's fonts can show; all others are replaced, and named."""
 
 from __future__ import annotations
 

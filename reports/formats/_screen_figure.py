@@ -218,7 +218,7 @@ def _thin(parts: list[Part]) -> list[Part]:
 
 
 def _corners(line: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the fewest points whose lines pass within `TOLERANCE` of all others (Douglas and Peucker, 1973)."""
+    """Return the fewest points with lines that pass within `TOLERANCE` of all others (Douglas and Peucker, 1973)."""
     if len(line) < 3:
         return line
     points = np.array(line, dtype=np.float64)

@@ -114,7 +114,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The answer: the question in the reader's words, the answer in a word, what it rests on in paragraphs."""
+    """The answer: the question in the reader's words, the answer in a word, its grounds in paragraphs."""
 
     question: str
     word: str
@@ -159,7 +159,7 @@ class Formula:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """Terms with what they mean."""
+    """Terms with their meanings."""
 
     items: tuple[tuple[str, str], ...]
 

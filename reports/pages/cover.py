@@ -80,7 +80,7 @@ def _internal() -> Paragraph:
 
 
 def names_records(report: AuditReport) -> bool:
-    """True if a table tells something of a single record, under whatever name."""
+    """True if a table holds a fact about a single record, under whatever name."""
     games = [game for result in report.mechanisms for game in result.games]
     return any(game.records or (game.evaluation is not None and game.evaluation.records) for game in games)
 

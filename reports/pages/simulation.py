@@ -1,4 +1,4 @@
-"""What simulation says of a game's own statistics: what they would have caught, and how often they are wrong."""
+"""What simulation says of a game's own statistics: the leaks they would have caught, and how often they are wrong."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from reports.words.language import say
 
 
 def section(pages: Sequence[Section]) -> Section:
-    """The terms used in `pages` with what they mean."""
+    """The terms used in `pages` with their meanings."""
     words = " ".join(text for page in pages for block in page.blocks for text in texts(block))
     keys = [key for key in named.TERMS if re.search(say(f"uses.{key}"), words, re.IGNORECASE)]
     items = tuple((say(f"term.{key}"), say(f"meaning.{key}")) for key in keys)

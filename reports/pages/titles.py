@@ -8,7 +8,7 @@ from reports.words.language import say
 
 
 def training_title(report: AuditReport, mechanism: MechanismResult) -> str:
-    """Return the title of a training's section: what it is in this kind of report, and its name."""
+    """Return the title of a training's section: its kind in this report, and its name."""
     kind = say({"model": "page.model", "scores": "page.scores"}.get(report.kind, "page.training"))
     return say("page.section_of", kind=kind, name=mechanism.name)
 

@@ -39,7 +39,7 @@ def shared_checks(report: AuditReport) -> tuple[Check, ...]:
 
 
 def shared_budgets(report: AuditReport) -> tuple[MechanismResult, ...]:
-    """The trainings whose budgets stand in one table: those of a report of many, if attacks watched no single steps."""
+    """The trainings with budgets in one table: those of a report of many, if attacks watched no single steps."""
     if not shared_checks(report):
         return ()
     plain = [
@@ -164,7 +164,7 @@ def _curves(report: AuditReport, mechanism: MechanismResult, game: GameResult) -
 
 
 def _records(game: GameResult) -> list[Block]:
-    """Members of the one target that stand out more than chance allows, with the test; nothing if models say more."""
+    """Members of the one target that are outliers beyond chance, with the test; nothing if models say more."""
     result = outliers.target_outliers(game) if game.records else None
     if result is None or (game.evaluation is not None and game.evaluation.records):
         return []

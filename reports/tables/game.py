@@ -19,7 +19,7 @@ SMALL_SIDE = 30  # fewer members or nonmembers than this make a group's figures 
 
 
 def bounds(game: GameResult, void: bool) -> Table:
-    """Every attack with every estimator; the largest bound of each kind stands out, if any of them proves something."""
+    """Every attack with every estimator; the largest bound of each kind is emphasised, if any of them proves something."""
     bounds = game.bounds
     best = [
         max((bound for bound in bounds if (bound.family is None) is free), key=read_epsilon, default=None)
@@ -177,7 +177,7 @@ def control(game: GameResult) -> Table | None:
 
 
 def records(stand_out: outliers.Outliers) -> Table:
-    """The members that stand out more than chance allows."""
+    """The members that are outliers beyond chance."""
     rows = tuple(
         (
             Mono(record.record),

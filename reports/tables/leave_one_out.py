@@ -42,7 +42,7 @@ def blocks(game: GameResult) -> list[Block]:
 
 
 def exposures(evaluation: Evaluation, canaries: int) -> list[Block]:
-    """The records that stand out more than chance allows, with the test; a sentence if there is none."""
+    """The records that are outliers beyond chance, with the test; a sentence if there is none."""
     outlying = outliers.of_models(evaluation, canaries)
     test = say("models.tested_for_each_of_the", count=count(canaries), percent=percent(outliers.SIGNIFICANCE, 0))
     if not outlying:

@@ -1,4 +1,4 @@
-"""The table of parties: what each is promised of a training, what it proves, and what it could have proven."""
+"""The table of parties: the promise of a training to each, the epsilon each proves, and the epsilon each could have proven."""
 
 from __future__ import annotations
 

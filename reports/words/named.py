@@ -40,7 +40,7 @@ TERMS = (
 
 
 def _known_words(prefix: str, name: str, words: str = "") -> str:
-    """The words for a name that comes with this package; others stand in their own `words`, or as they were given."""
+    """The words for a name that comes with this package; others have their own `words`, or stay as they were given."""
     key = f"{prefix}.{name}"
     return say(key) if key in current().sentences else recorded(words or name)
 
@@ -91,7 +91,7 @@ def level(access: Access) -> str:
 
 
 def question(access: Access | None, unit: str) -> str:
-    """Return the question what an adversary sees tells of whom: `unit` is whom a claim about the training protects."""
+    """Return the question what an adversary's view reveals of whom: `unit` is whom a claim about the training protects."""
     key = "question.none" if access is None else f"question.{access.name}"
     access_words = "" if access is None else recorded(access.words)
     name = next((name for name in get_args(Unit) if unit in (name, recorded(name))), "other")  # a report may be translated
@@ -100,7 +100,7 @@ def question(access: Access | None, unit: str) -> str:
 
 
 def secret_question(secret: str, access: Access) -> str:
-    """The question whether what an adversary sees tells a secret that is no membership."""
+    """The question whether an adversary's view reveals a secret that is no membership."""
     key = f"question.secret.{secret}"
     return say(key if key in current().sentences else "question.secret", what=recorded(access.words))
 
@@ -126,7 +126,7 @@ def utility_basis(kind: str) -> str:
 
 
 def glossary() -> tuple[tuple[str, str], ...]:
-    """Every term with what it means."""
+    """Every term with its meaning."""
     return tuple((say(f"term.{key}"), say(f"meaning.{key}")) for key in TERMS)
 
 

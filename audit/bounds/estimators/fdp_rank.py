@@ -35,7 +35,7 @@ class FdpRank:
         ratio: between neighbouring ranks.
 
     Guarantee: `parameter` is below the true effective noise multiplier with probability at most `1 - confidence`, for trials
-        independent and identically distributed given membership and a mechanism whose trade-off curve is that of DP-SGD
+        independent and identically distributed given membership and a mechanism with the trade-off curve of DP-SGD
         with the claimed sample rate and steps and some noise. `epsilon` is that noise's at `delta`, from below; it holds
         inside the family "dp_sgd" only.
     References:
@@ -82,7 +82,7 @@ class FdpRank:
         )
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
-        """True if the statistic refutes the noise whose epsilon at `delta` this is, at the claimed sample rate and steps."""
+        """True if the statistic refutes the noise that has this epsilon at `delta`, at the claimed sample rate and steps."""
         ranking, mechanism, significance = _ranking(scores, delta, confidence), _mechanism(scores), 1 - confidence
         signal = mechanism.signal_of(epsilon, delta)
         if math.isinf(signal):

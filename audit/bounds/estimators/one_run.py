@@ -30,8 +30,8 @@ class OneRun:
 
     Attributes:
         guess_fractions: shares of the coins that are guessed; None for those that fit the number of coins.
-        calibration: "joint" holds all counts against one boundary, whose chance of being crossed anywhere is followed
-            exactly (docs/theory/one-run.md, "One run, all counts together"); "each" tests every count at an equal share of the
+        calibration: "joint" compares all counts with one boundary and follows exactly its chance of being crossed anywhere
+            (docs/theory/one-run.md, "One run, all counts together"); "each" tests every count at an equal share of the
             error rate with the p-value of one count.
 
     Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` when memberships are independent
@@ -94,7 +94,7 @@ class OneRun:
         return epsilon, max(epsilon, self._ceiling(scores, pairs, confidence))
 
     def _search(self, pairs: Pairs, guesses: Counts, correct: Counts, coins: int, significance: float) -> tuple[float, int]:
-        """The parameter up to which every pair is refuted, and the index of the count that tells most there (or -1)."""
+        """The parameter up to which every pair is refuted, and the index of the most informative count there (or -1)."""
         if self.calibration == "joint":
             walk = one_run_all_counts.Walk(guesses=guesses, correct=correct, coins=coins, delta=0.0)
             epsilon = one_run_all_counts.bound_along(walk, pairs, significance)

@@ -28,8 +28,8 @@ class OneRunSecrets:
 
     Attributes:
         guess_fractions: shares of the secrets that are guessed, registered beforehand.
-        conversion: "none" bounds the epsilon of replacing one value by another and refuses a game whose claims are about
-            anything else; "group" takes a replacement for a removal and an addition, and so bounds an add/remove epsilon too.
+        conversion: "none" bounds the epsilon of replacing one value by another and refuses a game with claims about anything
+            else; "group" takes a replacement for a removal and an addition, and so bounds an add/remove epsilon too.
         named: values with the highest scores of each secret that a guess names; more than one needs equal priors. Many see a
             weaker signal, one has the highest ceiling.
 

@@ -1,4 +1,4 @@
-"""One run whose canaries get independent noise: right guesses compared with the exact law of the least favourable channel."""
+"""One run with independent noise on its canaries: right guesses compared with the exact law of the least favourable channel."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class _Family:
         return tradeoff.gdp_epsilon(parameter, self.delta) if self.name == "gdp" else parameter
 
     def with_epsilon(self, epsilon: float) -> float:
-        """The parameter whose curve has this epsilon at delta."""
+        """The parameter of the curve with this epsilon at delta."""
         if self.mechanism is not None:
             return self.mechanism.signal_of(epsilon, self.delta)
         return tradeoff.gdp_mu(epsilon, self.delta) if self.name == "gdp" else epsilon

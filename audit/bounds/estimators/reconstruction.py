@@ -86,7 +86,7 @@ class Reconstruction:
         """The bound from counts alone.
 
         Raises:
-            ConfigError: the family is "dp_sgd", whose curve counts do not tell.
+            ConfigError: the family is "dp_sgd": counts do not determine its curve.
         """
         if self.family == "dp_sgd":
             raise ConfigError("family 'dp_sgd' needs scores with the claimed mechanism, not counts alone; expected any or gdp")
@@ -98,7 +98,7 @@ class Reconstruction:
         return replace(plain, family=None if mu is None else "gdp", parameter=mu)
 
     def _bound_inside_curve(self, answers: Answers, curves: EventCurves, *, delta: float, confidence: float) -> LowerBound:
-        """The bound inside DP-SGD: the largest signal whose curve allows less at the baseline than was reached."""
+        """The bound inside DP-SGD: the largest signal with a curve that allows less at the baseline than was reached."""
         significance = 1 - checks.open_probability(confidence, "confidence")
         checks.open_probability(delta, "delta of reconstruction inside 'dp_sgd'")
         signals = [

@@ -38,7 +38,7 @@ class Hypotheses:
     lines: Array
 
     def against(self, epsilon: float) -> int | None:
-        """The first claim whose refutation proves more than `epsilon`; None if there is no such claim."""
+        """The first claim that, once refuted, proves more than `epsilon`; None if there is no such claim."""
         place = int(np.searchsorted(self.epsilons, epsilon, side="right"))
         return place if place < len(self.epsilons) else None
 
@@ -58,7 +58,7 @@ def along(path: Callable[[float], tuple[float, float]]) -> Hypotheses:
 
 
 def pairs(epsilons: Array, delta: float | Array) -> Hypotheses:
-    """(epsilon, delta)-DP for each epsilon (and its delta), whose curve is two lines.
+    """(epsilon, delta)-DP for each epsilon (and its delta); its curve is two lines.
 
     Which of them touches at a rate is taken for delta 0, so that what is refuted at one delta is refuted smaller ones.
     """

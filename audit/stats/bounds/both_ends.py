@@ -62,12 +62,12 @@ class Design:
 
 
 def bound(ranking: Memberships, pairs: Pairs, significance: float) -> tuple[float, int]:
-    """The end of the initial interval of refuted parameters, and the index of the count that tells most there (or -1).
+    """The end of the initial interval of refuted parameters, and the index of the most informative count there (or -1).
 
-    Two tests share the error rate: the rank tests and the simulated one, whose statistic is fixed on each step of a ladder of
-    epsilons and which is monotone there. A parameter that one of them refutes is refuted.
+    Two tests share the error rate: the rank tests and the simulated one, which has a fixed statistic on each step of a ladder
+    of epsilons and is monotone there. A parameter that one of them refutes is refuted.
 
-    Guarantee: exceeds the least parameter whose pair is true with probability at most `significance`, for independent scores,
+    Guarantee: exceeds the least parameter with a true pair with probability at most `significance`, for independent scores,
         identically distributed on each side. Never rises with delta, with confidence or where members move down.
     """
     design, right, slope = Design.of(ranking), right_guesses(ranking), pairs(1.0)[0]

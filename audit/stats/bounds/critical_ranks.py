@@ -31,8 +31,8 @@ def draws_for(edge: float, scores: int, *, work: int, most_work: int) -> int:
 def critical_rank(count: int, significance: float) -> int:
     """The largest number such that a test which fewer of `count` draws reach has its level at `significance` or below.
 
-    Guarantee: with probability at least `1 - LUCK` over the draws. The draws that reach the least value whose true tail is
-        above the significance are binomial with a rate above it, and at most `critical_rank - 1` are with a chance of `LUCK` at
+    Guarantee: with probability at least `1 - LUCK` over the draws. The draws that reach the least value with a true tail above
+        the significance are binomial with a rate above it, and at most `critical_rank - 1` are with a chance of `LUCK` at
         most (docs/theory/independent-trials.md, "Least favourable pair").
 
     >>> critical_rank(20_000, 0.05), critical_rank(100, 0.05)
@@ -46,7 +46,7 @@ def critical_rank(count: int, significance: float) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def most_likely_reached(count: int, significance: float) -> int:
-    """Return how many of `count` draws reach a value whose tail is `significance`, but for a chance of `LUCK` at most.
+    """Return how many of `count` draws reach a value with tail `significance`, but for a chance of `LUCK` at most.
 
     >>> most_likely_reached(2000, 0.05)
     138

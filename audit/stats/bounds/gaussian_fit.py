@@ -42,8 +42,8 @@ def epsilon(members: Array, nonmembers: Array, delta: float) -> float | None:
 def _divergence(first: tuple[float, float], second: tuple[float, float], value: float) -> float:
     """Return the hockey-stick divergence of one normal law from another at `e^value`.
 
-    The likelihood ratio is a parabola in the score, so the set on which it exceeds `e^value` is a half line, an interval or
-    the outside of one, whose mass both laws give in closed form.
+    The likelihood ratio is a parabola in the score, so the set on which it exceeds `e^value` is a half line, an interval or the
+    outside of one. Both laws give its mass in closed form.
     """
     (mean, deviation), (other_mean, other_deviation) = first, second
     square = 0.5 * (other_deviation**-2 - deviation**-2)

@@ -105,7 +105,7 @@ def wins(ranking: Memberships) -> int:
 
 
 def auc_scores(count: int) -> Counts:
-    """Rank scores whose sum over the members orders samples as the AUC does, from the lowest rank up."""
+    """Rank scores with a sum over the members that orders samples as the AUC does, from the lowest rank up."""
     return np.arange(count, dtype=np.int64)
 
 
@@ -148,7 +148,7 @@ def _digits(scores: Counts, members: int) -> tuple[NDArray[np.float32], Array]:
 def _lifted_sums(member_rows: Positions, nonmember_rows: Positions, digits: tuple[NDArray[np.float32], Array]) -> Counts:
     """`(B,)` sums as of `simulated_sums`, of scores by `_digits`.
 
-    The last bit of each position says whose it is, so that one sort of all positions ranks the members.
+    The last bit of each position marks a member, so that one sort of all positions ranks the members.
     """
     members, (by_digit, weights) = member_rows.shape[1], digits
     positions = np.concatenate([member_rows, nonmember_rows], axis=1, dtype=np.float32)
@@ -318,7 +318,7 @@ def paired_auc_lower(members: Array, nonmembers: Array, *, significance: float) 
 
 
 def auc_mu(auc: float) -> float:
-    """The mu whose curve has this area; 0 at or below one half.
+    """The mu of the curve with this area; 0 at or below one half.
 
     >>> round(auc_mu(0.7602499389065233), 9)
     1.0

@@ -79,7 +79,7 @@ class Walk:
 
 
 def bound(walk: Walk, significance: float) -> tuple[float, int]:
-    """The end of the initial interval of refuted epsilons, from below, and the index of the count that tells most (or -1).
+    """The end of the initial interval of refuted epsilons, from below, and the index of the most informative count (or -1).
 
     Guarantee: exceeds a true epsilon with probability at most `significance`, when each of `coins` memberships is an
         independent fair coin and the numbers of guesses were fixed before the coins were looked at, whatever the dependence
@@ -92,7 +92,7 @@ def bound(walk: Walk, significance: float) -> tuple[float, int]:
 
 
 def bound_along(walk: Walk, pairs: Pairs, significance: float) -> float:
-    """The end of the initial interval of parameters whose pairs are refuted; `walk.delta` is not used.
+    """The end of the initial interval of parameters with refuted pairs; `walk.delta` is not used.
 
     The tests are not monotone along the way, so whole stretches of it are refuted (`refutes` with `up_to`) and nothing is
     assumed about what is between. Stretches are those of `roots.stretches_end`, the same for all data: less delta or
@@ -150,7 +150,7 @@ def _tail(correct: int, guesses: int, rate: float) -> float:
 
 
 def _limit(guesses: int, rate: float, surprise: float) -> int:
-    """The least count whose binomial tail is at most `surprise`; one beyond the mass that counts if there is none."""
+    """The least count with a binomial tail of at most `surprise`; one beyond the mass that counts if there is none."""
     first, tails = _tails(guesses, rate)
     return first + int(np.count_nonzero(tails > surprise * (1 + ROUNDING)))
 

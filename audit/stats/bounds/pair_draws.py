@@ -44,7 +44,7 @@ class OrderStatistics:
 
 
 def kept_ranks(size: int) -> Counts:
-    """Ranks in 1 ... `size`: all of them, or `RANKS` whose distances follow the standard error of an empirical distribution.
+    """Ranks in 1 ... `size`: all of them, or `RANKS` spaced by the standard error of an empirical distribution.
 
     >>> kept_ranks(4).tolist()
     [1, 2, 3, 4]

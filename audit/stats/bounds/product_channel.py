@@ -1,4 +1,4 @@
-"""Right guesses in one run whose canaries do not touch each other: the exact law under the least favourable channel.
+"""Right guesses in one run with canaries that do not touch each other: the exact law under the least favourable channel.
 
 The proof is in docs/theory/one-run.md, section "Product channel". Without independence between canaries it does not hold.
 """

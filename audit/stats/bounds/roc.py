@@ -153,7 +153,7 @@ def band(members: Array, nonmembers: Array, confidence: float, *, any_curve: boo
         get 3 % less (docs/theory/roc.md, "Bands on a ROC").
         With `any_curve` the probability is at least `confidence` whatever the curve: each side's survival function is banded at
         level `sqrt(confidence)` (`bands.survival_band`), the sides are independent, and `R(x)` is at least the lower limit of
-        TPR at any threshold whose FPR is surely at most x, and at most the upper limit of TPR at any threshold whose FPR is
+        TPR at any threshold with an FPR surely at most x, and at most the upper limit of TPR at any threshold with an FPR
         surely above x.
 
     Raises:

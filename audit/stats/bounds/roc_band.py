@@ -52,7 +52,7 @@ class ThresholdPath:
     def of(cls, ranking: Memberships) -> ThresholdPath:
         """Return the path of memberships from the highest score down.
 
-        Of many thresholds those are kept whose distances follow the standard error of an empirical distribution.
+        Many thresholds are thinned to a spacing that follows the standard error of an empirical distribution.
 
         >>> ThresholdPath.of(np.array([True, False])).true.tolist()
         [0, 1, 1]
@@ -125,9 +125,9 @@ def lower_limits(path: ThresholdPath, rates: Array, critical: float) -> Array:
 
 
 def departure(path: ThresholdPath, fpr: Array, tpr: Array) -> float:
-    """The least critical value whose band holds all of these points of a ROC, or a little more.
+    """The least critical value with a band that holds all of these points of a ROC, or a little more.
 
-    Thresholds whose counts are far from what the rates lead to expect are left out.
+    Thresholds with counts far from those that the rates predict are left out.
     """
     scores, totals = path.nonmembers + path.members, path.false + path.true
     spacing = 1.0 if len(totals) > scores else scores * math.pi / (4 * len(totals))

@@ -1,4 +1,4 @@
-"""Score laws whose true epsilon is known: what coverage simulations, plans and benchmarks draw from."""
+"""Score laws with a known true epsilon, from which coverage simulations, plans and benchmarks draw."""
 
 from __future__ import annotations
 
@@ -68,6 +68,6 @@ class ScoreLaw:
 
 
 def draw_curve_scores(curve: TradeoffCurve, included: Memberships, generator: np.random.Generator) -> Array:
-    """Independent scores of the least favourable pair of a trade-off curve, whose ROC is that curve."""
+    """Independent scores of the least favourable pair of a trade-off curve; their ROC is that curve."""
     uniform = generator.random(len(included))
     return np.asarray(np.where(included, curve.tnr(1 - uniform) - 1, -uniform))

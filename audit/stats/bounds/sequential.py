@@ -34,7 +34,7 @@ class Wealth:
         members: and `nonmembers`: `(attacks, seen)` scores seen so far, ascending.
         log_wealth: `(attacks, bettors, claims)` of each bettor; those of one attack began with equal shares of 1.
         best: `(claims,)` largest joint wealth so far, as `joint` has it.
-        stakes: among how many attacks the fortune was divided; one whose scores do not come has lost its share.
+        stakes: among how many attacks the fortune was divided; one that gives no scores has lost its share.
     """
 
     against: Hypotheses

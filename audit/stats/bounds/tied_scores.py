@@ -1,4 +1,4 @@
-"""Rates of a test whose scores are tied: what flagging equal scores by lot gives on average, without a lot.
+"""Rates of a test with tied scores: what flagging equal scores by lot gives on average, without a lot.
 
 Among equal scores a test at a false positive rate between two thresholds flags each with one probability. Its expected rates
 are on the line between the two points of the ROC, and no seed takes part.

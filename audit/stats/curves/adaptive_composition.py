@@ -1,4 +1,4 @@
-"""What steps cost together whose mechanism is chosen after seeing what was released before.
+"""The joint cost of steps if each mechanism is chosen after seeing the earlier releases.
 
 With k steps to come, let `D_k(a)` be the largest `P(S) - a Q(S)` over all ways to choose. Then `D_0(a) = max(0, 1 - a)` and
 `D_k(a)` is the largest `sum p(l) D_(k-1)(a exp(-l))` over the steps that are allowed (docs/theory/accounting.md,

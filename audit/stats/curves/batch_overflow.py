@@ -1,4 +1,4 @@
-"""Chance that a Poisson batch is larger than what it is cut to."""
+"""Chance that a Poisson batch is larger than its limit."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _rounding(parts: Sequence[Part], size: int, sharpness: float) -> float:
 
 
 def _cheapest(parts: Sequence[Part], saddle: float, epsilon: float, log_delta: float) -> tuple[float, float]:
-    """The tilt of smallest window whose rounding is negligible against delta, and the mass it may alias.
+    """The tilt of smallest window with a rounding that is negligible against delta, and the mass it may alias.
 
     The saddle point is most accurate, but if losses are heavy-tailed it puts weight on far too rare ones.
     """

@@ -1,6 +1,6 @@
 """How much epsilon a rho-zCDP mechanism can cost, from below: a mechanism that almost uses the conversion up.
 
-The improved conversion bounds epsilon from above. Here is a mechanism with two outcomes, one of them rare and telling, whose
+The improved conversion bounds epsilon from above. Here is a mechanism with two outcomes, one of them rare and revealing. Its
 Renyi divergences stay below `rho * order` at every order, in both directions; its epsilon is close to that bound, which
 a Gaussian mechanism of the same rho is not.
 

@@ -243,7 +243,7 @@ def _along(cell: Cell) -> tuple[float, float]:
 
 
 def worse_kernel(first: Kernel, second: Kernel, step: float) -> Kernel:
-    """A kernel whose `P(S) - a Q(S)` is, at every grid point, the larger of two: straight lines between them are above both."""
+    """A kernel with `P(S) - a Q(S)`, at every grid point, the larger of two: straight lines between them are above both."""
     start, stop = min(first.first, second.first) - 1, max(first.last, second.last) + 1
     curves = [_curve(choice, start, stop, step) for choice in (first, second)]
     (lhs, left_slope), (right, right_slope) = curves

@@ -17,7 +17,7 @@ EDGES = np.arange(-4.0, 9.0, 0.02)
 def shifts_told_apart(count: int, first: float, second: float) -> LossPair:
     """Return the privacy loss of the cell of the largest of `count` releases, one shifted by `first` against by `second`.
 
-    Which release is shifted is random and no one knows it. The cell is computed from all releases, so that they tell at least
+    Which release is shifted is random and no one knows it. The cell is computed from all releases, so that they reveal at least
     as much: epsilon and delta of this pair are lower bounds on those of the releases.
 
     References:

@@ -169,7 +169,7 @@ def _split_masses(sigma: float, width: float, points: int) -> tuple[Rounded, Rou
 
 
 def _merged_masses(sigma: float, width: float, points: int, way: int) -> tuple[Rounded, Rounded]:
-    """Masses on multiples of `width` of cells around them, whose means are moved down (way -1) or up to the grid."""
+    """Masses on multiples of `width` of cells around them, with means moved down (way -1) or up to the grid."""
     centres = np.arange(points) * width
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(centres + 0.5 * width)

@@ -1,8 +1,8 @@
-"""Losses of one step on a batch of fixed size, for three places: of the record, of its replacement, of what it displaces.
+"""Losses of one step on a batch of fixed size, for three places: the record, its replacement, and the record that it displaces.
 
 The release is `(1 - q) N(x) + q N(a)` against `(1 - q) N(x) + q N(b)`, with unit noise in the plane of the three points. Only
 the Gram matrix of `a - x` and `b - x` counts, and a larger one (in the order of positive semidefinite matrices) costs at least
-as much: there is a linear contraction between the triples, and noise makes up for what it takes away.
+as much: there is a linear contraction between the triples, and noise makes up for the reduction.
 
 The plane is cut into rectangles. What a rectangle weighs under either hypothesis is a product of normal masses, and its masses
 are split over the least and the largest loss in it, which only spreads the likelihood ratio.
@@ -34,7 +34,7 @@ class Gram:
     product: float
 
     def points(self) -> tuple[tuple[float, float], tuple[float, float]]:
-        """`a - x` and `b - x` in a plane whose first axis is along the longer."""
+        """`a - x` and `b - x` in a plane with its first axis along the longer."""
         long, short = max(self.member, self.replacement), min(self.member, self.replacement)
         along = self.product / math.sqrt(long) if long > 0 else 0.0
         oblique = (along, math.sqrt(max(short - along * along, 0.0)))

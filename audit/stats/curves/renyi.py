@@ -77,7 +77,7 @@ def sampled_curve(orders: Sequence[float], noise: float, rate: float) -> Array:
     nothing at small rates (the second term has mean zero).
 
     Raises:
-        ValueError: a fractional order whose quadrature would need more than 400,000 panels.
+        ValueError: a fractional order with a quadrature that would need more than 400,000 panels.
     """
     values = np.array(orders, dtype=np.float64)
     if rate in (0, 1):

@@ -4,8 +4,8 @@ Of the answers of two inputs, an epsilon-locally private randomiser is a mixture
 way round for the second input), and a rest that does not distinguish them. Every other record answers Q0 or Q1 with probability
 `q` each, whatever it holds, and its rest may be known. So what is left of the record is a count of Q0 among the answers that
 are Q0 or Q1: `A + D0` of `C + D0 + D1`, `C` being binomial (n - 1, 2 q) and `A` binomial (C, 1/2). From above, whoever looks
-is told in addition to whether the record's answer came from its rest: rests of others may differ from it, and would show it.
-From below that is not told, which is the truth if all others hold a third value of three.
+learns in addition whether the record's answer came from its rest: the rests of other records may differ from it, and would show
+it. From below that is not revealed, which is the truth if all others hold a third value of three.
 
 References:
     Feldman, McMillan, Talwar 2021, arXiv 2012.12803, and 2022, arXiv 2208.04591.

@@ -100,7 +100,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def gdp_mu(epsilon: float, delta: float) -> float:
-    """The largest mu whose mechanism is (epsilon, delta)-DP, from below; inverse of `gdp_epsilon`.
+    """The largest mu with an (epsilon, delta)-DP mechanism, from below; inverse of `gdp_epsilon`.
 
     Raises:
         ValueError: epsilon below 0, or delta outside (0, 1).

@@ -38,8 +38,8 @@ def learned_log_odds(
     latter drawn towards the average shift as far as it is noise over few models, and the log ratios of RMIA online and offline
     at temperature 2, with all products of two; the ratios at two more temperatures, the log-likelihood ratio
     of LiRA with these means and shrunk variances, and the offline deviation from the models without the record.
-    A ridge logistic regression is fitted to the memberships of the references, whose features come from
-    all *other* references, and again with the rows counted that the first fit put above most nonmembers; nothing of
+    A ridge logistic regression is fitted to the memberships of the references, with features from all *other* references,
+    and again with the rows counted that the first fit ranked above most nonmembers; nothing of
     the target takes part. The ridge draws to the mean of the online ratios, so that few rows add to that attack what they show.
 
     Args:
@@ -146,7 +146,7 @@ def signal_log_odds(
 
     Features of each signal: its value, and its means over models with and without the record, with all products of two of
     these or, without `squares`, the product of "value minus midpoint of the means" and "difference of the means". A ridge
-    logistic regression is fitted to the memberships of the references, whose features come from all *other* references;
+    logistic regression is fitted to the memberships of the references, with features from all *other* references;
     nothing of the target takes part.
 
     Args:

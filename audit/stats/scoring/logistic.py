@@ -118,7 +118,7 @@ class _Loss:
 
 
 def _minimum(loss: _Loss) -> Array:
-    """The minimum by Newton's method: of many rows first of an evenly spread part, whose minimum is a step or two away."""
+    """The minimum by Newton's method: of many rows first of an evenly spread part, since its minimum is a step or two away."""
     weights, count = loss.centre, len(loss.design)
     if count > 2 * _BLOCK:
         rows = np.arange(0, count, -(-count // _BLOCK))

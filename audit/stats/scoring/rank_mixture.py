@@ -20,7 +20,7 @@ def mixed(learned: Array, formula: Array, pairs: int) -> Array:
     """Weighted sum of the log odds of ranks under both scores, `(m,)` each; equal scores share their rank.
 
     The weight of the formula is `600 / (600 + pairs)`: fitted on few (reference, record) pairs a score errs, and apart from a
-    formula, so that both together tell more than either.
+    formula, so that both together inform more than either.
 
     >>> mixed(np.array([5.0, 1.0, 3.0]), np.array([0.1, 0.3, 0.2]), 600).round(3).tolist()
     [0.0, 0.0, 0.0]

@@ -130,7 +130,7 @@ def per_example_std(side: Side) -> Array:
 
 
 def with_shrunk_shift(member: Side, nonmember: Side) -> tuple[Side, Side]:
-    """Both sides with means whose difference is shrunk towards the average difference, as far as it is noise.
+    """Both sides, with the difference of their means shrunk towards the average difference, as far as it is noise.
 
     Model: record i's difference is normal around a common mean with variance `t`, its estimate has the
     further variance `v_i = fixed_std_member^2 / n_member + fixed_std_nonmember^2 / n_nonmember`. `t` is

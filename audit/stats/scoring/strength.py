@@ -23,7 +23,7 @@ class TailPower(NamedTuple):
 
 
 def tpr_at(members: Array, nonmembers: Array, fpr: float) -> float:
-    """TPR of the lowest threshold whose false positive rate is at most `fpr`; never interpolated.
+    """TPR of the lowest threshold with a false positive rate of at most `fpr`; never interpolated.
 
     If there are fewer nonmembers than `1 / fpr`, no false positive is allowed.
 

@@ -105,7 +105,7 @@ def exposure(rank: Numbers, candidates: int) -> NDArray[np.float64]:
 
 
 def extrapolated_exposure(own: Numbers, losses: Numbers) -> NDArray[np.float64]:
-    """Return `-log2 F(own)`, F being the skew-normal law whose three moments are those of the sampled losses: an estimate.
+    """Return `-log2 F(own)`, F being the skew-normal law with the three moments of the sampled losses: an estimate.
 
     It says how a secret is among all that its law gives, beyond the log2 of the sample's size that a rank can say; if
     the losses follow another law it is wrong, and it is never a bound. At most `MOST_BITS`.

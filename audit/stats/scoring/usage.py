@@ -73,10 +73,10 @@ def usage_share(called: float, fprs: ArrayLike, tprs: ArrayLike, confidence: flo
     further from the mean of that over references than Student's law lets one further model are: a model is one observation,
     and records of one model need not be independent. The variance of rates over references is raised by that of independent
     records at smoothed rates, since a few references of few records may agree by luck. If no `p` is left the target's rates
-    are not the references', and nothing is told.
+    are not the references', and nothing is estimated.
 
-    Guarantee: the limits leave out the true share with probability `1 - confidence`, for a target whose rates follow the law of
-        the references' (same training, members exchangeable), if the rates of a model are jointly normal; with a smaller
+    Guarantee: the limits leave out the true share with probability `1 - confidence`, for a target with rates that follow the
+        law of the references' (same training, members exchangeable), if the rates of a model are jointly normal; with a smaller
         probability if the target's share is not that of the references.
         Rates of few records are not normal: see the coverage in docs/use/trained-models.md.
     Args:

@@ -14,7 +14,7 @@ FORBIDDEN = (r"\b(is|are) (now )?(safe|private|anonymous|compliant)\b", r"\bpass
 
 @dataclass(frozen=True, slots=True)
 class English:
-    """English, the language in which reports record what they found."""
+    """English, the language in which reports record their findings."""
 
     tag: ClassVar[str] = "en"
     sentences: ClassVar[Mapping[str, str]] = SENTENCES
