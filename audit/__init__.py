@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from audit.api.check import ModelCheck as ModelCheck
     from audit.api.check import check as check
     from audit.api.dataset_usage import dataset_usage as dataset_usage
+    from audit.api.frontier import frontier as frontier
     from audit.api.generators import check_generator as check_generator
     from audit.api.mechanism import mechanism as mechanism
     from audit.api.planning import certify as certify
@@ -78,6 +79,7 @@ _HOMES = {
     "audit.api.attack_comparison": ("compare_attacks",),
     "audit.api.check": ("ModelCheck", "check"),
     "audit.api.dataset_usage": ("dataset_usage",),
+    "audit.api.frontier": ("frontier",),
     "audit.api.generators": ("check_generator",),
     "audit.api.mechanism": ("mechanism",),
     "audit.api.planning": ("certify", "plan", "plan_run"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from audit import plugins
 from audit.core import stages
 from audit.core.errors import ConfigError, OutputError
+from audit.core.frontier import Frontier
 from audit.core.plans import RunPlan
 from audit.core.protocols import Renderer
 from audit.core.results import USUAL_FORMATS, AuditReport
@@ -135,8 +136,8 @@ def plots(report: AuditReport) -> tuple[str, ...]:
     return tuple(plan.name for plan in figures.plans(report))
 
 
-def plot(result: AuditReport | RunPlan, name: str | None = None) -> Figure:
-    """Return a figure of a report, or the power of a plan, to show or to save as matplotlib does.
+def plot(result: AuditReport | RunPlan | Frontier, name: str | None = None) -> Figure:
+    """Return a figure of a report, the power of a plan or a frontier, to show or to save as matplotlib does.
 
     Args:
         name: of a report's figure (`plots` names them); None takes the first.
@@ -149,6 +150,10 @@ def plot(result: AuditReport | RunPlan, name: str | None = None) -> Figure:
 
     if isinstance(result, RunPlan):
         return _plot_power(result, name)
+    if isinstance(result, Frontier):
+        from reports.figures import frontier
+
+        return frontier.figure(result)
 
     with decimals(result.places):
         plans = {plan.name: plan for plan in figures.plans(result)}

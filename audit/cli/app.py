@@ -27,6 +27,7 @@ from audit.cli import (
     diff,
     endpoint,
     flower,
+    frontier,
     index,
     init,
     ledger,
@@ -65,6 +66,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("plan")(plan.plan)
+app.command("frontier")(frontier.frontier)
 app.command("model")(model.model)
 app.command("scores")(scores.scores)
 app.command("table")(table.table)

@@ -144,6 +144,7 @@ CALLABLES: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = 
     "dp_sgd": (audit.dp_sgd, lambda: {"noise_multiplier": 1.0, "clip_norm": 1.0, "sample_rate": 0.1, "steps": 10}),
     "draw_coins": (audit.draw_coins, lambda: {"count": 10}),
     "estimates": (audit.estimates, lambda: {"member_scores": HIGH, "nonmember_scores": LOW, "delta": 1e-5}),
+    "frontier": (audit.frontier, lambda: {"config": "absent.yaml", "noise": [0.5, 1.0]}),
     "inspect": (audit.inspect, lambda: {"target": linear(), "members": (INPUTS, LABELS), "nonmembers": (OTHERS, LABELS)}),
     "join_coins": (audit.join_coins, lambda: {"scores": {"a": 1.0, "b": 2.0}, "coins": {"a": True, "b": False}}),
     "lower_bound": (
@@ -207,7 +208,14 @@ CALLABLES: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = 
 }
 UNUSABLE = {
     **{"check_strategy": "flower", "plant_canary_clients": "strategy", "check_trainer": "sample", "compare_attacks": "models"},
-    **{"table_risks": "synthetic", "run": "absent.yaml", "plot": "result", "save": "report", "dataset_usage": "references"},
+    **{
+        "table_risks": "synthetic",
+        "run": "absent.yaml",
+        "frontier": "absent.yaml",
+        "plot": "result",
+        "save": "report",
+        "dataset_usage": "references",
+    },
     **{"record": "loader", "plan_run": "unknown key"},
 }
 """What calls stand for here that would need a library or a training; it may be refused before the wrong value is."""

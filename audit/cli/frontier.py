@@ -1,0 +1,67 @@
+"""`audit frontier`: a config at several noise multipliers, with utility, claims and proofs in a table and a figure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from audit.cli import options, own_code
+from audit.cli.plan import ConfigName
+from audit.cli.printing import AsJson, print_json, print_plain
+from audit.core.errors import ConfigError
+
+Noise = Annotated[str, typer.Option(help="Noise multipliers with commas between them, such as 0.5,1,2,4.")]
+MechanismName = Annotated[str | None, typer.Option(help="Mechanism of the config that is varied. Default: the one with noise.")]
+Tuning = Annotated[
+    float | None, typer.Option(help="Expected number of trainings of which the best is released. Default: the multipliers'.")
+]
+FrontierOutput = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Folder for table, figure and the run. Default: none is written.")
+]
+
+
+def frontier(
+    config: ConfigName,
+    noise: Noise,
+    mechanism: MechanismName = None,
+    tuning: Tuning = None,
+    output: FrontierOutput = None,
+    resume: options.Resume = False,
+    as_json: AsJson = False,
+) -> int:
+    """Compare utility, claimed and proven epsilon over noise multipliers, in one run. Exit code as of `audit run`."""
+    from audit.api.frontier import frontier as run_frontier
+    from audit.core.files import write_whole
+    from audit.experiment.line import report as summary
+
+    with own_code.prints_aside():
+        found = run_frontier(
+            config,
+            _numbers(noise),
+            mechanism=mechanism,
+            tuning=tuning,
+            output=None if output is None else output / "run",
+            resume=resume,
+        )
+    table = found.to_pandas()
+    if output is not None:
+        from reports.figures.frontier import write
+
+        write_whole(output / "frontier.csv", table.to_csv(index=False).encode())
+        write_whole(output / "frontier.svg", write(found))
+    if as_json:
+        rows = json.loads(table.to_json(orient="records", double_precision=15))
+        print_json({"rows": rows, "tuning": found.tuning, "metric": found.metric, "exit_code": summary.code(found.report)})
+    else:
+        print_plain(*str(found).splitlines())
+    return summary.code(found.report)
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise ConfigError(f"--noise is '{text}'; expected numbers with commas between them, such as 0.5,1,2,4") from None
