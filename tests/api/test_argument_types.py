@@ -211,12 +211,11 @@ UNUSABLE = {
     **{
         "table_risks": "synthetic",
         "run": "absent.yaml",
-        "frontier": "absent.yaml",
         "plot": "result",
         "save": "report",
         "dataset_usage": "references",
     },
-    **{"record": "loader", "plan_run": "unknown key"},
+    **{"frontier": "absent.yaml", "record": "loader", "plan_run": "unknown key"},
 }
 """What calls stand for here that would need a library or a training; it may be refused before the wrong value is."""
 ALSO_NAMED = {

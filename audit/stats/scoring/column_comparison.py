@@ -31,7 +31,7 @@ def compare_columns(target: Array, references: Array, included: Array) -> Array:
     labels = included.ravel()
     if labels.all() or not labels.any():
         return np.asarray(queries[:, 1::2].sum(axis=1))
-    return logistic.fit(training, labels, ridge=RIDGE).log_odds(queries)
+    return np.asarray(logistic.fit(training, labels, ridge=RIDGE).log_odds(queries))
 
 
 def _features(target: Array, references: Array, included: Array) -> tuple[Array, Array]:
@@ -45,4 +45,4 @@ def _features(target: Array, references: Array, included: Array) -> tuple[Array,
 def _pair(values: Array, sides: tuple[reference_fit.Side, reference_fit.Side], scale: float) -> Array:
     member, nonmember = sides
     ratio = membership.log_density(values, member, "shrunk") - membership.log_density(values, nonmember, "shrunk")
-    return np.clip(np.stack([(values - nonmember.mean) / scale, ratio], axis=-1), -LARGEST, LARGEST)
+    return np.asarray(np.clip(np.stack([(values - nonmember.mean) / scale, ratio], axis=-1), -LARGEST, LARGEST))
