@@ -28,11 +28,11 @@ Generator = Annotated[
         help="Generator to audit by coins: package.module:generate(table, seed), or a command with {input} and {output} (CSV)."
     ),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="With --generator: epsilon that it claims for a record.")]
-Delta = Annotated[float, typer.Option(help="With --generator: delta that it claims.")]
-Canaries = Annotated[int, typer.Option(min=1, help="With --generator: records that coins put into its table.")]
-Runs = Annotated[int, typer.Option(min=1, help="With --generator: tables that are judged.")]
-References = Annotated[int, typer.Option(min=0, help="With --generator: shadow tables, 0 or at least 4.")]
+Epsilon = Annotated[float | None, typer.Option(help="Epsilon that a --generator claims for a record.")]
+Delta = Annotated[float, typer.Option(help="Delta that a --generator claims.")]
+Canaries = Annotated[int, typer.Option(min=1, help="Records that coins put into the table of a --generator.")]
+Runs = Annotated[int, typer.Option(min=1, help="Tables of a --generator that are judged.")]
+References = Annotated[int, typer.Option(min=0, help="Shadow tables of a --generator, 0 or at least 4.")]
 Secret = Annotated[list[str] | None, typer.Option(help="Column to infer from all others; may repeat. Default: each.")]
 First = Annotated[
     str | None,
