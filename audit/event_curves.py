@@ -50,7 +50,7 @@ class EventCurves(Protocol):
         """Return epsilon at `delta`, from below; the worse of both directions."""
 
     def signal_of(self, epsilon: float, delta: float) -> float:
-        """Return the least signal whose epsilon at `delta` exceeds `epsilon`, from above; infinite beyond `MOST_SIGNAL`."""
+        """Return the least signal with an epsilon at `delta` above `epsilon`, from above; infinite beyond `MOST_SIGNAL`."""
 
     def parameter(self, signal: float) -> float:
         """Return what names the member with this signal: mu in the family "gdp", else the noise multiplier."""
@@ -97,7 +97,7 @@ class DpSgdCurves:
             return dp_sgd_curve.epsilon_floor(noise_multiplier, self.sample_rate, self.steps, delta)
 
     def signal_of(self, epsilon: float, delta: float) -> float:
-        """Return the least signal whose epsilon at `delta` exceeds `epsilon`."""
+        """Return the least signal with an epsilon at `delta` above `epsilon`."""
         with self._memory():
             return dp_sgd_curve.signal_of(epsilon, self.sample_rate, self.steps, delta)
 

@@ -246,7 +246,7 @@ def _absent_package(error: Exception, module: str) -> str:
 
 @contextmanager
 def foreign_code(place: str, *, whole: bool = True) -> Iterator[None]:
-    """A scope in which third-party code runs: what it raises becomes a `ConfigError` that names `place`, error and line.
+    """A scope in which third-party code runs: its errors become a `ConfigError` that names `place`, error and line.
 
     Errors of this project and those of memory that ran out, which fewer models at once may mend, pass as they are. With `whole`
     False so do errors that did not come through code loaded by name: the scope also holds code of this project.
@@ -269,7 +269,7 @@ _FURTHER: set[str] = set()  # top-level modules of others that `foreign` was ask
 def fault(error: BaseException) -> str:
     """Return the file and line of third-party code, loaded by name, that an error came through last; "" if it did not.
 
-    Such an error is to be told to its owner, not to this project.
+    Report such an error to its owner, not to this project.
     """
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"

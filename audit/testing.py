@@ -43,7 +43,7 @@ def assert_private(
         epsilon, delta: what is claimed.
         budget: about how long the test may take: "60s", "2min", or a number of seconds. It decides how many outputs are drawn,
             or how often is trained: the largest power of two that fits, which the speed of the machine may change.
-        false_alarm: how often a run of the test fails whose function keeps its claim, at most: proved, not estimated.
+        false_alarm: how often a run of the test fails, at most, if the function keeps its claim: proved, not estimated.
         seed: of all draws. With the same number of outputs, as `samples` in the report, a run repeats.
         data, canaries: of a training: `(inputs, labels)` each, as `audit.check_training` takes them.
         options: further ones of `audit.mechanism` (pairs, neighbours, family, ...) or `audit.check_training`. `samples` of the

@@ -29,8 +29,8 @@ def bound(estimator: Estimator, scores: Scores, *, delta: float, confidence: flo
 
     Guarantee: the epsilon of one record is overstated with probability at most `1 - confidence`, under the estimator's
         assumptions. (epsilon, delta)-DP training gives k records together (k epsilon, delta sum of e^(i epsilon), i < k), a
-        path of ever weaker pairs. An estimator whose tests are not monotone bounds that path with its own search; otherwise an
-        epsilon is refuted if the bound at the pair's delta is above the pair's epsilon, which is monotone since bounds
+        path of ever weaker pairs. An estimator with tests that are not monotone bounds that path with its own search; otherwise
+        an epsilon is refuted if the bound at the pair's delta is above the pair's epsilon, which is monotone since bounds
         do not rise with delta. Inside the family "gdp", k records together are k mu-GDP.
     References:
         Vadhan 2017, "The complexity of differential privacy", lemma 2.2; Dong, Roth and Su 2019, arXiv 1905.02383.

@@ -30,7 +30,7 @@ class Sgd:
         return _State(self, steps)
 
     def read(self, steps: int) -> _Reader:
-        """Return what tells the gradients of a training of `steps` steps from its weights."""
+        """Return the object that recovers the gradients of a training of `steps` steps from its weights."""
         return _Reader(self, steps)
 
     def rate(self, step: int, steps: int) -> float:

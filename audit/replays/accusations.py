@@ -163,7 +163,7 @@ def _cause(comparison: ReplayComparison) -> str:
 
 
 def _table(run: ProgramRun) -> dict[str, Any]:
-    """Return what leaves: its atoms, for a number besides whether it is finite; names that begin with _ are private memory."""
+    """Return what leaves: its atoms, for a number also whether it is finite; names that begin with _ are private memory."""
     table: dict[str, Any] = {}
     for path, atom in run.atoms:
         if path.startswith("data") or (

@@ -18,12 +18,12 @@ Runs = tuple[Recording, Recording]
 
 
 def find_flips(late: Runs, early: Runs) -> list[dict[int, float]]:
-    """Return for some comparisons, whose outcome the data can change, the last draw of it and a value at which they do.
+    """Return, for some comparisons with an outcome that the data can change, the last draw of it and a value at which they do.
 
     Earlier draws are left as they were, so that the path up to the comparison stays the same.
 
     Args:
-        late: recordings of the data and the neighbour with noise kept to the end, which tells what is compared.
+        late: recordings of the data and the neighbour with noise kept to the end, which shows what is compared.
         early: of the same draws with noise released at the first sum: the neighbour is handed those sums.
     """
     found: list[dict[int, float]] = []

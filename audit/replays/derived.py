@@ -1,7 +1,7 @@
 """Noise that a program computes from other noise by an operation that is not linear: an inverse transform, Box-Muller, a
 random sign.
 
-Such an expression of draws alone is a base draw of its own, whose law is named by exact forms
+Such an expression of draws alone is a separate base draw; exact forms name its law
 (`audit.stats.unit_laws.name_law`): the
 expression is evaluated again at chosen draws and compared with quantile functions to the last digits, never by a sample.
 What has no

@@ -98,7 +98,7 @@ def _choose(probabilities: Any) -> int:
 
 
 def choose(population: Any, size: Any, replace: bool, p: Any) -> Any:
-    """Return what `Generator.choice` does; one item by probabilities is a release of its own law."""
+    """Return what `Generator.choice` does; one item by probabilities is a release with its own law."""
     recording = _running()
     items = np.arange(population) if np.ndim(population) == 0 and not holds_noise(population) else np.asarray(population)
     if p is None and items.shape == (2,) and items.dtype.kind in "if" and items[0] == -items[1] != 0:

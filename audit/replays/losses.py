@@ -21,14 +21,15 @@ class Loss:
     """The loss of a pair.
 
     Attributes:
-        pure: sum of losses in pure differential privacy of parts whose exact curve is not used.
+        pure: sum of losses in pure differential privacy of parts without use of their exact curve.
         laplace: losses of the parts that are one Laplace draw against the same draw moved.
         mu: of the Gaussian parts.
         divergences: Renyi divergences at `linear_noise.ORDERS` of Gaussian parts with a changed covariance; None if there are
         none.
         exact: True if the loss of the transcript is this one and not only bounded by it.
-        one_sided: number of events and choices, whose largest loss may be in one direction only; of several the sum is a bound.
-        reasons: what makes it infinite, or a bound only, with the line of the program.
+        one_sided: number of events and choices with a largest loss that may be in one direction only; of several the sum is a
+            bound.
+        reasons: why it is infinite, or a bound only, with the line of the program.
     """
 
     pure: float = 0.0

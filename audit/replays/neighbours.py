@@ -95,7 +95,7 @@ def _user_pairs(records: RecordList, unit: str) -> Iterator[NamedPair]:
 
 
 def _strangers(records: RecordList, ends: tuple[float | None, float | None]) -> Iterator[tuple[str, Any]]:
-    """Yield records that a data set may hold besides, each with what it is."""
+    """Yield further records that a data set may hold, each with its description."""
     model = records.get(0)
     numbers: list[float] = [x for i in range(min(records.count, 200)) for x in _numbers(records.get(i))]
     finite = [x for x in numbers if math.isfinite(x)] or [0.0, 1.0]

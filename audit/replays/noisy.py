@@ -1,8 +1,8 @@
 """Numbers with noise of a known law: value + sum of weight * base draw, kept through linear operations.
 
 A `NoisyArray` is no `numpy.ndarray`, so that code which reads raw memory cannot strip the law off: such code asks
-`__array__` and
-thereby releases. What is linear is kept (`__array_ufunc__`, `__array_function__`), a comparison releases an event, and
+`__array__` and releases by that.
+What is linear is kept (`__array_ufunc__`, `__array_function__`), a comparison releases an event, and
 anything else
 releases the numbers.
 """

@@ -1,4 +1,4 @@
-"""The loss of one part of two transcripts: numbers by what they moved, events by their own probabilities."""
+"""The loss of one part of two transcripts: numbers by their shift, events by their own probabilities."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class ReleaseEntry:
 
 
 class Schedule(StrEnum):
-    """When noisy numbers are released; each is a program of its own, whose loss is an upper bound."""
+    """When noisy numbers are released; each is a separate program, and its loss is an upper bound."""
 
     LATE = "late"  # as they leave the linear world
     EARLY = "early"  # at the first sum with data

@@ -98,7 +98,7 @@ def _reduce(a: Arguments, mean: bool = False) -> Any:
 
 
 def _matmul(first: Any, second: Any) -> Any:
-    """Return a product with noise alone; numbers that are data and noise are released before it, which only tells more."""
+    """Return a product with noise alone; numbers that are data and noise are released before it, which only reveals more."""
     if not _factor(first, second):
         return None
     noisy = first if _is_tensor(first) else second

@@ -1,6 +1,6 @@
 """Batches of records as tuples of arrays, and the crafted records that probes add to them.
 
-A batch is a tuple of arrays whose first axis counts records: `(inputs, labels)` as a rule, and any number of arrays
+A batch is a tuple of arrays with records along the first axis: `(inputs, labels)` as a rule, and any number of arrays
 as well. The floating-point arrays are what crafted records scale; a last integer array of shape `(n,)` holds labels.
 """
 

@@ -1,7 +1,7 @@
 """The sum to which a step adds its noise, read inside of the step, if all that follows is proved to be post-processing.
 
-A step may smooth, normalise or threshold after the noise: what it returns has other noise than claimed, and a record may move
-it further, yet it tells no more than the noisy sum. So every call is a replay with the noisy sums of one reference call, and
+A step may smooth, normalise or threshold after the noise: its result has other noise than claimed, and a record may move it
+further, yet it reveals no more than the noisy sum. So every call is a replay with the noisy sums of one reference call, and
 must end equal to it to the last bit: whatever the batch, the result is a function of the noisy sum. The probes then test that.
 """
 
@@ -30,8 +30,8 @@ class NoisySumStep:
 
     Attributes:
         step: as it is.
-        reference: the batch whose noisy sums are handed back in every call.
-        claimed: setting whose noise stands in for none: without noise, the sum is what the noise was added to.
+        reference: the batch of the noisy sums that are handed back in every call.
+        claimed: setting with noise that counts as none: without noise, the sum is what the noise was added to.
         seed: of the reference calls.
     """
 
@@ -80,7 +80,7 @@ class NoisySumStep:
 
 
 def _deviation(recording: Recording) -> float:
-    """Return the deviation that all noise has, `value + s z` with a normal draw of its own for each number.
+    """Return the deviation that all noise has, `value + s z` with an independent normal draw for each number.
 
     Raises:
         NotFollowedError: no noise, other laws, unequal deviations, or a draw in two numbers.

@@ -74,8 +74,8 @@ class OptimizerStep:
     def leaks(self, first: Batch, second: Batch, setting: Setting, seed: int) -> list[str]:
         """Return what differs after a step on two batches although the optimiser was given the same gradients for both.
 
-        Whatever it is, parameters, buffers or the state of the optimiser, was told of the records by another way than the
-        release: it has no noise.
+        Whatever it is, parameters, buffers or the state of the optimiser, got information about the records by another way than
+        the release: it has no noise.
         """
         gradients, reference = self._call(first, setting, seed, None)
         _, state = self._call(second, setting, seed, gradients)

@@ -80,7 +80,7 @@ def record(loader: Any, accountant: Any = None, optimizer: Any = None) -> Iterat
             their steps count. Of Opacus' optimisers the noise that they add is measured too.
 
     Raises:
-        DataError: the loader has no batch sampler (it loads from an iterable, whose records have no index).
+        DataError: the loader has no batch sampler (it loads from an iterable: its records have no index).
         ConfigError: the accountant has no history of `(noise multiplier, sample rate, steps)`.
     """
     from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -116,7 +116,7 @@ def _history(accountant: Any) -> list[History]:
 
 
 def _since(before: list[History], after: list[History]) -> list[History]:
-    """Return what was noted after `before`, whose last entry may have grown."""
+    """Return what was noted after `before`; its last entry may have grown."""
     rows = after[len(before) :]
     if before and len(after) >= len(before):
         noise, rate, steps = after[len(before) - 1]

@@ -34,7 +34,7 @@ class StepUnderTest:
     Attributes:
         step: the implementation.
         sample: at least eight ordinary records.
-        claimed: the setting whose accounting is claimed.
+        claimed: the setting with the claimed accounting.
         seed: of every call that does not say otherwise.
     """
 
@@ -51,7 +51,7 @@ class StepUnderTest:
 
     @cached_property
     def ignores_clip_norm(self) -> bool:
-        """True if a clip norm was set on an optimiser that clips by one of its own: a record moves as far as before.
+        """True if a clip norm was set on an optimiser that clips by another: a record moves as far as before.
 
         A function that is given the keyword is believed; if it does not clip by it, that is a defect.
         """
@@ -96,7 +96,7 @@ class StepUnderTest:
     def constant_size(self) -> float:
         """The norm of what an empty batch releases without noise, if it is the same after every batch, as weight decay is.
 
-        0 if nothing is released, if it changes with earlier batches, or if it cannot be told from noise.
+        0 if nothing is released, if it changes with earlier batches, or if it cannot be separated from noise.
         """
         if not self.adjusts("noise_multiplier") or self.empty_error:
             return 0.0

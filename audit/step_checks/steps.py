@@ -1,4 +1,4 @@
-"""A DP-SGD step that can be called: what it releases for a batch at a noise multiplier, a clip norm and a divisor."""
+"""A DP-SGD step as a function: its release for a batch at a noise multiplier, a clip norm and a divisor."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _like(sample: Any, array: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RescaledStep:
-    """A step whose tensors have noise of different deviations, in units in which all have the same: the Mahalanobis norm.
+    """A step with noise of different deviations in its tensors, in units in which all have the same: the Mahalanobis norm.
 
     Attributes:
         step: as it is.
@@ -204,7 +204,7 @@ class RescaledStep:
 
     @property
     def resolution(self) -> float:
-        """Return that of the tensor whose release is stretched most."""
+        """Return that of the tensor with the most stretched release."""
         return self.step.resolution * max(self.factors.values())
 
     def release(self, batch: Batch, setting: Setting, seed: int) -> Tensors:

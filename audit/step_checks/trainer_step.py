@@ -21,7 +21,7 @@ class TrainerStep(OptimizerStep):
     """One step of a trainer's loop, without its schedulers, logs and counters.
 
     Attributes:
-        trainer: whose `training_step` computes gradients; callbacks that act before the optimiser are called, and the batch's
+        trainer: its `training_step` computes gradients; callbacks that act before the optimiser are called, and the batch's
             gradient is clipped if `args.max_grad_norm` says so, as in its loop.
         names: of the arrays of a batch, in order.
     """

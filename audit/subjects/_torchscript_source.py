@@ -72,7 +72,7 @@ def _vet(tree: ast.Module, path: str, name: str) -> None:
 
 
 def _run_while_reading(node: ast.AST) -> Iterator[ast.expr]:
-    """The expressions directly in a node whose value torch needs to read the file."""
+    """The expressions directly in a node that torch evaluates to read the file."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
         yield from node.args.defaults
         yield from (value for value in node.args.kw_defaults if value is not None)

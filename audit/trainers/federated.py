@@ -25,7 +25,7 @@ class FederatedTrainer:
             the mechanism.
         noise: "none", "central", "local", "distributed" or "records".
         dropped: clients of a round who do not reply, under distributed noise.
-        colluders: clients whose part of the noise the parties know.
+        colluders: clients with a share of the noise that the parties know.
         cohorts: fixed groups of clients that take turns.
         unit: "client" for canary clients, which send a crafted update or hold one record each; "example" for canaries that
             are among the records of clients.

@@ -21,7 +21,7 @@ from audit.engine.schedule import ScheduleSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatrixFactorizationTrainer:
-    """Trains with clipped sums whose noise is correlated over steps by the inverse of the mechanism's encoder C.
+    """Trains with clipped sums and noise that is correlated over steps by the inverse of the mechanism's encoder C.
 
     Each record has a place in a cycle of as many steps as the mechanism separates its participations by, drawn uniformly and
     independently of all others; a canary's gradient enters at its own place. Only `C (sums + noise)` matters to privacy: the
@@ -91,7 +91,7 @@ class MatrixFactorizationTrainer:
 
 
 def _matched_filter(models: TrainedModels, job: TrainingJob, event: MatrixFactorization) -> Array:
-    """`(N, m, steps)` products whose sum over steps is the most powerful statistic of a canary's membership.
+    """`(N, m, steps)` products; their sum over steps is the most powerful statistic of a canary's membership.
 
     The released rows are put through C, if their noise is independent and has deviation `noise_multiplier`, and weighed by
     what the canary would have put there, a vector of length one. Both are known to whoever sees all steps and knows a canary's

@@ -1,4 +1,4 @@
-"""Gaussian noise added to a sum, what it is worth exactly, and the formulas by which its size is chosen."""
+"""Gaussian noise added to a sum, its exact epsilon, and the formulas that choose its size."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class LoopPlan:
 
     @property
     def rate(self) -> float:
-        """Return the rate of Poisson samples whose mean size is the batch size."""
+        """Return the rate of Poisson samples with the batch size as their mean size."""
         return self.batch_size / self.records
 
     def training(self, *, rate: float | None = None, steps: int | None = None, noise_multiplier: float | None = None) -> Event:

@@ -51,7 +51,7 @@ class ZooRelease(ABC):
 
 
 class GaussianRelease(ZooRelease):
-    """A sum with Gaussian noise, whose claim is about one record; a subclass says by which formula the noise is chosen.
+    """A sum with Gaussian noise and a claim about one record; a subclass gives the formula of the noise.
 
     Attributes:
         distance: by which the worst neighbours move the sum.

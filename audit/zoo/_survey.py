@@ -1,4 +1,4 @@
-"""What each entry of the zoo claims, what it is worth, and which audits refute it at which cost."""
+"""The claim of each entry of the zoo, its true epsilon, and which audits refute it at which cost."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def folders() -> dict[str, str]:
 
 
 def _foreign_kind(name: str) -> str:
-    """Return the package whose entries a third party's class is like.
+    """Return the package of the entries that a third party's class is like.
 
     Raises:
         ConfigError: it cannot be loaded, or is not a subclass of the entries' classes.

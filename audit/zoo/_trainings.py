@@ -162,7 +162,7 @@ def _start() -> Tensors:
 
 
 def _train(step: Step, plan: ZooClaim, canaries: tuple[Tensor, Tensor], coins: Array, *, seed: int) -> ZooTraining:
-    """Train on the canaries whose coins say so beside ordinary records, and observe every release."""
+    """Train on the canaries with true coins beside ordinary records, and observe every release."""
     stream, generator = Seed(seed).child("batches").numpy(), torch.Generator().manual_seed(seed)
     inputs, labels = (torch.cat(parts) for parts in zip(_ordinary(), canaries, strict=True))
     params = _start()

@@ -170,7 +170,7 @@ def _search(estimator: FdpRank, ranking: Memberships, mechanism: EventCurves, si
 
 @functools.lru_cache(maxsize=64)
 def _likelihood_scores(mechanism: EventCurves, members: int, nonmembers: int) -> Counts:
-    """Scores that tell the claimed mechanism best from one that leaks nothing; the claim is known before the scores are."""
+    """Scores that best separate the claimed mechanism from one that leaks nothing; the claim is known before the scores are."""
     family = _curve(mechanism)
     largest = family(1 / max(mechanism.noise_multiplier, 1 / MOST_SIGNAL))
     return least_favourable.likelihood_scores(largest, family(0.0), members, nonmembers)

@@ -227,7 +227,7 @@ def _collect(index: list[Indices], mass: list[Array], *, step: float, infinite: 
 
 
 def _fine_cells(pair: LossPair, step: float) -> int:
-    """Cells on each side of zero loss before they widen: many if the grid is wider than the bulk, whose tail then counts."""
+    """Cells on each side of zero loss before they widen: many if the grid is wider than the bulk: its tail then counts."""
     density = pair.spread / step
     return max(_FEWEST_FINE_CELLS, int(4 * density)) if density >= _COARSE else _MOST_COARSE_CELLS
 

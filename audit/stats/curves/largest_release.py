@@ -1,4 +1,4 @@
-"""The largest of several normal releases, one of which is shifted: what it tells of the shift, whichever release that was."""
+"""The largest of several normal releases, one of which is shifted: its evidence of the shift, whichever release that was."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from audit.step_checks.step_under_test import StepUnderTest
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Two batches whose gradients are made equal just before the optimiser steps, of steps that have more than a release."""
+    """Two batches with gradients made equal just before the optimiser steps, of steps that have more than a release."""
 
     def run(self, bench: StepUnderTest) -> list[Finding]:
         """Return the finding on what else depends on the batch; none for a function, which returns all that it changes."""

@@ -130,7 +130,7 @@ def _samples(bench: StepUnderTest) -> list[Sample]:
 
 
 def _sample(bench: StepUnderTest, setting: Setting, count: int, calls: int, offset: int) -> Sample:
-    """Return noise of calls with seeds of their own: less the release without noise, else as contrasts of calls (Helmert)."""
+    """Return noise of calls with distinct seeds: less the release without noise, else as contrasts of calls (Helmert)."""
     batch, seed = bench.of_size(count), bench.seed + offset
     deviation = setting.noise_multiplier * setting.clip_norm
     releases = [bench.release(batch, setting, seed + i) for i in range(calls)]
@@ -326,7 +326,7 @@ def _distinct(evidence: list[NoiseTest]) -> list[Sample]:
 
 
 def _step(sample: Sample) -> float | None:
-    """Return the step of the lattice on which the noise lies, over sigma C, or None."""
+    """Return the step of the lattice that holds the noise, over sigma C, or None."""
     return whitening.lattice_step(sample.joint.ravel(), sample.spacing)
 
 

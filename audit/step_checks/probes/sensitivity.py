@@ -28,7 +28,7 @@ class _Worst:
     witness: Witness | None = None
 
     def against(self, excess: float, limit: float, location: str, witness: Witness) -> _Worst:
-        """Return the worse of this case and another, whose distance `excess` is net of what rounding may cause."""
+        """Return the worse of this case and another, by the distance `excess`, net of rounding."""
         ratio = excess / limit
         return _Worst(ratio, excess, limit, location, witness) if ratio > self.ratio else self
 

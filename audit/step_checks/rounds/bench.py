@@ -77,7 +77,7 @@ class RoundBench:
         strategy: an instance; every round has its own copy.
         claim: what the accounting counts on.
         mods: of the clients' apps, the first outermost.
-        records: module with the record types: `flwr.app`, or a stand-in.
+        records: module with the record types: `flwr.app`, or a substitute.
         seed: of the global generators during loud rounds.
     """
 

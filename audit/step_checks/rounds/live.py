@@ -126,8 +126,8 @@ def plant_canary_clients(
 ) -> CanaryRounds:
     """Let canary clients take part in every round of a Flower strategy, and record the models that it releases.
 
-    The strategy is changed in place: what it is sent are the replies of its clients and those of the canary clients, and all
-    that it does with them is its own. Start it as ever, then score what was recorded with `audit.lower_bound` (estimators for
+    The strategy is changed in place: it gets the replies of its clients and those of the canary clients, and handles both by
+    its code. Start it as ever, then score what was recorded with `audit.lower_bound` (estimators for
     coins; adjacency "zero_out"), or write it for `audit scores`.
 
     Args:

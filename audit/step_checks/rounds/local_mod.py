@@ -110,7 +110,7 @@ def _zero(client: _Client) -> Finding:
 
 
 def _noise(client: _Client, mod: Any) -> list[Finding]:
-    """Return the findings on the deviation of the noise, and on the epsilon at clip norm C, whose diameter is 2 C."""
+    """Return the findings on the deviation of the noise, and on the epsilon at clip norm C, of diameter 2 C."""
     clip, claimed = float(mod.clipping_norm), client.deviation(mod)
     with seeded(client.seed):
         draws = [client.upload(spread(SMALL, 0.5 * clip), quiet=False) for _ in range(_ROUNDS)]

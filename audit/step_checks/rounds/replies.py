@@ -26,7 +26,7 @@ class Replies:
         start: the model that clients are sent.
         records: each client's claim to so many records; 1 each if it is empty.
         metrics: what each client sends along; nothing if it is empty.
-        unmodded: clients whose app lacks the mods.
+        unmodded: clients with an app without the mods.
         lazy: whether the strategy gets a generator in place of a list.
     """
 

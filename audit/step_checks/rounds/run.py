@@ -80,7 +80,7 @@ def _claim(strategy: Any, noise_multiplier: float | None, clip_norm: float | Non
     """Return the claim, with what was not given read from the strategy.
 
     An adaptive strategy of Flower's holds the multiplier of the updates alone, z_u = (z^-2 - (2 s)^-2)^-1/2 with the deviation
-    s of the count's noise; z is what it was given.
+    s of the count's noise; z is the given multiplier.
     """
 
     def claimed(value: Any, attribute: str, option: str) -> Any:

@@ -101,7 +101,7 @@ def to_record(records: Any, tensors: Mapping[str, NDArray[Any]]) -> Any:
 
 @functools.cache
 def _parsing_array(kind: Any) -> Any:
-    """Return Flower's array whose bytes are parsed once for all its copies; each reader gets its own numbers."""
+    """Return Flower's array with its bytes parsed once for all its copies; each reader gets its own numbers."""
 
     def numpy(self: Any) -> NDArray[Any]:
         content, values = self.__dict__.get("_content", (None, None))
@@ -127,7 +127,7 @@ def from_record(record: Mapping[str, Any]) -> Tensors:
 
 
 def through_mods(message: Any, reply: Any, mods: Sequence[Any]) -> Any:
-    """Return the reply to a message as it leaves a client whose app has those mods, the first outermost."""
+    """Return the reply to a message as it leaves a client with those mods in its app, the first outermost."""
 
     def call(message: Any, context: Any, depth: int = 0) -> Any:
         if depth == len(mods):

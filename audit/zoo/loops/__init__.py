@@ -1,4 +1,4 @@
-"""Wrong loops around a correct step, by name; a file of its own adds one, too."""
+"""Wrong loops around a correct step, by name; a third party adds one with one file."""
 
 from audit.zoo.loops._entries import PLUGINS
 

@@ -107,11 +107,11 @@ class ShuffledBatches(Loop):
         return make_epochs(orders, plan.records // count)
 
     def accounted_rate(self, plan: LoopPlan) -> float:
-        """Return the rate of Poisson samples whose mean size is that of these batches."""
+        """Return the rate of Poisson samples with the mean size of these batches."""
         return 1 / _batches_an_epoch(plan)
 
     def spent(self, plan: LoopPlan) -> tuple[Event, Event]:
-        """Return what a record spends whose place everybody knows, which is an upper end."""
+        """Return the epsilon that a record in a publicly known place spends, an upper end."""
         releases = plan.one_batch_epsilon(plan.steps // _batches_an_epoch(plan))
         return releases, releases
 

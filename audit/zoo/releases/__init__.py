@@ -1,4 +1,4 @@
-"""Releases whose formula, neighbours or search is wrong, by name; a file of its own adds one, too."""
+"""Releases with a wrong formula, wrong neighbours or a wrong search, by name; a third party adds one with one file."""
 
 from audit.zoo.releases._entries import PLUGINS
 

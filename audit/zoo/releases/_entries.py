@@ -1,4 +1,4 @@
-"""Releases whose formula, neighbours or search is wrong: what `audit mechanism` refutes."""
+"""Releases with a wrong formula, wrong neighbours or a wrong search, which `audit mechanism` refutes."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class SameSeedEveryRun(ZooRelease):
         return np.full(size, float(np.sum(data)) + noise)
 
     def exact(self) -> tuple[float, float]:
-        """Return infinity: the output tells the sum."""
+        """Return infinity: the output reveals the sum."""
         return INFINITE
 
 

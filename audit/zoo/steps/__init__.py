@@ -1,4 +1,4 @@
-"""Wrong steps of DP-SGD, and a correct one, by name; a file of its own adds one, too."""
+"""Wrong steps of DP-SGD, and a correct one, by name; a third party adds one with one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps whose clip bounds something else than the gradient of each record."""
+"""Steps with a clip that bounds something else than the gradient of each record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from audit.zoo._reference import DpSgdStep, Tensors, joint_norms, small_paramete
 
 
 class ClipAfterScaling(DpSgdStep):
-    """Gradients of the batch-mean loss are clipped: each is 1/B of what it should be."""
+    """Gradients of the batch-mean loss are clipped: each is 1/B of its right size."""
 
     wrong = "Clips gradients that were divided by the realised batch size, then multiplies by it: the bound becomes B times C."
     visibility = "per-record gradients of a mean-reduced loss"
@@ -172,7 +172,7 @@ WEIGHTS = (4.0, 1.0, 2.0, 1.0)
 
 
 class ClipLayerBudgets(DpSgdStep):
-    """A correct twin: each tensor is clipped to its own budget, whose squares add up to C squared."""
+    """A correct twin: each tensor is clipped to its own budget; the squares of the budgets add up to C squared."""
 
     wrong = ""
     visibility = "per-layer clipping (McMahan et al. 2018, arXiv 1812.06210)"

@@ -1,4 +1,4 @@
-"""Steps whose noise is large enough and wrong in its law."""
+"""Steps with noise that is large enough and wrong in its law."""
 
 from __future__ import annotations
 

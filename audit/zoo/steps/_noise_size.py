@@ -1,4 +1,4 @@
-"""Steps whose noise is too small, or missing in places."""
+"""Steps with noise that is too small, or missing in places."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _zero(bench: RoundBench) -> Finding:
 
 
 def _names(bench: RoundBench) -> Finding:
-    """Send a model whose parameters have equal shapes in another order than they came."""
+    """Send a model with its parameters of equal shapes in another order than they came."""
     clip = bench.claim.clip_norm
     start = {"first": np.full(50, 100 * clip, np.float32), "second": np.zeros(50, np.float32)}
     faint = {name: np.full(50, FAINT * clip, np.float32) for name in start}
@@ -146,7 +146,7 @@ def _integers(bench: RoundBench) -> Finding:
 
 
 def _trust(bench: RoundBench) -> Finding:
-    """Return what a client whose app lacks the mods can do: nothing if the server clips as well."""
+    """Return what a client with an app without the mods can do: nothing if the server clips as well."""
     influence, outcome, _ = bench.influence(bench.background("faint"), _long(bench), unmodded=(0,))
     if outcome.moved is None:
         return finding("clip.trust", True, f"A reply of a client without the mod is refused: {outcome.refusal}")
