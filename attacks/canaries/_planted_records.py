@@ -96,8 +96,8 @@ class WorstCaseInitialisation:
     the shared records and without any canary. What then moves the model under DP-SGD is the canary and the noise.
 
     Attributes:
-        record: "unused_direction": along a direction of least variance, with the label that a linear model finds least likely
-            (a ClipBKD record); "mislabelled": a pool record with a wrong label.
+        record: "unused_direction": along a direction of least variance, as ClipBKD records are;
+            "mislabelled": a pool record with a wrong label.
         steps: of that training.
 
     References:
@@ -126,7 +126,7 @@ class WorstCaseInitialisation:
     def _along(self, dataset: Dataset, count: int, seed: Seed) -> Canaries:
         return Canaries(
             kind="worst_case_initialisation",
-            description=f"records along directions that {dataset.name} hardly uses, with the least likely label",
+            description=f"records along directions that {dataset.name} hardly uses",
             records=_pool.unused_directions(dataset, count, 1.0, seed.child("worst case"), "worst_case_initialisation"),
             identifiers=np.full(count, -1),
         )

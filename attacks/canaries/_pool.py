@@ -26,7 +26,10 @@ def choose(dataset: Dataset, count: int, seed: Seed, kind: str) -> Array:
 
 
 def unused_directions(dataset: Dataset, count: int, norm: float, seed: Seed, kind: str) -> Records:
-    """`count` made-up records along the pool's directions of least variance, each labelled with a linear model's last choice.
+    """`count` made-up records along the pool's directions of least variance.
+
+    One alone has the label that a linear model finds least likely. Several of one training have each label as often, in random
+    order: the least likely is nearly the same for all of them, and they would teach the model one bias in place of themselves.
 
     A record is `norm` times the pool's mean input norm along its own direction, with a random sign.
 
@@ -44,10 +47,13 @@ def unused_directions(dataset: Dataset, count: int, norm: float, seed: Seed, kin
             f"of its own: expected 1 to {flat.shape[1]}"
         )
     length = norm * float(np.mean(np.linalg.norm(flat, axis=1)))
-    signs = seed.numpy().choice([-1.0, 1.0], size=count)
+    random = seed.numpy()
+    signs = random.choice([-1.0, 1.0], size=count)
     vectors = length * signs[:, None] * linear_probe.least_directions(flat, count)
     weights = linear_probe.fit(flat, dataset.pool.labels, dataset.classes)
     labels = np.argmin(vectors @ weights[:-1] + weights[-1], axis=1).astype(np.int64)
+    if count > 1:
+        labels = random.permutation(np.resize(random.permutation(dataset.classes), count)).astype(np.int64)
     return Records(inputs=vectors.reshape(count, *dataset.pool.inputs.shape[1:]).astype(np.float32), labels=labels)
 
 

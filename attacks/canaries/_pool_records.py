@@ -134,11 +134,11 @@ class OutOfDistribution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClipBkd:
-    """Records along the directions of least variance of the pool, each labelled as a linear model finds least likely.
+    """Records along the directions of least variance of the pool; one alone is labelled as a linear model finds least likely.
 
     A canary is `norm` times the pool's mean input norm along its own direction (random sign). The
     paper plants copies of a single record; here each canary takes the next direction, so that many can
-    share one training run.
+    share one training run, and then each label is given as often, at random.
 
     Attributes:
         norm: length of a canary in units of the mean length of the pool's inputs.
@@ -162,7 +162,7 @@ class ClipBkd:
         records = _pool.unused_directions(dataset, count, self.norm, seed.child("clipbkd"), "clipbkd")
         return Canaries(
             kind="clipbkd",
-            description=f"records along directions that {dataset.name} hardly uses, with the least likely label (ClipBKD)",
+            description=f"records along directions that {dataset.name} hardly uses (ClipBKD)",
             records=records,
             identifiers=np.full(count, -1),
         )

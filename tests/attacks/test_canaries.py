@@ -108,6 +108,15 @@ def test_clipbkd_uses_what_the_data_do_not() -> None:
         ClipBkd().make(DATA, 65, 10, SEED)
 
 
+def test_clipbkd_records_of_one_run_do_not_share_a_label() -> None:
+    """One bias learned would be that of all of them; alone, a record has the label that surprises most."""
+    labels = ClipBkd().make(DATA, 50, 10, SEED).records.labels
+    assert np.bincount(labels, minlength=10).tolist() == [5] * 10
+    alone = ClipBkd().make(DATA, 1, 10, SEED).records
+    weights = linear_probe.fit(DATA.pool.inputs.reshape(len(DATA.pool), -1), DATA.pool.labels, 10)
+    assert alone.labels[0] == np.argmin(alone.inputs.reshape(1, -1) @ weights[:-1] + weights[-1])
+
+
 def test_adversarial_records_are_wrong_for_another_model_too() -> None:
     model = LogisticRegression(max_iter=500).fit(DATA.train.inputs, DATA.train.labels)
     canaries = AdversarialDirection().make(DATA, 200, 10, SEED)
