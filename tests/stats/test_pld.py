@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
-from audit.stats.curves import composition, discretise, pld
+from audit.stats.curves import composition, discretise, pld, tilting
 from audit.stats.curves.loss_pairs import Direction, LossPair, finite_pair, subsampled_gaussian, subsampled_laplace
 from audit.stats.curves.pld import (
     REPLACE,
@@ -263,3 +263,13 @@ def test_where_a_finer_grid_does_not_fit_one_between_is_tried(monkeypatch: pytes
     finished = max(density for density in tried if density <= 40)
     assert finished > 40 / pld._WORTHWHILE**2 and (low, high) == (1 - finished**-2, 1 + finished**-2)
     assert len(tried) < 20
+
+
+def test_logarithms_of_sums_are_those_of_scipy_to_the_bit() -> None:
+    generator = np.random.default_rng(0)
+    for entries, spread in ((1, 1.0), (2, 1e-3), (300, 50.0), (2001, 1e5)):
+        logs = spread * generator.normal(size=(20, entries))
+        logs[::2, -1] = logs[::2].max(axis=1)  # the largest twice
+        expected = special.logsumexp(logs, axis=1)
+        assert tilting.log_sum_exp(logs[3].copy()) == expected[3]
+        np.testing.assert_array_equal(tilting.log_sum_exp(logs), expected)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from audit.stats.curves.discretise import LossGrid
 
@@ -21,8 +20,22 @@ def cumulants(parts: Sequence[Part], tilts: Array) -> Array:
     """Logarithm of the moment generating function of the composed finite loss at each tilt."""
     total = np.zeros(len(tilts))
     for grid, count in parts:
-        total += count * logsumexp(np.log(grid.mass) + tilts[:, None] * grid.loss, axis=1)
+        total += count * log_sum_exp(np.log(grid.mass) + tilts[:, None] * grid.loss)
     return total
+
+
+def log_sum_exp(logs: Array) -> Array:
+    """Logarithms of the sums of exponentials over the last axis, of which each has a largest element; overwrites `logs`.
+
+    The largest elements stay out of the sum, so that a sum of little more than one of them keeps its digits.
+    """
+    largest = logs.max(axis=-1, keepdims=True)
+    is_largest = logs == largest
+    logs -= largest
+    np.exp(logs, out=logs)
+    logs[is_largest] = 0.0
+    times = np.count_nonzero(is_largest, axis=-1).astype(np.float64)
+    return np.asarray(np.log1p(logs.sum(axis=-1) / times) + np.log(times) + largest[..., 0])
 
 
 def tilt_for_delta(parts: Sequence[Part], delta: float) -> tuple[float, float]:
@@ -47,7 +60,7 @@ def tilt_for_delta(parts: Sequence[Part], delta: float) -> tuple[float, float]:
 
 
 def log_moment_at(grid: LossGrid, tilt: float) -> float:
-    return float(logsumexp(np.log(grid.mass) + tilt * grid.loss))
+    return float(log_sum_exp(np.log(grid.mass) + tilt * grid.loss))
 
 
 def moments(parts: Sequence[Part], tilt: float) -> tuple[float, float, float]:
