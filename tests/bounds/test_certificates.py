@@ -62,6 +62,16 @@ class Careless:
         )
 
 
+def test_recipes_share_the_certificate_of_a_bound_for_any_mechanism() -> None:
+    """One audit is made for all of them; a bound inside a family and one of someone else's estimator get their own."""
+    event = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.1, steps=20)
+    shared, own = path(*estimators("one_run"), game=game(runs=61)), path(Careless(), game=game(runs=61))
+    before = certificates.certify.cache_info().currsize
+    assert certificates.certify(replace(shared, mechanism=event), 20) is certificates.certify(shared, 20)
+    assert certificates.certify(replace(own, mechanism=event), 20) is not certificates.certify(own, 20)
+    assert certificates.certify.cache_info().currsize == before + 4
+
+
 def test_more_audits_than_end_in_time_are_refused_before_the_first() -> None:
     """Those that were asked for are made, up to a limit that the message names; nothing runs without an end."""
     slow = path(*estimators("sequential"))

@@ -148,6 +148,13 @@ def _epsilon(signal: float, mechanism: EventCurves, delta: float) -> float:
 
 def _search(estimator: FdpRank, ranking: Memberships, mechanism: EventCurves, significance: float) -> tuple[float, str, int]:
     """The largest signal refuted, by which statistic, and the number of tests."""
+    return _search_once(estimator, ranking.tobytes(), mechanism, significance)
+
+
+@functools.lru_cache(maxsize=16)
+def _search_once(estimator: FdpRank, memberships: bytes, mechanism: EventCurves, significance: float) -> tuple[float, str, int]:
+    """`_search`, kept because a report asks again: the bounds over the steps end with that of its tables."""
+    ranking = np.frombuffer(memberships, dtype=bool)
     sides, family = (int(ranking.sum()), int((~ranking).sum())), _curve(mechanism)
     if not estimator._simulations(sides, significance):
         tests = rank_exact.precedence_tests(ranking, estimator.ratio)

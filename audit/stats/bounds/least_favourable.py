@@ -21,7 +21,7 @@ from audit.stats.bounds import roots
 from audit.stats.bounds.binomial import rate_lower
 from audit.stats.bounds.critical_ranks import class_edges, critical_rank, draws_for
 from audit.stats.bounds.ranks import Memberships
-from audit.stats.bounds.shifts import CELLS, LIFT, REACH, Positions, Shift
+from audit.stats.bounds.shifts import CELLS, LIFT, REACH, Encoding, GdpShift, Positions, Shift
 from audit.stats.bounds.validation import Array, Counts
 from audit.stats.curves.tradeoff_curves import TradeoffCurve
 
@@ -62,11 +62,13 @@ def _rows(scores: int, edge: float) -> int:
     return draws_for(edge, scores, work=WORK, most_work=MOST_WORK)
 
 
-def simulate(members: int, nonmembers: int, significance: float, stream: int = 0) -> Simulations:
+def simulate(
+    members: int, nonmembers: int, significance: float, stream: int = 0, encode: Encoding = GdpShift.encode
+) -> Simulations:
     """Return the draws for one test, from a stream that the numbers of scores fix: no caller can draw again."""
     ranks = rank_limits(members + nonmembers, significance)
-    draws = _normals(members, nonmembers, stream, ranks[-1][0])
-    return Simulations(members=draws[:, :members], nonmembers=draws[:, members:], ranks=ranks)
+    encoded, others = _draws(encode, members, nonmembers, stream, ranks[-1][0])
+    return Simulations(members=encoded, nonmembers=others, ranks=ranks)
 
 
 def rank_limits(scores: int, significance: float) -> tuple[tuple[int, int], ...]:
@@ -86,9 +88,21 @@ def largest_kept(sums: Counts, limits: tuple[tuple[int, int], ...]) -> int:
 
 
 @functools.lru_cache(maxsize=1)
-def _normals(members: int, nonmembers: int, stream: int, rows: int) -> NDArray[np.float32]:
-    """`(rows, members + nonmembers)`, row by row, so that the first rows are those of a shorter block from the same stream."""
-    return _generator(members, nonmembers, stream).standard_normal((rows, members + nonmembers), dtype=np.float32)
+def _draws(
+    encode: Encoding, members: int, nonmembers: int, stream: int, rows: int
+) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    """Encoded members and nonmembers, kept for bounds on the same numbers of scores.
+
+    Drawn row by row, so that the first rows are those of a shorter block from the same stream, and encoded in a core's cache.
+    """
+    generator, scores = _generator(members, nonmembers, stream), members + nonmembers
+    encoded = np.empty((rows, members), dtype=encode(np.zeros(1, dtype=np.float32)).dtype)
+    others = np.empty((rows, nonmembers), dtype=np.float32)
+    step = max(1, TOGETHER // scores)
+    for start in range(0, rows, step):
+        draws = generator.standard_normal((min(step, rows - start), scores), dtype=np.float32)
+        encoded[start : start + step], others[start : start + step] = encode(draws[:, :members]), draws[:, members:]
+    return encoded, others
 
 
 def _generator(members: int, nonmembers: int, stream: int) -> np.random.Generator:
@@ -195,8 +209,7 @@ def rank_bound(
         parameters, so the refuted ones form an interval. That the first draws have to refute at a larger significance too
         makes it only more cautious.
     """
-    draws = simulate(int(ranking.sum()), int((~ranking).sum()), significance, stream)
-    draws = replace(draws, members=shift.encode(draws.members))
+    draws = simulate(int(ranking.sum()), int((~ranking).sum()), significance, stream, shift.encode)
     statistic = rank_score_sum(ranking, scores)
     spread = 0.5 * math.sqrt(1 / draws.members.shape[1] + 1 / draws.nonmembers.shape[1])
     stride = 2.0 ** round(math.log2(spread))  # searches of a family then meet at the same parameters, whose curves are kept

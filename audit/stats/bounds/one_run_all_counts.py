@@ -59,8 +59,7 @@ class Walk:
 
     def surprise(self, epsilon: float) -> float:
         """The least binomial tail of what was seen, over all counts; never above `chance`."""
-        rate = _rate(epsilon)
-        return min(_tail(*pair, rate) for pair in zip(self.correct.tolist(), self.guesses.tolist(), strict=True))
+        return float(self._tails_seen(epsilon).min())
 
     def chance_at_last(self, epsilon: float, up_to: float) -> float:
         """The part of `chance` that the largest count has alone: in far less time, a reason to go no further."""
@@ -73,9 +72,12 @@ class Walk:
 
     def most_surprising(self, epsilon: float) -> int:
         """The index of the count with the least tail."""
-        rate = _rate(epsilon)
-        pairs = zip(self.correct.tolist(), self.guesses.tolist(), strict=True)
-        return int(np.argmin([_tail(*pair, rate) for pair in pairs]))
+        return int(np.argmin(self._tails_seen(epsilon)))
+
+    def _tails_seen(self, epsilon: float) -> Array:
+        """`(J,)` the binomial tail of what was seen at each count."""
+        tails = special.bdtrc(self.correct - 1.0, self.guesses, _rate(epsilon))
+        return np.asarray(np.where(self.correct <= 0, 1.0, tails))
 
 
 def bound(walk: Walk, significance: float) -> tuple[float, int]:

@@ -18,13 +18,16 @@ REACH, CELLS = 8.0, 16_000  # of the look-up of `CurveShift`, in normal coordina
 
 Positions = NDArray[np.floating[Any]]
 """In normal coordinates, higher = more member-like; drawn and ranked as float32."""
+Encoding = Callable[[NDArray[np.float32]], NDArray[Any]]
+"""`encode` of a class of shifts, element by element."""
 
 
 class Shift(Protocol):
     """How the members' draws move as the parameter of an ordered family grows."""
 
-    def encode(self, members: NDArray[np.float32]) -> NDArray[Any]:
-        """Return what is needed of standard normal draws at every parameter; made once."""
+    @staticmethod
+    def encode(members: NDArray[np.float32]) -> NDArray[Any]:
+        """Return what is needed of standard normal draws at every parameter; made once, for all shifts of a class."""
 
     def lifted(self, parameter: float) -> Callable[[NDArray[Any]], Positions]:
         """Return the function from encoded draws to positions plus `LIFT`; they do not fall as the parameter grows."""
@@ -39,7 +42,8 @@ class CurveShift:
 
     family: Family
 
-    def encode(self, members: NDArray[np.float32]) -> NDArray[np.uint16]:
+    @staticmethod
+    def encode(members: NDArray[np.float32]) -> NDArray[np.uint16]:
         """Cells of the grid, rounded up."""
         places = np.clip(members, -REACH, REACH)
         places += REACH
@@ -57,7 +61,8 @@ class CurveShift:
 class GdpShift:
     """Members' positions under the mu-GDP curve."""
 
-    def encode(self, members: NDArray[np.float32]) -> NDArray[np.float32]:
+    @staticmethod
+    def encode(members: NDArray[np.float32]) -> NDArray[np.float32]:
         """The draws themselves."""
         return members
 
