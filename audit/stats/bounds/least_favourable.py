@@ -88,9 +88,7 @@ def largest_kept(sums: Counts, limits: tuple[tuple[int, int], ...]) -> int:
 
 
 @functools.lru_cache(maxsize=1)
-def _draws(
-    encode: Encoding, members: int, nonmembers: int, stream: int, rows: int
-) -> tuple[NDArray[Any], NDArray[np.float32]]:
+def _draws(encode: Encoding, members: int, nonmembers: int, stream: int, rows: int) -> tuple[NDArray[Any], NDArray[np.float32]]:
     """Encoded members and nonmembers, kept for bounds on the same numbers of scores.
 
     Drawn row by row, so that the first rows are those of a shorter block from the same stream, and encoded in a core's cache.
