@@ -100,11 +100,11 @@ def _attack_texts(
         return lambda pairs: [TokenValues(*rows) for rows in text_scores(module, encode, pairs)]
 
     with quiet_libraries(DataError, f"the models of {folder} and {base} cannot score the texts"):
-        (scored, columns), (_, before) = trained_language.compare(
+        (targets, columns), (_, before) = trained_language.compare(
             folder, base, lambda module: text_attacks.attack_texts(score(module), texts), find_device(device)
         )
     columns = {**columns, "reference": columns["loss"] - before["loss"]}
-    return canary_scores.inspect_canaries(columns, scored, canary_scores.CoinKnowledge(), settings, name=name)
+    return canary_scores.inspect_canaries(columns, targets, canary_scores.CoinKnowledge(), settings, name=name)
 
 
 def find_coins(canaries: str | Path, commitment: str = "", *, declared: bool = False) -> CoinKnowledge:

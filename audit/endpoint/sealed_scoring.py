@@ -155,7 +155,7 @@ def find_change(texts: Sequence[Sequence[Repeat]]) -> float:
     scale = np.sqrt(counts * (len(moments) - counts) / len(moments))
 
     def largest(values: Array) -> Array:
-        return np.abs(np.cumsum(values[..., order], axis=-1)[..., :-1]) / scale
+        return np.asarray(np.abs(np.cumsum(values[..., order], axis=-1)[..., :-1]) / scale)
 
     differences = largest(residuals)
     if not len(differences) or float(differences.max()) <= 1e-9:

@@ -59,8 +59,8 @@ def attack_texts(
             f"{len(outside)} texts are nonmembers; expected at least {2 * SHOTS}, of which {SHOTS} are put before others"
         )
     shots = set(random.permutation(outside)[:SHOTS].tolist())
-    scored = [text for number, text in enumerate(texts) if number not in shots]
-    contents = [text.text for text in scored]
+    targets = [text for number, text in enumerate(texts) if number not in shots]
+    contents = [text.text for text in targets]
     before = "\n\n".join(texts[number].text for number in sorted(shots)) + "\n\n"
     plain = scorer([("", content) for content in contents])
     means = _means(plain)
@@ -82,7 +82,7 @@ def attack_texts(
         columns["min_k_plus_plus"] = _lowest(sharp)
     if reference is not None:
         columns["reference"] = means - _means(reference([("", content) for content in contents]))
-    return scored, columns
+    return targets, columns
 
 
 def exchange_words(text: str, texts: Sequence[str], random: np.random.Generator) -> list[str]:

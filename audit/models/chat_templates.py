@@ -48,8 +48,8 @@ def read_template(*folders: Path) -> Callable[[Messages], str]:
 
     def write(messages: Messages) -> str:
         with quiet_libraries(DataError, f"the chat template of {folder} cannot be rendered"):
-            rendered, _ = chat_template_utils.render_jinja_template(conversations=[messages], chat_template=content, **tokens)
-        return str(rendered[0])
+            outputs, _ = chat_template_utils.render_jinja_template(conversations=[messages], chat_template=content, **tokens)
+        return str(outputs[0])
 
     return write
 

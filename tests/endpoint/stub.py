@@ -84,10 +84,10 @@ class Stub(ThreadingHTTPServer):
     def chat(self, body: dict[str, Any]) -> dict[str, Any]:
         """An answer as chat servers write it: a character a token, the likeliest five listed."""
         reply = {} if body["model"] == "base" else self.chats
-        own = reply.get("\n".join(message["content"] for message in body["messages"]), "0000")[: body["max_tokens"]]
-        choice: dict[str, Any] = {"message": {"role": "assistant", "content": own}}
+        answer_text = reply.get("\n".join(message["content"] for message in body["messages"]), "0000")[: body["max_tokens"]]
+        choice: dict[str, Any] = {"message": {"role": "assistant", "content": answer_text}}
         if body.get("logprobs"):
-            lists = [[(letter, -0.01)] + [(str(other), -3.0 - other / 10) for other in range(5)] for letter in own]
+            lists = [[(letter, -0.01)] + [(str(other), -3.0 - other / 10) for other in range(5)] for letter in answer_text]
             choice["logprobs"] = {
                 "content": [
                     {"token": rows[0][0], "logprob": -0.01, "top_logprobs": [{"token": t, "logprob": v} for t, v in rows]}

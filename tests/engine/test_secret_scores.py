@@ -46,19 +46,19 @@ def test_a_secret_is_scored_behind_what_is_before_it_and_without_what_follows() 
     for (before, secret, after), value in zip(PIECES, values, strict=True):
         ids = torch.tensor([encode(before + secret + after)])
         logs = torch.log_softmax(module(input_ids=ids).logits[0], -1)
-        own = sum(float(logs[at - 1, ids[0, at]]) for at in range(len(before), len(before) + len(secret)))
-        assert value == pytest.approx(own, abs=1e-4)
+        expected_value = sum(float(logs[at - 1, ids[0, at]]) for at in range(len(before), len(before) + len(secret)))
+        assert value == pytest.approx(expected_value, abs=1e-4)
     ends = secret_tokens(lambda text: [*text.encode(), 256], ("ab ", "ab 12"))
     assert ends.secret == list(b"12"), "the token that ends every text is none of the secret's"
 
 
 def test_standardised_scores_are_those_of_the_whole_vocabulary() -> None:
     module = gpt()
-    ((own, standardised),) = text_scores(module, encode, [("", "some text")])
+    ((expected_value, standardised),) = text_scores(module, encode, [("", "some text")])
     logs = torch.log_softmax(module(input_ids=torch.tensor([encode("some text")])).logits[0, :-1].double().detach(), -1)
     mean = (logs.exp() * logs).sum(-1)
     deviation = ((logs.exp() * logs.square()).sum(-1) - mean.square()).sqrt()
-    np.testing.assert_allclose(standardised, (torch.tensor(own) - mean) / deviation, atol=1e-3)
+    np.testing.assert_allclose(standardised, (torch.tensor(expected_value) - mean) / deviation, atol=1e-3)
 
 
 @pytest.mark.parametrize(

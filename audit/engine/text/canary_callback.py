@@ -85,6 +85,8 @@ class CanaryCallback:
         if not any(parameter.requires_grad for parameter in model.parameters()):
             raise ExecutionMismatch("the model has no trainable parameter, so no canary can be learnt; nothing was trained")
         loader = values["train_dataloader"]
+        is_new = self._model is None or self._model() is not model  # a Trainer may begin again with a smaller batch
+        self.remarks = [] if is_new else self.remarks
         finder = SecretFinder([secret_tokens(self._encode, text).secret for text in self._texts])
         self._check_data(finder, _training_rows(args, loader.dataset), getattr(loader, "collate_fn", None))
         if self.deferred:
@@ -93,8 +95,8 @@ class CanaryCallback:
         self._digest = _digest(model)
         self._first_step = int(getattr(state, "global_step", 0) or 0)
         self.scores = {step: scores for step, scores in self.scores.items() if step <= self._first_step}
-        if self._model is None or self._model() is not model:  # a Trainer may begin again with a smaller batch
-            self._model, self.remarks, self.scores = weakref.ref(model), [], {}
+        if is_new:
+            self._model, self.scores = weakref.ref(model), {}
             self.before = self._scores_before(model)
         self._watch(model, finder)
 
