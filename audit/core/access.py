@@ -14,7 +14,7 @@ class Access:
     """A named set of what is released to an adversary; more of it is more access, and some sets cannot be compared.
 
     Signals are computed from what is released: each names its source (`attacks/signals`), so a new signal changes no access,
-    and a new access shows every signal whose source it holds.
+    and a new access shows every signal of the sources that it holds.
 
     Attributes:
         name: in configs and reports.
@@ -24,7 +24,7 @@ class Access:
             continuations), "token_log_probabilities" (of the tokens of audited texts, and those of the public model that
             training began from) and "token_distributions" (over the whole vocabulary); or names of your own.
         view: what the adversary sees, as a sentence names it: "the outputs of the final model"; of the name if empty.
-        knowledge: what it knows as well: "all other records"; may be empty.
+        knowledge: its further knowledge: "all other records"; may be empty.
     """
 
     name: str

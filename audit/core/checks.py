@@ -38,7 +38,7 @@ def nonnegative(value: float, name: str) -> float:
 
 
 def noise(value: float, name: str) -> float:
-    """`value` itself, or `ConfigError` unless it is 0 or a number above it whose powers can still be computed.
+    """`value` itself, or `ConfigError` unless it is 0 or a number above it with powers that can still be computed.
 
     >>> noise(0.0, "noise_multiplier")
     0.0

@@ -29,8 +29,8 @@ class Records:
     Texts are token numbers `(n, T)` with -1 behind their end; `labels` `(n, T)` int64 repeats the tokens that a model is to
     predict and is -1 elsewhere.
 
-    `inputs` of many records, and of those mapped from a file, is a `RecordArray`: an array whose rows become numbers when they
-    are asked for.
+    `inputs` of many records, and of those mapped from a file, is a `RecordArray`: an array with rows that become numbers when
+    they are asked for.
     """
 
     inputs: Array
@@ -200,8 +200,8 @@ class Canaries:
             after the other; None if the canary itself is planted.
         companions: records that every model of the game trains on as well, whatever the coins.
         queries: `(m * q)` records that a model is asked about in place of each canary, in the order of canaries.
-        conduct: of canaries that are clients of a federated training and do worse than to send what they learned or were
-            given; None for all others.
+        conduct: of canaries that are clients of a federated training and do worse than to send their update or their input;
+            None for all others.
         aim: of the attack: "membership", or "backdoor" if labels of canaries are answers that planted records are to cause.
         unit: what each canary represents with all of its records ("user"); "" if it is one record.
         fitted_start: steps of training without privacy, on the records that all models share, that give every model of the

@@ -54,7 +54,7 @@ class MixtureOfGaussians(ReleaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncatedPoisson(ReleaseEvent):
-    """DP-SGD whose Poisson batches are cut to at most `batch_limit` records.
+    """DP-SGD with Poisson batches cut to at most `batch_limit` records.
 
     Attributes:
         sample_rate: probability that a record is drawn, before the cut.
@@ -80,7 +80,7 @@ class TruncatedPoisson(ReleaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CyclicPoisson(ReleaseEvent):
-    """Groups of records take turns, and each member of the group whose turn it is enters the batch by its own coin.
+    """Groups of records take turns, and each member of the group on turn enters the batch by its own coin.
 
     Attributes:
         noise_multiplier: standard deviation of the noise over the clip norm.
@@ -158,7 +158,7 @@ class AdaptiveClipping(ReleaseEvent):
 
     Attributes:
         noise_multiplier: of the sum, over the clip norm of the step.
-        count_noise: standard deviation of the noise on the count, whose bits are centred (-1/2 or 1/2); 0 shows it as it is.
+        count_noise: standard deviation of the noise on the count of centred bits (-1/2 or 1/2); 0 shows it as it is.
 
     References:
         Andrew, Thakkar, McMahan, Ramaswamy 2021, arXiv 1905.03871.
@@ -174,7 +174,7 @@ class AdaptiveClipping(ReleaseEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposeTestRelease(ReleaseEvent):
-    """A test whether the data are far from any whose local sensitivity exceeds a proposed bound; if so, a release.
+    """A test whether the data are far from any with a local sensitivity above a proposed bound; if so, a release.
 
     Attributes:
         test_epsilon: Laplace noise of scale `1 / test_epsilon` on the distance in records.

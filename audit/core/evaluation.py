@@ -73,7 +73,7 @@ class UnitSpread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibrated:
-    """A threshold that the adversary sets on its own models, and what it realises on the target; means over targets.
+    """A threshold that the adversary sets on its own models, and its rates on the target; means over targets.
 
     Attributes:
         precision: share of members among those called members if `prior` of all candidates are; None if no one is called.
@@ -93,7 +93,7 @@ class Usage:
     Attributes:
         share: None if the attack distinguishes members of references from their nonmembers no better than guessing.
         lower, upper: limits of the share, for a target trained as its references were; one model is one observation.
-        references: whose rates the estimate rests on.
+        references: models with the rates that the estimate rests on.
     """
 
     share: float | None
@@ -114,7 +114,7 @@ class UsageSpread:
     Attributes:
         target: of the first model; `truth` its true share.
         error: mean distance of estimate and truth over targets with an estimate; None if none has one.
-        covered: share of targets whose limits hold the truth.
+        covered: share of targets with limits that hold the truth.
     """
 
     scorer: str
@@ -151,13 +151,13 @@ class Evaluation:
     Attributes:
         targets: models that were attacked with all others as references. `spared`: models that were references only, because
             attacking each of very many models takes too long.
-        leading: the scorer with the largest mean AUC, whose scores all that follows is about.
+        leading: the scorer with the largest mean AUC; all that follows is about its scores.
         at_fpr: false positive rate at which records count as found.
         reproducibility: mean overlap (Jaccard) of the lists of records found in two targets that both trained on them;
             None if all lists are empty. `chance`: the same for random lists of those lengths.
         records: the most exposed ones, worst first.
         units: the same attack on all records of a unit at once, for columns with enough units.
-        usage: which share of the records each model was trained on, as the rates of the others tell it.
+        usage: which share of the records each model was trained on, as estimated from the rates of the others.
         fidelity: the worst over the target runs, None if fewer than three references were trained.
     """
 

@@ -65,7 +65,7 @@ def fold(event: Event, makers: Mapping[type, Callable[..., Any]]) -> Any:
 
 
 def dp_events(event: Event, library: ModuleType | Any) -> Any:
-    """The event in the vocabulary of dp-accounting, whose module is handed in; numbers as they are, without conversion."""
+    """The event in the vocabulary of dp-accounting (its module is handed in); numbers as they are, without conversion."""
 
     def without(node: Event, inner: Any, build: Callable[[], Any]) -> Any:
         """Return what is shown as it is costs everything, however it is sampled: the library has no rate for it."""

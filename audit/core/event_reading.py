@@ -111,7 +111,7 @@ def releases(event: Event) -> Iterator[ReleaseEvent]:
 
 
 def unit(event: Event) -> Unit:
-    """Return whose contributions the event bounds; "example" if nothing is released.
+    """Return the unit with the contributions that the event bounds; "example" if nothing is released.
 
     Raises:
         UnsupportedMechanism: releases about different units in one event.
@@ -158,7 +158,7 @@ def sample_rate(event: Event) -> float | None:
 
 
 def is_non_private(event: Event) -> bool:
-    """Return whether every release shows what it was computed from, so that there is nothing to account for."""
+    """Return whether every release shows its input, so that there is nothing to account for."""
     leaves = list(releases(event))
     return bool(leaves) and {type(leaf) for leaf in leaves} == {NonPrivate}
 

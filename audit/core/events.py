@@ -19,7 +19,7 @@ Unit = Literal["example", "user", "client", "document"]
 
 
 class Event:
-    """Something that was done with the data; what it costs is for an accountant to say."""
+    """Something that was done with the data; an accountant states its cost."""
 
     __slots__ = ()
 
@@ -29,14 +29,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseEvent(Event):
-    """A leaf of the tree. `unit`: whose contribution it bounds, called a record in what follows."""
+    """A leaf of the tree. `unit`: the owner of the contribution that it bounds, called a record in what follows."""
 
     unit: Unit = "example"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NonPrivate(ReleaseEvent):
-    """A release that shows what it was computed from: no noise, no guarantee."""
+    """A release that shows its input: no noise, no guarantee."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""How a game went whose training may stop at the first proof: the evidence over its models, and what held at the end."""
+"""A game with training that may stop at the first proof: the evidence over its models, and the result at the end."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """A game whose training may stop at the first proof.
+    """A game with training that may stop at the first proof.
 
     Attributes:
         planned: target models at most.

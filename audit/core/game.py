@@ -43,7 +43,7 @@ class Game:
     """The rules that one set of scores was obtained under.
 
     Attributes:
-        runs: target trainings whose scores are pooled.
+        runs: target trainings with pooled scores.
         references: further trainings that only the attack uses.
         canaries: canaries in each run.
         inclusion_probability: of each coin.

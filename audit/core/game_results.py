@@ -1,4 +1,4 @@
-"""What one game showed: its attacks with their curves and bounds, and the records and groups that stand out."""
+"""What one game showed: its attacks with their curves and bounds, and the records and groups with outlying scores."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class TprAtFpr:
 
     @classmethod
     def blank(cls, target_fpr: float, allowed: float | None) -> Self:
-        """The rate that too few records, or those of an edition, do not tell."""
+        """The rate that too few records, or those of an edition, do not determine."""
         return cls(
             target_fpr=target_fpr,
             tpr=None,
@@ -92,7 +92,7 @@ class GuessResult:
         right: of them.
         lower, upper: Clopper-Pearson limits on the chance of a right guess, for secrets with their own releases.
         baseline: chance of a right guess without the release, by naming the likeliest value of each prior.
-        imputed: of these secrets, those whose likeliest value was the true one; None if so few would name them.
+        imputed: of these secrets, those with the true value as the likeliest one; None if so few would name them.
         allowed: the most that the tightest claim, and the mechanism's curve if it is known, leave a guess of that baseline;
             None if nothing is claimed.
         exposure: mean over secrets of log2 of the values minus log2 of the true one's rank, in bits; None if values are not
@@ -117,8 +117,8 @@ class TriggerResult:
 
     Attributes:
         records: poisoned ones of each trigger.
-        with_records, hits_with: triggers whose records were in a training, and those of them that were answered.
-        without_records, hits_without: triggers whose records were not.
+        with_records, hits_with: triggers with records in a training, and those of them that were answered.
+        without_records, hits_without: triggers without.
         accuracy: on test records without a trigger, mean over the same models; None without test records.
         allowed: the largest share with the records that the tightest claim leaves at the share without them, by group privacy;
             None if nothing is claimed.
@@ -135,7 +135,7 @@ class TriggerResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelCount:
-    """Secrets whose figure is at least `level`: of planted ones, and of those that coins left out."""
+    """Secrets with a figure of at least `level`: of planted ones, and of those that coins left out."""
 
     level: float
     members: int
@@ -171,7 +171,7 @@ class AttackResult:
 
     Attributes:
         guesses: in a game of secrets.
-        secrets: of an attack whose scores of texts have a unit: exposure, extraction.
+        secrets: of an attack with a unit for its scores of texts: exposure, extraction.
         access: the least an adversary has to see for this attack; None if that is all that the game shows.
     """
 
@@ -192,7 +192,7 @@ class AttackResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordExposure:
-    """One audited record: how far its score stands out. `record` is a keyed hash, never the row itself."""
+    """One audited record: how far its score is from the others. `record` is a keyed hash, never the row itself."""
 
     record: str
     label: str
@@ -258,7 +258,7 @@ class GameResult:
         return replace(self, attacks=attacks, watched=stopping)
 
     def for_any_mechanism(self) -> GameResult:
-        """The same without what was proved or would be caught inside a family, whose epsilon is not that of a run outside."""
+        """The same without the results inside a family: its epsilon is not that of a run outside."""
         attacks = tuple(replace(attack, bounds=_for_any_mechanism(attack.bounds)) for attack in self.attacks)
         stopping = self.watched
         if stopping is not None:

@@ -69,7 +69,7 @@ class FamilyBound(CommonTerms):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoidBound(CommonTerms):
-    """A bound of an audit whose own checks failed: it proves nothing of any mechanism.
+    """A bound of an audit that failed its own checks: it proves nothing of any mechanism.
 
     Attributes:
         void_epsilon: what would have been proved, had the checks held.
@@ -107,7 +107,7 @@ class FamilyTrajectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoidTrajectory:
-    """Epsilon over steps of an audit whose own checks failed; it proves nothing."""
+    """Epsilon over steps of an audit that failed its own checks; it proves nothing."""
 
     label: str
     steps: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""npy files whose records are read if they are."""
+"""npy files with records that are read on access."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _EQUAL_STAMPS: dict[tuple[str, str], Stamp] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedFile:
-    """An npy file whose records are read if they are.
+    """An npy file with records that are read on access.
 
     Attributes:
         path: on this machine and on every one that computes with its records.
         shape: in which its array is read, `(n, ...)`.
         probe: digest of its header and of some of its bytes, so that another file of that name is refused.
         sha256: of all its bytes, which are read again if its stamp alone is another.
-        stamp: what it was like before anything of it was read; other processes compare theirs with this one.
+        stamp: its state before anything of it was read; other processes compare theirs with this one.
     """
 
     path: str
@@ -75,7 +75,7 @@ class MappedFile:
         A file of the same size and another stamp (touched, copied, restored, on another machine, or changed and its time put
         back) is read as a whole, once in each process, and is the same if its bytes are; that they were others for a while
         in between is not seen then. A file that is cut short while its pages are read ends the process that reads (SIGBUS):
-        this tells before it does.
+        this raises before it does.
         """
         try:
             is_same = self._is_same(_stamp(Path(self.path)))

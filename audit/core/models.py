@@ -61,7 +61,7 @@ class Subject(Protocol):
     """N trained things that can be asked: trained here, brought by a user, or known by their recorded outputs alone.
 
     Attributes:
-        released: what they show (`audit.core.access`).
+        released: their outputs to an adversary (`audit.core.access`).
         weights: parameter name to `(N, ...)`, which a run keeps; empty if no one knows them.
         executed: what their trainer measured of itself; None if a third party trained them.
     """
@@ -97,7 +97,7 @@ class Models(Protocol):
 
 
 class OpenModels(Models, Protocol):
-    """Models whose weights are known, and what was released while they were trained."""
+    """Models with known weights, and the releases of their training."""
 
     def alone(self, model: int) -> OpenModels:
         """One of them."""

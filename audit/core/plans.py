@@ -1,4 +1,4 @@
-"""What an audit can show and what it will cost, before anything of it is run."""
+"""The results that an audit can show and its cost, before anything of it is run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CeilingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerRow:
-    """What one estimator of a game would catch, by simulation, and what it takes to catch a violation.
+    """The epsilon that one estimator of a game would catch, by simulation, and the runs needed to catch a violation.
 
     Attributes:
         claim: what a bound has to be above to count as a catch; 0 if nothing is claimed that it could refute.
@@ -102,7 +102,7 @@ class StoppingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPlan:
-    """What an audit can show and what it will cost.
+    """The results that an audit can show and its cost.
 
     Attributes:
         models: trained at most.

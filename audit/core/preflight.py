@@ -10,7 +10,7 @@ class TriedReading:
     """Another reading of the same records, with the figures that it would give.
 
     Attributes:
-        name: what it reads otherwise.
+        name: the other way in which it reads.
         fit: on members, in the measure of the preflight; None if it changes nothing in it.
         auc: of members against nonmembers, by the loss.
     """
@@ -32,7 +32,7 @@ class Preflight:
         chance: of an AUC as small as this one if membership says nothing of the losses.
         alternatives: other readings, if something speaks against this one.
         doubt: why the reading cannot be right; "" if nothing speaks against it.
-        question: what to look at, "" if nothing stands out.
+        question: the point to look at, "" if there is none.
     """
 
     reading: str

@@ -1,4 +1,4 @@
-"""The plug-in interfaces, one method each. Implementations are frozen dataclasses whose fields are their YAML keys."""
+"""The plug-in interfaces, one method each. Implementations are frozen dataclasses with their YAML keys as fields."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LossTaker(Trainer, Protocol):
 
 @runtime_checkable
 class ModelMaker(Trainer, Protocol):
-    """A trainer whose models are not those of `audit.models.build`: it makes, counts and rehearses them itself."""
+    """A trainer of other models than those of `audit.models.build`: it makes, counts and rehearses them itself."""
 
     def identified(self, model: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the model of a config with all that decides its weights: jobs are stored under it."""
@@ -65,7 +65,7 @@ class CanaryMaker(Protocol):
 
 @runtime_checkable
 class TensorCanaryMaker(CanaryMaker, Protocol):
-    """Makes canaries by the tensors of the model, whose coordinates `tensors` counts in the order of the flat parameters."""
+    """Makes canaries by the tensors of the model; `tensors` counts their coordinates in the order of the flat parameters."""
 
     def make_in_tensors(self, dataset: Dataset, count: int, tensors: tuple[int, ...], seed: Seed) -> Canaries: ...
 
@@ -164,10 +164,10 @@ Pairs = Callable[[float], tuple[float, float]]
 
 @runtime_checkable
 class PathEstimator(Estimator, Protocol):
-    """An estimator for any mechanism whose tests are not monotone, so that a path of pairs needs its own search.
+    """An estimator for any mechanism with tests that are not monotone, so that a path of pairs needs its own search.
 
-    `bound_along(scores, pairs)` is the end of the initial interval of parameters whose pairs are refuted, and that of perfect
-    scores. It exceeds the least parameter whose pair is true with probability at most `1 - confidence`. Estimators without it
+    `bound_along(scores, pairs)` is the end of the initial interval of parameters with refuted pairs, and that of perfect
+    scores. It exceeds the least parameter with a true pair with probability at most `1 - confidence`. Estimators without it
     are asked for their bound at the delta of each pair, which must not rise with delta.
     """
 
@@ -176,7 +176,7 @@ class PathEstimator(Estimator, Protocol):
 
 @runtime_checkable
 class AnytimeEstimator(Estimator, Protocol):
-    """An estimator whose bound holds at every time at once: only what it finds may decide how many models are trained.
+    """An estimator with a bound that holds at every time at once: only what it finds may decide how many models are trained.
 
     `watch` looks at the scores of each attack on the same trials so far, in the order of training, and gives the bound of all
     attacks together and its evidence against each claim that it can refute. `attacks` were planned: what failed of them must
@@ -194,7 +194,7 @@ class AnytimeEstimator(Estimator, Protocol):
 class Accountant(Protocol):
     """States the epsilon that a mechanism is entitled to. Raises `UnsupportedMechanism`, never guesses.
 
-    An accountant whose figure is not an upper bound says so in an attribute `side`; one that passes on a library's figure
+    An accountant with a figure that is not an upper bound says so in an attribute `side`; one that passes on a library's figure
     without answering for it has an attribute `as_it_is` that is true.
     """
 

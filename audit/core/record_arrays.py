@@ -271,7 +271,7 @@ def _as_type(raw: NDArray[Any], kind: type) -> NDArray[Any]:
 
 
 def _short(raw: NDArray[Any], scale: tuple[NDArray[Any], NDArray[Any]]) -> NDArray[np.float32]:
-    """The same in float32, in place, if no byte is told from what float64 makes of it."""
+    """The same in float32, in place, if the result equals that of float64 to the byte."""
     values: NDArray[np.float32] = np.subtract(raw, scale[0], dtype=np.float32)
     values /= scale[1]
     return values

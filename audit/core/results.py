@@ -111,7 +111,7 @@ class GateResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MechanismResult:
-    """One training recipe: what it claims, what was shown of it, what it is good for.
+    """One training recipe: its claims, the results on it, its utility.
 
     Attributes:
         training: name of the training that several results are about, each as one party sees it; "" if there is one result.

@@ -1,4 +1,4 @@
-"""Attacks on texts whose scores have their own unit, so that a report can say what they get of secrets."""
+"""Attacks on texts with a unit for their scores, so that a report can say how much of the secrets they get."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SecretUnit:
 
 @runtime_checkable
 class SecretScorer(Protocol):
-    """An attack whose score of a text says how much of its secret is given away, in a unit."""
+    """An attack that scores how much of a text's secret is given away, in a unit."""
 
     @property
     def unit(self) -> SecretUnit: ...

@@ -1,5 +1,5 @@
-"""What a person who watches an audit is told in addition to model-steps: which stage has begun, what an earlier part had
-done."""
+"""Messages to a person who watches an audit, in addition to model-steps: the stage begun, the work of an earlier
+part."""
 
 from __future__ import annotations
 

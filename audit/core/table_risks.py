@@ -1,4 +1,4 @@
-"""What a synthetic table tells of the records that it was made from: three risks, each beside the same attack on a control."""
+"""Risks of a synthetic table to the records that it was made from: three, each beside the same attack on a control."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of others if it is shown: no character in it is obeyed by a terminal, a browser or a parser of XML."""
+"""Third-party text for display: no character in it is obeyed by a terminal, a browser or a parser of XML."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ class Chunk:
         return products
 
     def _begin(self, place: Place) -> None:
-        """Starts the models' streams for what they draw in a pass: generators go on from one pass of a step to the next."""
+        """Starts the models' streams for what they draw in a pass: generators continue from one pass of a step to the next."""
         if self.dropout is not None and isinstance(self.models, TapeGradients):
             self.models.begin_counted(self.dropout, place)
         elif self.models.random and place.first == 0:

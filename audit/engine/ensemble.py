@@ -101,7 +101,7 @@ class _Reported:
         self._counted = 0
 
     def keep(self) -> None:
-        """End a part whose steps stay done."""
+        """End a part; its steps stay done."""
         self._counted = 0
 
 

@@ -24,7 +24,7 @@ class Measurements:
         batch_sizes: `(N, steps)`.
         noise_norms: `(steps, N)` of the noise that was added.
         largest: `(N,)` norm that entered a sum, over the clip norm.
-        non_finite_counts: `(N,)` examples whose gradient was not finite.
+        non_finite_counts: `(N,)` examples with a gradient that was not finite.
     """
 
     batch_sizes: np.ndarray

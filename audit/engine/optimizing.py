@@ -33,14 +33,14 @@ class PlainOptimizer(Protocol):
 
 
 class GradientReader(Protocol):
-    """Tells the gradients of a training from its weights, step by step from the first, all `(N, width)`."""
+    """Recovers the gradients of a training from its weights, step by step from the first, all `(N, width)`."""
 
     def gradient(self, before: Tensor, after: Tensor) -> Tensor: ...
 
 
 @runtime_checkable
 class ReadableOptimizer(Protocol):
-    """An optimiser whose gradients follow from the weights before and after its steps, in floating-point numbers too."""
+    """An optimiser with gradients that follow from the weights before and after its steps, in floating-point numbers too."""
 
     def read(self, steps: int) -> GradientReader: ...
 

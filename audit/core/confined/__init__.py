@@ -1,2 +1,2 @@
-"""A process that reads third-party files: what it gives up, how the audit talks to it, and the escapes that are tried from
+"""A process that reads third-party files: the rights it gives up, its messages with the audit, and the escapes tried from
 it."""

@@ -1,6 +1,6 @@
 """Ways out of the confined process, each really tried there: `audit doctor --confinement` runs them.
 
-An attempt raises `OSError` if the system refuses it, or returns what it reached. Nothing here is a secret of attackers:
+An attempt raises `OSError` if the system refuses it, or returns the thing it reached. Nothing here is a secret of attackers:
 these are the documented calls of the system, made from code that a file has taken over.
 """
 
@@ -329,7 +329,7 @@ ATTEMPTS: dict[str, Attempt] = {
 
 
 def attempt(header: Mapping[str, Any], content: bytes) -> tuple[Message, None]:
-    """Try one way out, in the confined process, and say what it reached; `refused` if it reached nothing."""
+    """Try one way out, in the confined process, and name the thing it reached; `refused` if none."""
     try:
         result = ATTEMPTS[header["attempt"]](header["bait"])
     except (OSError, MemoryError) as error:

@@ -57,7 +57,7 @@ def limit_computing(seconds: int) -> None:
 
 
 def _lower(kind: int, size: int) -> None:
-    """Set both limits to `size`, or to what they are if that is less."""
+    """Set both limits to `size`, or keep them if they are lower."""
     hard = resource.getrlimit(kind)[1]
     value = size if hard == resource.RLIM_INFINITY else min(size, hard)
     resource.setrlimit(kind, (value, value))

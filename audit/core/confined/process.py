@@ -101,7 +101,7 @@ class ConfinedProcess:
 
     @contextmanager
     def _deadline(self, seconds: float) -> Iterator[threading.Event]:
-        """A scope after whose time the process is killed, which ends every wait for it."""
+        """A scope with a time limit: the process is killed after it, which ends every wait for it."""
         late = threading.Event()
 
         def kill() -> None:
@@ -166,7 +166,7 @@ def _start() -> tuple[subprocess.Popen[bytes], int]:
     """Start the process from a thread that lives as long as it does: the kernel ends it with the thread that started it.
 
     Returns:
-        The process, and a pipe with the first 64 kB of what it writes to stderr.
+        The process, and a pipe with the first 64 kB of its stderr.
     """
     errors, writing_end = os.pipe()  # a file could not grow under the limits of the process
     os.set_blocking(writing_end, False)

@@ -30,7 +30,7 @@ class _Program(ctypes.Structure):
 
 
 def is_known() -> bool:
-    """Return whether this machine is one whose system calls have their numbers here: Linux on x86_64 or aarch64, 64 bits."""
+    """Return whether the numbers of this machine's system calls are listed here: Linux on x86_64 or aarch64, 64 bits."""
     return sys.platform.startswith("linux") and platform.machine() in ARCHITECTURES and sys.maxsize > 2**32
 
 

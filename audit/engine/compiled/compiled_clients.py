@@ -1,4 +1,4 @@
-"""The local steps of clients whose model compiled code covers, as one call to it."""
+"""The local steps of clients as one call to compiled code, if that covers their model."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class CompiledGradients(TapeGradients):
     def add_rows(
         self, data: tuple[Tensor, Tensor], indices: Tensor, mask: Tensor, into: tuple[Clip | None, Tensor]
     ) -> Clipping | None:
-        """`add_sum` for the records of `data` whose numbers are `indices` `(N * rows,)`, read if they are.
+        """`add_sum` for the records of `data` numbered `indices` `(N * rows,)`, read on access.
 
         Args:
             data: inputs `(records, ...)` and labels.

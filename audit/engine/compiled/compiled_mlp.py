@@ -113,7 +113,7 @@ class ChainStruct(ctypes.Structure):
 
     @classmethod
     def of(cls, chain: Chain) -> ChainStruct:
-        """Return `chain`, whose labels are classes until `classes` says otherwise."""
+        """Return `chain`; its labels are classes until `classes` says otherwise."""
         sizes, weights, biases = map(_numbers, (chain.sizes, chain.weights, chain.biases))
         return cls(
             layers=len(chain.weights), activation=chain.activation, classes=1, width=chain.width,

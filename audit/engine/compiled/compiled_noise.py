@@ -73,14 +73,14 @@ class CompiledNoise:
 
 
 def compiled_noise(layout: Layout, seeds: tuple[Seed, ...], like: Tensor) -> NoiseSource:
-    """Noise for models whose sums are compiled: by compiled code if this machine's agrees with torch, else by torch."""
+    """Noise for models with compiled sums: by compiled code if this machine's agrees with torch, else by torch."""
     code = _code() if like.device.type == "cpu" and like.dtype == torch.float32 and layout.width % GROUP == 0 else None
     return NoiseStreams(layout, seeds, like) if code is None else CompiledNoise(layout, seeds, code)
 
 
 @functools.cache
 def _code() -> ctypes.CDLL | None:
-    """Return compiled code whose numbers are torch's; None if there is none, which is logged once.
+    """Return compiled code that draws torch's numbers; None if there is none, which is logged once.
 
     How torch makes its numbers is no promise of torch's, so it is asked here.
     """

@@ -4,7 +4,7 @@ A graph repeats what was launched while it was captured, in the same memory. So 
 and its code must not decide by numbers of the device: batches are copied into their own place, parameters, records and
 sums are updated in place, and what draws or changes from step to step by the host's hand is refused. What no one refused, a
 number of the host's that a module keeps between calls, is looked for: the 1st, 2nd, 4th, 8th ... repetition of each shape runs
-once more as it is, and a training whose sums differ ends. Never run on a GPU.
+once more as it is, and a training ends if its sums differ. Never run on a GPU.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Capture = Callable[[Callable[[], None]], Callable[[], None]]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Graph:
-    """One graph: if it reads the batch, what it leaves, how it is run, and how often that was done."""
+    """One graph: if it reads the batch, its results, how it is run, and how often that was done."""
 
     index: Tensor
     mask: Tensor
@@ -39,7 +39,7 @@ class Graph:
     repetitions: int = 0
 
     def repeat(self, rows_at: Tensor, mask: Tensor) -> Clipping | None:
-        """Run the pass on another batch; what it returns is overwritten by the next."""
+        """Run the pass on another batch; the result is overwritten by the next."""
         self.index.copy_(rows_at)
         self.mask.copy_(mask)
         self.replay()
@@ -52,7 +52,7 @@ class GraphedSums:
     Args:
         total: `(N, width)` the sums to which passes add, always in the same place.
         short: numbers that are multiplied are shorter than single precision.
-        capture: runs its argument so that only what it launches is noted; returns what launches it again.
+        capture: runs its argument so that only its launches are noted; returns what launches it again.
     """
 
     def __init__(self, total: Tensor, *, short: bool = False, capture: Capture | None = None) -> None:
@@ -91,7 +91,7 @@ class GraphedSums:
         return Graph(index=index, mask=mask, clipping=results[0], replay=replay)
 
     def _compare(self, graph: Graph, work: Work, rows_at: Tensor, mask: Tensor) -> Clipping | None:
-        """Repeat a pass, and hold what it adds against the pass as it is."""
+        """Repeat a pass, and compare its sum with that of the pass as it is."""
         before = self._total.clone()
         plain = work(rows_at, mask)
         target = self._total.clone()
@@ -143,7 +143,7 @@ def _reason(error: RuntimeError) -> Exception:
 
 
 def refuse_capture(reasons: dict[str, bool]) -> None:
-    """Raise an error for a training whose passes no graph can repeat.
+    """Raise an error for a training with passes that no graph can repeat.
 
     Raises:
         ConfigError: one of the reasons holds.

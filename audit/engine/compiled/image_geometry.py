@@ -72,9 +72,9 @@ class Stage:
         axes: of a convolution: rows and columns.
         windows: of pooling: those of rows and of columns.
         activation: 0 none, 1 ReLU, 2 tanh.
-        path: of the layer whose parameters it has; "" if it has none.
+        path: of the layer with its parameters; "" if it has none.
         groups: of normalisation.
-        epsilon: what it adds to the variance.
+        epsilon: the constant added to the variance.
     """
 
     kind: str

@@ -63,7 +63,7 @@ class Plane:
 
     @staticmethod
     def of(size: Pair, before: Pair = (0, 0), extent: Pair | None = None) -> Plane:
-        """A plane whose margins before the first position are `before`, `extent` positions large in all."""
+        """A plane of `extent` positions in all, with margins of `before` ahead of the first."""
         rows, columns = extent or size
         return Plane(size, before, rows, columns)
 

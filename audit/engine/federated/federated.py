@@ -34,15 +34,15 @@ class Federations:
     In each round every client takes part by its own coin; it trains the model that it is sent on its own records, and sends
     how far the model moved. The whole update is clipped, parameters and moved buffers together, and one that is not finite
     counts as zero. The sum gets noise, is divided by the expected number of clients, a public constant, and moves the model by
-    the server's optimiser. Canary clients have their own slots beside the clients': those whose coin says so send their
-    direction at the clip norm, the others send zero, so neighbouring federations differ by a client whose update is zeroed out.
+    the server's optimiser. Canary clients have their own slots beside the clients': those with a true coin send their direction
+    at the clip norm, the others send zero, so neighbouring federations differ by one client's update, which is zeroed out.
     Canary examples are among the records of some clients, or each is all that its own client holds.
 
     Noise that many clients add is drawn once with the deviation of their sum, which has the same law. The slots of canaries add
-    noise to what they send, and none to the sum, whose noise stays that of the accounted clients.
+    noise to their updates, and none to the sum: its noise stays that of the accounted clients.
 
     Raises:
-        UnsupportedMechanism: models that cannot share slots (dropout, buffers that differ), or whose single examples have no
+        UnsupportedMechanism: models that cannot share slots (dropout, buffers that differ), or that give single examples no
             gradient.
         ConfigError: no split of that name, or more hosts than clients.
         DataError: too few records for the clients, or canaries made for another model.
@@ -182,7 +182,7 @@ class Federations:
         self._note(number, self.canaries.observe(sight), signals)
 
     def _note(self, number: int, observed: Mapping[str, Tensor], signals: dict[str, Tensor]) -> None:
-        """Keep what was seen of the canaries whose turn this round is, `(N, m)` each."""
+        """Keep the observations of this round's canaries, `(N, m)` each."""
         step, own = number // self.plan.cohorts, self.canaries.owners % self.plan.cohorts == number % self.plan.cohorts
         for name, values in observed.items():
             if name not in signals:

@@ -74,7 +74,7 @@ class PlantedCanaries(Protocol):
 
 
 class CanaryClients:
-    """Gradient canaries as clients with their own slots: those whose coin says so send their direction, the others zero.
+    """Gradient canaries as clients with their own slots: those with a true coin send their direction, the others zero.
 
     They do their worst: an update far beyond the clip norm and many records, through the same clipping and weighting as all
     others, so that what these let through shows.

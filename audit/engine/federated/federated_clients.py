@@ -26,7 +26,7 @@ CACHE_CLIENTS = 16  # updates at once in what takes one pass over each after the
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PrivateSteps:
-    """DP-SGD in the steps of some clients, and what it came to; the tensors grow from step to step.
+    """DP-SGD in the steps of some clients, and its results; the tensors grow from step to step.
 
     Attributes:
         noise: of every step.
@@ -65,7 +65,7 @@ class Workers:
         state: of all federations, name to `(N, ...)`.
         records: inputs and labels of the train split.
         slots: clients at once.
-        local: what they do.
+        local: their steps.
 
     Raises:
         UnsupportedMechanism: dropout, or an untrained tensor that differs between federations.

@@ -16,7 +16,7 @@ class RoundMeasures:
 
     Args:
         participants: `(N, steps)` how many took part in each step of the accounting.
-        replies: `(N, rounds)` honest clients whose updates arrive.
+        replies: `(N, rounds)` honest clients with updates that arrive.
         clip_norm: of a whole update, None without a clip.
         like: `(N, width)` models.
     """
@@ -49,7 +49,7 @@ class RoundMeasures:
             torch.maximum(self.largest, norms / self.clip_norm, out=self.largest)
 
     def note_noise(self, noise: Tensor, spread: Tensor) -> None:
-        """Note the noise of a round `(N, width)`, whose deviation is `spread` times the accounted one."""
+        """Note the noise of a round `(N, width)`; its deviation is `spread` times the accounted one."""
         # a round without replies has no local noise: 0 over 1, not over 0
         self.noise_squares += noise.double().square().sum(1) / spread.clamp(min=1).double().square()
 
@@ -84,7 +84,7 @@ class RoundMeasures:
         )
 
     def _inside(self, inner: int) -> tuple[Array, Array, Array]:
-        """Return noise, draws and norms inside clients, whose updates have so many draws each; empty if there are none."""
+        """Return noise, draws and norms inside clients, with so many draws per update; empty if there are none."""
         draws = self.inner_updates.cpu().numpy() * inner
         noise = np.sqrt(self.inner_squares.cpu().numpy() / np.maximum(draws, 1))
         entries = slice(None) if inner else slice(0)

@@ -1,4 +1,4 @@
-"""How a federation works: its plan, what a client does in a round, and which records are whose."""
+"""How a federation works: its plan, the work of a client in a round, and the client of each record."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class RoundPlan:
         split_seed: of the split.
         example_cap: clients are weighted by their records over this public number, at most 1; None weights all by 1.
         slots: clients trained at once.
-        hosts: clients among whose records canary examples are; None if canaries are clients.
+        hosts: clients that hold canary examples among their records; None if canaries are clients.
     """
 
     clients: int

@@ -19,7 +19,7 @@ from audit.engine.federated.federated_clients import Workers
 class RecordSight:
     """What an adversary reads off a round for each canary that is a record, of federations that train together.
 
-    It looks at the cosine between the record's gradient, at the model that clients were sent, and what it sees; and at how far
+    It looks at the cosine between the record's gradient, at the model that clients were sent, and its view; and at how far
     the record's loss falls by it.
 
     Args:
@@ -29,7 +29,7 @@ class RecordSight:
         senders: `(m,)` which of the watched clients holds each record.
 
     Raises:
-        UnsupportedMechanism: a model that keeps statistics of its batches, in which a record has no gradient of its own.
+        UnsupportedMechanism: a model that keeps statistics of its batches, so that no record has a separate gradient.
 
     References:
         Nasr, Shokri, Houmansadr 2019, arXiv 1812.00910 (passive global attacker). Li et al. 2022, arXiv 2202.10209 (cosine of
@@ -95,11 +95,11 @@ class RecordSight:
 class CanaryExamples:
     """Records as canaries among those of the first `hosts` clients, dealt out in turn; a coin decides whether each is held.
 
-    The adversary knows all other clients' updates, and of a host what it sends.
+    The adversary knows all other clients' updates, and of a host its message.
 
     Raises:
         ConfigError: more hosts than clients.
-        UnsupportedMechanism: a model in which one example has no gradient of its own.
+        UnsupportedMechanism: a model in which one example has no separate gradient.
     """
 
     slots = 0
@@ -148,7 +148,7 @@ class CanaryExamples:
 class RecordClients:
     """Records as clients with their own slots, each of which holds one; a coin decides whether it sends its update or zero.
 
-    They do their worst within their conduct: they multiply what they send and claim many records, through the same clipping and
+    They do their worst within their conduct: they multiply their update and claim many records, through the same clipping and
     weighting as all others. A free rider sends the last released step back, whatever its coin: that decides only whether it
     holds its record.
 
@@ -158,7 +158,7 @@ class RecordClients:
         served: `(N, width)` the models that clients are sent, as they move on.
 
     Raises:
-        UnsupportedMechanism: a model in which one record has no gradient of its own.
+        UnsupportedMechanism: a model in which one record has no separate gradient.
     """
 
     def __init__(self, job: TrainingJob, workers: Workers, served: Tensor) -> None:

@@ -23,7 +23,7 @@ class Quantile:
     """Options of adaptive clipping.
 
     Attributes:
-        target: share of the examples whose gradient is to stay as it is.
+        target: share of the examples with a gradient that is to stay as it is.
         rate: of the geometric update of the clip norm.
         count_noise: standard deviation of the noise on the count of such examples; None takes a twentieth of the expected
             batch, or twice the noise multiplier if that is more.

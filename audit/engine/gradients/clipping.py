@@ -26,7 +26,7 @@ class Rows:
         inputs: `(N * rows * copies, ...)`; the copies (augmentations) of one example are neighbours.
         labels: `(N * rows * copies, ...)`.
         copies: the gradient of an example is the mean over its copies, clipped once.
-        loss: whose gradient it is.
+        loss: the function to derive.
         records: what the whole module takes, if `inputs` are features that its frozen part makes of them; None elsewhere.
     """
 
@@ -71,7 +71,7 @@ class Clipping:
 
 
 class Gradients(Protocol):
-    """N models of one architecture whose flat parameters `(N, width)` are updated in place from outside.
+    """N models of one architecture; their flat parameters `(N, width)` are updated in place from outside.
 
     `random` says that the forward pass draws numbers (dropout); `begin` then sets the streams of one step. `module` is what
     `forward` runs: once for all models, or once for each.
@@ -92,12 +92,12 @@ class Gradients(Protocol):
 
 
 def clip_factors(norms: Tensor, clip_norm: float | Tensor, mask: Tensor) -> Tensor:
-    """`min(1, clip_norm / norm)`, and exactly 0 for rows that are padding or whose norm is not finite."""
+    """`min(1, clip_norm / norm)`, and exactly 0 for rows that are padding or have a norm that is not finite."""
     return (clip_norm / norms).clamp_(max=1.0).nan_to_num_(nan=0.0).mul_(mask)  # over 0: infinite, so 1
 
 
 def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, layers: int) -> tuple[Clipping, dict[str, Tensor]]:
-    """Return what clipping does to rows whose layers have these squared norms `(N, rows)`, and the factor of each layer.
+    """Return what clipping does to rows with these squared norms of their layers `(N, rows)`, and the factor of each layer.
 
     Args:
         squares: of each layer.

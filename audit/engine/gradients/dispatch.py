@@ -138,7 +138,7 @@ def _unlike_draws(module: nn.Module, state: Mapping[str, Tensor], inputs: Tensor
 
 
 def _several(module: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Models whose parameters all differ, frozen ones too, and are nowhere all zero, near those of the first in `state`."""
+    """Models with parameters that all differ, frozen ones too, and are nowhere all zero, near those of the first in `state`."""
     trainable = {name for name, parameter in module.named_parameters() if parameter.is_floating_point()}
     stream = torch.Generator()
     stream.manual_seed(Seed(0).child("models that differ").integer())
@@ -261,7 +261,7 @@ def _unlike_sums(fast: TapeGradients, rows: Rows, gradients: Mapping[str, Tensor
 
 
 def _clips(squares: Mapping[str, Tensor], norms: Tensor) -> list[Clip | None]:
-    """Return the clips to try with examples of these `norms` `(models, rows)`, whose layers have these squared norms."""
+    """Return the clips to try with examples of these `norms` `(models, rows)` and these squared norms of their layers."""
     positive = norms[norms > 0]
     lowest = float(positive.min()) if len(positive) else 1.0
     middle = float(positive.median()) if len(positive) else 1.0

@@ -18,7 +18,7 @@ from audit.models.build import seeded_stream
 
 
 class GivenDropout(nn.Module):
-    """A dropout layer whose factors are given: in the order of the calls, one tensor for each."""
+    """A dropout layer with given factors: in the order of the calls, one tensor for each."""
 
     def __init__(self, training: bool, ask: Callable[[], Tensor]) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class GivenDropout(nn.Module):
 
 
 def with_factors(module: nn.Module, factors: Sequence[Tensor]) -> nn.Module:
-    """A copy of `module` whose dropout layers multiply with `factors`, `(rows, ...)` each, one call after another."""
+    """A copy of `module` with dropout layers that multiply with `factors`, `(rows, ...)` each, one call after another."""
     remaining: Iterator[Tensor] = iter(factors)
     memo = {
         id(layer): GivenDropout(layer.training and float(getattr(layer, "p")) > 0.0, lambda: next(remaining))  # noqa: B009

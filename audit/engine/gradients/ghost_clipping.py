@@ -25,7 +25,7 @@ _PASSES, _EXTRA_NODES = itertools.count(), 10_000
 
 
 class _OutputSlopes(torch.autograd.Function):
-    """A scalar whose derivative by a model's outputs is `slopes`, to the bit."""
+    """A scalar with the derivative `slopes` by a model's outputs, to the bit."""
 
     @staticmethod
     def forward(ctx: Any, outputs: Tensor, slopes: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ class TapeGradients:
         self.tape.draws = GeneratorDraws(seeds, self.flat.device)
 
     def begin_counted(self, streams: CounterStreams, place: Place) -> None:
-        """Starts the same for one pass from counters, whose keys all steps share."""
+        """Starts the same for one pass from counters with keys that all steps share."""
         self.tape.draws = CounterDraws(streams, place)
 
     def state(self) -> dict[str, Tensor]:
@@ -187,7 +187,7 @@ class TapeGradients:
         return [use for use, _ in used_signals], [signal for _, signal in used_signals]
 
     def _shared_uses(self, uses: list[Use]) -> set[int]:
-        """Numbers of the uses whose parameters take part more than once: norms of parts are not those of their sum."""
+        """Numbers of the uses with parameters that take part more than once: norms of parts are not those of their sum."""
         times: dict[str, int] = {}
         for use in uses:
             for slot in use.layer.slots.values():

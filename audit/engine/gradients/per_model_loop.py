@@ -86,7 +86,7 @@ class LoopGradients:
             return torch.cat([self._evaluate(n, parts[n]) for n in range(self.models)])
 
     def _evaluate(self, model: int, inputs: Tensor) -> Tensor:
-        """Outputs of one model, whose draws are the same in every call."""
+        """Outputs of one model, with the same draws in every call."""
         with seeded_stream(Seed(0).child("evaluation")) if self._draws else nullcontext():
             outputs: Tensor = torch.func.functional_call(self._module(model), self._model(model), (inputs,))
             return outputs

@@ -14,7 +14,7 @@ from audit.engine.parameter_layout import Slot
 
 
 def covers(plain: nn.MultiheadAttention) -> bool:
-    """True if `AttentionLayer` does what `plain` does, as far as the layer itself tells.
+    """True if `AttentionLayer` does what `plain` does, as far as the layer's attributes show.
 
     Records have to come first, as they do everywhere in an ensemble.
     """
@@ -86,7 +86,7 @@ def _additive_mask(mask: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _part(values: Mapping[str, Tensor], slots: Mapping[str, Slot], prefix: str) -> tuple[dict[str, Tensor], dict[str, Slot]]:
-    """Return the entries whose name starts with `prefix`, by the rest of the name."""
+    """Return the entries with names that start with `prefix`, by the rest of the name."""
     length = len(prefix)
     own = {name[length:]: value for name, value in values.items() if name.startswith(prefix)}
     return own, {name[length:]: slot for name, slot in slots.items() if name.startswith(prefix)}

@@ -1,7 +1,7 @@
 """Batched matrix products of N models, by whichever kernel is faster for their size.
 
 `torch.bmm` hands a batch to the BLAS that torch was built with. For products that are large enough, one call a
-model to oneDNN is up to twice as fast on processors whose wide vectors that BLAS leaves unused (measured:
+model to oneDNN is up to twice as fast on processors with wide vectors that that BLAS leaves unused (measured:
 docs/evidence/speed.md). The choice depends on sizes alone, so it is the same for every model and every run.
 """
 
@@ -35,7 +35,7 @@ def add_outer(total: Tensor, signal: Tensor, columns: Tensor) -> None:
 
 
 def steady_bmm(left: Tensor, right: Tensor, out: Tensor | None = None) -> Tensor:
-    """`(n, m, o)` = `left` `(n, m, k)` @ `right` `(n, k, o)`, whose items do not depend on n.
+    """`(n, m, o)` = `left` `(n, m, k)` @ `right` `(n, k, o)`, with items that do not depend on n.
 
     A product with one row or one column would go through vector kernels that order their sums by the whole batch.
     """

@@ -142,7 +142,7 @@ def _library_layout(images: Tensor) -> Tensor:
 
 
 def in_one_call(like: Tensor) -> bool:
-    """True if the models' convolutions are one call with a group for each: on a device, whose calls cost more than work."""
+    """True if the models' convolutions are one call with a group for each: on a device, since its calls cost more than work."""
     return like.device.type != "cpu"
 
 

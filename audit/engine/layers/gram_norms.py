@@ -11,7 +11,7 @@ CANCELLATION = 2.0**-8  # share of a sum's terms that has to be left of it for s
 def ghost_squares(inputs: Tensor, signals: Tensor, bias: float) -> tuple[Tensor, Tensor | None]:
     """Squared norms `(n,)` of the gradients `signals.T @ inputs`, and where they are lost in rounding, or None if nowhere.
 
-    Gram matrices add P^2 numbers whose sizes add up to at most `(sum |input| |signal|)^2` over the P positions. If inputs
+    Gram matrices add P^2 numbers with sizes that add up to at most `(sum |input| |signal|)^2` over the P positions. If inputs
     are large and alike and signals oppose, what is left of them is small, and rounding of single precision is not.
 
     Args:

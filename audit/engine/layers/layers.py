@@ -59,7 +59,7 @@ class Use:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Cancellation:
-    """Examples of one use whose gradient is far smaller than its terms: made one by one, and what is left of the signal.
+    """Examples of one use with a gradient far smaller than its terms: made one by one, and what is left of the signal.
 
     Attributes:
         examples: `(k,)` their numbers among `(models * rows)`.

@@ -6,7 +6,7 @@ from torch import nn
 
 
 class Modes:
-    """Switches `module`, whose layers are in their modes of training, to evaluation and back."""
+    """Switches `module` from its layers' modes of training to evaluation and back."""
 
     def __init__(self, module: nn.Module) -> None:
         self._module = module

@@ -1,4 +1,4 @@
-"""Rows that a module picks by their values: how many of them each model has, no one can tell afterwards."""
+"""Rows that a module picks by their values: how many of them each model has is unknown afterwards."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class CounterSampler:
         return 0.0 < self._law.rate <= _RARE
 
     def _part(self, start: int, stop: int, width: int) -> _Part:
-        """Batches of some steps, whose coins are tossed in as many pieces as memory asks for."""
+        """Batches of some steps, with coins tossed in as many pieces as memory asks for."""
         steps = torch.arange(start, stop, device=self._device)
         models, canaries = self._included.shape
         part = _Part.empty(len(steps), models, width, self._device)

@@ -83,7 +83,7 @@ class CounterStreams:
             draw: which of several draws in a step.
 
         Raises:
-            ValueError: more places or draws than a counter can tell apart.
+            ValueError: more places or draws than a counter can number.
         """
         if start + count > _WORD or draw > _WORD:
             raise ValueError(f"{start + count} places and draw {draw}; a counter tells 2^32 apart")

@@ -14,7 +14,7 @@ def places(seed: Seed, population: int, cycle: int) -> Indices:
 
 
 class CyclicSampler:
-    """Batches of N models together: step t takes the records whose place is t modulo the cycle.
+    """Batches of N models together: step t takes the records in place t modulo the cycle.
 
     Args:
         law: over the shared records followed by all canaries; its rate is one over the cycle.

@@ -37,7 +37,7 @@ def _coin(uniform: Tensor, options: Mapping[str, Any]) -> Tensor:
 
 
 def _choice(uniform: Tensor, options: Mapping[str, Any]) -> Tensor | None:
-    """Numbers of classes by their weights; None without replacement, if one draw tells of the others."""
+    """Numbers of classes by their weights; None without replacement, if one draw depends on the others."""
     if not options["replacement"] and options["num_samples"] > 1:
         return None
     weights: Tensor = options["self"]
@@ -68,8 +68,8 @@ class EqualDraws(RandomOperations):
         generator: which the function is given.
 
     Attributes:
-        free: names of operations whose draws could not be replaced, such as `randperm`, or those of several numbers a record
-            along one axis.
+        free: names of operations with draws that could not be replaced, such as `randperm`, or those of several numbers a
+            record along one axis.
         own_streams: states of all other generators, each before it drew for all records.
     """
 

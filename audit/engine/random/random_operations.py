@@ -1,4 +1,4 @@
-"""Random operations, seen as they run: the frame in which what they draw is replaced."""
+"""Random operations, seen as they run: the frame in which their draws are replaced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RandomOperations(OperationScope):
 
     Attributes:
         random_operations: names of the operations that drew.
-        free: those among them whose draws could not be replaced, such as `randperm`.
+        free: those among them with draws that could not be replaced, such as `randperm`.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class RandomOperations(OperationScope):
         return replacement
 
     def stream(self, arguments: Mapping[str, Any]) -> torch.Generator:
-        """Return the stream by whose state it is seen whether an operation with these arguments drew: torch's global one."""
+        """Return the stream with a state that shows whether an operation with these arguments drew: torch's global one."""
         return torch.default_generator
 
     def replacement(self, func: Any, arguments: Mapping[str, Any], result: Any) -> Any:

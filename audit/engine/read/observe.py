@@ -190,7 +190,7 @@ class EnsembleReader:
         return Representations(hidden=features, class_distances=distances, last_gradient_norms=norms)
 
     def _last_linear(self) -> list[nn.Module] | None:
-        """The linear layer, used once in a pass, whose output is the models' own (up to a constant for each record).
+        """The linear layer, used once in a pass, with the models' output as its own (up to a constant for each record).
 
         One for all models, or that at the same place in the module of each.
         """

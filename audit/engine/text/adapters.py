@@ -33,7 +33,7 @@ class _Pass:
         texts: of the pass, those of a record one after the other.
         owner: `(texts,)` model of each; None if there is one model.
         per_record: which of the two is left.
-        anchor: a number without meaning that makes autograd come back to layers whose inputs need no gradient.
+        anchor: a number without meaning that makes autograd come back to layers with inputs that need no gradient.
     """
 
     flat: Tensor
@@ -99,7 +99,7 @@ class _Layer:
 
 
 class _LowRank(torch.autograd.Function):
-    """`x W + b + s x A' B'`, whose backward pass leaves the gradients in A and B."""
+    """`x W + b + s x A' B'`; its backward pass leaves the gradients in A and B."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, anchor: Tensor, layer: _Layer, now: _Pass) -> Tensor:
@@ -129,7 +129,7 @@ class _LowRank(torch.autograd.Function):
 
 
 class AdapterModels:
-    """N adapters on one frozen model, whose parameters are the rows of `flat` `(N, width)`.
+    """N adapters on one frozen model; the rows of `flat` `(N, width)` are their parameters.
 
     Args:
         text_model: with peft's low-rank layers, in float32.

@@ -75,7 +75,7 @@ class CanaryCallback:
         raise AttributeError(name)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **values: Any) -> None:
-        """Refuse a training whose prepared data do not hold the canaries as planned.
+        """Refuse a training with prepared data that do not hold the canaries as planned.
 
         Raises:
             ExecutionMismatch: names what is wrong and where.
@@ -167,7 +167,7 @@ class CanaryCallback:
         self._hook = model.register_forward_pre_hook(look, with_kwargs=True)
 
     def _judge_visits(self) -> None:
-        """Refuse a training whose batches held no canary, and say of how many they did not.
+        """Refuse a training with batches that held no canary, and say of how many they did not.
 
         Raises:
             ExecutionMismatch: the sampler visited none.

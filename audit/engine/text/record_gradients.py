@@ -35,7 +35,7 @@ class RecordGradients:
         module: the model; parameters that do not require a gradient are left out.
 
     Raises:
-        UnsupportedMechanism: a parameter is in a layer whose records cannot be distinguished.
+        UnsupportedMechanism: a parameter is in a layer that cannot distinguish records.
     """
 
     def __init__(self, module: nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""Log-probabilities of canaries' secrets under a torch model of any trainer, and where the secrets stand in prepared data."""
+"""Log-probabilities of canaries' secrets under a torch model of any trainer, and the places of the secrets in prepared data."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def secret_log_probabilities(module: nn.Module, encode: Encode, texts: Sequence[
     """Return the log-probability of each secret behind what is before it, `(m,)` float64.
 
     Args:
-        module: a causal language model whose outputs have `logits`; it is left in the mode it was in.
+        module: a causal language model with outputs that have `logits`; it is left in the mode it was in.
         encode: text to token numbers, as for training.
         texts: see `secret_tokens`.
 
@@ -142,7 +142,7 @@ def _batches(rows: Sequence[Sequence[int]], vocabulary: int) -> Iterator[list[in
 
 
 def _demand_causal(module: nn.Module, tokens: Sequence[int], device: torch.device) -> int:
-    """Return how many tokens the model tells apart; raise `UnsupportedMechanism` if it is none that writes token by token."""
+    """Return how many tokens the model distinguishes; raise `UnsupportedMechanism` if it is none that writes token by token."""
     name, config = type(module).__name__, getattr(module, "config", None)
     advice = "; a canary's secret is scored by the tokens before it alone: give a causal model (AutoModelForCausalLM)"
     if getattr(config, "is_encoder_decoder", False):
@@ -175,8 +175,8 @@ def _demand_room(module: nn.Module, tokens: Sequence[int]) -> None:
 class SecretFinder:
     """Finds secrets in rows of tokens.
 
-    A secret is there if all its tokens are, but for the first, which a tokenizer may join to what is before it; of secrets
-    that differ in the first alone, that with the first token that stands there.
+    A secret is there if all its tokens are, but for the first, which a tokenizer may join to what is before it; of secrets that
+    differ in the first alone, that with the first token in that place.
 
     Args:
         secrets: tokens of each.
@@ -221,8 +221,8 @@ def count_places(
     Args:
         rows: with `input_ids`, and `labels` unless the collator makes them (then all tokens are predicted).
         finder: of the secrets.
-        collate: makes a batch of rows: what it cuts or gives no label is not trained on. Asked about rows with a secret, and
-            about rows without `input_ids`.
+        collate: makes a batch of rows: tokens that it cuts or gives no label are not trained on. Asked about rows with a
+            secret, and about rows without `input_ids`.
     """
     counts, predicted_counts = [0] * count, [0] * count
     for row in rows:

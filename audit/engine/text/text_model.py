@@ -38,7 +38,7 @@ class Precision:
 
 
 class TextModel:
-    """A causal language model, or a classifier of texts, whose trainable parameters are views of `flat` `(1, width)`.
+    """A causal language model, or a classifier of texts, with trainable parameters that are views of `flat` `(1, width)`.
 
     Args:
         module: the model, in training mode, without dropout.
@@ -239,7 +239,7 @@ def name_weights(layout: Layout, flat: Tensor) -> Mapping[str, Tensor]:
 
 
 def refuse_unmoved(flat: Tensor, initial: Tensor) -> None:
-    """Raise `ExecutionMismatch` if a row of parameters `(N, width)` is what it was."""
+    """Raise `ExecutionMismatch` if a row of parameters `(N, width)` did not change."""
     if bool((flat == initial).all(dim=1).any()):
         raise ExecutionMismatch(
             "training moved no parameter: an adapter that is not connected, or a learning rate of zero; nothing was trained"

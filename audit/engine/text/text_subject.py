@@ -24,12 +24,12 @@ class TextModels:
     """N language models that differ in their trainable parameters.
 
     Args:
-        text_model: whose parameters are exchanged.
+        text_model: the model that gets each row of parameters in turn.
         flat: `(N, width)` trainable parameters.
         initial: the same before the first step.
-        released: what they show.
+        released: the signals that they show.
         executed: what their trainer measured of itself; None if nothing was trained.
-        classes: of texts that a classifier tells apart; 0 for causal models.
+        classes: of texts that a classifier distinguishes; 0 for causal models.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ class Texts:
 
 
 class Learners(Protocol):
-    """Models of one architecture whose trainable parameters are the rows of `flat` `(N, width)`."""
+    """Models of one architecture; the rows of `flat` `(N, width)` are their trainable parameters."""
 
     flat: Tensor
     layout: Layout

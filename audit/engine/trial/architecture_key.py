@@ -22,15 +22,15 @@ _DEPTH = 6  # of containers in containers; a model with deeper ones has no key
 
 
 class _Incomparable(Exception):
-    """A model holds code or a value of which no key says what it does."""
+    """A model holds code or a value with an effect that no key can state."""
 
 
 def architecture_key(module: nn.Module, *contents: Mapping[str, Any] | None) -> Hashable | None:
     """Return classes, attributes, modes, shared tensors, and values that no training moves (buffers, frozen parameters).
 
     Initial values of trainable parameters are left out. None if another model of the same key could compute something else:
-    code of a user's own can read globals, class attributes and closures that change from one job to the next, and some
-    attributes cannot be compared by what they hold.
+    a user's code can read globals, class attributes and closures that change from one job to the next, and some
+    attributes cannot be compared by content.
 
     Args:
         contents: arrays or tensors by name that belong to the key as well.

@@ -35,8 +35,8 @@ def plain_gradient(
         example: inputs, labels and their loss; nothing of them is padding.
         reduction: of the losses of the rows, "mean" or "sum".
 
-    A derivative by the outputs is a difference (of a probability and 1) whose rounding error does not shrink with it, so an
-    error is measured against a hundredth of what derivatives of size one would give, if the gradient is smaller.
+    A derivative by the outputs is a difference (of a probability and 1) with a rounding error that does not shrink with it, so
+    an error is measured relative to a hundredth of what derivatives of size one would give, if the gradient is smaller.
     """
     names = [name for name, parameter in module.named_parameters() if parameter.requires_grad]
     own = {name: value.detach().clone() for name, value in values.items()}
@@ -120,7 +120,7 @@ class Recomputation:
     def sum_gradients(
         self, engine: Gradients, rows: Rows, factors: Sequence[Tensor] = ()
     ) -> dict[int, tuple[dict[str, Tensor], float]]:
-        """By model the sum of the gradients of all its `rows`, whose dropout multiplies with `factors`."""
+        """By model the sum of the gradients of all its `rows`, with dropout that multiplies by `factors`."""
         sums_by_model = {}
         for model in self._rows_to_check(rows):
             module = self._module(engine, model)
@@ -201,7 +201,7 @@ class Recomputation:
     def _gradient(
         self, engine: Gradients, rows: Rows, model: int, place: int, factors: Sequence[Tensor]
     ) -> tuple[dict[str, Tensor], float]:
-        """Plain gradient of the example at `place` among those of all models, whose dropout multiplies with `factors`."""
+        """Plain gradient of the example at `place` among those of all models, with dropout that multiplies by `factors`."""
         module = self._module(engine, model)
         section = slice(place * rows.copies, (place + 1) * rows.copies)
         own = of_rows(factors, section, len(rows.inputs))

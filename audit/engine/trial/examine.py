@@ -87,7 +87,7 @@ def examine(module: nn.Module, probe: Probe, *, private: bool) -> Behaviour:
 
     Raises:
         ConfigError: the model or its loss cannot be run, or not trained by the engine; the message names the layer.
-        UnsupportedMechanism: it mixes records, or keeps what it saw of them, and `private`; the loss mixes records.
+        UnsupportedMechanism: it mixes records, or keeps state of them, and `private`; the loss mixes records.
     """
     refuse_parts(module)
     if private:
@@ -246,7 +246,7 @@ def _refuse_hidden_state(module: nn.Module, records: Tensor) -> None:
 
 
 def _draws(module: nn.Module, records: Tensor) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Random operations outside of dropout layers, and those among them whose draws cannot be held still."""
+    """Random operations outside of dropout layers, and those among them with draws that cannot be held still."""
     steady = without_dropout(module)
     with ConstantDraws() as draws:
         try_forward(steady, records)

@@ -1,4 +1,4 @@
-"""Random streams that a model's forward pass moves: torch's, whose draws can be repeated, and those of Python and numpy."""
+"""Random streams that a model's forward pass moves: torch's (its draws can be repeated), and those of Python and numpy."""
 
 from __future__ import annotations
 

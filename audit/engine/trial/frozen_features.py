@@ -200,7 +200,7 @@ class TrainingData:
     """All that the models of a job may sample.
 
     Attributes:
-        inputs: `(n, ...)` what they are trained on: records, or features of them.
+        inputs: `(n, ...)` to train on: records, or features of them.
         labels: `(n, ...)`.
         records: if `inputs` are features; None elsewhere.
     """

@@ -56,8 +56,8 @@ def examine_loss(loss: RecordLoss, outputs: Tensor, labels: Tensor) -> None:
 def _trial_outputs(loss: OwnLoss, outputs: Tensor, labels: Tensor, sign: float) -> Iterator[Tensor]:
     """Yield outputs on the way to smaller losses of all records (`sign` 1) or larger ones (-1): moves by the sign of the slope.
 
-    A record whose loss does not follow, or is not finite, takes its move back and tries a shorter one. Slopes are taken in the
-    precision of the training, because backward passes may refuse labels of another, losses in double precision.
+    A record with a loss that does not follow, or is not finite, takes its move back and tries a shorter one. Slopes are taken
+    in the precision of the training, because backward passes may refuse labels of another, losses in double precision.
     """
     precision, outputs = outputs.dtype, outputs.double()
     lengths = torch.full((len(outputs),) + (1,) * (outputs.dim() - 1), _FIRST_MOVE, dtype=outputs.dtype)

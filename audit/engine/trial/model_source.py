@@ -28,7 +28,7 @@ Form = tuple[tuple[int, ...], torch.dtype, bool]
 
 
 class OtherModelError(Exception):
-    """Tells a training that one of its models differs from those that its arrangement was made for; the text says in what."""
+    """Reports to a training that one of its models differs from those that its arrangement was made for; the text says how."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

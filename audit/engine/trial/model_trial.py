@@ -29,7 +29,7 @@ class Trial:
         behaviour: draws, states and records that mix.
         sequential: the models need the slow path.
         row_bytes: activations kept for one row of one model, 0 on the slow path and where no path was tried.
-        split: the model's frozen part before anything trained, whose features represent records; None if there is none.
+        split: the model's frozen part before anything trained, with features that represent records; None if there is none.
     """
 
     behaviour: Behaviour

@@ -69,8 +69,8 @@ def examine_augmentation(augmentation: OwnAugmentation, records: Tensor) -> None
 
     One record is changed at a time: the views of all others have to be the same to the last bit, under the same draws. A
     record has to have the same view at another place, and in a smaller batch: without a record those behind it move up. Draws
-    move, too, so every record is given the same ones for this (`EqualDraws`). Of a function whose draws cannot be replaced (a
-    `randperm`, several numbers a record along one axis) it cannot be tried: it has to treat all places alike.
+    move, too, so every record is given the same ones for this (`EqualDraws`). Of a function with draws that cannot be replaced
+    (a `randperm`, several numbers a record along one axis) it cannot be tried: it has to treat all places alike.
 
     Raises:
         ConfigError: it fails, draws from another stream than the one that it is given, or gives no views of the records.
