@@ -1,0 +1,296 @@
+"""What was found in libraries of differential privacy: each reproduction run again, in an environment that this command makes.
+
+    python benchmarks/findings.py                               # what has no answer yet, one library after the other
+    python benchmarks/findings.py --library diffprivlib --fresh
+    python benchmarks/findings.py --library diffprivlib --release 0.6.5   # another release: which findings are there, which not
+    python benchmarks/findings.py --write docs/evidence/findings.md
+
+A library is a page in docs/evidence/findings, named by library and version. Under its title: `Install:` (what pip is given) and
+`Promise:`. A section `## N. title` is a finding: `Instrument:`, `Class:` and `Source:` (file and a fragment of it), a block
+of Python and what it prints. A page also counts where a fragment stands in the installed file, so that a finding is read in
+the source and not believed for its output alone. Sections under `## What holds` begin with `### ` and are run the same way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import importlib.util
+import io
+import json
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "docs" / "evidence" / "findings"
+ANSWERS = PAGES / "answers.json"
+INSTRUMENTS = ("replay", "step", "mechanism", "accountant", "auditor")
+CLASSES = ("violated promise", "promise unclear", "crash on legal input", "weakness outside of the promise")
+BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
+SECONDS = 300  # for all reproductions of a library
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A finding of a page, or something that holds (`number` 0)."""
+
+    number: int
+    title: str
+    instrument: str
+    kind: str
+    file: str
+    fragment: str
+    blocks: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """The page of a library, read."""
+
+    library: str
+    version: str
+    install: tuple[str, ...]
+    python: str
+    promise: str
+    preamble: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+    digest: str
+
+
+def read_page(path: Path) -> Page:
+    """Return a page of findings.
+
+    Raises:
+        ValueError: a section lacks its instrument, class or source, or one that is not known.
+    """
+    text = path.read_text(encoding="utf-8")
+    library, _, version = path.stem.rpartition("-")
+    head, *parts = re.split(r"^(?=###? )", text, flags=re.MULTILINE)
+    sections = [_read_section(path.name, part) for part in parts if re.match(r"## \d|### ", part)]
+    return Page(
+        library=library,
+        version=version,
+        install=tuple(_field(head, "Install", path.name).strip("`").split()),
+        python=_field(head, "Python", path.name) if "\nPython: " in head else "",
+        promise=_field(head, "Promise", path.name),
+        preamble=tuple(BLOCK.findall(head)),
+        sections=tuple(sections),
+        digest=hashlib.sha256(text.encode()).hexdigest()[:16],
+    )
+
+
+def _field(text: str, name: str, where: str) -> str:
+    found = re.search(rf"^{name}: (.+?)(?=\n\n|\n[A-Z][a-z]+: |\Z)", text, re.MULTILINE | re.DOTALL)
+    if found is None:
+        raise ValueError(f"{where}: no line '{name}: ...' in '{text.splitlines()[0] if text else ''}'")
+    return " ".join(found[1].split())
+
+
+def _read_section(where: str, text: str) -> Section:
+    title = text.splitlines()[0].lstrip("# ")
+    number = int(title.split(".")[0]) if text.startswith("## ") else 0
+    instrument = _field(text, "Instrument", where)
+    kind = _field(text, "Class", where) if number else "holds"
+    source = re.fullmatch(r"`([^`]+)`, `+ ?(.+?) ?`+", _field(text, "Source", where)) if number else None
+    if instrument not in INSTRUMENTS or (number and (kind not in CLASSES or source is None)):
+        raise ValueError(
+            f"{where}: '{title}' needs an instrument of {INSTRUMENTS}, a class of {CLASSES}, a source `file`, `text`"
+        )
+    return Section(
+        number=number,
+        title=title.partition(". ")[2] if number else title,
+        instrument=instrument,
+        kind=kind,
+        file=source[1] if source else "",
+        fragment=source[2] if source else "",
+        blocks=tuple(BLOCK.findall(text)),
+    )
+
+
+def run_sections(page: Page) -> list[dict[str, Any]]:
+    """Run each section in this interpreter; return one row each: "shown", or what came instead, and the line of its source."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        try:
+            return _run_sections(page)
+        finally:
+            logging.disable(logging.NOTSET)
+
+
+def _run_sections(page: Page) -> list[dict[str, Any]]:
+    names: dict[str, Any] = {}
+    for code, _ in page.preamble:
+        exec(compile(code, page.library, "exec"), names)
+    rows = []
+    for section in page.sections:
+        state = "shown" if section.number else "holds"
+        for code, expected in section.blocks:
+            printed = io.StringIO()
+            try:
+                with contextlib.redirect_stdout(printed):
+                    exec(compile(code, section.title, "exec"), names)
+            except Exception as error:  # noqa: BLE001 (another release may raise anything: the row says what)
+                state = f"raised {type(error).__name__}: {str(error).splitlines()[0][:80] if str(error) else ''}"
+                break
+            if printed.getvalue() != expected:
+                state = f"prints {printed.getvalue().strip()[:120]!r}"
+        line = 0
+        if section.file:
+            package = importlib.util.find_spec(section.file.split("/")[0])
+            folders = [Path(folder).parent for folder in (package.submodule_search_locations or [])] if package else []
+            files = [folder / section.file for folder in folders if (folder / section.file).is_file()]
+            lines = files[0].read_text(encoding="utf-8").splitlines() if files else []
+            line = next((place for place, text in enumerate(lines, 1) if section.fragment in text), 0)
+        rows.append({"number": section.number, "title": section.title, "state": state, "line": line})
+    return rows
+
+
+def make_environment(page: Page, folder: Path, release: str | None) -> Path:
+    """Return the interpreter of the library's own environment; it is made if it is not there.
+
+    Raises:
+        FileNotFoundError: the page needs another Python, which is not on the path.
+    """
+    place = folder / f"{page.library}-{release or page.version}"
+    python = place / "bin" / "python"
+    install = [
+        f"{page.library}=={release}" if release and part.startswith(f"{page.library}==") else part for part in page.install
+    ]
+    if not (place / "ready").exists():
+        maker = shutil.which(f"python{page.python}") if page.python else sys.executable
+        if maker is None:
+            raise FileNotFoundError(f"{page.library} needs python{page.python}, which is not on the path")
+        subprocess.run([maker, "-m", "venv", "--clear", str(place)], check=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", *install], check=True)
+        (place / "ready").touch()
+    return python
+
+
+def ask(path: Path, folder: Path | None, release: str | None) -> dict[str, Any]:
+    """Run a page in its environment (in this one if there is no folder) and return the answer that is kept."""
+    page = read_page(path)
+    python = Path(sys.executable) if folder is None else make_environment(page, folder, release)
+    start = time.monotonic()
+    run = subprocess.run(
+        [python, __file__, "--page", str(path)],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    if run.returncode:
+        raise subprocess.SubprocessError(run.stderr.strip().splitlines()[-1] if run.stderr else "it ended without a message")
+    rows = json.loads(run.stdout.splitlines()[-1])
+    return {"page": page.digest, "seconds": round(time.monotonic() - start, 1), "rows": rows}
+
+
+def table(pages: list[Page], answers: dict[str, Any]) -> str:
+    """Return docs/evidence/findings.md."""
+    findings = [(page, section) for page in pages for section in page.sections if section.number]
+    lines = [
+        "# What was found in libraries of differential privacy",
+        "",
+        "Generated by `benchmarks/findings.py --write docs/evidence/findings.md`; do not edit. "
+        f"{len(findings)} findings in {len({page.library for page, _ in findings})} libraries. Each has the promise that it "
+        "is measured by, lines that show it, the line of its source, and a class. A cell counts what fails and, after the "
+        "stroke, what was asked and holds; a dot: not asked. *Again*: how many reproductions print what the page says when "
+        "they are run in an environment of the library's own. *Replay*: what a program releases is recorded on a data set "
+        "and on its neighbour and compared, by `audit.replay` or, if its noise has no law that can be followed, by the "
+        "page's own recording of the mechanisms' inputs. Who is not asked, and why: [others](findings/others.md).",
+        "",
+        "| library | " + " | ".join(INSTRUMENTS) + " | again | s |",
+        "|---|" + "---|" * (len(INSTRUMENTS) + 2),
+    ]
+    for page in pages:
+        cells = []
+        for instrument in INSTRUMENTS:
+            asked = [section for section in page.sections if section.instrument == instrument]
+            fails = sum(1 for section in asked if section.number)
+            cells.append(f"{fails} / {len(asked) - fails}" if asked else ".")
+        name = f"{page.library}-{page.version}"
+        answer = answers.get(name)
+        again = [row["state"] in ("shown", "holds") for row in answer["rows"]] if answer else []
+        fresh = f"{sum(again)} of {len(again)}" if answer and answer["page"] == page.digest else "not run"
+        seconds = answer["seconds"] if answer else ""
+        lines.append(f"| [{page.library} {page.version}](findings/{name}.md) | {' | '.join(cells)} | {fresh} | {seconds} |")
+    counts = [f"{sum(1 for _, section in findings if section.kind == kind)} {kind}" for kind in CLASSES]
+    lines += ["", f"By class: {', '.join(counts)}.", ""]
+    lines += ["| library | finding | class | asked by | source |", "|---|---|---|---|---|"]
+    for page, section in findings:
+        rows = answers.get(f"{page.library}-{page.version}", {"rows": []})["rows"]
+        line = next((row["line"] for row in rows if row["number"] == section.number), 0)
+        place = f"`{section.file}`" + (f", line {line}" if line else "")
+        lines.append(
+            f"| {page.library} | {section.number}. {section.title} | {section.kind} | {section.instrument} | {place} |"
+        )
+    return "\n".join([*lines, "", _course(answers)]).rstrip() + "\n"
+
+
+def _course(answers: dict[str, Any]) -> str:
+    older = {name: answer for name, answer in answers.items() if answer.get("release")}
+    if not older:
+        return ""
+    lines = ["## Other releases", "", "| release | findings that are there | not there, or otherwise |", "|---|---|---|"]
+    for name, answer in sorted(older.items()):
+        shown = [str(row["number"]) for row in answer["rows"] if row["number"] and row["state"] == "shown"]
+        other = [f"{row['number']}" for row in answer["rows"] if row["number"] and row["state"] != "shown"]
+        lines.append(f"| {name.replace('@', ' ')} | {', '.join(shown) or '-'} | {', '.join(other) or '-'} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Ask what has no answer yet, or write the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--library", help="this library alone")
+    parser.add_argument("--release", help="another release of it than its page is about")
+    parser.add_argument("--fresh", action="store_true", help="ask again what has an answer")
+    parser.add_argument("--here", action="store_true", help="in this environment, without making one")
+    parser.add_argument("--environments", type=Path, default=Path.home() / ".cache" / "epsilon-audit" / "findings")
+    parser.add_argument("--write", type=Path, help="write the table of all pages here; nothing is run")
+    parser.add_argument("--page", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.page:
+        print(json.dumps(run_sections(read_page(options.page))))
+        return
+    answers = json.loads(ANSWERS.read_text(encoding="utf-8")) if ANSWERS.exists() else {}
+    paths = sorted(PAGES.glob("*-*.md"))
+    if options.write:
+        options.write.write_text(table([read_page(path) for path in paths], answers), encoding="utf-8")
+        return
+    chosen = [path for path in paths if options.library in (None, path.stem.rpartition("-")[0])]
+    if not chosen:
+        sys.exit(f"no page of '{options.library}'; there are {', '.join(path.stem.rpartition('-')[0] for path in paths)}")
+    for path in chosen:
+        name = f"{path.stem.rpartition('-')[0]}@{options.release}" if options.release else path.stem
+        if not options.fresh and answers.get(name, {}).get("page") == read_page(path).digest:
+            continue
+        folder = None if options.here else options.environments
+        try:
+            answers[name] = ask(path, folder, options.release) | ({"release": True} if options.release else {})
+        except (FileNotFoundError, subprocess.SubprocessError) as error:
+            print(f"{name}: not run: {error}", flush=True)
+            continue
+        ANSWERS.write_text(json.dumps(answers, indent=1) + "\n", encoding="utf-8")
+        bad = [f"{row['number']} {row['state']}" for row in answers[name]["rows"] if row["state"] not in ("shown", "holds")]
+        print(
+            f"{name}: {len(answers[name]['rows']) - len(bad)} of {len(answers[name]['rows'])} again",
+            *bad,
+            sep="\n  ",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
