@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
+from audit.stats.curves.exponential_sums import log_sum_exp
 from audit.stats.curves.loss_pairs import sampled_loss
 
 Array = NDArray[np.float64]
@@ -98,7 +99,7 @@ def _whole_excess(order: int, noise: float, rate: float) -> float:
     with np.errstate(over="ignore"):
         log_growth = np.where(growth > 1, growth + np.log1p(-np.exp(-growth)), np.log(np.expm1(np.minimum(growth, 1.0))))
     terms = choose + (order - k) * math.log1p(-rate) + k * math.log(rate) + log_growth
-    return float(logsumexp(terms))
+    return float(log_sum_exp(terms)) if np.isfinite(terms).all() else float(logsumexp(terms))
 
 
 def _log_excess(orders: Array, noise: float, rate: float) -> Array:
