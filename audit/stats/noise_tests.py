@@ -145,11 +145,12 @@ def lattice_bits(values: Array, formats: tuple[int, ...] = (8, 11)) -> int | Non
     >>> lattice_bits(np.float16(np.random.default_rng(0).normal(size=50)).astype(float))
     11
     """
-    nonzero = values[values != 0]
+    size = np.abs(values)
+    large = values[(size > 0) & (size >= 0.1 * size.max(initial=0.0))]  # a sum in single precision rounds small noise off
     # ten continuous numbers all are within 2^-7 of a step of the grid of float16 with chance 2^-60; fewer might by luck
-    if nonzero.size < 10:
+    if large.size < 10:
         return None
-    mantissa, _ = np.frexp(nonzero)
+    mantissa, _ = np.frexp(large)
     for bits in formats:
         grid = mantissa * 2.0**bits
         if np.all(np.abs(grid - np.round(grid)) <= 2.0 ** (bits - 18)):

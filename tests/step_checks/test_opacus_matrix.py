@@ -88,6 +88,29 @@ def attention() -> nn.Module:
     return Classifier()
 
 
+def vision() -> nn.Module:
+    from transformers import ViTConfig, ViTForImageClassification
+
+    class Classifier(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+            self.body = ViTForImageClassification(ViTConfig(image_size=6, patch_size=3, num_channels=1, num_labels=3, **sizes))
+            for value in (self.body.vit.embeddings.cls_token, self.body.vit.embeddings.position_embeddings):
+                value.requires_grad_(False)  # of no layer, so that Opacus has no gradients of records
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.body(pixel_values=x.reshape(-1, 1, 6, 6)).logits
+
+    return Classifier()
+
+
+def tutorial_digits() -> nn.Module:
+    """Return the network of the tutorial on MNIST, in small."""
+    first = [nn.Unflatten(1, (1, 6, 6)), nn.Conv2d(1, 4, 3, 2, padding=1), nn.ReLU(), nn.MaxPool2d(2, 1)]
+    return nn.Sequential(*first, nn.Conv2d(4, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3))
+
+
 def checked(model: Callable[[], nn.Module], criterion: Any, **private: Any) -> StepReport:
     torch.manual_seed(0)
     module = model().train()
@@ -124,6 +147,7 @@ RIGHT = [
     *[(model, {}) for model in (Pictures, attention, LowRank, Sentences, Shared)],
     (Pictures, {"grad_sample_mode": "ghost"}),
     (LowRank, {"clipping": "per_layer"}),
+    *[(model, {}) for model in (vision, tutorial_digits)],
 ]
 
 

@@ -13,10 +13,11 @@ from audit.step_checks.optimizer_step import OptimizerStep
 from audit.step_checks.replayed import replay_findings
 from audit.step_checks.step_under_test import StepUnderTest
 from audit.step_checks.steps import FunctionStep, Setting
-from tests.step_checks import replayed_steps
+from tests.step_checks import library_steps, replayed_steps
 
 SIGMA = 1.3
 QUICK = ("torch.normal", "foreach", "Adam", "shares of micro-batches", "vmap")
+RIGHT, WRONG = replayed_steps.RIGHT | library_steps.RIGHT, replayed_steps.WRONG | library_steps.WRONG
 LOSS, STATE = "replay.loss", "replay.state"
 
 
@@ -31,19 +32,19 @@ def replay_function(function: Any) -> dict[str, Finding]:
     return replay(step, replayed_steps.sample())
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in replayed_steps.RIGHT]
-)
+@pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in RIGHT])
 def test_a_right_step_moves_by_one_over_sigma(name: str) -> None:
-    findings = replay_function(replayed_steps.RIGHT[name])
+    findings = replay_function(RIGHT[name])
     assert findings[LOSS].status is PropertyStatus.PASSED, findings[LOSS].message
     assert findings[LOSS].measured == pytest.approx(1 / SIGMA, rel=1e-4)
     assert findings[STATE].status in (PropertyStatus.PASSED, PropertyStatus.QUESTION), findings[STATE].message
 
 
-@pytest.mark.parametrize("name", replayed_steps.WRONG)
+@pytest.mark.parametrize(
+    "name", [name if name in replayed_steps.WRONG else pytest.param(name, marks=pytest.mark.slow) for name in WRONG]
+)
 def test_a_wrong_step_is_refuted(name: str) -> None:
-    findings = replay_function(replayed_steps.WRONG[name])
+    findings = replay_function(WRONG[name])
     assert PropertyStatus.FAILED in [finding.status for finding in findings.values()]
 
 
