@@ -51,15 +51,15 @@ def frontier(
     multipliers = sorted({checks.positive(float(value), "noise") for value in noise})
     if len(multipliers) < 2:
         raise ConfigError(f"noise holds {len(multipliers)} multipliers; expected at least two to compare")
-    expected = float(len(multipliers)) if tuning is None else tuning
-    if expected < 1:
-        raise ConfigError(f"tuning is {expected:g}; expected at least 1 training")
+    mean_trainings = float(len(multipliers)) if tuning is None else tuning
+    if mean_trainings < 1:
+        raise ConfigError(f"tuning is {mean_trainings:g}; expected at least 1 training")
     settings, names = vary_noise(resolve(config, overrides or {}).text, multipliers, mechanism)
     report = run(settings, output=output, resume=resume, progress=progress)
     results = {result.name: result for result in report.mechanisms}
-    rows = [_row(results[name], value, report, expected) for name, value in zip(names, multipliers, strict=True)]
+    rows = [_row(results[name], value, report, mean_trainings) for name, value in zip(names, multipliers, strict=True)]
     metrics = results[names[0]].utility
-    return Frontier(rows=Table(rows), tuning=expected, metric=metrics[0].name if metrics else "", report=report)
+    return Frontier(rows=Table(rows), tuning=mean_trainings, metric=metrics[0].name if metrics else "", report=report)
 
 
 def vary_noise(text: str, multipliers: Sequence[float], mechanism: str | None) -> tuple[dict[str, Any], list[str]]:
@@ -72,21 +72,28 @@ def vary_noise(text: str, multipliers: Sequence[float], mechanism: str | None) -
 
     settings: dict[str, Any] = yaml_text.read(text)[0]
     noisy = [spec for spec in settings["mechanisms"] if spec.get("noise_multiplier") or spec.get("target_epsilon")]
-    meant = [spec for spec in noisy if mechanism in (None, spec["name"])]
-    if len(meant) != 1:
-        known = ", ".join(spec["name"] for spec in noisy) or "none"
-        raise ConfigError(f"mechanism is {mechanism!r}; expected the name of one that has noise, of which there are: {known}")
-    (original,) = meant
-    varied = {f"{original['name']}-noise-{value:g}": value for value in multipliers}
-    specs = [{**original, "name": name, "noise_multiplier": value, "target_epsilon": None} for name, value in varied.items()]
-    others = [spec for spec in settings["mechanisms"] if spec is not original]
+    candidates = [spec for spec in noisy if mechanism in (None, spec["name"])]
+    if len(candidates) != 1:
+        noisy_names = ", ".join(spec["name"] for spec in noisy) or "none"
+        raise ConfigError(
+            f"mechanism is {mechanism!r}; expected the name of one that has noise, of which there are: {noisy_names}"
+        )
+    (original,) = candidates
+    multipliers_by_name = {f"{original['name']}-noise-{value:g}": value for value in multipliers}
+    specs = [
+        {**original, "name": name, "noise_multiplier": value, "target_epsilon": None}
+        for name, value in multipliers_by_name.items()
+    ]
+    further_specs = [spec for spec in settings["mechanisms"] if spec is not original]
     games = []
     for game in settings["games"]:
-        own = game.get("mechanisms")
-        if own is not None:
-            own = [name for entry in own for name in (varied if entry == original["name"] else [entry])]
-        games.append({**game, "mechanisms": own})
-    return {**settings, "mechanisms": [*others, *specs], "games": games}, list(varied)
+        mechanism_names = game.get("mechanisms")
+        if mechanism_names is not None:
+            mechanism_names = [
+                name for entry in mechanism_names for name in (multipliers_by_name if entry == original["name"] else [entry])
+            ]
+        games.append({**game, "mechanisms": mechanism_names})
+    return {**settings, "mechanisms": [*further_specs, *specs], "games": games}, list(multipliers_by_name)
 
 
 def _row(result: MechanismResult, multiplier: float, report: AuditReport, tuning: float) -> FrontierRow:
@@ -94,18 +101,18 @@ def _row(result: MechanismResult, multiplier: float, report: AuditReport, tuning
     from audit.core.amplified_events import Tuned
     from audit.core.frontier import FrontierRow
 
-    claimed = min((claim.epsilon for claim in result.claims), default=math.inf)
-    with_tuning = claimed
+    claim_epsilon = min((claim.epsilon for claim in result.claims), default=math.inf)
+    with_tuning = claim_epsilon
     if tuning > 1 and result.mechanism is not None:
-        tuned = Tuned(mechanism=result.mechanism, mean=tuning)
-        with_tuning = accountant.epsilon(tuned, delta=report.delta, adjacency=result.games[0].game.adjacency).upper
+        best_run = Tuned(mechanism=result.mechanism, mean=tuning)
+        with_tuning = accountant.epsilon(best_run, delta=report.delta, adjacency=result.games[0].game.adjacency).upper
     points = [point for game in result.games for attack in game.attacks for point in attack.tpr_at if point.tpr is not None]
     fpr = min((point.target_fpr for point in points), default=None)
     metric = result.utility[0] if result.utility else None
     return FrontierRow(
         name=result.name,
         noise_multiplier=multiplier,
-        claimed=claimed,
+        claimed=claim_epsilon,
         claimed_with_tuning=with_tuning,
         proven=max((bound.epsilon for bound in result.bounds), default=0.0),
         ceiling=max((read_ceiling(bound) for bound in result.all_bounds if bound.family is None), default=0.0),

@@ -112,7 +112,8 @@ class _Command:
                 raise DataError(
                     f"generate: '{words[0]}' ended with exit code {process.returncode} and no table at {{output}}: {end}"
                 )
-            return read_side(target, "synthetic")[0]
+            frame: pd.DataFrame = read_side(target, "synthetic")[0]
+            return frame
 
 
 def _fill(word: str, places: dict[str, str]) -> str:

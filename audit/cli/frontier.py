@@ -38,7 +38,7 @@ def frontier(
     from audit.experiment.line import report as summary
 
     with own_code.prints_aside():
-        found = run_frontier(
+        result = run_frontier(
             config,
             _numbers(noise),
             mechanism=mechanism,
@@ -46,18 +46,18 @@ def frontier(
             output=None if output is None else output / "run",
             resume=resume,
         )
-    table = found.to_pandas()
+    table = result.to_pandas()
     if output is not None:
         from reports.figures.frontier import write
 
         write_whole(output / "frontier.csv", table.to_csv(index=False).encode())
-        write_whole(output / "frontier.svg", write(found))
+        write_whole(output / "frontier.svg", write(result))
     if as_json:
         rows = json.loads(table.to_json(orient="records", double_precision=15))
-        print_json({"rows": rows, "tuning": found.tuning, "metric": found.metric, "exit_code": summary.code(found.report)})
+        print_json({"rows": rows, "tuning": result.tuning, "metric": result.metric, "exit_code": summary.code(result.report)})
     else:
-        print_plain(*str(found).splitlines())
-    return summary.code(found.report)
+        print_plain(*str(result).splitlines())
+    return summary.code(result.report)
 
 
 def _numbers(text: str) -> list[float]:

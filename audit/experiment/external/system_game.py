@@ -102,9 +102,9 @@ def play_system(system: SystemUnderTest, rounds: Rounds, root: Seed, canary: str
     if system.forget is not None:
         twins = np.stack([_score(system, _train(system, None, root.child("twin", number))) for number in range(len(coins))])
     if rounds.references:
-        own = root.child("references")
-        reference_coins = _draw_coins(own.child("coins"), rounds.references, count, rounds)
-        references = [_train_and_score(system, row, own.child("run", number)) for number, row in enumerate(reference_coins)]
+        stream = root.child("references")
+        reference_coins = _draw_coins(stream.child("coins"), rounds.references, count, rounds)
+        references = [_train_and_score(system, row, stream.child("run", number)) for number, row in enumerate(reference_coins)]
         scores = _compare_with_references(values, np.stack(references), reference_coins)
         twins = None if twins is None else _compare_with_references(twins, np.stack(references), reference_coins)
     else:
@@ -147,17 +147,17 @@ def break_ties(scores: Array, generator: np.random.Generator) -> Array:
 
 def _draw_coins(seed: Seed, runs: int, count: int, rounds: Rounds) -> Array:
     """Return the coins `(runs, count)`; equal ones within a run if they are tossed together."""
-    drawn = seed.numpy().random((runs, 1 if rounds.together else count)) < 0.5
-    return np.array(np.broadcast_to(drawn, (runs, count)))
+    tosses = seed.numpy().random((runs, 1 if rounds.together else count)) < 0.5
+    return np.array(np.broadcast_to(tosses, (runs, count)))
 
 
 def _train_and_score(system: SystemUnderTest, coins: Array, run: Seed) -> Array:
     """Return the scores of all canaries `(m, k)` after a training, and after forgetting if that is asked for."""
-    trained = _train(system, coins, run)
+    subject = _train(system, coins, run)
     if system.forget is not None and coins.any():
         request = read_rows(system.canaries, "canaries").take(np.flatnonzero(coins))
-        trained = system.forget(trained, request, system.data, run.child("forget").integer() % 2**31)
-    return _score(system, trained)
+        subject = system.forget(subject, request, system.data, run.child("forget").integer() % 2**31)
+    return _score(system, subject)
 
 
 def _train(system: SystemUnderTest, coins: Array | None, run: Seed) -> Any:
