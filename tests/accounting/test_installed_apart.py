@@ -137,7 +137,7 @@ def test_its_figures_are_above_the_bracket_and_close(spec: str, text: str, most:
 
 @pytest.mark.slow
 def test_pfl_takes_the_scale_of_laplace_noise_for_its_inverse() -> None:
-    """`docs/evidence/accountants/findings.md`: PRV of 0.6.0 states 0.098 at a scale of 0.1, if the truth is 10."""
+    """`docs/evidence/findings/pfl-0.6.0.md`: PRV of 0.6.0 states 0.098 at a scale of 0.1, if the truth is 10."""
     pytest.importorskip("pfl")
     low, _ = Reference().bracket(parse("Laplace(0.1)"), delta=1e-5, adjacency=ADD)
     assert claim("pfl,accountant=prv", "Laplace(0.1)") < 0.1 and low > 9.99
