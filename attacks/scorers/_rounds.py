@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -44,7 +45,7 @@ class ProductScorer(RoundScorer):
         return _round_products.score(target, self.attack, self.signal.key)
 
 
-VIEWS = {"models": ModelProducts, "sums": SumProducts, "updates": UpdateProducts}
+VIEWS: Mapping[str, type[Any]] = {"models": ModelProducts, "sums": SumProducts, "updates": UpdateProducts}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
