@@ -158,10 +158,10 @@ def make_claim(epsilon: float, delta: float) -> Claim:
     from audit.core.adjacency import Adjacency
 
     note = "which a claim with delta 0 implies" if delta == 0 else ""
-    tested = TESTED_DELTA if delta == 0 else checks.open_probability(delta, "delta")
+    tested_delta = TESTED_DELTA if delta == 0 else checks.open_probability(delta, "delta")
     return Claim(
         epsilon=checks.nonnegative(epsilon, "epsilon"),
-        delta=tested,
+        delta=tested_delta,
         adjacency=Adjacency.ADD_REMOVE,
         source=DECLARED,
         note=note,
@@ -176,8 +176,8 @@ def check_system(system: SystemUnderTest, rounds: Rounds, terms: CheckTerms) -> 
     return judge_system(play_system(system, rounds, root, terms.canary), system, terms, root)
 
 
-def judge_system(played: PlayedSystem, system: SystemUnderTest, terms: CheckTerms, root: Seed) -> TrainingReport:
-    """Return the report on a game that was played."""
+def judge_system(system_game: PlayedSystem, system: SystemUnderTest, terms: CheckTerms, root: Seed) -> TrainingReport:
+    """Return the report on a game that was system_game."""
     from audit.experiment.external.scores import ScoreOrigin, judge_scores
     from audit.experiment.external.system_game import break_ties
     from audit.experiment.games.settings import Settings
@@ -189,16 +189,16 @@ def judge_system(played: PlayedSystem, system: SystemUnderTest, terms: CheckTerm
         confidence=terms.confidence,
         seed=root.child("judge").integer() % 2**31,
         claim_epsilon=terms.claim.epsilon,
-        coins=played.included.ravel(),
+        coins=system_game.included.ravel(),
         certificates=0,
         title=terms.title,
         model=name,
         command=terms.command,
     )
-    game, doubt = played.game, ""
+    game, doubt = system_game.game, ""
     rows = [Check(code="coins", item="Coins", value="drawn here, after the canaries were fixed", status=Status.CHECKED)]
-    if played.twins is not None:
-        twin = check_twins(played, terms, root)
+    if system_game.twins is not None:
+        twin = check_twins(system_game, terms, root)
         rows.append(twin)
         doubt = f"the retrained twin, which never saw a canary, is told by the coins: {twin.value}" * (
             twin.status is Status.FAILED
@@ -216,28 +216,28 @@ def judge_system(played: PlayedSystem, system: SystemUnderTest, terms: CheckTerm
         facts={"trained": name, "canaries": game.canaries, "runs": game.runs, "references": game.references},
         doubt=doubt,
     )
-    values = break_ties(played.scores, root.child("ties").numpy())
-    report = judge_scores({"score": values.ravel()}, played.included.ravel(), origin, settings)
-    return TrainingReport(name=name, report=report, scores=played.scores, included=played.included)
+    values = break_ties(system_game.scores, root.child("ties").numpy())
+    report = judge_scores({"score": values.ravel()}, system_game.included.ravel(), origin, settings)
+    return TrainingReport(name=name, report=report, scores=system_game.scores, included=system_game.included)
 
 
-def check_twins(played: PlayedSystem, terms: CheckTerms, root: Seed) -> Check:
+def check_twins(system_game: PlayedSystem, terms: CheckTerms, root: Seed) -> Check:
     """Return whether systems that never saw a canary are told by the coins, as chance does in fewer than 1 of 1,000 audits."""
     from audit.api.scores import lower_bound
     from audit.experiment.external.system_game import break_ties
 
-    ranks = break_ties(np.asarray(played.twins), root.child("twin ties").numpy())
+    ranks = break_ties(np.asarray(system_game.twins), root.child("twin ties").numpy())
     bound = lower_bound(
-        ranks[played.included],
-        ranks[~played.included],
+        ranks[system_game.included],
+        ranks[~system_game.included],
         delta=terms.claim.delta,
         confidence=0.999,
-        game=replace(played.game, references=0),
+        game=replace(system_game.game, references=0),
         certificates=0,
     )
-    failed = bound.epsilon > 0
-    value = f"proves {bound.epsilon:.3g}" if failed else "proves nothing, as it should"
-    return Check(code="twin", item="Retrained twin", value=value, status=Status.FAILED if failed else Status.CHECKED)
+    is_failure = bound.epsilon > 0
+    value = f"proves {bound.epsilon:.3g}" if is_failure else "proves nothing, as it should"
+    return Check(code="twin", item="Retrained twin", value=value, status=Status.FAILED if is_failure else Status.CHECKED)
 
 
 def minus_loss(model: Any, inputs: Array, labels: Array) -> Array:

@@ -55,13 +55,13 @@ def train(
             f"coins of shape {job.included.shape} for {total} models and {len(job.canaries)} canaries; "
             "expected one row a model and one column a canary"
         )
-    arrangement, reported = arrange(job, options, technique), _Reported(progress)
+    arrangement, report = arrange(job, options, technique), _Report(progress)
     try:
-        return _train(job, reported, arrangement, technique or Technique())
+        return _train(job, report, arrangement, technique or Technique())
     except OtherModelError as error:  # a value that few models draw: the twins of the trial had it in common
-        reported.restart()
+        report.restart()
         arrangement = arrange(job, options, technique, arrangement.source.decide(str(error)))
-    return _train(job, reported, arrangement, technique or Technique())
+    return _train(job, report, arrangement, technique or Technique())
 
 
 def _train(job: TrainingJob, progress: Progress, arrangement: Arrangement, technique: Technique) -> TrainedModels:
@@ -82,14 +82,14 @@ def _train(job: TrainingJob, progress: Progress, arrangement: Arrangement, techn
     return join(_on_threads(run, parts, arrangement.workers, progress))
 
 
-class _Reported:
+class _Report:
     """Progress that reports each step once, though some are done again."""
 
     def __init__(self, progress: Progress) -> None:
-        self._progress, self._ahead, self._counted = progress, 0, 0
+        self._progress, self._ahead, self._count = progress, 0, 0
 
     def __call__(self, steps: int) -> None:
-        self._counted += steps
+        self._count += steps
         repeats = min(self._ahead, steps)  # steps that a try which failed has reported already
         self._ahead -= repeats
         if steps > repeats:
@@ -97,12 +97,12 @@ class _Reported:
 
     def restart(self) -> None:
         """Begin again with the steps reported since the last beginning."""
-        self._ahead += self._counted
-        self._counted = 0
+        self._ahead += self._count
+        self._count = 0
 
     def keep(self) -> None:
         """End a part; its steps stay done."""
-        self._counted = 0
+        self._count = 0
 
 
 def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, rows: int, progress: Progress) -> TrainedModels:
@@ -112,12 +112,12 @@ def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, 
     example's gradient to the sum in another order: the same mechanism, and the same result to rounding. Generators of the host
     give other draws to passes that are cut otherwise, if several layers or views draw.
     """
-    waiting, finished_parts, reported = [(slice(part.start, part.stop), rows)], [], _Reported(progress)
+    waiting, finished_parts, report = [(slice(part.start, part.stop), rows)], [], _Report(progress)
     while waiting:
         models, width = waiting.pop()
         try:
-            finished_parts.append(run(models, width, reported))
-            reported.keep()
+            finished_parts.append(run(models, width, report))
+            report.keep()
             continue
         except (torch.OutOfMemoryError, RuntimeError) as error:
             if not _is_memory_error(error):
@@ -129,7 +129,7 @@ def _fitting(run: Callable[[slice, int, Progress], TrainedModels], part: slice, 
                 )
                 raise
         # the error and the frames that it holds are gone by now
-        reported.restart()
+        report.restart()
         waiting += _smaller(models, width)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()

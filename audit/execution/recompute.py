@@ -39,11 +39,11 @@ class NumberCheck:
     problems: list[str] = field(default_factory=list)
     left: set[str] = field(default_factory=set)  # kinds of numbers that are there and were not computed again
 
-    def equal(self, place: str, stated: Any, expected: Any) -> None:
+    def equal(self, place: str, written: Any, recomputed: Any) -> None:
         """Compare one value; floats to a relative 1e-9."""
         self.numbers += 1
-        if not is_equal(stated, expected):
-            self.problems.append(f"{place}: {stated!r} is written, {expected!r} follows from the rest")
+        if not is_equal(written, recomputed):
+            self.problems.append(f"{place}: {written!r} is written, {recomputed!r} follows from the rest")
 
     def holds(self, place: str, condition: bool, reason: str) -> None:
         """Note a relation between numbers that has to hold."""
@@ -58,11 +58,11 @@ class NumberCheck:
         return f"{self.numbers - len(self.problems)} of {self.numbers} numbers recomputed{rest_line}"
 
 
-def is_equal(stated: Any, expected: Any) -> bool:
+def is_equal(written: Any, recomputed: Any) -> bool:
     """Return whether two values are the same, floats to a relative 1e-9."""
-    if isinstance(stated, float | int) and isinstance(expected, float | int) and not isinstance(stated, bool):
-        return math.isclose(stated, expected, rel_tol=CLOSE, abs_tol=CLOSE)
-    return bool(stated == expected)
+    if isinstance(written, float | int) and isinstance(recomputed, float | int) and not isinstance(written, bool):
+        return math.isclose(written, recomputed, rel_tol=CLOSE, abs_tol=CLOSE)
+    return bool(written == recomputed)
 
 
 def recompute(folder: Path) -> NumberCheck:
@@ -107,7 +107,7 @@ def _read_scores(folder: Path, report: Mapping[str, Any], comparison: NumberChec
     count = len(table["score"])
     games = [(result["name"], game) for result in report["mechanisms"] for game in result["games"]]
     owners = [(name, game["name"]) for name, game in games]
-    stated = {(name, game["name"], attack["scorer"]) for name, game in games for attack in game["attacks"]}
+    keys = {(name, game["name"], attack["scorer"]) for name, game in games for attack in game["attacks"]}
     training = table.get("mechanism", np.full(count, owners[0][0] if owners else ""))
     of_game = table.get("game", np.full(count, owners[0][1] if owners else ""))
     columns = {}
@@ -116,7 +116,7 @@ def _read_scores(folder: Path, report: Mapping[str, Any], comparison: NumberChec
         names = [table[name][rows].tolist() for name in ("record", "run", "canary") if name in table]
         keys, place = list(zip(*names, strict=True)), "scores.parquet " + "/".join(key)
         comparison.holds(place, len(set(keys)) == len(keys), "a record is there twice")
-        comparison.holds(place, key in stated, "no attack of the report has these scores")
+        comparison.holds(place, key in keys, "no attack of the report has these scores")
         records = tuple(map(str, table["record"][rows].tolist())) if "record" in table else ()
         columns[key] = AttackScores(
             scores=table["score"][rows].astype(np.float64), member=table["member"][rows].astype(bool), records=records

@@ -87,9 +87,9 @@ def _check_options(result: Any, report: Any, options: Mapping[str, str], compari
     """Compare an audit of scores or of one model with the records and the claim of its config."""
     name = options.get("scores", options.get("model", "")).strip('"')
     comparison.holds("name", name.startswith(result["name"]), f"{result['name']!r} is not what the config names")
-    stated = options.get("claim_epsilon", "null")
+    claim_text = options.get("claim_epsilon", "null")
     claims = [[number(claim["epsilon"]), claim["adjacency"], claim["family"]] for claim in result["claims"]]
-    follows = [] if stated == "null" else [[float(stated), options["adjacency"].strip('"'), None]]
+    follows = [] if claim_text == "null" else [[float(claim_text), options["adjacency"].strip('"'), None]]
     comparison.equal("claims", [row for row in claims if follows or row[0] >= 0], follows)
     for claim in (row for row in result["claims"] if not any(game["game"]["unit"] for game in result["games"])):
         comparison.equal("unit of the claim", claim["unit"], "example")

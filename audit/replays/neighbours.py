@@ -282,16 +282,16 @@ def vary(pair: tuple[Any, Any], stream: np.random.Generator, most: int = 32) -> 
     rest = [part[before + side.count - common :] for part, side in zip(atoms, sides, strict=True)]
     if before > common or rest[0] != rest[1] or abs(sides[0].count - sides[1].count) > 1:
         return None
-    chosen = [place for place in range(common) if stream.random() > 0.1] or list(range(common))
-    if chosen and stream.random() < 0.7:
-        copies = [int(stream.choice(chosen))] * int(stream.choice([1, 2, 8]))
-        chosen = chosen + copies if stream.random() < 0.7 else copies + chosen
-    chosen = chosen[:most]
-    split = min(before, len(chosen)) if stream.random() < 0.7 else int(stream.integers(len(chosen) + 1))
+    selection = [place for place in range(common) if stream.random() > 0.1] or list(range(common))
+    if selection and stream.random() < 0.7:
+        copies = [int(stream.choice(selection))] * int(stream.choice([1, 2, 8]))
+        selection = selection + copies if stream.random() < 0.7 else copies + selection
+    selection = selection[:most]
+    split = min(before, len(selection)) if stream.random() < 0.7 else int(stream.integers(len(selection) + 1))
 
     def rebuild(side: RecordList) -> Any:
         own = side.count - common  # 1 if it holds the record that differs, at `before`
-        places = [place if place < before else place + own for place in chosen]
+        places = [place if place < before else place + own for place in selection]
         return side.take([*places[:split], *range(before, before + own), *places[split:]])
 
     return rebuild(sides[0]), rebuild(sides[1])

@@ -81,9 +81,9 @@ def _blocks(matrix: coo_array, row_labels: Integers, draw_labels: Integers) -> l
     row_starts, draw_starts = np.cumsum(row_counts) - row_counts, np.cumsum(draw_counts) - draw_counts
     blocks = []
     for shape in np.unique(np.stack([row_counts, draw_counts], axis=1), axis=0):
-        chosen = np.flatnonzero((row_counts == shape[0]) & (draw_counts == shape[1]))
+        places = np.flatnonzero((row_counts == shape[0]) & (draw_counts == shape[1]))
         blocks.append(
-            (rows[row_starts[chosen, None] + np.arange(shape[0])], draws[draw_starts[chosen, None] + np.arange(shape[1])])
+            (rows[row_starts[places, None] + np.arange(shape[0])], draws[draw_starts[places, None] + np.arange(shape[1])])
         )
     return blocks
 

@@ -40,7 +40,7 @@ class Ensemble:
             source=self._source,
         )
         self._inside: tuple[Records, Representations | None] | None = None
-        self._shown: tuple[Array, Array | None] | None = None  # canaries and outputs for them, while signals are read
+        self._canaries: tuple[Array, Array | None] | None = None  # canaries and outputs for them, while signals are read
 
     @property
     def released(self) -> frozenset[str]:
@@ -75,21 +75,21 @@ class Ensemble:
         reductions = [signal for signal in signals if isinstance(signal, Reduction)]
         if self._job.loss or records is None or not records.are_classified:
             reductions = []
-        self._shown = None if records is None else (records.inputs, None)
+        self._canaries = None if records is None else (records.inputs, None)
         values: dict[str, Array | None] = {
             signal.key: signal.read(self, canaries) for signal in signals if signal not in reductions
         }
-        self._shown = None
+        self._canaries = None
         if reductions and records is not None:  # all of them in one pass
             values |= self._reader.reduce_outputs(reductions, records)
         return {key: value for key, value in values.items() if value is not None}
 
     def outputs(self, inputs: Array) -> Array:
         """`(N, n, classes)` outputs in evaluation mode; those for canaries once for all signals that are read together."""
-        if self._shown is None or self._shown[0] is not inputs:
+        if self._canaries is None or self._canaries[0] is not inputs:
             return self._reader.outputs(inputs)
-        outputs = self._reader.outputs(inputs) if self._shown[1] is None else self._shown[1]
-        self._shown = (inputs, outputs)
+        outputs = self._reader.outputs(inputs) if self._canaries[1] is None else self._canaries[1]
+        self._canaries = (inputs, outputs)
         return outputs
 
     def changed(self, **changes: Any) -> Ensemble:

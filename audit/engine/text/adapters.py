@@ -67,12 +67,12 @@ class _Layer:
         tokens = x if x.dim() == 3 else x.unsqueeze(1)
         return _LowRank.apply(tokens, self.current.anchor, self, self.current).view(*x.shape[:-1], -1)  # type: ignore[no-untyped-call]
 
-    def matrices(self, now: _Pass) -> tuple[Tensor, Tensor]:
+    def matrices(self, step_pass: _Pass) -> tuple[Tensor, Tensor]:
         """Return A and scaled B of each text's model, `(texts, r, in)` and `(texts, out, r)`; of one model without the rows."""
-        down, up = (slot.view(now.flat) for slot in self._slots)
-        if now.owner is None:
+        down, up = (slot.view(step_pass.flat) for slot in self._slots)
+        if step_pass.owner is None:
             return down[0], up[0] * self._scale
-        return down[now.owner], (up * self._scale)[now.owner]
+        return down[step_pass.owner], (up * self._scale)[step_pass.owner]
 
     def base(self, x: Tensor) -> Tensor:
         """Return what the frozen layer makes of `(tokens, in)`."""
@@ -82,16 +82,16 @@ class _Layer:
         """Return the gradient in the frozen layer's inputs."""
         return slope @ self._matrix.t()
 
-    def keep(self, now: _Pass, down: tuple[Tensor, Tensor], up: tuple[Tensor, Tensor]) -> None:
+    def keep(self, step_pass: _Pass, down: tuple[Tensor, Tensor], up: tuple[Tensor, Tensor]) -> None:
         """Leave the gradients in A and B: of each the slopes `(texts, T, k)` and inputs `(texts, T, l)` whose product it is."""
         for slot, (slopes, inputs), scale in zip(self._slots, (down, up), (1.0, self._scale), strict=True):
-            place = slot.view(now.gradients)
-            if now.owner is None and not now.per_record:
+            place = slot.view(step_pass.gradients)
+            if step_pass.owner is None and not step_pass.per_record:
                 place[0].addmm_(slopes.flatten(0, 1).t(), inputs.flatten(0, 1), alpha=scale)
                 continue
             part = slopes.mT @ inputs
-            if now.owner is not None and not now.per_record:
-                place.index_add_(0, now.owner, part, alpha=scale)
+            if step_pass.owner is not None and not step_pass.per_record:
+                place.index_add_(0, step_pass.owner, part, alpha=scale)
             elif len(part) == len(place):
                 place.add_(part, alpha=scale)
             else:
@@ -102,26 +102,26 @@ class _LowRank(torch.autograd.Function):
     """`x W + b + s x A' B'`; its backward pass leaves the gradients in A and B."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, anchor: Tensor, layer: _Layer, now: _Pass) -> Tensor:
-        down, up = layer.matrices(now)
+    def forward(ctx: Any, x: Tensor, anchor: Tensor, layer: _Layer, step_pass: _Pass) -> Tensor:
+        down, up = layer.matrices(step_pass)
         output, low = layer.base(x.flatten(0, 1)), x @ down.mT
-        if now.owner is None:
+        if step_pass.owner is None:
             output.addmm_(low.flatten(0, 1), up.t())
         else:
             output.view(len(x), x.shape[1], -1).baddbmm_(low, up.mT)
         ctx.save_for_backward(x, low, down, up)
-        ctx.layer, ctx.now = layer, now
+        ctx.layer, ctx.step_pass = layer, step_pass
         return output.view(*x.shape[:-1], -1)
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, None, None, None]:
         x, low, down, up = ctx.saved_tensors
         back = slope @ up
-        ctx.layer.keep(ctx.now, (back, x), (slope, low))
+        ctx.layer.keep(ctx.step_pass, (back, x), (slope, low))
         if not ctx.needs_input_grad[0]:
             return None, None, None, None
         total = ctx.layer.back(slope.flatten(0, 1))
-        if ctx.now.owner is None:
+        if ctx.step_pass.owner is None:
             total.addmm_(back.flatten(0, 1), down)
         else:
             total.view(x.shape).baddbmm_(back, down)
@@ -194,7 +194,7 @@ class AdapterModels:
     def _run(self, tokens: Tensor, labels: Tensor, owner: Tensor, gradients: Tensor, *, per_record: bool = False) -> None:
         anchor = torch.zeros((), requires_grad=True, device=self.flat.device)
         per_user = self.text_model.texts_of(tokens)
-        now = _Pass(
+        step_pass = _Pass(
             flat=self.flat,
             gradients=gradients,
             texts=len(tokens) * per_user,
@@ -202,14 +202,14 @@ class AdapterModels:
             per_record=per_record,
             anchor=anchor,
         )
-        with self._under_way(now):
+        with self._under_way(step_pass):
             losses = self.text_model.record_losses(tokens, labels)
             torch.autograd.grad(losses.sum(), [anchor], allow_unused=True)
 
     @contextmanager
-    def _under_way(self, now: _Pass) -> Iterator[None]:
+    def _under_way(self, step_pass: _Pass) -> Iterator[None]:
         for layer in self._layers:
-            layer.current = now
+            layer.current = step_pass
         try:
             yield
         finally:
