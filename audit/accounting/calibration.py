@@ -33,7 +33,7 @@ def calibrate_noise(
     clip_norm: float = 1.0,
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
 ) -> Repeated:
-    """DP-SGD with about the least noise whose claim stays within `target_epsilon` at `delta`.
+    """DP-SGD with about the least noise for which the claim stays within `target_epsilon` at `delta`.
 
     Guarantee:
         The accountant's claim for the mechanism returned is at most `target_epsilon`: the noise is the last one
@@ -55,7 +55,7 @@ def calibrate_noise(
 def noise_factor(
     accountant: Accountant, event: Event, *, target_epsilon: float, delta: float, adjacency: Adjacency
 ) -> tuple[float, Event]:
-    """About the least factor on all noise multipliers of an event whose claim stays within the target, and that event.
+    """About the least factor on all noise multipliers that keeps an event's claim within the target, and that event.
 
     Guarantee:
         As for `calibrate_noise`.
@@ -197,7 +197,7 @@ def steps_within(
     adjacency: Adjacency,
     step_limit: int = 10**7,
 ) -> int:
-    """The largest number of steps of `mechanism` (its own count is ignored) whose claim stays within `target_epsilon`.
+    """The largest number of steps of `mechanism` (its own count is ignored) with a claim within `target_epsilon`.
 
     Guarantee:
         The claim for the count returned is at most `target_epsilon`; for one more it is above, or the count is `step_limit`.

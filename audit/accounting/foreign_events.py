@@ -64,7 +64,7 @@ def _truncated(dataset_size: int, sampling_probability: float, truncated_batch_s
 
 
 def _mixture(standard_deviation: float, sensitivities: Sequence[float], sampling_probs: Sequence[float]) -> Event:
-    """Equal to the library's, whose noise is in the unit of the sensitivities."""
+    """Equal to the library's, with noise in the unit of the sensitivities."""
     return MixtureOfGaussians(
         noise_multiplier=standard_deviation, shifts=tuple(sensitivities), probabilities=tuple(sampling_probs)
     )

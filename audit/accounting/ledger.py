@@ -1,4 +1,4 @@
-"""A budget ledger: what was released about a data set over time, what it costs together, what is left.
+"""A budget ledger: the releases about a data set over time, their joint cost, the budget that is left.
 
 Releases are training runs, metrics computed on private data, hyper-parameter searches: anything with an event. The ledger
 is a value; recording gives a new one, and refuses what would exceed the budget.
@@ -35,7 +35,7 @@ class Release:
     Attributes:
         when: ISO 8601 text.
         note: a remark.
-        groups: of persons whose data it used; empty for everybody's.
+        groups: of persons with data that it used; empty for everybody's.
         spent: epsilon of everything up to and with this release, as the ledger's accountant put it when it was recorded;
             None before that.
         source: that accountant, as it states itself.

@@ -27,7 +27,7 @@ def chain_hash(before: str, position: int, kind: str, body: str) -> str:
 
 
 def chained(position: int, digest: str, entries: Sequence[Body]) -> list[Row]:
-    """Return the rows of entries that follow the one at a position, whose hash is `digest`."""
+    """Return the rows of entries that follow the one at a position, which has hash `digest`."""
     rows: list[Row] = []
     for kind, body in entries:
         position, text = position + 1, json.dumps(body, sort_keys=True)

@@ -168,7 +168,7 @@ def _is_writable(path: Path) -> bool:
 
 @contextmanager
 def _connect(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
-    """A connection whose commits are on the disk when they return."""
+    """A connection with commits that are on the disk when they return."""
     database = sqlite3.connect(
         f"file:{urllib.parse.quote(str(path))}?mode={mode}", uri=True, timeout=_PATIENCE, isolation_level=None
     )

@@ -21,7 +21,7 @@ class Limit:
 
     Attributes:
         budget_epsilon: total epsilon that may be spent, at `delta`.
-        group: of persons whose budget it is: releases that used this group count, and those that used everybody; "" for
+        group: of persons with this budget: releases that used this group count, and those that used everybody; "" for
             everybody, if all releases count. Groups may overlap: each counts all that any of its members is part of.
     """
 

@@ -1,4 +1,4 @@
-"""A ledger's history signed: whose key vouches for every entry up to a moment, in its own file.
+"""A signature of a ledger's history: a key vouches for every entry up to a moment, in its own file.
 
 What is signed is one line with the number of entries and the seal, the hash over all of them; it is above the signature, so
 that the file says alone what it is about. The ledger may grow afterwards: the entries that were signed have to stay its

@@ -32,7 +32,7 @@ class CaseRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Battery:
-    """What the battery of cases says of an accountant: each case, and what they amount to."""
+    """The result of the battery of cases for an accountant: each case, and the conclusion."""
 
     accountant: str
     results: tuple[Result, ...]

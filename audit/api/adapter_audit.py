@@ -42,7 +42,8 @@ def adapter_report(
         tokenizer: "bytes", or a folder with tokenizer.json; "" looks into `folder` and `base`.
         device: to compute on.
         coins: what is known of them (`find_coins`); None knows nothing, so that no epsilon follows.
-        whole_texts: the lines are texts whose membership somebody chose, which several attacks score; no epsilon follows.
+        whole_texts: the lines are texts with memberships that were chosen, not drawn; several attacks score them; no epsilon
+            follows.
 
     Raises:
         DataError: a folder or file cannot be read.

@@ -26,7 +26,7 @@ SCORES = "scores-before.json"
 
 
 class CanaryAudit:
-    """Canaries whose coins are drawn before training and committed to by a hash.
+    """Canaries with coins drawn before training and committed to by a hash.
 
     Three statements around a training with Hugging Face's Trainer:
 
@@ -40,7 +40,7 @@ class CanaryAudit:
         seed: of secrets and coins; None draws one from the system's randomness, which is what an audit should do.
         folder: where `canaries.jsonl` is written; it holds the coins, so keep it from whoever trains. None writes nothing. A
             script that resumes a training takes `CanaryAudit.of_folder(folder)`.
-        context: what stands around each canary: a chat, a system prompt, a document. `plant` makes chats of canaries for chats.
+        context: the text around each canary: a chat, a system prompt, a document. `plant` makes chats of canaries for chats.
         secret: what the secrets look like: "digits", "phone", "email", "card" or "identity".
 
     Attributes:

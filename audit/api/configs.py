@@ -29,7 +29,7 @@ def resolve(config: str | Path | Mapping[str, Any], overrides: Mapping[str, Any]
 
 
 def _json(value: Any, location: str) -> str:
-    """Return a value of a config as JSON, which is YAML; arrays of one number and paths are taken as what they hold."""
+    """Return a value of a config as JSON, which is YAML; arrays of one number and paths are taken as their values."""
 
     def plain(item: Any) -> Any:
         if isinstance(item, Path):

@@ -26,7 +26,7 @@ def dataset_usage(
 
     References are models of your own, trained as the model was, each on records of the data set that coins chose. Their false
     and true positive rates debias the share of records that the attack calls members of the model. The limits hold for a model
-    that was trained as the references were, and whose records of the data set are like the others; they count each reference as
+    that was trained as the references were, and with records of the data set like the others; they count each reference as
     one observation. On another training (more epochs, a larger network) they need not hold.
 
     Args:

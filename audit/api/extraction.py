@@ -16,7 +16,7 @@ Generate = Callable[[Array, int], Array]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EideticCount:
-    """Distinct continuations that stand in at most `texts` training texts: how many, and how many the model writes.
+    """Distinct continuations that occur in at most `texts` training texts: how many, and how many the model writes.
 
     Those that it writes are k-eidetically memorised for k = `texts`. A success rate of an attack, never an epsilon.
     """

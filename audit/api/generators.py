@@ -39,15 +39,15 @@ def check_generator(
     """Hold a generator of synthetic tables against its claim; a bound on epsilon, a verdict, a report.
 
     Args:
-        generate: `generate(table, seed) -> table` of pandas frames; or a command with `{input}` and `{output}`, which stand for
-            a CSV with the records and the CSV that it is to write, and `{seed}` if it takes one.
+        generate: `generate(table, seed) -> table` of pandas frames; or a command with `{input}` and `{output}`, which are
+            replaced by a CSV with the records and the CSV that it is to write, and `{seed}` if it takes one.
         training: records of every run: a frame, or a CSV or Parquet file.
         epsilon, delta: claimed for adding or removing one record.
         canaries: how many are made (`attacks.tables.canaries`), or a frame of your own. With a single one and many `runs` the
             game is the worst case of that record, such as one that alone moves the range of a column.
         kinds: of canaries that are made: "rare", "extreme", "duplicated".
         categorical: columns of numbers that are names.
-        references: shadow generators: further tables, by coins of their own, from which the law of each canary's scores is
+        references: shadow generators: further tables, by independent coins, from which the law of each canary's scores is
             learned. 0 takes the ratio of densities alone.
 
     Guarantee: as of `audit.check_training`.

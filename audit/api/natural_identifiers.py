@@ -2,7 +2,7 @@
 
 Nothing is planted and no coin of the auditor's is needed: the identifier's own law is the randomness. It has to be stated, and
 it is an assumption about how the data came about, not a fact that this package can prove. What can be seen in the texts is
-looked at: copies in another spelling, context that gives the beginning away, places whose characters are not uniform.
+looked at: copies in another spelling, context that gives the beginning away, places with characters that are not uniform.
 Alternatives share with the true identifier whatever a form may fix (zeros in front, the marks of a UUID without dashes).
 """
 

@@ -1,4 +1,4 @@
-"""Before an audit: what it could show, and how often it would be wrong."""
+"""Before an audit: the result it could show, and how often it would be wrong."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def plan_run(
     measure: bool = False,
     violation: float | None = 2.0,
 ) -> RunPlan:
-    """Return what `audit.run` would do with a config, the most it could show, what it would catch and what it costs.
+    """Return what `audit.run` would do with a config, the most it could show, the leak it would catch and its cost.
 
     Args:
         config: a YAML file, the name of a shipped config ("quickstart"), or the same as a mapping.

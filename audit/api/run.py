@@ -114,7 +114,7 @@ class Launch:
     Attributes:
         folder: that it ends in; it must not exist.
         key: of the records' names; None draws one.
-        entry: what it has to do with a budget ledger.
+        entry: its entry in a budget ledger.
         formats: to render, in addition to report.json.
         watching: called with the experiment before anything is trained; gives what receives model-steps.
     """

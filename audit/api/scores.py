@@ -117,7 +117,7 @@ def delta_lower_bound(
 
     Raises:
         AssumptionError: the estimator relies on more than the game grants.
-        ConfigError: an estimator whose tests are not nested in delta, or a family beside a named estimator.
+        ConfigError: an estimator with tests that are not nested in delta, or a family beside a named estimator.
         DataError: a side is empty or holds NaN.
 
     >>> bound = delta_lower_bound(range(100, 200), range(100), epsilon=1.0, game="independent_trials")
@@ -259,7 +259,7 @@ def _share(confidence: float, attacks: int) -> float:
 
 
 def _estimator(estimator: str | Mapping[str, Any], family: str | None, game: Game) -> Estimator:
-    """The estimator that is meant, once the game grants what it assumes."""
+    """The estimator that is meant, once the game grants its assumptions."""
     from audit import plugins
 
     if estimator != "auto" and family is not None:

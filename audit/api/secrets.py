@@ -48,7 +48,7 @@ def secret_lower_bound(
 
     Raises:
         AssumptionError: an adjacency other than "replace_one" without a conversion.
-        DataError: shapes that do not fit, NaN, priors that are no chances, or a drawn value whose chance is 0.
+        DataError: shapes that do not fit, NaN, priors that are no chances, or a drawn value with chance 0.
 
     >>> drawn = np.arange(300) % 5
     >>> bound = secret_lower_bound(np.eye(5)[drawn], drawn, delta=1e-5)

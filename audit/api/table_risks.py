@@ -26,7 +26,7 @@ def table_risks(
     title: str = "",
     command: str = "audit.table_risks",
 ) -> AuditReport:
-    """The report on what a synthetic table tells of the records that it was made from; its `table` holds the risks.
+    """The report on the risks of a synthetic table to the records that it was made from; its `table` holds the risks.
 
     Singling out, linkability and inference (Giomi et al. 2023), each on training records and, as the control attack, on records
     of the same people that the table was made without: best, training and control are a random split of one table.

@@ -102,7 +102,7 @@ def check_training(
     title: str = "",
     command: str = "audit.check_training",
 ) -> TrainingReport:
-    """Hold any system against its claim: canaries are in its data by independent coins, and scores say what it kept of them.
+    """Hold any system against its claim: canaries are in its data by independent coins, and scores measure the trace of each.
 
     Args:
         train: `train(records, seed) -> system`: a model of any framework, a generator, an index, the answers of queries.

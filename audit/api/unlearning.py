@@ -21,7 +21,7 @@ class UnlearningReport(TrainingReport):
     def distance(self) -> tuple[float, float]:
         """The (epsilon, delta) that forgetting is at least away from never having seen; epsilon 0 if nothing is proven.
 
-        Between two requests lie two such distances: if forgetting were (e, d)-close to training without, they would be
+        Between two requests there are two such distances: if forgetting were (e, d)-close to training without, they would be
         (2 e, (1 + e^e) d)-close to each other.
         """
         bound = self.bound
@@ -51,8 +51,8 @@ def check_unlearning(
 ) -> UnlearningReport:
     """Hold a method of unlearning against a certified claim: after forgetting, a system is as if it never saw the records.
 
-    Each run trains on the data and the canaries whose coins say so, asks for these to be forgotten, and scores all canaries. A
-    retrained twin, trained on the data alone, is the control: coins that tell it make the audit invalid.
+    Each run trains on the data and the canaries with true coins, asks for these to be forgotten, and scores all canaries. A
+    retrained twin, trained on the data alone, is the control: coins that predict its scores make the audit invalid.
 
     Args:
         train, data, canaries, score, references: as of `audit.check_training`. References also train and forget, so that

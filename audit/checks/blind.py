@@ -57,8 +57,8 @@ NOT_RUN = Guard(auc=None, p_value=1.0)
 def guard(inputs: Array, labels: Array | None, included: Array, seed: Seed) -> Guard:
     """Return whether inputs (and labels) alone distinguish members from nonmembers.
 
-    Two classifiers share the significance: ridge regressions on inputs, summaries, labels and random smooth functions of
-    them, whose leave-one-out success is compared with that under permuted memberships, each fitted anew; and boosted trees,
+    Two classifiers share the significance: ridge regressions on inputs, summaries, labels and random smooth functions of them,
+    with a leave-one-out success that is compared with that under permuted memberships, each fitted anew; and boosted trees,
     fitted on one half and tested by permutation on the other, both ways round.
 
     Guarantee: if members and nonmembers are exchangeable, `has_bias` is True with probability at most `SIGNIFICANCE`.

@@ -59,7 +59,7 @@ def _own() -> tuple[ExecutionCheck, ...]:
 
 
 def check_finite(non_finite: Array) -> Check:
-    """Return whether all models `(N,)` stayed finite; signals of one that did not tell an attack nothing."""
+    """Return whether all models `(N,)` stayed finite; signals of one that did not carry no information."""
     count = int(np.sum(non_finite))
     if not count:
         value = f"all {len(non_finite)} models stayed finite"

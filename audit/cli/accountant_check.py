@@ -103,7 +103,7 @@ def check(
 def _as_json(
     answers: Mapping[str, Sequence[Result]], conclusions: Mapping[str, Conclusion], reports: Mapping[str, MethodReport]
 ) -> dict[str, Any]:
-    """Return the results of each accountant, with what they come to."""
+    """Return the results of each accountant, with their conclusion."""
     from audit.accounting.regression import files
 
     output = files.as_json(answers)

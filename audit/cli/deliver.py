@@ -133,7 +133,7 @@ def _bound(bound: ReportedBound) -> str:
 
 
 def _simulation_lines(game: GameResult) -> list[str]:
-    """Return what simulated audits of this size say: how often they are wrong, and what they would have caught."""
+    """Return what simulated audits of this size say: how often they are wrong, and which leaks they would have caught."""
     lines = [
         f"  simulated on {certificate.law}: {certificate.wrong} of {certificate.repetitions} audits wrong, at most "
         f"{certificate.nominal:.1%} promised; the true rate lies between {certificate.lower:.1%} and {certificate.upper:.1%} "

@@ -1,4 +1,4 @@
-"""`audit plan`: what an audit can show and what it costs, before it is run."""
+"""`audit plan`: the results that an audit can show and its costs, before it is run."""
 
 from __future__ import annotations
 

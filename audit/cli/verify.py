@@ -134,7 +134,7 @@ def _compare(path: Path, content: bytes, audit_report: AuditReport | None) -> st
 
 
 def _renderers(audit_report: AuditReport) -> list[str]:
-    """The rendering libraries whose version differs from the one that wrote the report."""
+    """The rendering libraries with another version than when the report was written."""
     from importlib.metadata import version
 
     versions = dict(audit_report.provenance.packages)

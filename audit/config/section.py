@@ -47,7 +47,7 @@ def takes_keys(folder: str, *common: str) -> AfterValidator:
 
 
 def _refuse_unknown_keys(spec: dict[str, Any], folder: str, common: tuple[str, ...]) -> dict[str, Any]:
-    """Return `spec` itself. A kind that is not there, and a third party's, is told of where the plug-in is built."""
+    """Return `spec` itself. A kind that does not exist, and a third party's, is reported when the plug-in is built."""
     package, kind = plugins.FOLDERS[folder], spec.get("kind")
     if kind not in plugins.names(package):
         return spec

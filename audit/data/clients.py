@@ -51,7 +51,7 @@ def dirichlet(labels: Array, clients: int, concentration: float, generator: np.r
 
 
 def by_owner(owners: Array | None, records: int, clients: int) -> tuple[Array, ...]:
-    """Return the rows of each client, if the data say whose record each is; clients beyond those hold nothing.
+    """Return the rows of each client, if the data name the client of each record; clients beyond those hold nothing.
 
     Args:
         owners: `(records,)` name of each record's client.
@@ -59,7 +59,7 @@ def by_owner(owners: Array | None, records: int, clients: int) -> tuple[Array, .
         clients: a public constant, at least as large as the number of names.
 
     Raises:
-        DataError: the data do not say whose the records are, or name more clients.
+        DataError: the data do not name the clients of the records, or name more clients.
     """
     if owners is None or len(owners) != records:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Tables and texts of others, parsed in the confined process: plain columns come out of it, of numbers or of texts."""
+"""Third-party tables and texts, parsed in the confined process: plain columns come out of it, of numbers or of texts."""
 
 from __future__ import annotations
 

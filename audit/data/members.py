@@ -173,7 +173,7 @@ def _check_side(arrays: Mapping[str, Any], location: str) -> dict[str, Any]:
 
 
 def _suggest_axis(inputs: Any, count: int) -> str:
-    """Return what to write for sequences whose second axis is that of records."""
+    """Return what to write for sequences with records along the second axis."""
     if not isinstance(inputs, np.ndarray) or inputs.ndim < 2 or inputs.shape[1] != count:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Reading of npz files inside the confined process: what an entry states is compared with what it holds before it is read."""
+"""Reading of npz files inside the confined process: the header of an entry is compared with its content before it is read."""
 
 from __future__ import annotations
 

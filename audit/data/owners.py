@@ -21,7 +21,7 @@ class OwnerRule:
     """How columns of a table name clients.
 
     Attributes:
-        columns: whose values together name the client.
+        columns: their values together name the client.
         widths: numeric columns that are cut into bands of that width.
         runs: a client is a run of neighbouring rows with equal values, such as a day in a file that is sorted by date; the
             same values further down are another client.

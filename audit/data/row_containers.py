@@ -54,7 +54,7 @@ def read_rows(side: Any, name: str) -> RowContainer:
         name: what messages call it.
 
     Raises:
-        DataError: it has no records, or is no container whose records have fixed places; the message says which form has.
+        DataError: it has no records, or is no container with fixed places of records; the message says which form has.
     """
     if isinstance(side, str | Path):
         side = dict(read_npz(read_bytes(Path(side), name), Path(side)))
@@ -192,7 +192,7 @@ def digest(batch: Any) -> bytes | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value whose bytes depend on numbers and text alone."""
+    """Return a value with bytes that depend on numbers and text alone."""
     if isinstance(value, Mapping):
         return [(str(key), _plain(item)) for key, item in value.items()]
     if isinstance(value, list | tuple):

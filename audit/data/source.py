@@ -73,7 +73,7 @@ class Scaling:
     """`(value - offset) / unit`, broadcast over a record.
 
     Attributes:
-        standardised_columns: feature columns whose offset and unit are the mean and standard deviation of the
+        standardised_columns: feature columns with the mean and standard deviation as offset and unit of the
             train split. Empty means that all constants are public.
         whole: records are whole numbers (categories, tokens) and stay so.
     """

@@ -1,1 +1,1 @@
-"""Models behind an OpenAI-compatible server: what they can be asked, and scores of texts."""
+"""Models behind an OpenAI-compatible server: the supported requests, and scores of texts."""

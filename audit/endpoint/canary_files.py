@@ -26,7 +26,7 @@ Template = Callable[[Messages], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What stands around a canary wherever it is planted, looked for and scored.
+    """The text around a canary wherever it is planted, looked for and scored.
 
     Attributes:
         form: "text" (prefix and secret are one text) or "chat" (the prefix is asked, the secret is the answer).
@@ -56,7 +56,7 @@ class TextCanary:
     Attributes:
         included: the coin: whether it was to be trained on.
         decoy: of the same law, and never to be planted: it is scored beside the others, and no coin is about it.
-        context: what stands around it.
+        context: the text around it.
     """
 
     prefix: str

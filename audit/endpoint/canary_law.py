@@ -96,7 +96,7 @@ def make_law(secret: str, count: int, context: Context, decoys: int | None = Non
 def digit_canaries(
     count: int, seed: Seed, *, digits: int = 8, prefix: str = SECRETS["digits"][0], decoys: int = 0
 ) -> list[TextCanary]:
-    """Return canaries whose secrets are random digits."""
+    """Return canaries with random digits as secrets."""
     return CanaryLaw(count=count, decoys=decoys, prefix=prefix, pattern="9" * digits).draw(seed)
 
 

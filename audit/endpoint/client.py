@@ -52,7 +52,7 @@ class ServerSettings:
         headers: further ones, each with the environment variable that holds its value.
         in_flight: requests under way at once.
         timeout: seconds for one answer, from connecting to its last byte.
-        attempts: of one request whose answers are faults or broken, at most.
+        attempts: of one request with answers that are faults or broken, at most.
         pause: seconds before the second attempt; each further pause is twice as long, less up to a half by chance.
         patience: seconds that one request may wait in pauses, those included that a busy server asks for.
         most_tokens: that may be paid for, of prompts and answers together; None for no cap.
@@ -144,7 +144,7 @@ class Client:
 
     @contextmanager
     def observe(self, *, skips_cache: bool = False) -> Iterator[Callable[[], bool]]:
-        """A scope of one thread whose value says whether an answer in it came from the cache's file.
+        """A scope of one thread; its value says whether an answer in it came from the cache's file.
 
         Args:
             skips_cache: answers are neither read from the cache nor kept.
@@ -218,7 +218,7 @@ class Client:
         return longest * random.uniform(0.5, 1.0)
 
     def _paid_answer(self, content: bytes, budget: int) -> Json:
-        """Return the object of an answer, whose cost is counted whatever it is worth."""
+        """Return the object of an answer; its cost is counted whatever it is worth."""
         answer: Json = {}
         try:
             answer = _object(content)

@@ -1,7 +1,7 @@
 """The identity of the code that a run executes: this project's, and that of every `module:object` its config names.
 
 A run that continues with other code would put the models of two codes into one bound. Which modules a job reaches is hard to
-tell (plug-ins are loaded by name), so packages are taken whole. Compiled third-party extensions are not read.
+determine (plug-ins are loaded by name), so packages are taken whole. Compiled third-party extensions are not read.
 """
 
 from __future__ import annotations

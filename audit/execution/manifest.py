@@ -49,7 +49,7 @@ def bind_code(folder: Path, sources: Mapping[str, str]) -> None:
     """Writes down which code the run is of, by the hash of each source; later the same code is demanded.
 
     Raises:
-        ConfigError: the run was started with other code, whose models must not share a bound with this one's.
+        ConfigError: the run was started with other code: its models must not share a bound with this one's.
     """
     path = folder / MANIFEST
     manifest = _read(path)

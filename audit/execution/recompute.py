@@ -53,7 +53,7 @@ class NumberCheck:
 
     @property
     def summary(self) -> str:
-        """Return how many numbers agree, and which kinds were not computed again but stand beside others that were."""
+        """Return how many numbers agree, and which kinds were not computed again, beside others that were."""
         rest_line = f"; not computed again: {', '.join(sorted(self.left))}" if self.left else ""
         return f"{self.numbers - len(self.problems)} of {self.numbers} numbers recomputed{rest_line}"
 
@@ -349,7 +349,7 @@ def rate_upper(count: int, trials: int, level: float) -> float:
 
 
 def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float, int, int, int]:
-    """Return the epsilon that all counts of guesses refute, the one that tells most, and how many (docs/theory/one-run.md)."""
+    """Return the epsilon that all counts of guesses refute, the most informative one, and how many (docs/theory/one-run.md)."""
     size = len(scores)
     ranking, cut = member[np.lexsort((member, -scores))], _cut(-np.sort(-scores))
     shares = (*SHARES[:-1], 0.86, 1.0) if size >= 400 else SHARES

@@ -158,7 +158,7 @@ class Store:
         write(self._path(key), save(arrays, metadata={"sha256": json.dumps(sums, sort_keys=True)}))
 
     def get(self, key: str, selects: Callable[[str], bool] | None = None) -> dict[str, Array]:
-        """The arrays under `key`, or those whose name is wanted; no others are read.
+        """The arrays under `key`, or those of the given names; no others are read.
 
         Raises:
             OutputError: there is none, or it is damaged.

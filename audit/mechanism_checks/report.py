@@ -23,7 +23,7 @@ class MechanismReport:
         delta: the bound on delta at the claimed epsilon.
         fit: the bound on epsilon inside the declared family, or None.
         floating_point: the bound on delta at the claimed epsilon by the lowest bits of outputs, or None where not asked for.
-        pair: the neighbouring data sets that told most, on which all bounds rest.
+        pair: the most informative neighbouring data sets, on which all bounds rest.
         scouts: name of each pair that was tried and what it promised.
         refusals: names of pairs with hostile records for which the mechanism raised an error.
         samples: outputs on either side, a third of them to search, the rest to count.

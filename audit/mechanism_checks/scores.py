@@ -84,7 +84,7 @@ def lowest_bit(values: Array) -> Array:
 
 
 def lattice_step(values: Array) -> float | None:
-    """Return the step of the lattice, through any of them, on which finite numbers lie; None if it is that of rounding alone.
+    """Return the step of the lattice, through any of them, that holds all finite numbers; None if it is that of rounding alone.
 
     It is the greatest common divisor of their differences, by Euclid's algorithm up to rounding.
 

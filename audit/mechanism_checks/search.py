@@ -1,4 +1,4 @@
-"""The search for a pair of data sets and an event that tell most, on outputs that prove nothing afterwards."""
+"""The search for the most informative pair of data sets and event, on outputs that prove nothing afterwards."""
 
 from __future__ import annotations
 

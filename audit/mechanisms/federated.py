@@ -46,7 +46,7 @@ class Federated:
     """DP-FedAvg about one client: its event says what is done in each round, its observers what each party is protected by.
 
     Attributes:
-        clients: who may take part; a public constant, by whose expected number in a round the sum is divided.
+        clients: who may take part; a public constant, their expected number in a round divides the sum.
         noise: "central", added by the server to the sum; "local", by each client to its update; "distributed", a share of the
             sum's noise by each client, under ideal secure aggregation; "records", by each client in its own steps, which clip
             and noise single records' gradients (unit "example" alone); or "none".
@@ -129,13 +129,13 @@ class Federated:
 
     @property
     def replies(self) -> int:
-        """Clients who reply in a round: of the whole federation, or of the smallest cohort whose turn it is."""
+        """Clients who reply in a round: of the whole federation, or of the smallest cohort on turn."""
         group = self.clients // self.cohorts
         return group - math.floor(self.dropout * group)
 
     @property
     def _unknown_share(self) -> float:
-        """Return the deviation of a sum's noise whose parts the colluders do not know, over that of the whole."""
+        """Return the deviation of the part of a sum's noise that the colluders do not know, over that of the whole."""
         return math.sqrt(1 - self.colluders / self.replies)
 
     @property

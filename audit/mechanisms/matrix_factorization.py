@@ -25,7 +25,7 @@ class BandedMatrixFactorization:
         clip_norm: l2 bound on one record's gradient.
         noise_multiplier: standard deviation of the noise on C times the sums, over the clip norm; or
         target_epsilon: which the noise is calibrated to, by the first accountant of the config.
-        bands: of C; None takes as many as the cycle has steps, the most whose sensitivity does not mix participations.
+        bands: of C; None takes as many as the cycle has steps, the most with a sensitivity that does not mix participations.
 
     References:
         Fichtenberger, Henzinger, Upadhyay 2022, arXiv 2202.11205 (the square root). Choquette-Choo et al. 2023, arXiv

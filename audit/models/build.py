@@ -165,7 +165,7 @@ def tensor_sizes(spec: Mapping[str, Any], input_shape: Shape, classes: int) -> t
 
 
 def refuse_mixing_layers(module: nn.Module) -> None:
-    """Raise `UnsupportedMechanism` naming the first layer whose output for one example depends on other examples.
+    """Raise `UnsupportedMechanism` naming the first layer that mixes examples in its outputs.
 
     Clipping bounds what one example adds to the sum only where each example has its own gradient.
     Instance normalisation is fine unless it keeps running statistics, which are released unprotected. Batch normalisation is

@@ -104,7 +104,7 @@ class LanguageModel:
         """Return the model, in training mode, for texts of `length` tokens of a vocabulary.
 
         Args:
-            classes: of texts that it tells apart; 0 for a causal model.
+            classes: of texts that it distinguishes; 0 for a causal model.
             seed: of random initial weights; None takes the public ones, the same in every training.
 
         Raises:

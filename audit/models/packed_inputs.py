@@ -44,7 +44,7 @@ class PackedInputs(nn.Module):
     """A model of several tensors as one of a single tensor `(n, numbers)`, which is cut in the order of `fields`.
 
     Args:
-        module: the model, whose parameters keep their names behind "module.".
+        module: the model; its parameters keep their names behind "module.".
         fields: what it takes.
         dictionary: it takes one dictionary of them, not arguments by name.
     """

@@ -29,7 +29,7 @@ _OWN_KERNELS = (None, "eager", "sdpa", "flash_attention_2", "flex_attention", "g
 
 
 def check(folder: Path) -> None:
-    """Refuse a folder whose config or index reaches beyond it.
+    """Refuse a folder with a config or index that reaches beyond it.
 
     Raises:
         DataError: the config is no small object, asks for code or for layers without end; a shard is not in it.

@@ -163,7 +163,7 @@ def exponential(event: Event, delta: float) -> Bracket | None:
 
 
 def by_divergence(event: Event, delta: float, adjacency: Adjacency, orders: tuple[float, ...] = renyi.ORDERS) -> float:
-    """An upper end for any mixture whose Renyi divergences add up, infinite if some part has none here."""
+    """An upper end for any mixture with Renyi divergences that add up, infinite if some part has none here."""
     total = divergences(event, adjacency, np.array(orders))
     if total is None:
         return math.inf

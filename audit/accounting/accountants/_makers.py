@@ -78,7 +78,7 @@ def response(parameter: float, buckets: int, direction: Direction, log_tail: flo
 
 
 def two_outcomes(epsilon: float, share: float) -> pld.PairMaker:
-    """The pair of an exponential mechanism whose losses are `share * epsilon` and an epsilon less."""
+    """The pair of an exponential mechanism with losses `share * epsilon` and an epsilon less."""
     top = share * epsilon
     rare = math.expm1(epsilon - top) / math.expm1(epsilon) * math.exp(top)
 

@@ -40,7 +40,7 @@ _SAMPLED = PoissonSampled | SampledWithoutReplacement | RandomAllocation | Mixtu
 
 
 def _fixed_size(event: SampledWithoutReplacement, adjacency: Adjacency) -> Event:
-    """Batches of fixed size under add/remove are Poisson batches whose record moves the sum by two clip norms.
+    """Batches of fixed size under add/remove are Poisson batches with a record that moves the sum by two clip norms.
 
     With probability batch / population the record is in the batch, in place of another one. Given that other one and the rest,
     the release is a mixture of two Gaussians at most two clip norms apart, against the first of them alone; by joint convexity

@@ -99,7 +99,7 @@ def _alternatives(event: Event, adjacency: Adjacency) -> list[Event]:
 
 
 def without_groups(event: Event) -> Event:
-    """The event with every group pushed down to mechanisms, and absorbed by those whose pair only widens.
+    """The event with every group pushed down to mechanisms, and absorbed by those with a pair that only widens.
 
     What is left are groups of Poisson-sampled Gaussian and of approximately private mechanisms.
 

@@ -56,7 +56,7 @@ class CompositionTheorems:
         """The claim at `delta`; infinite if nothing hides a record.
 
         Raises:
-            UnsupportedMechanism: a part has no (epsilon, delta) of its own here.
+            UnsupportedMechanism: a part has no (epsilon, delta) here.
         """
         if delta != 0:
             checks.open_probability(delta, "delta")

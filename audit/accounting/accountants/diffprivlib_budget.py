@@ -28,7 +28,7 @@ class DiffprivlibBudget:
         """Return the library's epsilon at `delta`.
 
         Raises:
-            UnsupportedMechanism: the library does not import, or a part has no (epsilon, delta) of its own.
+            UnsupportedMechanism: the library does not import, or a part has no (epsilon, delta).
         """
         releases = _releases(mechanism, 1, adjacency)
         number = sum(count for _, _, count in releases)

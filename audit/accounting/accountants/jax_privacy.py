@@ -21,8 +21,8 @@ _LARGEST_POPULATION = 10**12
 class JaxPrivacy:
     """States what the library's `DpsgdTrainingAccountant` states.
 
-    It takes a batch and a population in place of a rate: the fraction nearest to the rate is handed over, whose quotient
-    is the rate itself for every rate that a person would write. Phases may differ in their noise.
+    It takes a batch and a population in place of a rate: the fraction nearest to the rate is handed over; its quotient is the
+    rate itself for every rate that a person would write. Phases may differ in their noise.
 
     Attributes:
         accountant: "pld" or "rdp", its two configurations.

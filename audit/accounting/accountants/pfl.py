@@ -21,7 +21,7 @@ class Pfl:
     """States what the library states for Gaussian and Laplace releases, Poisson-sampled or not, repeated and composed.
 
     Attributes:
-        accountant: "pld", "prv" (whose estimate the library takes) or "rdp".
+        accountant: "pld", "prv" (the library takes its estimate) or "rdp".
 
     The library (0.6.0) asks for dp-accounting below 0.6, so it wants its own environment.
 

@@ -101,7 +101,7 @@ def _naive(library: Any, parts: list[_Part], change: float) -> float:
 
 
 def _budget(noise_of: Callable[[float], float]) -> float:
-    """Least budget whose noise is at most what was asked about; noise is about its inverse, or the root of that."""
+    """Least budget with noise of at most the given amount; noise is about its inverse, or the root of that."""
     budget = 1.0
     for _ in range(_MOST_STEPS):
         noise = noise_of(budget)

@@ -149,7 +149,7 @@ def choose(
     omissions: Sequence[str] = (),
     nonsense: bool = False,
 ) -> list[Case]:
-    """The cases of these groups whose id holds one of the texts, without those that are skipped by id.
+    """The cases of these groups with one of the texts in the id, without those that are skipped by id.
 
     Arguments that mean nothing are a group of their own: it is chosen by its name, by ids, or if `nonsense` is true.
 

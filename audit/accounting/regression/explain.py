@@ -112,7 +112,7 @@ def fields(result: Result, spec: str) -> dict[str, Any]:
 
 
 def loose_line(results: Sequence[Result]) -> str:
-    """Return one line on all claims that are safe and above what they could be, "" if there are none."""
+    """Return one line on all claims that are safe and above the least safe value, "" if there are none."""
     factors = sorted((result for result in results if result.finding is CaseFinding.LOOSE), key=lambda result: result.factor)
     finite = [result for result in factors if math.isfinite(result.factor)]
     if not factors:

@@ -221,7 +221,7 @@ def ask(accountant: Accountant, case: Case, *, seconds: float = SECONDS) -> Case
 
 
 def settle(case: Case, answer: CaseAnswer, side: Side) -> Result:
-    """Return what an answer says about whoever gave it, whose figures claim to be on that side of the truth."""
+    """Return what an answer says about whoever gave it and claims figures on that side of the truth."""
     if not answer.failure:
         return dataclasses.replace(verdict(case, answer.epsilons, side=side), seconds=answer.seconds, claims=answer.epsilons)
     finding = CaseFinding.UNSUPPORTED if answer.failure == "unsupported" else CaseFinding.CRASH

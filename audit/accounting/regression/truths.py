@@ -45,7 +45,7 @@ def agrees(case: Case, truth: Truth) -> bool:
 
 
 def read(folder: Path, cases: Sequence[Case], name: str = NAME) -> dict[str, Truth]:
-    """The truth by case, of the cases whose question is still the one that was judged.
+    """The truth by case, of the cases with the same question as when it was judged.
 
     Args:
         name: of the file, `NAME` or `SECOND`.

@@ -25,7 +25,7 @@ class Recovery:
     """What an attacker learned of the coins of one game.
 
     Attributes:
-        certain: `(n,)` 1 or 0 of each record whose membership follows, -1 of each other.
+        certain: `(n,)` 1 or 0 of each record with a membership that follows, -1 of each other.
         ranking: `(n,)`, larger for records that are more likely members.
         contradicts: no memberships meet all constraints, so that nothing certain follows from them.
     """

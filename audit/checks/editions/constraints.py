@@ -43,7 +43,7 @@ class Constraints:
 
 
 def read(result: GameResult, columns: Mapping[str, Array], members: int, step: float) -> Constraints:
-    """Return what the figures of a game tell.
+    """Return the constraints that the figures of a game imply.
 
     Args:
         columns: attack to scores `(n,)`, which the attacker computes from the model and the records.
@@ -125,7 +125,7 @@ def _rates(
 
 
 def guesses(result: GameResult, columns: Mapping[str, Array]) -> Constraints:
-    """Return what the words of bounds tell: of so many guesses at both ends so many are right."""
+    """Return the constraints that the words of bounds imply: of so many guesses at both ends so many are right."""
     (records,) = {len(values) for values in columns.values()}
     rows = []
     for attack in result.attacks:

@@ -44,7 +44,7 @@ class Npy:
         classes: number of classes; None takes the largest label plus one.
         task: what labels are, as for kind `npz`: "classification", "regression" or "multi_label".
         whole_numbers: records reach the model as int64, for embeddings of categories and tokens.
-        arrays: further files of the same records, whose numbers are behind those of `path`, for models of several inputs
+        arrays: further files of the same records, with numbers placed behind those of `path`, for models of several inputs
             (`model.inputs` cuts them again), as kind `npz` does it.
         test_arrays: the same of the test part, as many.
 

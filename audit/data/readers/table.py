@@ -38,7 +38,7 @@ class Table:
         path: `.csv`, `.csv.gz` or `.parquet` (any other name is read as CSV); what train and pool are drawn from.
         test_path: the table's own test part, or None.
         label: the column to predict.
-        categorical: columns whose values are names, also if they look like numbers.
+        categorical: columns with names as values, also if they look like numbers.
         columns: names of the columns of files without a header line; None if the first line has them.
         drop: columns that the model does not get.
         group: column that slices results; it stays a feature unless it is also in `drop`.

@@ -27,7 +27,7 @@ class Text:
         test_path: of the test part; None draws it from the same records.
         column: key or column of the text, or its number in a CSV file without a header.
         label: column of the class of a text, for sequence classifiers; None for language models.
-        user: column that names whose text it is. A record is then the first `texts_per_user` texts of a user side by side,
+        user: column that names the user of a text. A record is then the first `texts_per_user` texts of a user side by side,
             `(n, texts_per_user * length)`; later ones are left out.
         texts_per_user: that bound, a public number.
         cut: "head" takes the first tokens of each record, "windows" cuts one plain text into records of `length` tokens.

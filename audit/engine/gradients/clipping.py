@@ -26,7 +26,7 @@ class Rows:
         inputs: `(N * rows * copies, ...)`; the copies (augmentations) of one example are neighbours.
         labels: `(N * rows * copies, ...)`.
         copies: the gradient of an example is the mean over its copies, clipped once.
-        loss: the function to derive.
+        loss: the function to differentiate.
         records: what the whole module takes, if `inputs` are features that its frozen part makes of them; None elsewhere.
     """
 

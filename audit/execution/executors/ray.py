@@ -19,7 +19,7 @@ _QUEUE_FACTOR = 2  # jobs under way for each that can run: the next is there bef
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ray:
-    """Jobs as Ray tasks; what they share is broadcast once, a lost machine costs only the jobs it was at.
+    """Jobs as Ray tasks; shared data is broadcast once, a lost machine costs only the jobs it was at.
 
     A job has the same bits wherever it runs on processors of one kind with as many threads, so a run can be
     killed under one executor and go on under another. With `mixed`, jobs for which no GPU is free run on CPUs;

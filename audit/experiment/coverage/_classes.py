@@ -14,7 +14,7 @@ INSIDE = {"weights", "steps"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttackClass:
-    """A class of attack whose games are about a secret of one kind.
+    """A class of attack with games about a secret of one kind.
 
     Attributes:
         position: in the list.
@@ -55,7 +55,7 @@ class MembershipWhiteBox(AttackClass):
 
 
 class AttributeInference(AttackClass):
-    """Inference of an attribute of a record whose values the auditor drew."""
+    """Inference of an attribute of a record with values that the auditor drew."""
 
     position = 30
     attack_class = "Attribute inference"

@@ -47,7 +47,7 @@ def describe(result: GameResult, models: GameModels, scores: Sequence[Scores], c
 
 
 def _with_secrets(results: Sequence[AttackResult], models: GameModels, scores: Sequence[Scores]) -> tuple[AttackResult, ...]:
-    """Return the attacks, those on texts with what they got of secrets."""
+    """Return the attacks, those on texts with their figures on secrets."""
     plans = {plan.name: plan.attack for plan in models.prepared_game.game_design.attacks}
     canaries = models.prepared_game.assignment.canaries
     return tuple(

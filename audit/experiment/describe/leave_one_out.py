@@ -5,11 +5,11 @@ are exposed and whether the same ones are every time, what threshold an adversar
 knowing the target, whether the references resemble the target.
 
 Never bounds. A score of leave-one-out depends on the coins of the other targets, and pooling such scores
-into one table breaks the theorems behind epsilon bounds, which need guesses whose errors are driven by
-independent coins. Two models, one canary, nothing leaked: "guess model 1's coin to be model 2's" and
+into one table breaks the theorems behind epsilon bounds, which need guesses with errors driven by independent coins.
+Two models, one canary, nothing leaked: "guess model 1's coin to be model 2's" and
 "model 2's to be model 1's" are both functions of the target's references, and with probability one half
 both are right. Over m canaries the pool of 2m guesses has the errors of m coins, each counted twice.
-Bounds come from targets whose coins no reference of the pool's other scores knows; no function here
+Bounds come from targets with coins that no reference of the pool's other scores knows; no function here
 returns `audit.core.views.Scores`, so none can be handed to an estimator by mistake.
 """
 

@@ -16,7 +16,7 @@ ROUNDING = 1e-9  # of a figure that a level is compared with, relative
 
 
 def with_secrets(result: AttackResult, attack: Attack, scores: Scores, canaries: Canaries) -> AttackResult:
-    """Return the attack's result with what it got of secrets, if its scores of texts have a unit."""
+    """Return the attack's result with its figures on secrets, if its scores of texts have a unit."""
     records = canaries.records
     if not isinstance(attack, SecretScorer) or records is None or not records.are_texts:
         return result

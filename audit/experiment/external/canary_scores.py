@@ -28,7 +28,7 @@ NO_COINS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoinKnowledge:
-    """What somebody says of the coins.
+    """A statement about the coins.
 
     Attributes:
         commitment: that was opened, published before the training; "" if there is none.

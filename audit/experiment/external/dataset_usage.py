@@ -1,4 +1,4 @@
-"""Which share of the audited records a model was trained on, as the rates of an attack on references tell it."""
+"""Which share of the audited records a model was trained on, estimated from the rates of an attack on references."""
 
 from __future__ import annotations
 

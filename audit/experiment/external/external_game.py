@@ -26,7 +26,7 @@ def external_game(
     Args:
         brought_records: the records.
         models: number of them, the target among them.
-        signals: what they show.
+        signals: read off the models.
         by_coins: whether recorded coins decided what the target was trained on; without them nothing is bounded.
 
     Raises:
@@ -70,7 +70,7 @@ def external_game(
 
 
 def external_scorers(settings: Settings) -> dict[str, Attack]:
-    """Return the scorers that were asked for, or all there are, those whose scores are bounded first."""
+    """Return the scorers that were asked for, or all there are, those with bounded scores first."""
     provers, package = settings.proven_by or (), plugins.FOLDERS["scorers"]
     names = settings.scorers or (*provers, *(name for name in plugins.names(package) if name not in provers))
     return {name: build_attack({"kind": name}) for name in names}

@@ -97,7 +97,7 @@ class References:
         return References(included=self.included[:, records], models=self.models, loss_of=self.loss_of, **arrays)
 
     def answers(self, inputs: Array | RowContainer, labels: Array | None, names: Array | None = None) -> tuple[str, Array]:
-        """The form of what they answer for these records, and the values `(k, n, ...)`.
+        """The form of their answers for these records, and the values `(k, n, ...)`.
 
         Args:
             names: `(classes,)` the class of each column of the target's outputs, to which theirs are brought.
@@ -135,7 +135,7 @@ class RecordedOutputs:
 
     @property
     def released(self) -> frozenset[str]:
-        """Return what they show."""
+        """Return the signals that they release."""
         return frozenset({"losses"}) if self.logits is None else frozenset({"labels", "losses", "outputs"})
 
     @property
@@ -158,7 +158,7 @@ class RecordedOutputs:
         return self.logits
 
     def own_losses(self, records: Records) -> Array | None:
-        """None: no one knows what they were trained by."""
+        """None: how they were trained is unknown."""
         return None
 
     def read(self, signals: Collection[Signal], canaries: Canaries) -> Mapping[str, Array]:

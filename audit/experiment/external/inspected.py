@@ -65,8 +65,9 @@ class Inspection:
         names: `(n,)` keyed names of the audited records, or of users if coins decided on those; `included` `(n,)` bool;
             `labels` `(n,)` or None.
         scores: attack to `(n,)` scores.
-        not_run: attack to the reason why it was skipped: what it needs was not given, or it ranks the records as another does.
-        repeats: attack that ranks the records exactly as another does, and the name of that, whose figures are its own as well.
+        not_run: attack to the reason why it was skipped: an input that it needs was not given, or it ranks the records as
+            another does.
+        repeats: attack that ranks the records exactly as another does, and the name of that; both have the same figures.
     """
 
     report: AuditReport
@@ -293,7 +294,7 @@ def _guard(case: InspectedCase, settings: Settings) -> blind.Guard:
 
 
 def _follow_coins(case: InspectedCase) -> bool:
-    """True if references were trained on records that the target's coins decided, as no coins of their own would have it."""
+    """True if references were trained on records that the target's coins decided, as independent coins would not have it."""
     users = read_users(case.evidence.units)
     included = case.included if users is None else users.coins(case.included, "references")
     return case.by_coins and dependence_tail(included[0], included[1:]) < IMPLAUSIBLE

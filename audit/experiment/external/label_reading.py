@@ -84,7 +84,7 @@ def read_labels(outputs: Array, labels: Array, names: Array | None = None) -> Ar
 
 
 def align_columns(outputs: Array, model_names: Array | None, names: Array | None) -> Array:
-    """Return outputs with a column for each of `names`, in their order, of a model whose columns are its `model_names` classes.
+    """Return outputs with a column for each of `names`, in their order, of a model with the `model_names` classes as columns.
 
     A model that was trained without a rare class never gives it: its share is 0, or the least of the record's scores.
 

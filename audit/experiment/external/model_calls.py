@@ -61,7 +61,7 @@ def call_named(function: Callable[..., Any], batch: Any, name: str) -> Any:
     tried if the function does not take the frame.
 
     Raises:
-        ConfigError: whatever it raises, with its name and what it was given.
+        ConfigError: whatever it raises, with its name and its arguments.
     """
     try:
         return call_with_parts(function, batch)

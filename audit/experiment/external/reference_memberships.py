@@ -24,7 +24,7 @@ def refuse_foreign_memberships(losses: Array, included: Array, *, is_recorded: b
     Args:
         losses: `(1 + k, n)`, the target's first.
         included: `(1 + k, n)` bool, the same order.
-        is_recorded: the references' outputs were given, whose columns may be in the wrong order as well.
+        is_recorded: the references' outputs were given; their columns may be in the wrong order as well.
 
     Raises:
         DataError: with the order that fits, if one of those that are tried does.

@@ -38,7 +38,7 @@ def refuse_members_first(
     """Raise `DataError` if references clearly are in the order "members, then nonmembers", not in that of the coins.
 
     In the wrong order every attack with references finds chance, and no figure shows why. Models that were asked here have
-    their outputs in the right order, so their losses tell whether memberships are; recorded outputs, whether hard records are
+    their outputs in the right order, so their losses show whether memberships are; recorded outputs, whether hard records are
     hard to target and references alike. Both are asked within pairs of neighbours of one label: a trend along the records,
     memberships in runs and labels alone look alike in either order. A refusal proves nothing, so bounds hold as without it.
 

@@ -127,7 +127,7 @@ class ReferenceTraining:
         Args:
             rate: chance of each record to be in the training set of each model; kept within `RATES`.
             seed: of coins and trainings.
-            users: whose records are in or out together; None draws a coin for each record.
+            users: the records of each are in or out together; None draws a coin for each record.
 
         Raises:
             DataError: a model's outputs have another shape than the others', or its coins chose no record.

@@ -34,7 +34,7 @@ class ScoreOrigin:
         game: that they were obtained in.
         claims: what they are compared with.
         checks: rows of the assumptions table, on how they came about.
-        kind: of the report: "scores" that were given, or "training" whose coins and trainings were made here.
+        kind: of the report: "scores" that were given, or "training" with coins and trainings made here.
         reading: what a score is, in words; `model` what was trained.
         remarks: on the cover; `facts` in the report's config.
         doubt: why nothing can be believed, "" if it can.

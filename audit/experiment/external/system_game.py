@@ -1,4 +1,4 @@
-"""Any system that saw data: coins decide which canaries it sees, and one score a canary says what it kept of them.
+"""Any system that saw data: coins decide which canaries it sees, and one score per canary measures the trace of each.
 
 A system is whatever `train` returns: a model, a generator, an index, the answers of queries. `score` alone looks into it.
 """
@@ -49,7 +49,7 @@ class Rounds:
     """How often is trained, and what a coin decides on.
 
     Attributes:
-        runs: trainings whose scores are judged; `references` further ones with coins of their own, from which the law of each
+        runs: trainings with scores to judge; `references` further ones with independent coins, from which the law of each
             canary's score with and without it is learned.
         together: one coin a run for all canaries; else one a run for each.
     """
@@ -87,7 +87,7 @@ def play_system(system: SystemUnderTest, rounds: Rounds, root: Seed, canary: str
     """Train the system on canaries that coins choose, and score every canary.
 
     Without references a forgotten canary's score is the difference to a twin's, a system trained on the data alone with
-    randomness of its own: that takes off how easy the canary is, and knows nothing of the coins.
+    independent randomness: that takes off how easy the canary is, and knows nothing of the coins.
 
     Raises:
         DataError: records of different forms, scores that are not one finite number each, or coins that all fell alike.
@@ -161,7 +161,7 @@ def _train_and_score(system: SystemUnderTest, coins: Array, run: Seed) -> Array:
 
 
 def _train(system: SystemUnderTest, coins: Array | None, run: Seed) -> Any:
-    """Return the system trained on the data and the canaries whose coins say so, in random order; None for the data alone."""
+    """Return the system trained on the data and the canaries with true coins, in random order; None for the data alone."""
     parts = [] if system.data is None else [system.data]
     if coins is not None:
         parts.append(read_rows(system.canaries, "canaries").take(np.flatnonzero(coins)))

@@ -71,7 +71,7 @@ def table_audit(tables: TableTriple, settings: TableSettings) -> TableAudit:
         predicates have none.
 
     Raises:
-        DataError: too few records or columns, a column that does not exist, or a link whose sides share columns.
+        DataError: too few records or columns, a column that does not exist, or a link with columns on both sides.
         ConfigError: settings that do not fit the tables.
 
     References:

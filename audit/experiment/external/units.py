@@ -21,7 +21,7 @@ LEAST_USERS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Users:
-    """Whose each record is.
+    """The user of each record.
 
     Attributes:
         codes: `(n,)` number of the user of each record, every number below `count` in use.

@@ -37,7 +37,7 @@ class JobSpec:
         rows: numbers of the models that it trains together, among all of the game.
         steps: of each.
         code: digest of the code that the key represents; another machine's must be the same.
-        foreign: modules of others that it covers as well.
+        foreign: third-party modules that it covers as well.
         signals: read off the models, in this order.
     """
 
@@ -62,7 +62,7 @@ def fit_and_observe(
     """Trains the models of one job and reads off them all that later steps need; runs wherever the executor says.
 
     A model whose weights or outputs are not finite has diverged. All its signals become zero, the same for every
-    record: a function of what was released, so bounds stay valid, and one that tells an attack nothing.
+    record: a function of what was released, so bounds stay valid, and one that shows an attack nothing.
 
     Args:
         context: the data set and the canaries.
@@ -134,7 +134,7 @@ def with_companions(dataset: Dataset, canaries: Canaries) -> Dataset:
 def _isolate(
     value: dict[str, Array], reductions: Sequence[Reduction], canaries: Canaries, test_outputs: Array
 ) -> dict[str, Array]:
-    """The same with `diverged` `(N,)`, and zero signals if it is true; of reductions, what they make of zero outputs."""
+    """The same with `diverged` `(N,)`, and zero signals if it is true; of reductions, their value for zero outputs."""
     names = [name for name in value if name.startswith(SIGNAL)]
     arrays = [test_outputs, *(value[name] for name in value if name.startswith((SIGNAL, "weights/")))]
     non_finite = np.zeros(len(test_outputs), dtype=bool)

@@ -22,7 +22,7 @@ class RecordKey:
     """The secret behind the names of one audit; `repr` does not show it.
 
     Attributes:
-        text: at least 32 hexadecimal digits, as they stand in a key file.
+        text: at least 32 hexadecimal digits, as in a key file.
     """
 
     text: bytes

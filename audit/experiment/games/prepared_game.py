@@ -44,7 +44,7 @@ class PreparedGame:
 
     @property
     def training(self) -> TrainingDesign:
-        """The recipe, of a game whose models are trained here.
+        """The recipe, of a game with models trained here.
 
         Raises:
             ConfigError: a user brings them.

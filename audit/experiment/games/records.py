@@ -1,4 +1,4 @@
-"""The audited records in a report: their keyed names, the columns they are grouped by, and who of them stands out."""
+"""The audited records in a report: their keyed names, the columns they are grouped by, and the outliers among them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def absences(table: RecordTable) -> list[str]:
 
 
 def most_exposed(scores: Scores, table: RecordTable) -> tuple[RecordExposure, ...]:
-    """The canaries of the first target run whose scores stand out most, under keyed names."""
+    """The canaries of the first target run with the most outlying scores, under keyed names."""
     count = len(table.names)
     first = replace(scores, values=scores.values[:count], included=scores.included[:count])
     return exposures(first, table.names, table.labels)

@@ -35,8 +35,8 @@ class Settings:
         coins: `(n,)` bool, one coin per audited record in the order in which they were drawn: True records were trained on.
         randomised_seed: in place of `coins`, the seed that `draw_coins` drew them with.
         overlap: "refuse" records that are on both sides, or "drop" them.
-        proven_by: attacks whose scores are turned into bounds; the error budget is split over them. None takes loss, or auto
-            if there are references to compare with.
+        proven_by: attacks with scores that are turned into bounds; the error budget is split over them. None takes loss, or
+            auto if there are references to compare with.
         scorers: attacks to run; None takes all that need nothing but the outputs.
         estimators: None takes the default of the game.
         certificates: simulated audits behind the calibration certificate; 0 simulates nothing.

@@ -62,7 +62,7 @@ class PlannedAttack:
 
     Attributes:
         access: as much as it needs, which may be less than the game shows.
-        estimators: whose assumptions hold for that adversary, of the game's.
+        estimators: those of the game with assumptions that hold for that adversary.
     """
 
     name: str
@@ -73,7 +73,7 @@ class PlannedAttack:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GameDesign:
-    """One game: what is planted, what adversaries see, with what they attack, and how it is bounded.
+    """One game: the canaries, the views of adversaries, their attacks, and how it is bounded.
 
     Attributes:
         estimators: of the game; if it stops, they bound all attacks together.
@@ -166,7 +166,7 @@ class AuditDesign:
 
     @property
     def trainings(self) -> list[tuple[TrainingDesign, GameDesign]]:
-        """The pairs whose models are trained; of the parties that look at the same training only the first."""
+        """The pairs with models that are trained; of the parties that look at the same training only the first."""
         first: dict[tuple[str, str], tuple[TrainingDesign, GameDesign]] = {}
         for training_design, game_design in self.pairs:
             first.setdefault((training_design.trained_as, game_design.name), (training_design, game_design))
@@ -240,7 +240,7 @@ class Execution:
     """Where and in what portions models are trained, and what is checked of it.
 
     Attributes:
-        foreign: top-level modules of others, whose source decides what is trained as this project's does.
+        foreign: third-party top-level modules with source that decides what is trained as this project's does.
         checks: of what was run, by third parties, after our own.
     """
 

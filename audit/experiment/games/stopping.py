@@ -1,6 +1,6 @@
-"""Games whose training may stop at the first proof: what is asked after each job, and what may be said afterwards.
+"""Games with training that may stop at the first proof: what is asked after each job, and what may be said afterwards.
 
-A sample whose size was chosen by what it showed supports only bounds that hold at every time at once. So such a game is judged
+A sample with a size chosen by its results supports only bounds that hold at every time at once. So such a game is judged
 by estimators that say so of themselves, all its attacks bet from one fortune, and intervals pay for every look.
 """
 
@@ -140,7 +140,7 @@ def refuse_unfit(game_design: GameDesign, game: Game, mechanism: Event | None, d
     """Raise an error before anything is trained if no evidence could be had.
 
     Raises:
-        ConfigError: canaries come in copies, whose bounds are converted after the game.
+        ConfigError: canaries come in copies: their bounds are converted after the game.
         UnsupportedMechanism: an estimator's family is not that of the mechanism.
     """
     if game.copies > 1:

@@ -31,7 +31,7 @@ def compute_utility(dataset: Dataset, outputs: Array, non_finite: Array) -> dict
 
 
 def _figures(dataset: Dataset, outputs: Array) -> dict[str, Callable[[Array, Array], float]]:
-    """Return the figures of a data set whose models give `outputs` `(n, ...)`; none if these are no usual predictions."""
+    """Return the figures of a data set for models that give `outputs` `(n, ...)`; none if these are no usual predictions."""
     labels = dataset.test.labels
     if dataset.test.are_texts:
         return TEXTS

@@ -14,7 +14,7 @@ from audit.plugins import name_classes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """A gate whose limit is a share of 1; a subclass finds its figure, which stays within the limit.
+    """A gate with a share of 1 as its limit; a subclass finds its figure, which stays within the limit.
 
     Attributes:
         position: in the list of gates.
@@ -35,7 +35,7 @@ class Share:
 
 
 class Positive(Share):
-    """A gate whose limit is an epsilon above 0."""
+    """A gate with an epsilon above 0 as its limit."""
 
     def __post_init__(self) -> None:
         checks.positive(self.limit, self.key)

@@ -155,7 +155,7 @@ def _refuse_loss(loss: str, spec: MechanismSpec, trainer: Trainer) -> NoReturn:
 def _recipe(
     config: Config, spec: MechanismSpec, dataset: Dataset, accountants: Sequence[Accountant]
 ) -> tuple[TrainingDesign, tuple[Observer, ...]]:
-    """Return a training, and what it is to each party if it is not the same to all."""
+    """Return a training, and its form for each party if it is not the same to all."""
     training = config.find_training(spec)
     rate = _sample_rate(training, len(dataset.train), spec.name)
     steps = _steps(training, rate, spec.name)

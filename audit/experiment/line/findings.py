@@ -32,7 +32,7 @@ class BoundTerms:
         planned: target runs at most.
         estimators: of each attack, in the order of the scores.
         mechanism: what is claimed to have been run; None if no one says.
-        watch: of a game that stops at the first proof, whose estimators bound all attacks together.
+        watch: of a game that stops at the first proof, with estimators that bound all attacks together.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Comparisons:
         return self.looks * self.attacks
 
     def named(self, curve: RocCurve, confidence: float) -> RocCurve:
-        """Return a curve whose band was computed at a share of the error rate as what it is: one that holds for all."""
+        """Return a curve with a band computed at a share of the error rate as one that holds for all."""
         band = curve.band
         if self.attacks > 1:
             band = f"{band}, for all {self.attacks} attacks at once"
@@ -140,7 +140,7 @@ def _estimates(scores: Scores, delta: float) -> tuple[Estimate, ...]:
 def _simulate(
     terms: BoundTerms, stated_claims: StatedClaims, budget: Budget, scores: Sequence[Scores]
 ) -> tuple[tuple[Certificate, ...], tuple[Detectable, ...]]:
-    """Return how often the bounds of this game are wrong, and what they would have caught, by simulating it."""
+    """Return how often the bounds of this game are wrong, and which leaks they would have caught, by simulating it."""
     bounding_attacks = tuple(estimators for estimators in terms.estimators if estimators)
     if not budget.certificates or not bounding_attacks:
         return (), ()

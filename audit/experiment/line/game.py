@@ -1,4 +1,4 @@
-"""One game, from coins to what it showed."""
+"""One game, from coins to results."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _execution_checks(models: GameModels, foreign: Sequence[ExecutionCheck]) -> 
 
 @dataclass(slots=True, kw_only=True)
 class _InterimAnalyses:
-    """The looks at a game whose training may stop: after each job of targets, with the references that all looks share.
+    """The looks at a game with training that may stop: after each job of targets, with the references that all looks share.
 
     Attributes:
         insertion: the game, without attacks that failed at some look.

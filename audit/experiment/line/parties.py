@@ -71,7 +71,7 @@ def _select_attacks(game_design: GameDesign, access: Access) -> tuple[PlannedAtt
 
 
 def _seen_by(game_design: GameDesign, access: Access, party: TrainingDesign) -> GameDesign:
-    """Return the game as one party plays it, with the estimators that can speak about what it sees."""
+    """Return the game as one party plays it, with the estimators that apply to its view."""
     game = Game(adjacency=game_design.adjacency, access=access, inclusion=Inclusion.COINS, canaries=game_design.count)
     attacks = tuple(
         replace(attack, estimators=_speaking(attack, game, party, game_design.name))

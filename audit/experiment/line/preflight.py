@@ -1,6 +1,6 @@
 """Whether outputs and y were read right: members that do worse than nonmembers, or another reading that fits far better.
 
-Every test of a side is exact in what it assumes: if membership says nothing of outputs and labels, it is a random draw of
+Every test of a side is exact under its assumption: if membership says nothing of outputs and labels, it is a random draw of
 records. Readings are found from outputs and labels of both sides together, without a look at membership.
 """
 
@@ -128,7 +128,7 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
 
 
 def look_at_signs(records: ReadRecords, scores: Scores, *, games: int) -> Preflight:
-    """Return the figures of targets that were trained here, whose reading is not in question, and a sign test of the scores.
+    """Return the figures of targets that were trained here (their reading is not in question), and a sign test of the scores.
 
     Args:
         scores: the best of those that verdicts rest on.
@@ -295,7 +295,7 @@ def _candidates(records: ReadRecords) -> Iterator[_Candidate]:
 def _read_numbers(records: ReadRecords) -> _Candidate | None:
     """Return 0 and 1 as the numbers of a regression, if one output a record predicts them better than the mean does.
 
-    Logits of a model that answers at all lie on both sides of 0, far from these numbers.
+    Logits of a model that gives answers are on both sides of 0, far from these numbers.
     """
     if records.logits is None or records.labels is None or records.logits.shape[1] != 2 or records.logits[:, 0].any():
         return None

@@ -24,9 +24,9 @@ _LEVEL = 1e-9  # of a false alarm, in each of three tests
 def look_at_noise(models: GameModels) -> tuple[Check, ...]:
     """Return whether canaries that sent nothing meet the noise that is accounted for, over all rounds, in each, and each alone.
 
-    Along orthogonal directions their inner products are independent normal draws with the deviation of the noise, whose squares
-    add up to a chi-square number. Less than chance allows fails; more noise protects better than is claimed. No row if the
-    party is claimed nothing, or canaries are not orthogonal updates.
+    Along orthogonal directions their inner products are independent normal draws with the deviation of the noise, so their
+    squares add up to a chi-square number. Less than chance allows fails; more noise protects better than is claimed. No row if
+    the party is claimed nothing, or canaries are not orthogonal updates.
     """
     game = models.prepared_game
     noise, canaries = noisy_steps(game.training_design.mechanism), game.assignment.canaries

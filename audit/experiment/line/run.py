@@ -71,7 +71,7 @@ def _find_worst(preflights: Sequence[Preflight]) -> Preflight | None:
 
 
 def _conclude(training: judge.Training, games: Sequence[GameOutcome]) -> MechanismResult:
-    """Return the result; a game whose scores have the wrong sign voids it, unless another game refuted a claim."""
+    """Return the result; a game with scores of the wrong sign voids it, unless another game refuted a claim."""
     result = judge.conclude(training, games)
     doubt = "" if training.preflight is None else training.preflight.doubt
     if not doubt or result.outcome is Outcome.VIOLATED:

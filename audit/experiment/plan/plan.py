@@ -1,4 +1,4 @@
-"""What an audit can show and what it costs, before it is run: ceilings, power, time and disk."""
+"""The results that an audit can show and its costs, before it is run: ceilings, power, time and disk."""
 
 from __future__ import annotations
 

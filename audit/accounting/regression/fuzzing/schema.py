@@ -120,7 +120,7 @@ def fields(kind: type[Event]) -> tuple[str, ...]:
 def draw_event(draws: Draws, kind: type[Event], far: str | None = None, *, depth: int = 0) -> Event:
     """Return an event of a class with one field far from the usual: `far`, or any.
 
-    The noise is set so that something is left to tell, except if it is the far one.
+    The noise is set so that the release still reveals something, except if it is the far one.
     """
     names = fields(kind)
     event_class: Any = kind
