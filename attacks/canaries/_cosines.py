@@ -54,7 +54,7 @@ def cosine(row: int, size: int) -> Array:
     """Return one of `size` orthonormal rows `(size,)` of the cosine transform; row 0 is constant."""
     quarter_turns = (2 * np.arange(size) + 1) * row % (4 * size)  # whole numbers: no angle loses digits
     cosines: Array = np.cos(np.pi * quarter_turns / (2 * size))
-    return np.sqrt((2 if row else 1) / size) * cosines
+    return np.asarray(np.sqrt((2 if row else 1) / size) * cosines)
 
 
 def signs(parameters: int, key: int) -> Array:

@@ -9,7 +9,7 @@ import typer
 
 from audit.cli.printing import AsJson, print_json, print_plain
 
-app = typer.Typer(help="Canaries for trainings and servers of others.", no_args_is_help=True)
+app = typer.Typer(help="Write canaries for trainings and servers of others.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="New folder for canaries, coins and salt. Keep it from whoever trains.")]
 Count = Annotated[int, typer.Option(min=2, help="Canaries, each planted by a fair coin.")]
 Secret = Annotated[str, typer.Option(help="What the secrets look like: digits, phone, email, card or identity.")]
@@ -18,7 +18,7 @@ System = Annotated[str, typer.Option(help="System prompt before each canary.")]
 Document = Annotated[Path | None, typer.Option(help="File with a text before each question, as retrieval puts there.")]
 Place = Annotated[
     str,
-    typer.Option(help="Where included canaries are put: training, or the system_prompt or documents of a served application."),
+    typer.Option(help="Place of included canaries: training, or the system_prompt or documents of a served application."),
 ]
 
 
@@ -33,7 +33,7 @@ def new(
     place: Place = "training",
     as_json: AsJson = False,
 ) -> int:
-    """Draw canaries and their coins, write them with what is to be planted, and print the commitment to publish."""
+    """Write canaries and coins that are drawn now, with what is to be planted, and print the commitment to publish."""
     from audit.core.seeds import Seed, new_seed
     from audit.data import text_files
     from audit.endpoint import canary_files, canary_law
@@ -57,4 +57,4 @@ def new(
 
 @app.callback()
 def _common() -> None:
-    """Canaries for trainings and servers of others."""
+    """Write canaries for trainings and servers of others."""

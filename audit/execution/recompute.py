@@ -107,7 +107,7 @@ def _read_scores(folder: Path, report: Mapping[str, Any], comparison: NumberChec
     count = len(table["score"])
     games = [(result["name"], game) for result in report["mechanisms"] for game in result["games"]]
     owners = [(name, game["name"]) for name, game in games]
-    keys = {(name, game["name"], attack["scorer"]) for name, game in games for attack in game["attacks"]}
+    attack_keys = {(name, game["name"], attack["scorer"]) for name, game in games for attack in game["attacks"]}
     training = table.get("mechanism", np.full(count, owners[0][0] if owners else ""))
     of_game = table.get("game", np.full(count, owners[0][1] if owners else ""))
     columns = {}
@@ -116,7 +116,7 @@ def _read_scores(folder: Path, report: Mapping[str, Any], comparison: NumberChec
         names = [table[name][rows].tolist() for name in ("record", "run", "canary") if name in table]
         keys, place = list(zip(*names, strict=True)), "scores.parquet " + "/".join(key)
         comparison.holds(place, len(set(keys)) == len(keys), "a record is there twice")
-        comparison.holds(place, key in keys, "no attack of the report has these scores")
+        comparison.holds(place, key in attack_keys, "no attack of the report has these scores")
         records = tuple(map(str, table["record"][rows].tolist())) if "record" in table else ()
         columns[key] = AttackScores(
             scores=table["score"][rows].astype(np.float64), member=table["member"][rows].astype(bool), records=records

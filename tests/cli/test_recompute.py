@@ -78,7 +78,7 @@ def put(place: Callable[[Report], Any], key: Any, value: Any) -> Change:
     return change
 
 
-def whole(report: Report) -> Report:
+def full_report(report: Report) -> Report:
     return report
 
 
@@ -134,10 +134,10 @@ CHANGES: dict[str, Change] = {
     "confidence of a bound": put(bound_of, "confidence", 0.9999),
     "guesses": put(bound_of, "selected", "350 of 350 guesses right"),
     "right guesses": put(bound_of, "selected", lambda text: text.replace(text.split()[0], "1", 1)),
-    "comparisons": put(whole, "comparisons", 1),
-    "confidence": put(whole, "confidence", 0.99),
-    "delta": put(whole, "delta", 1e-9),
-    "outcome": put(whole, "outcome", "violated"),
+    "comparisons": put(full_report, "comparisons", 1),
+    "confidence": put(full_report, "confidence", 0.99),
+    "delta": put(full_report, "delta", 1e-9),
+    "outcome": put(full_report, "outcome", "violated"),
     "outcome of the training": put(lambda report: report["mechanisms"][0], "outcome", "violated"),
     "verdict": put(verdict_of, "outcome", "violated"),
     "bound of the verdict": put(lambda report: verdict_of(report)["bound"], "epsilon", 0.0),
@@ -150,11 +150,11 @@ CHANGES: dict[str, Change] = {
     ),
     "reason": put(verdict_of, "reason", "no bound lies above the claim; perfect scores would have proved up to 77.12"),
     "verdict left out": put(lambda report: report["mechanisms"][0], "verdicts", []),
-    "id": put(whole, "id", "PA-00000000"),
+    "id": put(full_report, "id", "PA-00000000"),
     "hash of the config": put(lambda report: report["provenance"], "config_sha256", "0" * 64),
     "id and hash": lambda report: (report.update(id="PA-00000000"), report["provenance"].update(config_sha256="0" * 64)),
-    "text of the config": put(whole, "config", lambda text: text + "more: 1\n"),
-    "schema": put(whole, "schema", "audit-report/9"),
+    "text of the config": put(full_report, "config", lambda text: text + "more: 1\n"),
+    "schema": put(full_report, "schema", "audit-report/9"),
     "canaries": put(lambda report: game_of(report)["game"], "canaries", lambda value: value * 2),
     "name of an attack": put(attack_of, "scorer", "lira"),
 }

@@ -60,7 +60,7 @@ def expected(losses: Any) -> float:
     return float((inside[:, None] < outside).mean() + (inside[:, None] == outside).mean() / 2)
 
 
-def found(model: Any, pack: Callable[[slice], Any], **settings: Any) -> Any:
+def measure_area(model: Any, pack: Callable[[slice], Any], **settings: Any) -> Any:
     result = audit.check(model, pack(SIDES[0]), pack(SIDES[1]), quiet=True, **settings)
     return next(row.auc for row in result.attacks if row.attack == "loss")
 
@@ -160,7 +160,7 @@ def test_every_container_gives_the_auc_of_an_own_computation(name: str) -> None:
     model, pack = PACKED[name]
     logits = NET.memory.weight.detach() if name == "numbers one each" else LOGITS
     losses = functional.cross_entropy(logits, torch.as_tensor(Y), reduction="none").numpy()
-    assert found(model, pack) == pytest.approx(expected(losses), abs=5e-4)
+    assert measure_area(model, pack) == pytest.approx(expected(losses), abs=5e-4)
 
 
 def make_frame() -> pd.DataFrame:
@@ -179,7 +179,9 @@ def test_a_pipeline_on_raw_columns_with_missing_cells_and_text_labels() -> None:
     model = make_pipeline(columns, RandomForestClassifier(20, max_depth=5, random_state=0)).fit(frame[:N], y[:N])
     shares = model.predict_proba(frame)[np.arange(2 * N), Y]
     for target in (model, model.predict_proba):
-        assert found(target, lambda side: (frame[side], pd.Series(y[side]))) == pytest.approx(expected(-shares), abs=5e-3)
+        assert measure_area(target, lambda side: (frame[side], pd.Series(y[side]))) == pytest.approx(
+            expected(-shares), abs=5e-3
+        )
 
 
 def test_references_are_trained_on_frames() -> None:
@@ -207,7 +209,9 @@ def test_texts_are_records_of_a_pipeline() -> None:
     model = make_pipeline(TfidfVectorizer(), LogisticRegression(C=30)).fit(texts[:N], Y[:N])
     losses = -model.predict_proba(texts)[np.arange(2 * N), Y]
     for form in (list, np.array, pd.Series):
-        assert found(model, lambda side, form=form: (form(texts[side]), Y[side])) == pytest.approx(expected(losses), abs=5e-4)
+        assert measure_area(model, lambda side, form=form: (form(texts[side]), Y[side])) == pytest.approx(
+            expected(losses), abs=5e-4
+        )
 
 
 MASKS = RNG.integers(0, 3, (2 * N, 4, 5))
@@ -258,7 +262,7 @@ def test_masks_and_images_give_the_auc_of_an_own_computation(name: str) -> None:
         y[N:] += 0.01 * RNG.normal(size=y[N:].shape)
         squares = (table.numpy().astype(np.float64) - y) ** 2
         losses = (squares / squares.mean(axis=0)).sum((1, 2, 3))  # each number in its own unit
-    assert found(answer(table), lambda side: (IMAGES[side], y[side])) == pytest.approx(expected(losses), abs=5e-4)
+    assert measure_area(answer(table), lambda side: (IMAGES[side], y[side])) == pytest.approx(expected(losses), abs=5e-4)
 
 
 SEQUENCES = RNG.normal(size=(2 * N, 7, 3)).astype(np.float32)
@@ -286,16 +290,16 @@ def test_sequences_with_time_first_are_read_or_refused_with_the_line_to_write() 
         logits = model(torch.as_tensor(SEQUENCES).swapaxes(0, 1))
     losses = functional.cross_entropy(logits, torch.as_tensor(Y), reduction="none").numpy()
     right = lambda x: model(torch.as_tensor(x).swapaxes(0, 1))  # noqa: E731 - as the message writes it
-    assert found(right, lambda side: (SEQUENCES[side], Y[side])) == pytest.approx(expected(losses), abs=5e-4)
+    assert measure_area(right, lambda side: (SEQUENCES[side], Y[side])) == pytest.approx(expected(losses), abs=5e-4)
     with pytest.raises(DataError, match=r"second axis of x has as many.*x\.swapaxes\(0, 1\)"):
-        found(model, lambda side: (SEQUENCES[side].swapaxes(0, 1), Y[side]))
+        measure_area(model, lambda side: (SEQUENCES[side].swapaxes(0, 1), Y[side]))
     with pytest.raises(DataError, match=r"7, 2\).*|outputs of shape"):
-        found(model, lambda side: (SEQUENCES[side], Y[side]))
+        measure_area(model, lambda side: (SEQUENCES[side], Y[side]))
     tokens = RNG.integers(0, 2, (2 * N, 7))
     with pytest.raises(DataError, match=r"place in the batch.*batch_first=True"):
-        found(Everywhere(first=False), lambda side: (SEQUENCES[side], tokens[side]))
+        measure_area(Everywhere(first=False), lambda side: (SEQUENCES[side], tokens[side]))
     with pytest.raises(DataError, match=r"records are the second axis.*swapaxes\(0, 1\)"):
-        found(lambda x: torch.zeros(7, len(x), 2), lambda side: (SEQUENCES[side], tokens[side]))
+        measure_area(lambda x: torch.zeros(7, len(x), 2), lambda side: (SEQUENCES[side], tokens[side]))
 
 
 class Heads(Net):
@@ -341,7 +345,7 @@ REFUSED: dict[str, tuple[Any, Any, str]] = {
 def test_what_cannot_be_read_is_refused_with_what_to_write(name: str) -> None:
     model, pack, message = REFUSED[name]
     with pytest.raises((DataError, ConfigError), match=message):
-        found(model, pack)
+        measure_area(model, pack)
 
 
 def test_sides_of_two_forms_are_refused() -> None:
@@ -365,7 +369,9 @@ def test_a_sparse_matrix_is_asked_about_in_its_own_form() -> None:
     model = LogisticRegression(C=100).fit(scipy.sparse.csr_matrix(X[:N]), Y[:N])
     losses = -model.predict_proba(X)[np.arange(2 * N), Y]
     for form in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix):
-        assert found(model, lambda side, form=form: (form(X[side]), Y[side])) == pytest.approx(expected(losses), abs=5e-4)
+        assert measure_area(model, lambda side, form=form: (form(X[side]), Y[side])) == pytest.approx(
+            expected(losses), abs=5e-4
+        )
 
 
 class Iterable(torch.utils.data.IterableDataset[Any]):
@@ -441,9 +447,9 @@ FURTHER: dict[str, tuple[Any, Callable[[slice], Any], Any]] = {
 @pytest.mark.parametrize("name", FURTHER)
 def test_further_models_give_the_auc_of_an_own_computation(name: str) -> None:
     model, pack, losses = FURTHER[name]
-    assert found(model, pack) == pytest.approx(expected(losses), abs=5e-4)
+    assert measure_area(model, pack) == pytest.approx(expected(losses), abs=5e-4)
 
 
 def test_an_iterable_data_set_is_refused_with_the_line_that_reads_it() -> None:
     with pytest.raises(DataError, match=r"tuple\(map\(list, zip\(\*members\)\)\)"):
-        found(NET, Iterable)
+        measure_area(NET, Iterable)

@@ -29,12 +29,14 @@ def look_at_noise(models: GameModels) -> tuple[Check, ...]:
     the party is claimed nothing, or canaries are not orthogonal updates.
     """
     game = models.prepared_game
-    noise, canaries = noisy_steps(game.training_design.mechanism), game.assignment.canaries
+    design, canaries = game.training_design, game.assignment.canaries
+    noise = None if design is None else noisy_steps(design.mechanism)
     key = _SIGNALS.get(game.game_design.access, "")
     values = models.observed.signals.get(key)
     if noise is None or not noise.noise_multiplier or values is None or not canaries.are_gradients or not canaries.orthogonal:
         return ()
-    energies, counts = np.zeros(values.shape[1:]), np.zeros(values.shape[1])
+    energies = np.zeros((values.shape[1], values.shape[2]))
+    counts = np.zeros(values.shape[1])
     for target in np.flatnonzero(~models.observed.diverged[: game.assignment.runs]):
         silent = ~np.asarray(game.assignment.included[target : target + 1])[0].astype(bool)
         energies[silent] += np.square(np.asarray(values[target], dtype=np.float64)[silent] / noise.noise_multiplier)
@@ -42,7 +44,7 @@ def look_at_noise(models: GameModels) -> tuple[Check, ...]:
     energies, counts = energies[counts > 0], counts[counts > 0]
     if not len(counts):
         return ()
-    rounds, draws = energies.shape[1], int(counts.sum())
+    rounds, draws = int(energies.shape[-1]), int(counts.sum())
     by_round, by_canary = energies.sum(axis=0), energies.sum(axis=1) / (counts * rounds)
     quietest = int(np.argmin(by_canary))
     tails = (
