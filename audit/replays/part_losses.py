@@ -12,7 +12,6 @@ from audit.replays.transcripts import TranscriptPart
 from audit.stats import event_probability, linear_noise, unit_laws
 
 _ROUNDING = 1e-9  # relative difference of weights that is rounding
-_STILL = 1e-12  # movement, relative to the values, that is rounding
 
 
 def part_loss(part: TranscriptPart) -> Loss:

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from audit.cli.verify import check_numbers
-from tests.cli.test_recompute import attack_of, bound_of, game_of, put, verdict_of, whole
+from tests.cli.test_recompute import attack_of, bound_of, full_report, game_of, put, verdict_of
 from tests.reports.scored import scored_folder
 
 Report = dict[str, Any]
@@ -88,7 +88,7 @@ CHANGES: dict[str, Callable[[Report], Any]] = {
     "family of the claim": both_claims("family", "gdp"),
     "claim without limit": both_claims("epsilon", "Infinity"),
     "claim of zero": both_claims("epsilon", 0.0),
-    "claim beside the declared": put(whole, "config", lambda text: text.replace("8.0", "9.0")),
+    "claim beside the declared": put(full_report, "config", lambda text: text.replace("8.0", "9.0")),
     "claims left out": lambda report: training_of(report).update(claims=[], verdicts=[]),
     "claim twice": twice(lambda report: training_of(report)["claims"]),
     "verdict twice": twice(lambda report: training_of(report)["verdicts"]),
@@ -110,7 +110,7 @@ CHANGES: dict[str, Callable[[Report], Any]] = {
     "a number as text": put(attack_of, "auc", str),
     "not a number": put(attack_of, "auc", float("nan")),
     "a truth value as a number": put(lambda report: attack_of(report)["roc"], "members", True),
-    "settings": put(whole, "config", lambda text: text.replace("one_run", "independent_trials")),
+    "settings": put(full_report, "config", lambda text: text.replace("one_run", "independent_trials")),
 }
 CURRENT: dict[str, Any] = {}
 
