@@ -287,6 +287,7 @@ def test_mistakes_with_pairs_are_wrong_in_two_cases_or_more(bug: str) -> None:
     assert sum(item.finding is CaseFinding.WRONG for item in results) >= 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_wrong_in_two_cases_or_more(bug: str) -> None:
     results = suite.run(FunctionAccountant(function=BUGS[bug], name=bug), SMALL)

@@ -122,6 +122,7 @@ def test_a_stream_without_end_is_looked_at_as_far_as_training_takes_it(tmp_path:
         trainer(tmp_path, model(), Stream(), CanaryAudit(count=20, seed=5).callback(encode), max_steps=1).train()
 
 
+@pytest.mark.slow
 def test_a_training_that_is_resumed_counts_from_its_beginning(tmp_path: Path) -> None:
     folder = tmp_path / "canaries"
     canaries = CanaryAudit(count=20, seed=5, folder=folder)

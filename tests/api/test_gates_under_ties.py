@@ -39,6 +39,7 @@ def check_model(seed: int) -> tuple[object, ...]:
     return tuple(rates), str(outcomes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", slow([4, 200], [200]))
 def test_the_same_model_has_the_same_rates_and_gates_for_every_seed(seeds: int) -> None:
     result = {check_model(seed) for seed in range(seeds)}

@@ -48,6 +48,7 @@ def test_the_game_decides_the_default_estimator() -> None:
     assert trials == audit.lower_bound(list(MEMBERS), tuple(NONMEMBERS), delta=1e-5, game=game(runs=600))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("rules", "family", "name"),
     [
@@ -122,6 +123,7 @@ def test_delta_zero_is_accepted_where_it_makes_sense() -> None:
         assert audit.lower_bound(MEMBERS, NONMEMBERS, delta=0.0, game="independent_trials", estimator=name).epsilon > 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threshold_by", ["rank", "split", "fixed"])
 def test_every_way_to_a_threshold(threshold_by: str) -> None:
     chosen = {"kind": "clopper_pearson", "threshold_by": threshold_by, "threshold": 1.0}
@@ -134,6 +136,7 @@ def test_every_way_to_a_threshold(threshold_by: str) -> None:
     assert backwards.epsilon > 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["one_run_fdp", "product_channel"])
 def test_families_of_sampled_training(name: str) -> None:
     mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=10)

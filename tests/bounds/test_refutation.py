@@ -63,6 +63,7 @@ def scores(mu: float, seed: int, count: int = 160, mechanism: Repeated | None = 
     return Scores(values=values, included=included, game=rules, mechanism=mechanism)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("spec", "mechanism"), SPECS, ids=label)
 def test_a_claim_is_refuted_where_the_bound_lies_above_it(spec: dict[str, Any], mechanism: Repeated) -> None:
     estimator = plugins.build(PACKAGE, spec)
@@ -77,6 +78,7 @@ def test_a_claim_is_refuted_where_the_bound_lies_above_it(spec: dict[str, Any], 
     assert bound > 0.5
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["gaussian", "fdp_rank"])
 def test_simulated_audits_share_what_is_simulated(kind: str) -> None:
     """With one stream for the estimator a claim is tested in a small part of the time that a bound takes."""

@@ -266,6 +266,7 @@ def test_phases_groups_and_delta() -> None:
         invoke("epsilon", "Gaussian(1)", "--what-if", "noise")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["--epsilon", "--target-epsilon"])
 @pytest.mark.parametrize("command", ["delta", "noise", "steps"])
 def test_a_budget_has_one_name_in_every_command(command: str, name: str) -> None:

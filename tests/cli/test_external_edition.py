@@ -118,6 +118,7 @@ def test_the_command_writes_an_edition_that_states_its_own_epsilon(tmp_path: Pat
     assert commands.report(folder, edition="external") == 0 and (folder / "report-external.json").read_bytes() == first
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("missing", ["scores.parquet", "private/record-key"])
 def test_without_scores_or_secret_there_is_no_edition(tmp_path: Path, missing: str) -> None:
     folder = scored_folder(tmp_path / "run")
@@ -135,6 +136,7 @@ def test_scores_of_another_report_are_refused(tmp_path: Path) -> None:
         commands.report(folder, edition="external")
 
 
+@pytest.mark.slow
 def test_a_short_seed_and_guessed_coins_have_no_edition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     short = sample.run()
     assert (short.provenance.seed or 0) < SHORTEST_SEED
@@ -146,6 +148,7 @@ def test_a_short_seed_and_guessed_coins_have_no_edition(tmp_path: Path, monkeypa
     assert attack.guessed_seed(draw_coins(500, 2**90 + 5)) is None
 
 
+@pytest.mark.slow
 def test_no_edition_is_written_if_a_record_is_recovered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = scored_folder(tmp_path / "run")
     monkeypatch.setattr("reports.editions.external.external", lambda report, *_: report)

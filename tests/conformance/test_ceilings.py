@@ -93,6 +93,7 @@ def test_perfect_scores_prove_the_ceiling_at_every_balance(spec: dict[str, objec
             assert result.ceiling - loss <= result.epsilon <= result.ceiling, (sides, copies, result)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: "-".join(str(part) for part in spec.values()))
 def test_perfect_scores_that_differ_within_a_side_prove_the_same_ceiling(spec: dict[str, object]) -> None:
     """Of 60 and 101 fair coins; if an estimator learns its threshold, never more than the ceiling."""

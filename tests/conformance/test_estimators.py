@@ -151,6 +151,7 @@ def test_invariant_under_permutation_even_with_ties(name: str) -> None:
     assert bound(name, shuffled) == bound(name, tied)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", slow(NAMES, ["both_ends"]))
 def test_non_increasing_in_confidence(name: str) -> None:
     drawn = gaussian(150, 1.5, 6)
@@ -234,6 +235,7 @@ def _drawn(data: st.DataObject) -> Scores:
     return scores([value + 9 for value in members], nonmembers)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())

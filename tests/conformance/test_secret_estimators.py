@@ -157,6 +157,7 @@ def test_the_curve_of_dp_sgd_asks_for_a_mechanism_and_for_add_remove() -> None:
         bound(spec, sampled(0.8, 0, adjacency=Adjacency.REPLACE_ONE))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("named", [3, 8])
 @pytest.mark.parametrize("epsilon", [0.0, 0.7])
 def test_coverage_of_guesses_of_several_values(named: int, epsilon: float) -> None:

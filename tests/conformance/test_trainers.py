@@ -105,6 +105,7 @@ def test_canaries_with_coin_zero_leave_no_trace(made: tuple[Trainer, Event, Even
         assert not np.allclose(value, third.weights[name], rtol=1e-3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dense", [False, True])
 def test_gradient_canaries_show_their_inclusion(made: tuple[Trainer, Event, Event], dense: bool) -> None:
     trainer, mine, _ = made
@@ -146,6 +147,7 @@ def test_progress_adds_up(made: tuple[Trainer, Event, Event]) -> None:
     assert sum(observed) == 3 * mine.count
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("per_sample", ["hooks", "functorch"])
 @pytest.mark.parametrize("name", ["logistic", "mlp", "cnn", "wide_resnet"])
 def test_our_engine_equals_opacus(name: str, per_sample: str) -> None:

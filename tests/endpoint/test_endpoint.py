@@ -109,6 +109,7 @@ def test_a_server_that_dies_half_way_loses_nothing(tmp_path: Path) -> None:
     np.testing.assert_array_equal(full, again.values)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rule", ["log_probabilities", "next_tokens", "generations", "samples"])
 def test_a_cache_of_another_model_convicts_nobody(rule: str, tmp_path: Path) -> None:
     cache, canaries = tmp_path / "answers.jsonl", CANARIES[:24]

@@ -233,6 +233,7 @@ def test_a_step_launches_as_much_for_six_models_as_for_two_and_never_waits(
     assert sum(steps[6].values()) < 400
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("rate", "numbers"), [(0.3, 150), (0.05, 25)])  # blocks of two steps, by coins and by distances
 def test_a_block_of_steps_is_drawn_by_as_many_launches_for_six_models_as_for_two(
     rate: float, numbers: int, monkeypatch: pytest.MonkeyPatch

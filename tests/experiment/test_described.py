@@ -125,6 +125,7 @@ class ReadsLosses:
         return -target.signals["losses"]
 
 
+@pytest.mark.slow
 def test_hidden_representations_are_kept_where_an_attack_asks_for_them(tmp_path: Path) -> None:
     plain = [{"name": "plain", "kind": "non_private"}]
     own = game(access="final_weights", scorers=["gradient_norm", {"kind": "tests.experiment.test_described:ReadsHidden"}])

@@ -111,6 +111,7 @@ def test_fixed_cohorts_take_turns(tmp_path: Path) -> None:
     assert proven(results["secure sum"]) > 3 and failed(results) == set()
 
 
+@pytest.mark.slow
 def test_noise_at_the_clients_protects_from_the_server(tmp_path: Path) -> None:
     results = audited(tmp_path, *LOCAL)
     each, summed = results["each update"], results["secure sum"]

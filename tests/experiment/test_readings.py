@@ -56,6 +56,7 @@ def auc(result: audit.ModelCheck) -> float:
     return actual
 
 
+@pytest.mark.slow
 def test_a_float_column_of_labels_is_no_regression() -> None:
     logits, labels = classifier(2, 1)
     margin = logits[:, 1:] - logits[:, :1]

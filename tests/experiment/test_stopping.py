@@ -199,6 +199,7 @@ class Backwards:
             yield index, work(shared, jobs[index], progress)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ahead", [1, 4])
 def test_jobs_that_finish_out_of_turn_change_nothing(stopped: GameResult, tmp_path: Path, ahead: int) -> None:
     item = on(built(), Backwards(ahead=ahead))

@@ -45,6 +45,7 @@ def proven(report: AuditReport) -> float:
     return max(map(read_epsilon, report.mechanisms[0].all_bounds))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("claim_unit", "divisor"), [("user", 1), ("record", 5)])
 def test_bounds_are_about_the_user_and_converted_for_a_claim_of_records(claim_unit: str, divisor: int) -> None:
     """The release is 2-DP for a user, and for a record of users with up to five records if it is 0.4-DP for each."""

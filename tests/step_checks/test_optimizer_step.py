@@ -198,6 +198,7 @@ def test_a_training_goes_on_after_the_check_as_if_there_had_been_none() -> None:
         torch.testing.assert_close(ours, theirs, rtol=0, atol=0)  # nor moved Adam's averages
 
 
+@pytest.mark.slow
 def test_opacus_accounts_for_no_step_of_the_check() -> None:
     opacus = pytest.importorskip("opacus", reason="needs the extra 'opacus'")
     from torch.utils.data import DataLoader, TensorDataset

@@ -54,6 +54,7 @@ def test_a_correct_twin_fails_by_none(name: str) -> None:
     assert report.failures == () and report.open == ()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", QUICK)
 def test_a_wrong_step_fails_by_its_check(name: str) -> None:
     assert EXPECTED[name] in codes(checked(plugins.find(ZOO, name)()))
@@ -65,6 +66,7 @@ def test_every_wrong_step_fails_by_its_check(name: str) -> None:
     assert EXPECTED[name] in codes(checked(plugins.find(ZOO, name)()))
 
 
+@pytest.mark.slow
 def test_a_correct_step_has_no_failure_and_nothing_open() -> None:
     report = checked(DpSgdStep())
     assert report.failures == () and report.open == ()
@@ -88,6 +90,7 @@ class PaddedStep(DpSgdStep):
         return noise
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("frozen", [True, False])
 def test_constants_need_no_noise_and_what_records_move_does(frozen: bool) -> None:
     step = FunctionStep(function=PaddedStep(frozen=frozen), params=small_parameters())
@@ -108,6 +111,7 @@ class SignedNoise(DpSgdStep):
         return super().noise(params, count, noise_multiplier * (1 - 2 * (seed % 2)), clip_norm, fresh)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("seeds", "fails"), [(2000, {"noise.repeats"}), (2**60, set())])
 def test_noise_of_few_seeds_fails_where_two_calls_share_it(seeds: int, fails: set[str]) -> None:
     step = FunctionStep(function=SignedNoise(seeds=seeds), params=small_parameters())
