@@ -360,7 +360,9 @@ def test_the_shipped_audit_refutes_each_planted_bug_and_not_its_twin(trainer: st
     resolved = parse(SHIPPED, [*overrides, "certificates=0"])
     results, _ = run.run(assemble.assemble(resolved.config), Store.start(tmp_path / "run", resolved.sha256))
     outcomes = {result.name: result for result in results}
-    assert failed(outcomes) == set()
+    assert failed(outcomes) <= (
+        set() if trainer == "Correct" else {"noise-seen"}
+    )  # a log that says that all is well hides no noise
     assert bool(refuted(outcomes)) == (trainer != "Correct")
 
 
