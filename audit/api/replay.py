@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from audit import plugins
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError
 
@@ -69,14 +68,8 @@ def replay(
     start = time.perf_counter()
     own = neighbours.own_pairs(data)
     pairs = own or neighbours.make_pairs(data, relation, low=low, high=high, unit=unit)
-
-    def advance(done: int, count: int) -> None:
-        with plugins.foreign_code("progress, called with the pairs done and all pairs"):
-            if progress is not None:
-                progress(done, count)
-
     decide = functools.partial(sample_pair, seconds=sampling_seconds) if sampling_seconds > 0 else None
-    results = search(function, pairs, claim, varied=own is None and unit is None, decide=decide, progress=advance)
+    results = search(function, pairs, claim, varied=own is None and unit is None, decide=decide, progress=progress)
     seconds = time.perf_counter() - start
     return ReplayReport(
         name=function_name(function), claim=claim, adjacency=relation.value, results=tuple(results), seconds=seconds

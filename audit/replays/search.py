@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from audit import plugins
 from audit.core.errors import ConfigError
 from audit.replays.check import PairResult, ReplayVerdict, check_pair
 from audit.replays.claims import ReplayClaim
@@ -46,7 +47,8 @@ def search(
     for i, (name, data, neighbour) in enumerate(pairs):
         results.append(check_pair(program, (data, neighbour), claim, name))
         if progress is not None:
-            progress(i + 1, len(pairs))
+            with plugins.foreign_code("progress, called with the pairs done and all pairs"):
+                progress(i + 1, len(pairs))
         if results[-1].verdict is ReplayVerdict.REFUTED:
             results[-1] = _shrink(program, results[-1], claim)
             return results
