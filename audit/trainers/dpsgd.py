@@ -22,9 +22,8 @@ class DpSgdTrainer:
         model_chunk: models trained together; None finds a number that suits cache and memory.
         clipping: "flat" over all parameters; "per_layer" with thresholds that add up in squares to the squared clip norm;
             "adaptive" with a clip norm that starts at the mechanism's and follows a quantile of the gradients' norms. The
-            mechanism that is accounted is the same each time: with "adaptive" the noise multiplier covers the sum and the count
-                of
-            clipped examples together.
+            mechanism that is accounted is the same each time: with "adaptive" the noise multiplier covers the sum and the
+            count of clipped examples together.
         quantile: share of examples that "adaptive" leaves as they are.
         clip_rate: of the geometric update of the adaptive clip norm.
         count_noise: standard deviation of the noise on the adaptive count; None takes a twentieth of the expected batch,

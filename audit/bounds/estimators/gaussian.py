@@ -23,8 +23,7 @@ class Gaussian:
     """Refutes mu-GDP by the area under the ROC and states the epsilon of the largest mu refuted.
 
     Over the canaries of one run, if the game grants their independence, this is the valid form of a "Gaussian sum" bound: ranks
-        are
-    summed in place of the scores themselves (docs/theory/independent-trials.md).
+    are summed in place of the scores themselves (docs/theory/independent-trials.md).
 
     Attributes:
         statistic: "auc" (all pairs; exact if nothing leaks), "paired" (disjoint pairs of rows,
