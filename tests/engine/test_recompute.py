@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,11 +13,14 @@ from torch import Tensor
 from audit.checks.execution import check_executed
 from audit.core.errors import ExecutionMismatch
 from audit.core.events import Repeated, dp_sgd, sgd
+from audit.core.seeds import Seed
 from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.gradients.adaptive_clipping import Quantile
 from audit.engine.layers.layers import MatrixLayer, Use
+from audit.engine.parameter_layout import Layout
 from audit.engine.schedule import ScheduleSettings
+from audit.engine.trial.clip_check import Recomputation
 from tests.engine import cases
 
 NOISY = dp_sgd(noise_multiplier=1.0, clip_norm=0.2, sample_rate=0.3, steps=5)
@@ -110,3 +114,18 @@ def test_norms_that_are_no_numbers_for_ordinary_records_are_still_caught(monkeyp
     monkeypatch.setattr("audit.engine.trial.model_trial.loop_reason", lambda *_: None)
     with pytest.raises(ExecutionMismatch, match="differs from plain autograd's by 1 of its size"):
         train(cases.job(NOISY), cases.silent)
+
+
+@pytest.mark.parametrize(("apart", "told"), [(0.0, 0.0), (1e-3, 1.0)], ids=["within rounding", "farther"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_derivative_that_jumps_within_rounding_blames_no_engine(apart: float, told: float, sign: float) -> None:
+    """The engine stands on one side of the zero of a ReLU, plain autograd on the other."""
+    module = torch.nn.Linear(1, 1, bias=False)
+    engine = SimpleNamespace(state=lambda: {"weight": torch.ones(1, 1, 1)}, layout=Layout.of(module), random=False)
+    recomputation = Recomputation([module], [Seed(0)], models=1, steps=5)
+
+    def errors() -> dict[int, float]:
+        weight = recomputation._values(engine, 0)["weight"].item()  # type: ignore[arg-type]
+        return {0: 0.0 if sign * (weight - 1.0) > apart else 1.0}
+
+    assert recomputation._least(engine, errors) == {0: told}  # type: ignore[arg-type]
