@@ -77,6 +77,7 @@ def test_the_canary_of_the_page_is_made(tmp_path: Path, monkeypatch: pytest.Monk
     assert np.array_equal(canaries.records.inputs, dataset.pool.inputs[rows] + 2)
 
 
+@pytest.mark.slow
 def test_the_probe_of_the_page_finds_noise_outside_the_generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "page_probe.py").write_text(CODE[2], encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)

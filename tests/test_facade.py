@@ -109,6 +109,7 @@ def test_a_mistaken_argument_is_named() -> None:
         audit.accountant.steps(target_epsilon=1.0, noise_multiplier=1.0, sample_rate=0)
 
 
+@pytest.mark.slow
 def test_tables_become_data_frames() -> None:
     plan = audit.plan(delta=1e-5, claim=1.0, scores=50, estimators=["one_run"])
     assert plan.to_pandas()["estimator"].tolist() == ["one_run"]

@@ -221,6 +221,7 @@ SHARED = {
 }
 
 
+@pytest.mark.slow
 def test_a_class_name_means_one_thing() -> None:
     """Public classes that are not plug-ins, which are looked up by the name of their file within one folder."""
     places = defaultdict(list)

@@ -63,6 +63,7 @@ def draws(noise: float, steps: int, epochs: int, member: bool) -> np.ndarray:
     return losses
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("noise", "steps", "epochs"), [(1.0, 10, 1), pytest.param(1.5, 20, 3, marks=pytest.mark.slow)])
 def test_the_bracket_holds_what_is_drawn(noise: float, steps: int, epochs: int) -> None:
     delta = 0.01
@@ -91,6 +92,7 @@ def delta_of_pair(pair: LossPair, epsilon: float) -> float:
     return sum(mass * -math.expm1(min(epsilon - loss, 0.0)) for loss, mass in pair.atoms)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("noise", "steps", "epsilon"), [(0.5, 20_000, 4.7), pytest.param(0.45, 10_000, 6.0, marks=pytest.mark.slow)]
 )
@@ -182,6 +184,7 @@ def test_shuffling_amplifies_and_nobody_else_is_no_shuffling() -> None:
 # ---- the best of several runs ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("mean", "shape"), [(10, "1.0"), (10, "0"), (20, "2.0"), (10, "1e400")])
 def test_tuning_is_bounded_as_the_library_does(mean: int, shape: str) -> None:
     text = f"Tuned(20 * Gaussian(5.0), {mean}, {shape})"
@@ -319,6 +322,7 @@ def test_values_that_mean_nothing_are_refused() -> None:
             parse(text)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("text", "adjacency"),
     [

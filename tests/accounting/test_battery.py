@@ -85,6 +85,7 @@ def test_what_a_known_defect_claimed_is_wrong(case: Case) -> None:
         assert suite.verdict(case, [float(known["claimed"])], side="lower" if lower else "upper").finding is CaseFinding.WRONG
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", [case for case in CASES if case.kind == "bracket"][::23], ids=lambda case: case.id)
 def test_the_cached_brackets_are_what_the_oracle_says(case: Case) -> None:
     ask = case.asks[0]
@@ -242,6 +243,7 @@ def test_rounding_is_wrong_in_two_cases_or_more(bug: str) -> None:
     assert sum(item.finding is CaseFinding.WRONG for item in results) >= 2
 
 
+@pytest.mark.slow
 def test_the_cases_of_rounding_let_an_exact_accountant_pass() -> None:
     results = suite.run(FunctionAccountant(function=exact, name="exact"), UNROUND)
     assert {item.finding for item in results} == {CaseFinding.EXACT}
@@ -287,7 +289,7 @@ def test_mistakes_with_pairs_are_wrong_in_two_cases_or_more(bug: str) -> None:
     assert sum(item.finding is CaseFinding.WRONG for item in results) >= 2
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_wrong_in_two_cases_or_more(bug: str) -> None:
     results = suite.run(FunctionAccountant(function=BUGS[bug], name=bug), SMALL)
@@ -391,6 +393,7 @@ class Mutant:
         return Reference(tolerance=1e-3).claim(misread, delta=delta, adjacency=adjacency)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("relation", MUTANTS)
 def test_what_breaks_one_relation_is_wrong_in_two_cases_or_more(relation: str) -> None:
     cases = [case for case in CASES if case.id.startswith(relation)]
@@ -448,6 +451,7 @@ class Mistaken:
         return Reference(tolerance=1e-3).claim(event, delta=delta, adjacency=adjacency)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", slow(MISTAKES, ["NoisyMax"]))
 def test_a_mistake_in_a_deployed_event_is_wrong_in_two_cases_or_more(kind: str) -> None:
     """Of cut batches it takes those that are all cut: elsewhere the chance of a cut is below what a bracket tells apart."""
@@ -473,6 +477,7 @@ def test_the_wrong_adjacency_is_wrong() -> None:
     assert all(item.finding is CaseFinding.WRONG for item in suite.run(OneAdjacency(), cases))
 
 
+@pytest.mark.slow
 def test_a_correct_accountant_is_never_wrong_on_the_same_cases() -> None:
     results = suite.run(FunctionAccountant(function=exact, name="exact"), SMALL)
     assert len(results) >= 10 and {item.finding for item in results} == {CaseFinding.EXACT}
@@ -530,6 +535,7 @@ DEFECTS = {
 VERSIONS = {"dp-accounting": "0.6.0", "opacus": "1.6.0", "prv-accountant": "0.2.0", "autodp": "0.2.3.1"}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("defect", DEFECTS)
 def test_the_named_versions_still_fail(defect: str) -> None:
     spec, case = DEFECTS[defect]

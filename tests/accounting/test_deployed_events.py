@@ -43,6 +43,7 @@ def gaussian_masses(scale: float) -> np.ndarray:
     return log_mass - np.logaddexp.reduce(log_mass)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("noise", "sensitivity"), [(2.0, 1), (0.7, 1), (1.5, 4), (30.0, 1)])
 def test_discrete_gaussian_noise_is_the_sum_over_its_outcomes(noise: float, sensitivity: int) -> None:
     low, high = bracket(f"DiscreteGaussian({noise}, {sensitivity})")

@@ -37,6 +37,7 @@ def curve(item: Kernel, step: float, ratio: float) -> float:
     return float(np.sum(item.mass * np.maximum(0.0, -np.expm1(math.log(ratio) - losses)))) + item.infinite
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("spot", [-1.0, -0.4, 0.3, 1.0])
 @pytest.mark.parametrize("ratio", [0.9, 0.99, 1.0, 1.02, 1.5])
 def test_a_kernel_lies_above_and_close_to_direct_integration(spot: float, ratio: float) -> None:
@@ -87,6 +88,7 @@ def test_one_step_is_the_known_epsilon() -> None:
     assert known[0] <= programme.epsilon(delta) <= known[1] * 1.001
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("noise", "rate", "steps", "delta"), [pytest.param(4.0, 0.1, 20, 1e-5, marks=pytest.mark.slow), (2.0, 0.2, 5, 1e-6)]
 )

@@ -25,6 +25,7 @@ def book(budget: float = 3.0) -> Ledger:
     return Ledger(budget_epsilon=budget, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
 
 
+@pytest.mark.slow
 def test_two_halves_cost_what_the_whole_costs() -> None:
     halves = (
         book().record(ORACLE, Release(name="a", event=training(400))).record(ORACLE, Release(name="b", event=training(600)))

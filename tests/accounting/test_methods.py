@@ -80,6 +80,7 @@ def answers(formula: Formula, share: int = 1) -> tuple[Result, ...]:
     return suite.run(FunctionAccountant(function=formula), _cases()[::share])
 
 
+@pytest.mark.slow
 def test_a_right_accountant_is_recognised_and_held_to_nothing_that_it_is_not() -> None:
     report = recognition.compare(answers(RIGHT["moments"]), None)
     assert str(report.method) == "MOMENTS (orders 2..33, classic conversion)" and not report.results and report.compared > 100

@@ -65,6 +65,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield place
 
 
+@pytest.mark.slow
 def test_an_adapter_s_folder_is_scored_beside_its_base(folders: Path) -> None:
     options = {"base": folders / "base", "canaries": folders / "canaries.jsonl", "tokenizer": "bytes"}
     report = adapter_report(folders / "adapter", **options)
@@ -146,6 +147,7 @@ def test_the_hub_is_off_while_folders_are_read_and_afterwards_as_before(folders:
     assert visited == [True] and not constants.is_offline_mode()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", [{}, {"use_dora": True}, {"use_rslora": True}, {"modules_to_save": ["lm_head"]}])
 def test_an_adapter_is_read_as_peft_reads_it(options: dict[str, Any], folders: Path, tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
@@ -248,6 +250,7 @@ NONSENSE: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("change", NONSENSE, ids=lambda change: str(change)[1:-1])
 def test_a_config_that_makes_no_model_ends_in_one_line(
     change: dict[str, Any], folders: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]

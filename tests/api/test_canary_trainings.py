@@ -62,6 +62,7 @@ def collated(canaries: CanaryAudit, folder: Path, collator: Any, data: Any, **op
     return run
 
 
+@pytest.mark.slow
 def test_texts_packed_whole_are_scored(tmp_path: Path) -> None:
     canaries = CanaryAudit(count=20, seed=5)
     collated(canaries, tmp_path, Collator(), packed(canaries.plant(TEXTS), whole=True), max_steps=40).train()
@@ -70,12 +71,14 @@ def test_texts_packed_whole_are_scored(tmp_path: Path) -> None:
     assert canaries.report(claim_epsilon=8, certificates=0).outcome.name != "VIOLATED"
 
 
+@pytest.mark.slow
 def test_packing_that_cuts_secrets_stops_the_training(tmp_path: Path) -> None:
     canaries = CanaryAudit(count=40, seed=5)
     with pytest.raises(ExecutionMismatch, match="nowhere: truncation, packing"):
         collated(canaries, tmp_path, Collator(), packed(canaries.plant(TEXTS), whole=False)).train()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("collator", "message"),
     [(Collator(cut=24), "nowhere: truncation"), (Collator(answers_from=BLOCK), "there without a label")],
@@ -87,6 +90,7 @@ def test_what_a_collator_takes_is_seen(collator: Collator, message: str, tmp_pat
         collated(canaries, tmp_path, collator, data).train()
 
 
+@pytest.mark.slow
 def test_a_collator_that_makes_the_tokens(tmp_path: Path) -> None:
     canaries = CanaryAudit(count=20, seed=5)
 
@@ -99,6 +103,7 @@ def test_a_collator_that_makes_the_tokens(tmp_path: Path) -> None:
     assert list(canaries._callback.scores) == [4]  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_other_tokens_than_those_of_the_data_stop_the_training(tmp_path: Path) -> None:
     canaries = CanaryAudit(count=20, seed=5)
     callback = canaries.callback(lambda text: [byte ^ 1 for byte in text.encode()])
@@ -106,6 +111,7 @@ def test_other_tokens_than_those_of_the_data_stop_the_training(tmp_path: Path) -
         trainer(tmp_path, model(), rows(canaries.plant(TEXTS)), callback).train()
 
 
+@pytest.mark.slow
 def test_a_stream_without_end_is_looked_at_as_far_as_training_takes_it(tmp_path: Path) -> None:
     canaries = CanaryAudit(count=20, seed=5)
     data = rows(canaries.plant(TEXTS))
@@ -168,6 +174,7 @@ def test_coins_of_a_folder_are_never_written_over(tmp_path: Path) -> None:
             callback.on_train_begin(None, State(), None, model=model(), train_dataloader=Loader())
 
 
+@pytest.mark.slow
 def test_a_shorter_training_of_the_same_model_is_scored_by_itself(tmp_path: Path) -> None:
     canaries = CanaryAudit(count=20, seed=5)
     module, data = model(), rows(canaries.plant(TEXTS))
@@ -177,6 +184,7 @@ def test_a_shorter_training_of_the_same_model_is_scored_by_itself(tmp_path: Path
     assert list(callback.scores) == [2]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -197,6 +205,7 @@ def test_the_model_that_the_user_is_left_with_is_scored_last(options: dict[str, 
     np.testing.assert_allclose(callback.scores[4], after)
 
 
+@pytest.mark.slow
 def test_what_training_did_not_reach_is_said(tmp_path: Path) -> None:
     canaries = CanaryAudit(count=20, seed=5)
     data = rows(canaries.plant(TEXTS * 2))

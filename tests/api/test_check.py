@@ -53,6 +53,7 @@ SIDES = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", SIDES)
 def test_records_come_in_many_forms_and_give_the_same(model: nn.Module, form: str) -> None:
     members, nonmembers = side(1), side(2)
@@ -116,6 +117,7 @@ def test_a_check_is_saved_by_its_suffix(model: nn.Module, tmp_path: Path) -> Non
         result.save(tmp_path / "nowhere" / "check.json")
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_matplotlib(model: nn.Module) -> None:
     from matplotlib.figure import Figure
 

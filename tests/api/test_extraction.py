@@ -52,6 +52,7 @@ def test_what_cannot_be_counted_is_refused() -> None:
         eidetic_extraction(lambda prefixes, length: prefixes[:, :1], TEXTS, prefix=PREFIX, length=LENGTH)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("beams", [1, 3])
 def test_a_model_of_transformers_writes_what_it_learnt(beams: int) -> None:
     transformers = pytest.importorskip("transformers", reason="the extra llm is not installed")

@@ -68,6 +68,7 @@ def test_marginals_with_noise_are_not_refuted_and_copies_are() -> None:
     assert leaky.exit_code == 1
 
 
+@pytest.mark.slow
 def test_a_range_taken_from_the_data_is_refuted_by_one_extreme_record_in_many_tables() -> None:
     rich = TABLE.iloc[:1].assign(income=2e5 - 1)  # inside the public domain
     options = {"epsilon": CLAIM, "canaries": rich, "runs": 40, "references": 10, "seed": 2}

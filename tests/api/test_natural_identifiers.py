@@ -69,6 +69,7 @@ def test_alternatives_and_places_follow_the_law_that_is_stated() -> None:
     assert not np.array_equal(natural_identifiers(TEXTS).drawn, natural_identifiers(TEXTS).drawn), "the system's randomness"
 
 
+@pytest.mark.slow
 def test_a_model_that_knows_the_texts_is_caught_and_another_is_not() -> None:
     found = natural_identifiers(TEXTS, candidates=16, seed=3)
     bound = found.lower_bound(found.scores(known_by_heart(TEXTS)), delta=1e-5)
@@ -90,6 +91,7 @@ def right_by(found: NaturalIdentifiers, score: Any) -> float:
     return float((values.argmax(1) == found.drawn).mean())
 
 
+@pytest.mark.slow
 def test_a_form_that_is_public_tells_nothing() -> None:
     """UUIDs without dashes and numbers padded with zeros: whoever knows how such strings look names none more often."""
     random = Seed(7).numpy()
@@ -103,6 +105,7 @@ def test_a_form_that_is_public_tells_nothing() -> None:
         natural_identifiers(padded)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("counts", [[9, 5, 4, 3, 3, 2, 2, 1, 1, 1, 1], [10, 6, 4, 2, 2, 2, 1, 1, 1, 1, 1, 1]])
 def test_honest_hashes_are_refused_as_seldom_as_promised(counts: list[int]) -> None:
     """At two expected of each character Pearson's own law is several times too small, so it refused eight times as often."""

@@ -25,6 +25,7 @@ def plan(file: Path) -> audit.RunPlan:
     return audit.plan_run(file, overrides={"games.outside.count": 30})
 
 
+@pytest.mark.slow
 def test_the_command_prints_what_the_function_returns(
     file: Path, plan: audit.RunPlan, capsys: pytest.CaptureFixture[str]
 ) -> None:

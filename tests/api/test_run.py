@@ -31,6 +31,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_a_mapping_gives_the_report_of_the_command_and_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "user")
     config = yaml.safe_load(CONFIG)
@@ -54,6 +55,7 @@ def test_a_mapping_gives_the_report_of_the_command_and_leaves_nothing(folder: Pa
         report.to_pandas("bonds")
 
 
+@pytest.mark.slow
 def test_a_folder_is_written_whole_and_goes_on_where_it_stopped(folder: Path) -> None:
     class Stopped(Exception):
         pass

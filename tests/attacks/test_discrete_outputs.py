@@ -44,6 +44,7 @@ def proven(coins: Array, scores: Array) -> float:
     return audit.lower_bound(scores[coins], scores[~coins], delta=1e-5).epsilon
 
 
+@pytest.mark.slow
 def test_the_same_coins_and_outputs_that_proved_nothing_prove_what_they_show(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs, coins, labels = top_labels()
     target, references = view_of(outputs, coins, labels)

@@ -40,7 +40,7 @@ def scores(attack: str, target: View, reference: View) -> Array:
     return np.asarray(plugins.build("attacks.scorers", {"kind": attack}).score(target, reference, Seed(0)))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_memory_beside_the_outputs_is_bounded(attack: str) -> None:
     records = 300_000

@@ -48,7 +48,7 @@ def test_the_game_decides_the_default_estimator() -> None:
     assert trials == audit.lower_bound(list(MEMBERS), tuple(NONMEMBERS), delta=1e-5, game=game(runs=600))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rules", "family", "name"),
     [
@@ -118,12 +118,13 @@ def test_bad_options_are_config_errors(kind: str, options: dict) -> None:
         plugins.build("audit.bounds.estimators", {"kind": kind, **options})
 
 
+@pytest.mark.slow
 def test_delta_zero_is_accepted_where_it_makes_sense() -> None:
     for name in ("one_run", "rank_exact", "clopper_pearson", "sequential"):
         assert audit.lower_bound(MEMBERS, NONMEMBERS, delta=0.0, game="independent_trials", estimator=name).epsilon > 1
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("threshold_by", ["rank", "split", "fixed"])
 def test_every_way_to_a_threshold(threshold_by: str) -> None:
     chosen = {"kind": "clopper_pearson", "threshold_by": threshold_by, "threshold": 1.0}
@@ -136,7 +137,7 @@ def test_every_way_to_a_threshold(threshold_by: str) -> None:
     assert backwards.epsilon > 1
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["one_run_fdp", "product_channel"])
 def test_families_of_sampled_training(name: str) -> None:
     mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=10)
@@ -160,6 +161,7 @@ def test_roc_has_counts_and_a_band() -> None:
     assert all(low <= tpr <= high for low, tpr, high in zip(curve.lower, curve.tpr, curve.upper, strict=True))
 
 
+@pytest.mark.slow
 def test_public_functions_need_no_torch() -> None:
     code = "import sys, audit; audit.lower_bound([1.0, 2.0], [0.0, 1.0], delta=1e-5); "
     code += "assert not {'torch', 'sklearn', 'matplotlib', 'pandas'} & set(sys.modules)"
@@ -247,6 +249,7 @@ def test_scores_needed_suffice_and_far_fewer_do_not() -> None:
     assert power_at(estimator, power.with_scores(game(), needed // 3), 6.0, question) < 0.8
 
 
+@pytest.mark.slow
 def test_a_plan_leaves_out_what_the_game_does_not_grant() -> None:
     rows = audit.plan(delta=1e-5, claim=0.0, scores=60, estimators=("one_run", "rank_exact"))
     assert [row.estimator for row in rows] == ["one_run"]
@@ -286,6 +289,7 @@ def test_the_curve_of_sampled_training_is_not_used_for_replacement(spec: dict) -
 # ---------------------------------------------------------------------------------------- certificates of single bounds
 
 
+@pytest.mark.slow
 def test_a_bound_carries_its_game_and_its_own_error_rate() -> None:
     result = audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials")
     assert result.game.runs == 600 and result.game.adjacency is Adjacency.ADD_REMOVE
@@ -311,6 +315,7 @@ def test_the_certificate_is_of_these_numbers_of_scores(monkeypatch: pytest.Monke
     assert (coins.scores, coins.game.inclusion_probability, coins.members) == (330, 0.5, None)
 
 
+@pytest.mark.slow
 def test_a_certificate_does_not_hold_up_a_large_table() -> None:
     draw = np.random.default_rng(4)
     started = time.process_time()

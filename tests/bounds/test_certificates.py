@@ -95,6 +95,7 @@ def test_a_certificate_tells_sound_from_careless() -> None:
     assert careless[0].wrong > 0 and any(not item.kept for item in careless)
 
 
+@pytest.mark.slow
 def test_the_largest_of_many_attacks_is_what_is_counted() -> None:
     """At an unshared error rate the largest bound over twenty unlike views of nothing is wrong far more often than one."""
     item, many = (
@@ -166,6 +167,7 @@ class Searching:
         )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("share", "audits"), [(1.0, 20), (1.0, 300), (0.6, 300)])
 def test_a_search_that_goes_further_than_its_test_is_seen_among_the_bounds_that_are_made(share: float, audits: int) -> None:
     for certificate in certificates.certify(path(Searching(share=share)), audits):
@@ -193,6 +195,7 @@ class SplitByRank:
         return LowerBound(epsilon=epsilon, estimator="split_by_rank", ceiling=max(epsilon, 9.0), **common)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("members", "nonmembers"), [(127, 99), (231, 231)])
 def test_a_split_that_is_wrong_at_one_size_is_seen_by_its_certificate(members: int, nonmembers: int) -> None:
     """Wrong in 74 and 45 % of audits of tied answers; with as many members as nonmembers none of 226 scores shows it."""
@@ -211,6 +214,7 @@ def claim(epsilon: float, family: str | None = None, delta: float = 1e-5) -> Cla
     return Claim(epsilon=epsilon, delta=delta, adjacency=Adjacency.ADD_REMOVE, source="declared", family=family)
 
 
+@pytest.mark.slow
 def test_what_is_caught_is_caught_with_the_chance_stated() -> None:
     requested = path(*estimators("rank_exact"), delta=1e-5)
     (result,) = certificates.detectable(requested, (claim(1.0), claim(2.0), claim(0.1, delta=1e-6)))
@@ -222,6 +226,7 @@ def test_what_is_caught_is_caught_with_the_chance_stated() -> None:
     assert free.claim == 0.0 and free.epsilon < result.epsilon
 
 
+@pytest.mark.slow
 def test_claims_that_an_estimator_cannot_refute_do_not_count() -> None:
     mechanism = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=0.5, steps=4)
     requested = path(*estimators("fdp_rank"), delta=1e-5, mechanism=mechanism, game=game(runs=100))
@@ -262,6 +267,7 @@ def group_bound_at(estimator: object, epsilon: float) -> float:
     return sorted(result)[2]
 
 
+@pytest.mark.slow
 def test_a_careless_conversion_of_copies_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound on three copies together, passed on as one of a single record."""
     monkeypatch.setattr(group_privacy, "of_group", lambda family, epsilon, delta, copies: (epsilon, delta))
@@ -271,6 +277,7 @@ def test_a_careless_conversion_of_copies_is_caught(monkeypatch: pytest.MonkeyPat
     assert flat.wrong == 40 and not flat.kept
 
 
+@pytest.mark.slow
 def test_families_that_copies_leave_are_not_certified() -> None:
     mechanism = dp_sgd(noise_multiplier=2.0, clip_norm=1.0, sample_rate=0.5, steps=4)
     copied = path(*estimators("fdp_rank"), game=game(copies=2), mechanism=mechanism, delta=1e-5)
@@ -288,6 +295,7 @@ def of_secrets(adjacency: Adjacency, choices: int, secrets: int = 300) -> Game:
     return game(adjacency=adjacency, canaries=secrets, runs=1, choices=choices, secret="candidate", independent_noise=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("adjacency", [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE])
 @pytest.mark.parametrize("delta", [1e-5, 0.1])
 def test_secrets_are_certified_where_a_guarantee_allows_the_most(adjacency: Adjacency, delta: float) -> None:
@@ -302,6 +310,7 @@ def test_secrets_are_certified_where_a_guarantee_allows_the_most(adjacency: Adja
         assert nothing.kept and worst.kept and worst.wrong >= 8
 
 
+@pytest.mark.slow
 def test_one_run_of_secrets_is_certified_and_its_conversion_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under add/remove a replacement is two changes: the guesses of one run, compared with one, refute what is true."""
     estimator = plugins.build("audit.bounds.estimators", {"kind": "one_run_secrets", "conversion": "group"})

@@ -53,6 +53,7 @@ def test_scores_of_few_values_are_no_copies_but_tied() -> None:
     assert result.epsilon == 0 and "equal one of the other side" in result.remarks[0]
 
 
+@pytest.mark.slow
 def test_neighbours_that_follow_each_other_are_no_independent_trials() -> None:
     draw = np.random.default_rng(2)
     drift = np.repeat(draw.normal(0, 5, 20), 10)  # 20 runs of ten canaries, each with its own offset
@@ -78,6 +79,7 @@ def test_adjacency_is_what_the_caller_states() -> None:
         asked(*sides(20, 20), adjacency="swap")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("estimator", ["auto", "both_ends", "one_run", "clopper_pearson"])
 def test_presence_proves_nothing_of_replacement(estimator: str) -> None:
     """A release of the number of records tells every coin of presence and nothing of a record that is replaced."""
@@ -99,6 +101,7 @@ def test_several_attacks_share_the_error_rate() -> None:
         asked(members, nonmembers, attacks=0)
 
 
+@pytest.mark.slow
 def test_the_best_of_five_columns_of_nothing_keeps_five_per_cent() -> None:
     alarms = 0
     for seed in range(200):
@@ -128,6 +131,7 @@ def test_a_bound_reads_as_one_line() -> None:
 # ---------------------------------------------------------------------------------------- ties and seeds
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [*ANY, "gaussian"])
 def test_no_seed_changes_a_bound(name: str) -> None:
     draw = np.random.default_rng(4)

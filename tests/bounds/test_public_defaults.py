@@ -42,7 +42,7 @@ def allowed(trials: int) -> int:
     return int(stats.binom.ppf(1 - 1e-4, trials, 0.05))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("trials", SIZES)
 @pytest.mark.parametrize(
     ("game", "layout"),
@@ -64,6 +64,7 @@ def test_bounds_on_epsilon_and_delta(game: str, layout: str, trials: int) -> Non
     assert max(above_epsilon, above_delta) <= allowed(trials)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "trials", [12, pytest.param(100, marks=pytest.mark.slow), pytest.param(300, marks=pytest.mark.calibration)]
 )
@@ -82,7 +83,7 @@ def test_bounds_inside_gaussian_privacy(game: str, layout: str, trials: int) -> 
     assert above <= allowed(trials)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "trials", [100, pytest.param(300, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.calibration)]
 )

@@ -63,7 +63,7 @@ def scores(mu: float, seed: int, count: int = 160, mechanism: Repeated | None = 
     return Scores(values=values, included=included, game=rules, mechanism=mechanism)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("spec", "mechanism"), SPECS, ids=label)
 def test_a_claim_is_refuted_where_the_bound_lies_above_it(spec: dict[str, Any], mechanism: Repeated) -> None:
     estimator = plugins.build(PACKAGE, spec)
@@ -78,7 +78,7 @@ def test_a_claim_is_refuted_where_the_bound_lies_above_it(spec: dict[str, Any], 
     assert bound > 0.5
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gaussian", "fdp_rank"])
 def test_simulated_audits_share_what_is_simulated(kind: str) -> None:
     """With one stream for the estimator a claim is tested in a small part of the time that a bound takes."""
@@ -104,6 +104,7 @@ def test_estimators_that_search_or_simulate_can_be_asked_for_one_claim(name: str
 # ---------------------------------------------------------------------------------------- copies
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("spec", [{"kind": "one_run"}, {"kind": "rank_exact"}, {"kind": "gaussian"}], ids=label)
 def test_copies_are_judged_as_the_converted_bound_judges_them(spec: dict[str, Any]) -> None:
     estimator, drawn = plugins.build(PACKAGE, spec), scores(4.0, 3, 400, copies=2)
@@ -144,6 +145,7 @@ def test_delta_of_the_defaults_is_that_of_their_closed_forms() -> None:
     assert not rank_exact.refutes(tests, tradeoff_curves.epsilon_delta(1.0, 1.001 * result), significance=0.05)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("spec", "mechanism"), SPECS, ids=label)
 def test_delta_falls_with_epsilon_and_turns_back_into_it(spec: dict[str, Any], mechanism: Repeated) -> None:
     if spec["kind"] == "sequential":
@@ -218,6 +220,7 @@ def test_estimators_from_elsewhere_are_asked_for_their_bound() -> None:
         claim_test.delta_refuted(Elsewhere(), scores(0.0, 0), epsilon=1.0, confidence=0.95, seed=Seed(0))
 
 
+@pytest.mark.slow
 def test_the_signal_of_an_epsilon_has_just_more_than_that() -> None:
     for rate, steps in ((1.0, 4), (0.5, 8)):
         signal = dp_sgd_curve.signal_of(2.0, rate, steps, DELTA)

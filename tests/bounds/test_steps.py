@@ -64,6 +64,7 @@ def adapted(seed: int, steps: int, rate: float) -> StepScores:
     return StepScores(values=past + 1e-3 * draw.standard_normal(steps), took_part=took)
 
 
+@pytest.mark.slow
 def test_bets_hold_for_scores_that_depend_on_the_past() -> None:
     """Nothing of a step's own coin is in these scores; a leak on top of them is seen."""
     mechanism, wrong, chosen = sgd(1000.0, 0.1, 400), 0, 0
@@ -105,6 +106,7 @@ def test_the_ceiling_is_that_of_these_steps() -> None:
     assert result.epsilon == 0 and result.ceiling == 0
 
 
+@pytest.mark.slow
 def test_steps_without_sampling_are_bounded_inside_gaussian_privacy() -> None:
     draw, held = np.random.default_rng(5), np.arange(2000) % 2 == 0
     result = audit.step_bound(

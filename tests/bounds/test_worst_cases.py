@@ -230,7 +230,7 @@ TRIAL_ESTIMATORS: tuple[Estimator, ...] = (
 )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("delta", "copies"), slow_rows([(0.0, 1), (1e-2, 1), (1e-2, 2)], [(1e-2, 1), (1e-2, 2)]))
 @pytest.mark.parametrize(
     "estimator", TRIAL_ESTIMATORS, ids=lambda item: f"{type(item).__name__}-{getattr(item, 'threshold_by', '')}"
@@ -248,7 +248,7 @@ def test_bounds_of_independent_trials_are_right_for_the_worst_mechanism(
         assert wrong <= LEVEL + 1e-9, (truth, wrong)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", [0.0, 1e-2])
 def test_a_threshold_chosen_on_half_of_the_trials_is_right_for_the_worst_mechanism(delta: float) -> None:
     """Which half it is depends on the order of rows: all orders of memberships, each with rows in several random orders."""
@@ -337,6 +337,7 @@ def claims_of(pairs: GroupPairs) -> Iterable[tuple[betting_claims.Hypotheses, in
         )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("pairs", [GroupPairs(delta=1e-2), GroupPairs(delta=1e-2, copies=2)], ids=["alone", "two copies"])
 @pytest.mark.parametrize("chance", [0.5, 0.1])
 def test_no_bettor_gains_on_average_from_a_true_claim(pairs: GroupPairs, chance: float) -> None:
@@ -367,6 +368,7 @@ def test_a_threshold_chosen_for_one_delta_is_refused_for_copies() -> None:
         group_privacy.bound(ClopperPearson(threshold_by="split"), drawn, delta=1e-5, confidence=CONFIDENCE, seed=Seed(0))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "estimator",
     [

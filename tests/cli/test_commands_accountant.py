@@ -28,6 +28,7 @@ def invoke(*arguments: str) -> tuple[int, str]:
     return int(result.return_value or 0), result.stdout
 
 
+@pytest.mark.slow
 def test_epsilon_by_all_accountants_beside_the_truth() -> None:
     code, out = invoke("epsilon", "--noise", "1", "--rate", "0.01", "--steps", "1000", "--json")
     result = json.loads(out)
@@ -38,6 +39,7 @@ def test_epsilon_by_all_accountants_beside_the_truth() -> None:
     assert "1.8284" in text and "reference" in text
 
 
+@pytest.mark.slow
 def test_noise_and_steps_are_inverse_to_epsilon() -> None:
     _, out = invoke("noise", "--target-epsilon", "2", "--rate", "0.01", "--steps", "500", "-a", "rdp", "--json")
     noise = json.loads(out)["noise"][0]
@@ -84,6 +86,7 @@ def test_check_fails_on_a_users_wrong_function(tmp_path: Path, monkeypatch: pyte
     assert "failure" in junit.read_text()
 
 
+@pytest.mark.slow
 def test_a_figure_that_changed_since_it_was_recorded_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "from audit.stats.curves.pld import subsampled_gaussian_epsilon as exact\n"
     for name, factor in (("kept", 1.001), ("changed", 1.00101)):
@@ -198,6 +201,7 @@ def test_targets_that_mean_nothing_are_refused(arguments: tuple[str, ...], messa
         invoke(*arguments)
 
 
+@pytest.mark.slow
 def test_any_event_with_its_curve_and_what_if(tmp_path: Path) -> None:
     table, figure, page = tmp_path / "curve.csv", tmp_path / "curve.svg", tmp_path / "costs.html"
     words = ("epsilon", "Gaussian(5.0)", "-a", "rdp", "--csv", str(table), "--plot", str(figure), "--page", str(page))
@@ -240,6 +244,7 @@ def test_a_page_is_written_through_no_link_and_may_be_read_by_others(tmp_path: P
     assert target.stat().st_mode & 0o777 == 0o666 & ~umask
 
 
+@pytest.mark.slow
 def test_phases_groups_and_delta() -> None:
     _, out = invoke("epsilon", "--phase", "1,0.01,100", "--phase", "2,0.01,50", "-a", "renyi", "--json")
     single = json.loads(out)["truth"]
@@ -266,7 +271,7 @@ def test_phases_groups_and_delta() -> None:
         invoke("epsilon", "Gaussian(1)", "--what-if", "noise")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["--epsilon", "--target-epsilon"])
 @pytest.mark.parametrize("command", ["delta", "noise", "steps"])
 def test_a_budget_has_one_name_in_every_command(command: str, name: str) -> None:

@@ -38,6 +38,7 @@ def games_of(report: AuditReport, table: pd.DataFrame) -> dict[editions.Place, e
     return {(result.name, result.games[0].name): editions.ScoredGame(columns=columns, included=included)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shift", slow([0.0, 0.5, 1.5, 4.0], [0.0, 1.5, 4.0]))
 def test_the_attacker_recovers_records_from_the_internal_edition_and_none_from_the_external_one(shift: float) -> None:
     report, table = scored_report(shift)
@@ -118,7 +119,7 @@ def test_the_command_writes_an_edition_that_states_its_own_epsilon(tmp_path: Pat
     assert commands.report(folder, edition="external") == 0 and (folder / "report-external.json").read_bytes() == first
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", ["scores.parquet", "private/record-key"])
 def test_without_scores_or_secret_there_is_no_edition(tmp_path: Path, missing: str) -> None:
     folder = scored_folder(tmp_path / "run")
@@ -128,6 +129,7 @@ def test_without_scores_or_secret_there_is_no_edition(tmp_path: Path, missing: s
     assert not (folder / "report-external.json").exists()
 
 
+@pytest.mark.slow
 def test_scores_of_another_report_are_refused(tmp_path: Path) -> None:
     folder = scored_folder(tmp_path / "run")
     table = pd.read_parquet(folder / "scores.parquet")
@@ -157,6 +159,7 @@ def test_no_edition_is_written_if_a_record_is_recovered(tmp_path: Path, monkeypa
     assert not (folder / "report-external.json").exists()
 
 
+@pytest.mark.slow
 def test_a_verdict_that_turned_memberships_do_not_show_is_not_given_away() -> None:
     report, table = scored_report(4.0, claim=0.5)
     games = games_of(report, table)

@@ -52,6 +52,7 @@ def test_gates_find_the_largest_figure_and_an_unresolved_rate_is_not_met() -> No
     assert absent.found is None and not absent.met
 
 
+@pytest.mark.slow
 def test_the_exit_code_is_that_of_the_gate(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     generator = np.random.default_rng(3)
     member = np.arange(400) % 2

@@ -40,7 +40,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str], within: Path) 
     return message
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
 @pytest.mark.parametrize("kind", ["fifo", "zero"])
 def test_tables_models_and_data_that_never_end(tiny: Path, capsys: pytest.CaptureFixture[str], suffix: str, kind: str) -> None:
@@ -83,6 +83,7 @@ SIZES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes_beyond_memory_are_refused_before_anything_is_made(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
@@ -143,6 +144,7 @@ def test_scores_whose_width_is_no_number(tiny: Path, capsys: pytest.CaptureFixtu
     assert "only their order counts: give ranks or logarithms" in message
 
 
+@pytest.mark.slow
 def test_tables_of_a_million_columns(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wide = tiny.parent / "wide.csv"
     wide.write_text(",".join(f"c{number}" for number in range(1_000_000)) + "\n" + "1," * 999_999 + "1\n")
@@ -165,6 +167,7 @@ HEADERS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", HEADERS)
 def test_headers_that_hide_what_they_are(tiny: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     content, message = HEADERS[name]
@@ -197,6 +200,7 @@ LONG_NAMES = (
 )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("words", LONG_NAMES, ids=lambda words: " ".join(words[:2])[:20])
 def test_names_longer_than_a_file_may_have(
     words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -234,6 +238,7 @@ def test_a_thousand_games_are_planned_soon(tiny: Path, capsys: pytest.CaptureFix
 HONEST = {"--noise": "1", "--rate": "0.01", "--steps": "10", "--delta": "1e-5"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "value",
     ["1e308", "1e-308", *(pytest.param(value, marks=pytest.mark.slow) for value in ("nan", "inf", "-1", "1e400", "x", ""))],

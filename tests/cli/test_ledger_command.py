@@ -84,6 +84,7 @@ def test_a_plan_says_whether_and_how_often_it_fits(book: Path, capsys: pytest.Ca
     assert len(show(book, capsys)["releases"]) == 1
 
 
+@pytest.mark.slow
 def test_releases_about_different_units_are_not_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     book = tmp_path / "units.ledger"
     answer(["ledger", "create", str(book), "--budget", "2"])
@@ -105,6 +106,7 @@ def test_releases_about_different_units_are_not_added_up(tmp_path: Path, capsys:
         Reference().claim(mixed, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
 
 
+@pytest.mark.slow
 def test_the_same_release_asks_before_it_spends_twice(
     book: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +124,7 @@ def test_the_same_release_asks_before_it_spends_twice(
     assert len(show(book, capsys)["releases"]) == 4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -227,6 +230,7 @@ def test_an_audit_that_would_not_fit_is_refused_before_it_trains(book: Path) -> 
     assert LedgerEntry(file=None, training=None).settled(sample.run(), experiment()).ledger is None
 
 
+@pytest.mark.slow
 def test_the_budget_has_its_section_and_survives_the_file(book: Path, tmp_path: Path) -> None:
     answer(["ledger", "record", str(book), "first training", *TRAINING, "200", "--note", "for the board"])
     result = LedgerEntry(file=book, training=None).settled(sample.scores(), experiment())

@@ -59,6 +59,7 @@ def test_a_signed_history_may_grow(book: Path, keys: Path, capsys: pytest.Captur
     assert (row["entries"], row["signed_entries"], row["signature_problem"]) == (4, 3, "")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("names", ["aB", "a", "ba", ""])
 def test_a_history_that_was_written_anew_is_refused(
     tmp_path: Path, keys: Path, book: Path, names: str, capsys: pytest.CaptureFixture[str]
@@ -118,6 +119,7 @@ def test_a_signature_is_renewed_and_follows_no_link(tmp_path: Path, keys: Path, 
     assert peer.read_text() == "a letter" and verify(book, keys / "own.pub") == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("count", ["9" * 5000, "03", "\u0663", "0", "-3"])
 def test_a_number_of_entries_that_signing_never_writes_is_refused(
     book: Path, keys: Path, count: str, capsys: pytest.CaptureFixture[str]

@@ -52,6 +52,7 @@ def test_another_key_finds_nothing(run: Path, tmp_path: Path, capsys: pytest.Cap
     assert "at least 32 hexadecimal digits" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_two_audits_give_the_same_names_only_under_the_same_key(run: Path, tmp_path: Path) -> None:
     key = str(run / "private" / "record-key")
     assert answer(["model", "--target", "p.npz", "-o", "same", "--record-key", key]) == 0
@@ -95,6 +96,7 @@ def test_a_title_cannot_forge_a_line_of_the_verdict(run: Path, tmp_path: Path, c
     assert "p\\nall good" in printed
 
 
+@pytest.mark.slow
 def test_a_dry_run_calls_no_factory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

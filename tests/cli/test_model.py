@@ -102,6 +102,7 @@ def saved(kind, net, x):
     return ("--target", "net.pth", *options, "--key", "weights", "--strip-prefix", "_module.")
 
 
+@pytest.mark.slow
 def test_every_format_is_written_for_a_target(tmp_path, folder, trained, monkeypatch):
     from audit.cli import scores
 
@@ -113,6 +114,7 @@ def test_every_format_is_written_for_a_target(tmp_path, folder, trained, monkeyp
     assert (folder / "out" / "report.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["torch_export", "torchscript", "safetensors", "state_dict"])
 def test_every_kind_of_target_gives_the_same_report(folder, trained, capsys, kind):
     net, x, y, coins = trained
@@ -129,6 +131,7 @@ def test_every_kind_of_target_gives_the_same_report(folder, trained, capsys, kin
     assert any("no epsilon" in note for note in printed["notes"])
 
 
+@pytest.mark.slow
 def test_coins_and_a_claim_end_in_exit_code_one(folder, trained, capsys):
     net, x, _, _ = trained
     target = saved("torch_export", net, x)
@@ -164,6 +167,7 @@ def test_a_claim_on_a_plain_split_is_not_testable(folder, trained, capsys):
     assert json.loads(capsys.readouterr().out)["outcome"] == "out_of_reach"
 
 
+@pytest.mark.slow
 def test_predictions_in_one_table_and_in_two_files(folder, trained, capsys):
     net, x, y, coins = trained
     with torch.no_grad():
@@ -191,6 +195,7 @@ def test_the_text_says_what_was_found_and_why_no_epsilon_follows(folder, trained
     assert text.rstrip().endswith("report: out/report.json")  # the fixture writes no other format
 
 
+@pytest.mark.slow
 def test_references_in_one_file_or_a_folder_of_models_serve_the_attacks_that_compare(folder, trained, capsys):
     net, x, y, _ = trained
     (folder / "models").mkdir()
@@ -235,6 +240,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", REFUSED)
 def test_bad_usage_ends_in_exit_code_two(folder, trained, name):
     net, x, _, _ = trained
@@ -298,6 +304,7 @@ def test_an_option_that_the_kind_does_not_take_is_refused(folder, trained):
         audit(*saved("torch_export", net, x), "--members", "m.npz", "--nonmembers", "n.npz", "--key", "model", expect=2)
 
 
+@pytest.mark.slow
 def test_options_come_from_a_file_and_the_command_line_goes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     generator = np.random.default_rng(0)
     member = generator.random(200) < 0.5

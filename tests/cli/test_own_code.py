@@ -63,6 +63,7 @@ def said(words: tuple[str, ...], capsys: pytest.CaptureFixture[str], code: int =
     return streams.err
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     ("words", "message"),
     [

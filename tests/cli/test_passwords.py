@@ -23,6 +23,7 @@ URLS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("url", URLS)
 @pytest.mark.parametrize("verb", ["show", "create"])
 def test_no_message_about_a_ledger_holds_one(url: str, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,6 +40,7 @@ def test_no_report_holds_one(url: str) -> None:
     assert WORD not in command and command.startswith("audit run quickstart --ledger ") and command.endswith("title=a:b@c")
 
 
+@pytest.mark.slow
 def test_a_store_that_fails_is_named_without_one() -> None:
     pytest.importorskip("mlflow", reason="MLflow is an extra: pip install -e '.[mlflow]'")
     with pytest.raises(OutputError) as refusal:

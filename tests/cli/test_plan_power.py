@@ -71,6 +71,7 @@ def test_scores_and_hours_needed_follow_from_the_violation(tiny: Path) -> None:
     assert unknown.hours is None and unknown.needed_hours is None
 
 
+@pytest.mark.slow
 def test_a_drawing_needs_power_and_a_name_that_says_its_form(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["--plot", "plan.pdf"], ["--plot", "plan.svg", "--no-power"]):
         assert app.answer(["plan", str(tiny), "--no-measure", *arguments]) == 2
@@ -78,6 +79,7 @@ def test_a_drawing_needs_power_and_a_name_that_says_its_form(tiny: Path, capsys:
     assert "cannot write" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_plan_says_of_each_game_whether_it_can_refute_which_claim(capsys: pytest.CaptureFixture[str]) -> None:
     """A ceiling below a claim, one above it inside the family alone, no claim, and a claim that asserts nothing."""
     options = ["--no-measure", "--no-power"]

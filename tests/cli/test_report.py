@@ -125,6 +125,7 @@ def test_an_output_that_cannot_be_written_is_an_error_of_its_own(folder: Path, t
         commands.report(folder, output=tmp_path / "file")
 
 
+@pytest.mark.slow
 def test_several_languages_lie_side_by_side_and_each_can_be_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.report(folder, formats=["pdf"], language="en+zh") == 0
     assert (

@@ -40,6 +40,7 @@ def table(path, **columns):
     return path
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
 def test_the_same_bound_from_every_file(tmp_path, capsys, suffix):
     audit(table(tmp_path / f"s.{suffix}"), "--delta", "1e-5", "--claim-epsilon", "1", "--json", expect=1)
@@ -86,6 +87,7 @@ def test_out_of_reach_and_consistent_claims(tmp_path, capsys):
     assert "ceiling" in text
 
 
+@pytest.mark.slow
 def test_a_report_is_written_where_asked_for(tmp_path, capsys):
     audit(table(tmp_path / "s.csv"), "--delta", "1e-5", "-o", tmp_path / "out")
     names = {path.name for path in (tmp_path / "out").iterdir()}
@@ -164,6 +166,7 @@ def test_the_verb_is_registered_and_answers_with_its_code(tmp_path, capsys):
 # ---------------------------------------------------------------------------------------- simulated audits, delta at epsilon
 
 
+@pytest.mark.slow
 def test_what_simulation_says_of_the_bounds_is_printed(tmp_path, capsys):
     path = table(tmp_path / "s.csv")
     audit(path, "--delta", "1e-5", "--claim-epsilon", "0.5", "--certificates", "40", expect=1)

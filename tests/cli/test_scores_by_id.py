@@ -36,6 +36,7 @@ def epsilon(capsys: pytest.CaptureFixture[str], *arguments: object) -> float:
     return float(json.loads(capsys.readouterr().out)["attacks"][0]["bounds"][0]["epsilon"])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("suffix", ["csv", "npz"])
 def test_the_order_of_records_does_not_count(tmp_path: Path, capsys: pytest.CaptureFixture[str], suffix: str) -> None:
     scores, coins = tables(tmp_path, suffix)

@@ -49,6 +49,7 @@ def test_the_verdict_is_the_exit_code(scores: Path, sink: str, said: str) -> Non
     assert said in done.stderr if said else not done.stderr.strip()
 
 
+@pytest.mark.slow
 def test_a_terminal_that_lacks_a_letter_gets_its_number(scores: Path) -> None:
     path = scores.with_name("手写.npz")
     path.write_bytes(scores.read_bytes())

@@ -60,6 +60,7 @@ def nothing_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         yield
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.usefixtures("nothing_written")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_yaml_is_refused(name: str) -> None:
@@ -83,6 +84,7 @@ CODE = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CODE)
 def test_a_dry_run_of_a_hostile_config_writes_and_starts_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -54,7 +54,7 @@ def test_many_releases_are_one_with_less_noise(name: str) -> None:
     assert ask(name, 20.0, 1.0, 25).epsilon == pytest.approx(ask(name, 4.0, 1.0, 1).epsilon, rel=0.02)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "classical_gaussian"])
 @pytest.mark.parametrize(
     ("less", "more"),
@@ -74,6 +74,7 @@ def test_a_smaller_delta_costs_more(name: str) -> None:
     assert ask(name, 4.0, 1.0, 1, delta=1e-7).epsilon > ask(name, 4.0, 1.0, 1).epsilon
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in APPROXIMATIONS])
 @pytest.mark.parametrize(("noise", "rate", "steps"), [(1.0, 0.01, 500), (2.0, 1.0, 10), *DEAR])
 def test_never_below_the_proven_lower_end(name: str, noise: float, rate: float, steps: int) -> None:

@@ -193,6 +193,7 @@ def test_there_are_attacks() -> None:
     assert {"loss", "lira", "gradient_product"} <= set(SCORERS)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", SCORERS)
 def test_one_finite_score_a_canary(name: str) -> None:
     attack, toy = prepared(name)
@@ -216,12 +217,14 @@ def test_order_of_canaries_does_not_matter(name: str) -> None:
     np.testing.assert_allclose(run(attack, toy.permuted(order)), run(attack, toy)[order], rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", SCORERS)
 def test_the_same_call_gives_the_same_scores(name: str) -> None:
     attack, toy = prepared(name)
     np.testing.assert_array_equal(run(attack, toy), run(attack, toy))
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", SCORERS)
 def test_inputs_are_left_alone(name: str) -> None:
     attack, toy = prepared(name)
@@ -244,6 +247,7 @@ def test_needs_are_kept(name: str) -> None:
             attack.score(toy.target, too_few, SEED)
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("name", SCORERS)
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_game_of_one_or_two_canaries(name: str, count: int) -> None:
@@ -252,6 +256,7 @@ def test_a_game_of_one_or_two_canaries(name: str, count: int) -> None:
     assert np.isfinite(run(attack, few)).all()
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", SCORERS)
 def test_references_that_all_say_the_same(name: str) -> None:
     """Deterministic models without any spread: scores stay finite."""

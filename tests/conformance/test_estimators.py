@@ -88,6 +88,7 @@ def test_result_is_complete(name: str) -> None:
     assert result.selected
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_strong_leakage_is_proved(name: str) -> None:
     """A stub that returns 0, or one with the sign wrong, fails here."""
@@ -98,6 +99,7 @@ def test_strong_leakage_is_proved(name: str) -> None:
     assert bound(name, scores(shuffled, shuffled + 300.0)).epsilon == 0
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_false_alarms_on_nothing(name: str) -> None:
     trials = 60
@@ -105,6 +107,7 @@ def test_false_alarms_on_nothing(name: str) -> None:
     assert alarms <= allowed(trials)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", slow(NAMES, DEAR))
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_coverage_on_randomised_response(name: str, epsilon: float) -> None:
@@ -115,6 +118,7 @@ def test_coverage_on_randomised_response(name: str, epsilon: float) -> None:
     assert over <= allowed(trials)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", slow(NAMES, DEAR))
 def test_coverage_on_the_gaussian_mechanism(name: str) -> None:
     truth, trials = 4.3771784, 40
@@ -160,6 +164,7 @@ def test_non_increasing_in_confidence(name: str) -> None:
     assert result[0] > result[-1]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", slow(NAMES, ["both_ends"]))
 def test_non_increasing_in_delta(name: str) -> None:
     drawn = gaussian(150, 1.5, 7)
@@ -173,12 +178,14 @@ def test_one_score_a_side(name: str) -> None:
     assert result.epsilon == 0 <= result.ceiling
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_all_scores_equal(name: str) -> None:
     alarms = sum(bound(name, scores(np.ones(50), np.ones(50)), seed=i).epsilon > 0 for i in range(20))
     assert alarms <= allowed(20)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_heavy_ties_prove_no_more_than_the_truth(name: str) -> None:
     draw = Seed(8).numpy()
@@ -188,6 +195,7 @@ def test_heavy_ties_prove_no_more_than_the_truth(name: str) -> None:
     assert bound(name, binary) == result
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_infinite_scores_are_ranks_like_any_other(name: str) -> None:
     drawn = gaussian(100, 2.0, 9)
@@ -216,6 +224,7 @@ def test_a_data_split_grants_nothing(name: str) -> None:
         game(10, inclusion=Inclusion.SPLIT).require(estimator.assumes, name)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
@@ -235,7 +244,7 @@ def _drawn(data: st.DataObject) -> Scores:
     return scores([value + 9 for value in members], nonmembers)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
@@ -251,7 +260,7 @@ def test_the_bound_depends_on_the_order_of_scores_alone(name: str, data: st.Data
 SLACK = {"one_run": 2e-3}  # where a search ends sooner
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", slow(NAMES, ["both_ends"]))
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())

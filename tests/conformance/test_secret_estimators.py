@@ -102,7 +102,7 @@ def test_strong_leakage_is_proved_and_nothing_proves_nothing(spec: dict[str, Any
     assert bound(spec, scores(np.zeros((300, choices)), drawn)).epsilon == 0  # ties count against the attack
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("spec", SPECS, ids=IDS)
 @pytest.mark.parametrize("choices", [2, 10])
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])
@@ -117,6 +117,7 @@ def test_coverage_on_randomised_response(spec: dict[str, Any], choices: int, eps
     assert sum(result.epsilon > epsilon for result in bounds) <= allowed(trials)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("spec", SPECS, ids=IDS)
 def test_coverage_on_the_gaussian_mechanism_in_both_adjacencies(spec: dict[str, Any]) -> None:
     trials, truth = 30, {True: tradeoff.gdp_epsilon(math.sqrt(2), DELTA), False: tradeoff.gdp_epsilon(1.0, DELTA)}
@@ -137,6 +138,7 @@ def sampled(noise: float, seed: int, claimed: float = 0.8, **changes: Any) -> Sc
     return dataclasses.replace(scores(values, drawn, **{"adjacency": Adjacency.ADD_REMOVE, **changes}), mechanism=mechanism)
 
 
+@pytest.mark.slow
 def test_the_curve_of_dp_sgd_is_refuted_by_less_noise_and_never_by_its_own() -> None:
     spec = {"kind": "reconstruction", "family": "dp_sgd"}
     honest = [bound(spec, sampled(0.8, seed)) for seed in range(3)]
@@ -194,6 +196,7 @@ def test_guesses_of_several_values_need_equal_priors_and_a_value_left() -> None:
         bound({"kind": "one_run_secrets", "named": 4}, what)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("prior", [5.0, 0.5])
 def test_likelihood_guesses_under_strong_priors_prove_what_posterior_guesses_do_not(prior: float) -> None:
     """And accuracy says nothing of it: the posterior is right more often."""

@@ -78,6 +78,7 @@ FEDERATED = dict.fromkeys(("update_products", "sum_products", "model_products"),
 FEDERATED |= dict.fromkeys(("update_loss_drops", "round_loss_drops"), "example")
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", SIGNALS)
 def test_one_row_for_each_model_and_one_entry_for_each_canary(name: str) -> None:
     signal, shown = made(name), []

@@ -211,6 +211,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_an_audit_runs_with_a_plug_in_of_each_kind(package: Path) -> None:
     folder = package / "run"
     assert answer(["run", str(package / "foreign.yaml"), "-o", str(folder), "--quiet"]) == 1  # the gate is not met
@@ -231,6 +232,7 @@ def test_an_audit_runs_with_a_plug_in_of_each_kind(package: Path) -> None:
     assert not (folder / "report.pdf").exists()
 
 
+@pytest.mark.slow
 def test_a_model_is_read_by_a_subject_of_somebody_else(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     random = np.random.default_rng(2)
     np.savetxt(package / "model.txt", random.normal(size=(4, 3)))
@@ -246,6 +248,7 @@ def test_a_model_is_read_by_a_subject_of_somebody_else(package: Path, capsys: py
     assert "(their_audit.parts:Stored, sha256 " in report["model"] and report["data"]["classes"] == 3
 
 
+@pytest.mark.slow
 def test_a_step_is_checked_by_a_probe_of_somebody_else(package: Path) -> None:
     sample = (np.random.default_rng(0).normal(size=(16, 6)).astype(np.float32), np.arange(16) % 3)
     options = {"noise_multiplier": 1.0, "clip_norm": 1.0, "divisor": 16.0}
@@ -255,6 +258,7 @@ def test_a_step_is_checked_by_a_probe_of_somebody_else(package: Path) -> None:
         check_step(DpSgdStep(), small_parameters(), sample, probes=["their_audit.parts:Emptied"], **options)
 
 
+@pytest.mark.slow
 def test_an_entry_of_somebody_else_is_in_the_zoo(package: Path) -> None:
     (entry,) = survey(["their_audit.parts:AlwaysFive"], folder=package / "kept")
     assert "clip.add" in entry.checks and entry.wrong and not (package / "kept").exists()

@@ -63,6 +63,7 @@ def test_refuses_a_mechanism_that_it_does_not_execute(made: tuple[Trainer, Event
         trainer.fit(cases.job(peer), cases.silent)
 
 
+@pytest.mark.sampled(2)
 def test_same_seed_same_weights(made: tuple[Trainer, Event, Event]) -> None:
     trainer, mine, _ = made
     first, second = (trainer.fit(cases.job(mine), cases.silent).models for _ in range(2))
@@ -72,6 +73,7 @@ def test_same_seed_same_weights(made: tuple[Trainer, Event, Event]) -> None:
         assert (value != peer.weights[name]).any()
 
 
+@pytest.mark.sampled(2)
 def test_realised_noise_clip_and_batches_are_those_of_the_mechanism(made: tuple[Trainer, Event, Event]) -> None:
     trainer, mine, _ = made
     job = cases.job(mine, models=5, optimizer={"kind": "sgd", "learning_rate": 0.05})
@@ -91,6 +93,7 @@ def test_realised_noise_clip_and_batches_are_those_of_the_mechanism(made: tuple[
         np.testing.assert_array_equal(done.noise_multiplier, 0.0)
 
 
+@pytest.mark.sampled(2)
 def test_canaries_with_coin_zero_leave_no_trace(made: tuple[Trainer, Event, Event]) -> None:
     trainer, mine, _ = made
     job = cases.job(mine)
@@ -147,7 +150,7 @@ def test_progress_adds_up(made: tuple[Trainer, Event, Event]) -> None:
     assert sum(observed) == 3 * mine.count
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("per_sample", ["hooks", "functorch"])
 @pytest.mark.parametrize("name", ["logistic", "mlp", "cnn", "wide_resnet"])
 def test_our_engine_equals_opacus(name: str, per_sample: str) -> None:
@@ -214,6 +217,7 @@ def make_training_design(kind: str) -> TrainingDesign:
     return assemble(parse(yaml.safe_dump(config)).config).design.training_designs[0]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", [*plugins.names(PACKAGE), "tests.conformance.test_trainers:Silent"])
 def test_a_trainer_trains_by_the_loss_of_the_config_or_the_config_is_refused(kind: str) -> None:
     if not getattr(plugins.find(PACKAGE, kind), "takes_losses", False):

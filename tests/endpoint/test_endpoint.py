@@ -70,6 +70,7 @@ def test_values_that_cannot_be_believed_are_refused(mode: str, message: str) -> 
     assert "--score generations" in str(refusal.value)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", ["good", "generated_only", "no_echo", "clamped"])
 def test_generations_tell_members_on_any_server(mode: str) -> None:
     with served(mode, KNOWN) as server:
@@ -213,6 +214,7 @@ def test_headers_and_queries_reach_the_server(monkeypatch: pytest.MonkeyPatch) -
             replace(settings, **wrong)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rule", ["next_tokens", "generations", "samples"])
 @pytest.mark.parametrize("context", [{}, {"system": "Be brief.", "document": "Boxes have codes."}], ids=["plain", "around"])
 def test_chats_are_asked_as_they_were_planted(rule: str, context: dict[str, str]) -> None:
@@ -270,6 +272,7 @@ def test_a_key_is_sent_and_never_written(tmp_path: Path, monkeypatch: pytest.Mon
     assert "very-secret" not in str(refusal_of_url.value)
 
 
+@pytest.mark.slow
 def test_a_difference_to_the_model_before_training() -> None:
     coins = np.array([canary.included for canary in CANARIES])
     with served("good", KNOWN) as server:
@@ -281,6 +284,7 @@ def test_a_difference_to_the_model_before_training() -> None:
     assert np.all(difference[~coins] == 0) and difference[coins].min() > 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["lists_as_chat", "lists_as_completions"])
 def test_secrets_are_spelled_by_lists_of_likely_tokens(mode: str) -> None:
     canaries = CANARIES[:10]

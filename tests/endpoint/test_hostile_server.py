@@ -78,6 +78,7 @@ def client_of(url: str, **options: Any) -> Client:
 BODY = {"prompt": "ab", "max_tokens": 1}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("talk", "message"),
     [

@@ -111,6 +111,7 @@ def test_the_self_test_finds_a_wrong_product() -> None:
         learners.test_gradients(*(values[:3] for values in rows()))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "mechanism",
     [dp_sgd(noise_multiplier=1.3, clip_norm=0.5, sample_rate=0.1, steps=5), sgd(sample_rate=0.1, steps=5)],

@@ -153,6 +153,7 @@ def test_chains_are_traced_before_threads_train(monkeypatch: pytest.MonkeyPatch)
     assert threads and set(threads) == {threading.main_thread()}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=12)], ids=["dpsgd", "plain"])
 def test_training_agrees_with_torch_and_not_with_the_chunk(mechanism: Repeated) -> None:
     optimizer = {"kind": "adam", "learning_rate": 0.01}
@@ -349,6 +350,7 @@ def test_memory_is_guarded() -> None:
         compiled.add_sum(rows_for((4,), 16, 3), Clip(norm=1.0), torch.zeros_like(compiled.flat))
 
 
+@pytest.mark.slow
 def test_the_trainers_take_the_option() -> None:
     job = cases.job(NOISY)
     assert same(DpSgdTrainer(compile="on").fit(job, cases.silent).models, train(job, cases.silent, ON))

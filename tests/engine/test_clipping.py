@@ -62,7 +62,7 @@ def compare(modules: list[nn.Module], models: Gradients, rows: Rows, clip_norm: 
     return torch.cat(all_norms)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", sorted(cases.MODELS))
 def test_clipped_sum_equals_the_slow_loop(name: str) -> None:
     modules, models, shape = ensemble(name)
@@ -81,6 +81,7 @@ def test_fallback_equals_the_slow_loop(name: str) -> None:
     compare(modules, models, rows_for(shape), None)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("ghost", [True, False])
 @pytest.mark.parametrize("name", ["cnn", "sequences", "convolutions", "wide_resnet", "grouped"])
 def test_ghost_and_whole_gradients_agree(name: str, ghost: bool) -> None:
@@ -93,6 +94,7 @@ def test_ghost_and_whole_gradients_agree(name: str, ghost: bool) -> None:
     compare(modules, models, rows_for(shape), 0.3)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -120,6 +122,7 @@ def test_the_fast_path_is_taken_where_it_is_exact(name: str, kind: type, caplog:
     assert ("one after another" in caplog.text) == (kind is LoopGradients)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("force_loop", [False, True])
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e200])
 @pytest.mark.parametrize("name", ["mlp", "cnn", "used_twice", "many_channels"])
@@ -144,6 +147,7 @@ def test_a_record_without_finite_gradient_contributes_exactly_zero(name: str, va
     compare(modules, models, rows, 0.3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["mlp", "cnn", "tied", "wide_resnet", "sequences", "many_channels", "grouped", "raw"])
 def test_copies_of_an_example_share_one_clip(name: str) -> None:
     modules, models, shape = ensemble(name)

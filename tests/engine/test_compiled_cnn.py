@@ -120,6 +120,7 @@ def rows_for(shape: tuple[int, ...], rows: int, outputs: int = 3) -> Rows:
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 def test_sums_and_norms_equal_those_in_double_precision(name: str) -> None:
     compiled, exact, _ = pair(name)
@@ -134,6 +135,7 @@ def test_sums_and_norms_equal_those_in_double_precision(name: str) -> None:
             torch.testing.assert_close(observed.left.double(), known.left, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", [0, pytest.param(40, marks=pytest.mark.slow)])
 def test_random_networks_equal_those_in_double_precision(first: int) -> None:
     for seed in range(first, 40 if first == 0 else 600):
@@ -260,6 +262,7 @@ def test_a_model_does_not_see_its_neighbours_nor_earlier_calls() -> None:
                 assert torch.equal(total[0], both[model])
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=12)], ids=["dpsgd", "plain"])
 def test_training_agrees_with_torch_and_not_with_the_chunk(mechanism: Repeated) -> None:
     job = cases.job(mechanism, models=5, model={"kind": "cnn", "channels": [4, 6]}, data=cases.dataset(SHAPE))

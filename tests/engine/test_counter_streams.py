@@ -191,6 +191,7 @@ TRAININGS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", sorted(TRAININGS))
 def test_a_training_from_counters_is_the_same_in_any_chunk_and_executed_as_accounted(name: str) -> None:
     model, shape, technique, canaries = TRAININGS[name]

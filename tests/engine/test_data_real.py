@@ -56,6 +56,7 @@ def test_cifar10_through_its_converter(data_root, tmp_path):
     assert np.allclose(result, (0.4914, 0.4822, 0.4465), atol=0.02)
 
 
+@pytest.mark.slow
 def test_adult(data_root):
     spec = {"kind": "table", "root": str(data_root), "path": "adult/adult.data.gz", "test_path": "adult/adult.test.gz"}
     spec |= {"columns": ADULT, "label": "income", "label_suffix": ".", "test_skip_rows": 1}

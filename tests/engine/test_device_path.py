@@ -43,7 +43,7 @@ def make_job(name: str, mechanism: Any, **changes: Any) -> TrainingJob:
     return replace(cases.job(mechanism, model=spec, data=cases.dataset(shape), models=3), device="cuda", **changes)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [NOISY, PLAIN], ids=["dpsgd", "plain"])
 @pytest.mark.parametrize("name", COVERED)
 def test_nothing_is_left_on_the_cpu(name: str, mechanism: Any) -> None:
@@ -65,6 +65,7 @@ def small(job: TrainingJob) -> TrainingJob:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "technique",
     [
@@ -79,17 +80,20 @@ def test_techniques_stay_on_the_device(technique: Technique) -> None:
         train(make_job("mlp", NOISY), cases.silent, ScheduleSettings(model_chunk=2), technique)
 
 
+@pytest.mark.slow
 def test_augmented_images_stay_on_the_device() -> None:
     with pretended():
         train(make_job("cnn", NOISY), cases.silent, None, Technique(flip=True, shift=2, copies=2))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["adam", "adamw"])
 def test_optimisers_keep_their_state_on_the_device(kind: str) -> None:
     with pretended():
         train(make_job("mlp", NOISY, optimizer={"kind": kind, "learning_rate": 0.1}), cases.silent)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "planted",
     [{"coordinates": np.array([15, 3, 8])}, {"directions": np.eye(3, 75, dtype=np.float32)}],
@@ -103,6 +107,7 @@ def test_planted_gradients_are_seen_at_every_step(planted: dict[str, Any]) -> No
     assert done.products is not None and done.products.shape == (2, 3, NOISY.count)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", slow(["mlp", "cnn", "sequences", "gru"], ["gru"]))
 def test_observing_stays_on_the_device(name: str) -> None:
     job = make_job(name, PLAIN)
@@ -207,7 +212,7 @@ def launches(
     return counted
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "shape", "technique"),
     [
@@ -233,7 +238,7 @@ def test_a_step_launches_as_much_for_six_models_as_for_two_and_never_waits(
     assert sum(steps[6].values()) < 400
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "numbers"), [(0.3, 150), (0.05, 25)])  # blocks of two steps, by coins and by distances
 def test_a_block_of_steps_is_drawn_by_as_many_launches_for_six_models_as_for_two(
     rate: float, numbers: int, monkeypatch: pytest.MonkeyPatch

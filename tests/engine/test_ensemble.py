@@ -40,7 +40,7 @@ def assert_same(first: TrainedModels, second: TrainedModels, *, exact: bool) -> 
             np.testing.assert_allclose(first.weights[name], second.weights[name], rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mechanism", [QUIET, sgd(sample_rate=0.3, steps=3)], ids=["dpsgd", "plain"])
 @pytest.mark.parametrize("name", slow(sorted(cases.MODELS), ["encoder", "recurrent", "vision", "vit", "wide_resnet"]))
 def test_steps_without_noise_equal_a_slow_loop(name: str, mechanism: Repeated) -> None:
@@ -82,7 +82,7 @@ CHUNKED = (
 )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "name", slow(CHUNKED, ["encoder", "many_channels", "grouped", "tied", "transformer", "vit", "wide_resnet"])
 )
@@ -366,6 +366,7 @@ def test_no_steps_is_a_model_as_initialised() -> None:
     assert done.executed.batch_sizes.shape == (3, 0) and done.executed.noise_draws == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("raw", [False, True], ids=["together", "one by one"])
 @pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=6)], ids=["dpsgd", "plain"])
 def test_dropout_draws_from_each_models_own_stream(mechanism: Repeated, raw: bool) -> None:
@@ -380,6 +381,7 @@ def test_dropout_draws_from_each_models_own_stream(mechanism: Repeated, raw: boo
     assert (full.weights["body.0.weight"] != steady.weights["body.0.weight"]).mean() > 0.9
 
 
+@pytest.mark.slow
 def test_attention_that_drops_draws_from_each_models_own_stream() -> None:
     model = {"factory": "tests.engine.cases:attending", "arguments": {"dropout": 0.5}}
     job = cases.job(replace(NOISY, count=3), model=model)

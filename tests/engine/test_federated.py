@@ -107,6 +107,7 @@ def loop(provided: TrainingJob, plan: FederatedTrainer, model: int) -> dict[str,
     return {name: value.detach().numpy() for name, value in module.named_parameters()}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("noise", "rate", "options"),
     [
@@ -384,6 +385,7 @@ def test_noise_that_canaries_of_one_run_meet_is_independent() -> None:
     assert 1e-4 < stats.chi2.sf(len(residuals) * (correlation**2).sum(), len(correlation)) < 1 - 1e-4
 
 
+@pytest.mark.slow
 def test_bounds_from_canary_clients_are_above_the_truth_as_rarely_as_they_say() -> None:
     """60 audits of a mechanism whose curve is known, 30 canaries each, at 90 %: the true epsilon refuted at most 14 times."""
     noise, rounds, delta = 1.5, 2, 1e-5

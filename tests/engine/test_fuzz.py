@@ -40,6 +40,7 @@ def compare(seed: int, mixes: bool, mechanism: Repeated, *, parts: bool = False)
             np.testing.assert_allclose(done.weights[name][model], value, rtol=1e-6, atol=1e-8, err_msg=name)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_modules_train_like_the_slow_loop(seed: int) -> None:
     clip_norm = (0.05, 1.0, 1e9)[seed % 3]
@@ -54,6 +55,7 @@ def test_random_modules_that_mix_records_are_refused_under_privacy_and_trained_a
         compare(seed, True, sgd(sample_rate=0.2, steps=3))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", PARTS_SEEDS)
 def test_random_modules_of_todays_parts_train_like_the_slow_loop(seed: int) -> None:
     mechanism = dp_sgd(noise_multiplier=0.0, clip_norm=(0.05, 1.0, 1e9)[seed // 2 % 3], sample_rate=0.2, steps=3)

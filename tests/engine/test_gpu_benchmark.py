@@ -36,6 +36,7 @@ def read_rows(module: Any, monkeypatch: pytest.MonkeyPatch, out: Path, *options:
     return module.main(), json.loads(out.read_text())
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("small", [False, True])
 def test_the_gpu_benchmark_runs_on_a_cpu(
     small_benchmark: Any, small: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -49,6 +50,7 @@ def test_the_gpu_benchmark_runs_on_a_cpu(
     assert "small" in printed and ("no measurement" in printed) == small
 
 
+@pytest.mark.slow
 def test_what_fails_or_no_longer_fits_into_the_time_is_named_and_the_rest_goes_on(
     small_benchmark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

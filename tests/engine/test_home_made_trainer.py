@@ -38,6 +38,7 @@ def start(model: Any) -> dict[str, torch.Tensor]:
     return {name: value.detach().clone() for name, value in model.module.named_parameters()}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("clip", [1.0, 0.01])
 def test_one_replaced_record_moves_the_update_too_far(model: Any, clip: float) -> None:
     known = torch.from_numpy(sentences().train.inputs[:1].astype(np.int64))
@@ -105,6 +106,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     return high
 
 
+@pytest.mark.slow
 def test_the_home_made_trainer_steps_on_every_micro_batch(tmp_path: Any) -> None:
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("accelerate", reason="the extra llm is not installed")

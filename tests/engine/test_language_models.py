@@ -162,6 +162,7 @@ def test_the_trainer_executes_what_is_accounted_for(mechanism: Repeated, adapter
         assert all("lora" in name for name in subject.weights), "frozen weights are not released as trained ones"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mechanism", [PRIVATE, PLAIN], ids=["dp", "plain"])
 def test_micro_batches_change_a_model_by_rounding_alone(mechanism: Repeated) -> None:
     optimizer = {"kind": "sgd", "learning_rate": 0.05}  # Adam would blow rounding of tiny gradients up

@@ -161,6 +161,7 @@ SLOW: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("kind", "loss"), KINDS)
 @pytest.mark.parametrize("clip_norm", [None, 0.3])
 @pytest.mark.parametrize("sequential", [False, True])
@@ -222,6 +223,7 @@ def test_slopes_are_derivatives_of_values(dtype: torch.dtype) -> None:
     torch.testing.assert_close(UsualLoss().slopes(outputs.detach(), labels[dtype]), expected)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("kind", "loss"), KINDS)
 def test_a_training_is_recomputed_and_its_losses_are_read(kind: str, loss: str) -> None:
     data = material(kind)

@@ -33,7 +33,7 @@ def make_job(kind: str, mechanism: Any = PLAIN, models: int = 3) -> TrainingJob:
     return cases.job(mechanism, model=spec, data=cases.dataset((5,)), models=models)
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "mechanism"),
     [
@@ -100,6 +100,7 @@ def test_all_readings_of_such_models_are_their_own() -> None:
     np.testing.assert_allclose(inside.last_gradient_norms, reference.last_gradient_norms, rtol=1e-4)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("chunk", [None, 2])
 def test_a_value_that_few_models_draw_is_found_when_they_are_made(chunk: int | None) -> None:
     job = make_job(SELDOM, models=7)

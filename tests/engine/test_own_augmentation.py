@@ -159,6 +159,7 @@ def named(name: str) -> str:
     return f"{__name__}:{name}"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["erased", "jittered"])
 @pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=4)], ids=["private", "plain"])
 def test_models_have_draws_of_their_own_whatever_runs_beside_them(name: str, mechanism: Any) -> None:
@@ -188,6 +189,7 @@ def test_augmentation_that_mixes_records_is_refused(name: str) -> None:
         train(cases.job(NOISY), cases.silent, None, Technique(augmentation=named(name)))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ["erased", "jittered", "moved", "one_by_one", "pairs", "curved", "from_derived"])
 @pytest.mark.parametrize("shape", [(9,), (13,), (1, 11, 13)])
 def test_draws_of_each_record_are_no_matter_of_its_place(name: str, shape: tuple[int, ...]) -> None:
@@ -203,6 +205,7 @@ def test_no_draw_hides_that_a_view_is_a_matter_of_place(draw: str) -> None:
         examine_augmentation(own, torch.randn(40, 9, generator=torch.Generator().manual_seed(0)))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["by_place", "by_parity", "by_size", "noise_by_place", "erased_by_size"])
 def test_augmentation_by_a_records_place_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedMechanism, match="changes with its place in the batch, or with the number"):

@@ -47,6 +47,7 @@ def test_passes_hold_each_record_once_and_no_more_than_seven_rows_beside(rows: i
         assert observed == block.index[step, 0, :count].tolist()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("mechanism", [NOISY, PLAIN], ids=["private", "plain"])
 @pytest.mark.parametrize("name", ["cnn", "sequences"])

@@ -49,6 +49,7 @@ def summed(models: Gradients, rows: Rows, clip: Clip | None) -> tuple[torch.Tens
     return total, None if observed is None else observed.norms
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_one_example_moves_the_sum_by_at_most_the_clip_norm_whatever_was_rounded(name: str) -> None:
     """Exact to the rounding of the sum's own type: norms belong to what is added, not to what rounding came from."""
@@ -90,6 +91,7 @@ def test_plain_autograd_agrees_to_the_same_digits() -> None:
     assert 1e-6 < float(torch.cat(parts).norm()) < 0.06 * 0.1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", slow(["mlp", "cnn", "many_channels", "wide_resnet"], ["wide_resnet"]))
 def test_bits_do_not_depend_on_the_chunk(name: str) -> None:
     spec, shape = cases.MODELS[name]

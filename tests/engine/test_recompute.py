@@ -31,7 +31,7 @@ def check(job_mechanism: Repeated, executed: object) -> str:
     return str(result["clipping-recomputed"])
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("technique", ["flat", "per_layer", "adaptive"])
 @pytest.mark.parametrize("name", ["mlp", "cnn", "tied", "convolutions", "wide_resnet", "raw"])
 def test_an_honest_engine_agrees(name: str, technique: str) -> None:

@@ -68,7 +68,7 @@ def job(way: str, mechanism: Repeated) -> Any:
     return cases.job(mechanism, model=model, data=cases.dataset(SHAPE), models=4)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mechanism", [NOISY, PLAIN], ids=["private", "plain"])
 @pytest.mark.parametrize("way", ["layer", "twice", "folded", "positions first", "function", "bare", "lstm"])
 def test_models_with_dropout_are_recomputed(way: str, mechanism: Repeated, caplog: pytest.LogCaptureFixture) -> None:

@@ -145,6 +145,7 @@ ARRANGEMENTS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mechanism", [PRIVATE, PLAIN], ids=["dpsgd", "plain"])
 @pytest.mark.parametrize("name", ARRANGEMENTS)
 def test_models_have_the_same_bits_in_either_form(name: str, mechanism: Any) -> None:
@@ -361,6 +362,7 @@ def test_what_cannot_be_mapped_is_refused_by_name(kind: str, words: str, tmp_pat
         load(damaged(tmp_path, kind), SEED)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("canaries", ["clients", "examples"])
 @pytest.mark.parametrize("compile_setting", ["off", "on"])
 def test_federations_read_records_where_they_lie(canaries: str, compile_setting: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ def make_job(kind: str, mechanism: Any) -> TrainingJob:
     return cases.job(mechanism, model=spec, data=cases.dataset((5,)), models=2)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mechanism", [PLAIN, PRIVATE], ids=["plain", "private"])
 @pytest.mark.parametrize("kind", sorted(TRAINED))
 def test_unusual_modules_train_like_the_slow_loop(kind: str, mechanism: Any) -> None:

@@ -19,6 +19,7 @@ SYSTEMS = EXAMPLES["SYSTEMS"]
 PRIVATE = {"pate", "federated_analytics"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("make", SYSTEMS, ids=lambda make: make.__name__)
 def test_each_system_is_judged_as_it_was_built(make: Callable[[], Any]) -> None:
     report = make().check()

@@ -28,6 +28,7 @@ def test_its_canaries_are_the_suite_s(exporter: dict[str, Any]) -> None:
         exporter["canary"](7, 99, 100)
 
 
+@pytest.mark.slow
 def test_recorded_rounds_become_bounds(exporter: dict[str, Any], tmp_path: Path) -> None:
     rounds = tmp_path / "rounds.npz"
     exporter["_demo"](str(rounds))

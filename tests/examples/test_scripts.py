@@ -127,7 +127,7 @@ def test_an_audit_adds_at_most_ten_lines_to_a_training(name: str) -> None:
     assert 0 < sum(line.endswith("# audit") for line in lines) <= 10
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["logits", "probs", "loss"])
 def test_predictions_in_the_names_of_tensorflow_privacy_are_audited(form: str, tmp_path: Path) -> None:
     stream = np.random.default_rng(0)
@@ -207,7 +207,7 @@ def test_scores_of_an_attack_elsewhere_are_read_by_audit_scores(tmp_path: Path) 
     assert "score" in read.stdout
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
@@ -223,6 +223,7 @@ def test_what_the_exporter_cannot_write_is_named(arrays: dict[str, Any], message
     assert done.returncode == 1 and message in done.stderr
 
 
+@pytest.mark.slow
 def test_the_exporter_needs_numpy_alone_and_an_old_python(tmp_path: Path) -> None:
     import ast
 

@@ -90,7 +90,7 @@ ATTACKS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ATTACKS, ids=str)
 def test_scores_are_those_of_arrays(form: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("audit.stats.spread.LARGEST", 1 << 9)
@@ -140,6 +140,7 @@ def test_lira_makes_no_array_of_all_coins() -> None:
     assert most < models * width, "a byte a pair would be as much by itself"
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_keeps_the_coins_that_its_models_were_trained_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -140,6 +140,7 @@ def test_hidden_representations_are_kept_where_an_attack_asks_for_them(tmp_path:
     assert len(observed) == 7 and sum(item[0].size for item in observed) <= 60 * (256 + 3 + 3)  # three numbers of ten outputs
 
 
+@pytest.mark.slow
 def test_views_of_images_are_observed_where_an_attack_asks_for_them(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     labels = random.integers(0, 3, 260)
@@ -192,6 +193,7 @@ def test_an_empty_train_split_is_refused(tmp_path: Path) -> None:
         found(tmp_path, data=data, training={"sample_rate": 0.1, "epochs": 2})
 
 
+@pytest.mark.slow
 def test_a_run_describes_its_models(tmp_path: Path) -> None:
     training = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 50, "steps": 150}
     only = [{"name": "plain", "kind": "non_private"}]
@@ -332,6 +334,7 @@ def test_a_run_with_copies_trains_on_them(tmp_path: Path) -> None:
     assert "group privacy" in bound.selected and read_ceiling(bound) < read_ceiling(once.attacks[0].bounds[0]) / 4
 
 
+@pytest.mark.slow
 def test_worst_case_initialisation_starts_every_run_from_fitted_weights(tmp_path: Path) -> None:
     canaries = {"kind": "worst_case_initialisation", "record": "mislabelled", "steps": 600}
     games = [
@@ -399,6 +402,7 @@ class Nosy:
         return np.asarray(target["predicted_labels"][0] == target.labels, dtype=np.float64)
 
 
+@pytest.mark.slow
 def test_an_attack_is_given_the_signals_that_it_names_and_no_others(tmp_path: Path) -> None:
     scorers = [{"kind": "tests.experiment.test_described:Nosy"}, "lira", "gradient_norm"]
     plain, _ = found(tmp_path, games=[game(access="final_weights", references=4, scorers=scorers)])
@@ -422,6 +426,7 @@ def not_a_model(model: Any, inputs: Any, labels: Any, *, seed: int) -> int:
     return seed
 
 
+@pytest.mark.slow
 def test_targets_and_references_may_come_from_the_users_own_function(tmp_path: Path) -> None:
     trainer = {
         "kind": "user_function",

@@ -28,6 +28,7 @@ def run(folder: Path, rows: list[int], formats: str = "json", *more: str) -> int
     return answer(["run", str(config), "-o", str(folder), "-q", *[word for item in changes for word in ("--set", item)]])
 
 
+@pytest.mark.slow
 def test_lost_models_are_isolated_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path / "whole", []) == 0
     assert run(tmp_path / "lossy", [1, 4]) == 0
@@ -45,6 +46,7 @@ def test_lost_models_are_isolated_and_reported(tmp_path: Path, capsys: pytest.Ca
     assert [check["status"] for check in retained["checks"] if check["code"] == "finite"] == ["checked"]
 
 
+@pytest.mark.slow
 def test_attacks_that_lost_references_cannot_serve_are_left_out_and_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -57,6 +59,7 @@ def test_attacks_that_lost_references_cannot_serve_are_left_out_and_said(
     assert (loss.score.to_numpy() == same.score.to_numpy()).all()
 
 
+@pytest.mark.slow
 def test_a_game_whose_targets_are_all_lost_is_reported_as_not_testable(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,6 +75,7 @@ def test_a_game_whose_targets_are_all_lost_is_reported_as_not_testable(
     assert "an external edition needs scores.parquet with the scores of a game about membership" in capsys.readouterr().err
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("rows", "scorers"), [([12, 13, 14, 15], ["loss"]), ([], ["loss", "lira"])])
 def test_a_game_that_may_stop_goes_on_without_the_attack(
     tmp_path: Path, rows: list[int], scorers: list[str], capsys: pytest.CaptureFixture[str]

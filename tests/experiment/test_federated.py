@@ -71,6 +71,7 @@ def failed(results: dict[str, MechanismResult]) -> set[str]:
     return {check.code for result in results.values() for check in result.checks if check.status is Status.FAILED}
 
 
+@pytest.mark.slow
 def test_noise_at_the_server_protects_from_who_sees_released_models_alone(tmp_path: Path) -> None:
     results = audited(tmp_path)
     assert list(results) == ["each update", "secure sum", "released models", "final weights"]
@@ -90,6 +91,7 @@ def test_noise_at_the_server_protects_from_who_sees_released_models_alone(tmp_pa
     assert white_box.done.startswith("400 canaries over 1 training run, ")
 
 
+@pytest.mark.slow
 def test_a_federated_audit_can_be_planned() -> None:
     """Each party's ceilings are those of the estimators that can speak before it, not of all that the game names."""
     rows = make_plan(assemble.assemble(parse(CONFIG, ()).config)).ceilings
@@ -134,6 +136,7 @@ def test_shared_noise_protects_from_who_learns_the_sum(tmp_path: Path) -> None:
     assert failed(results) | failed(dropped) == set()
 
 
+@pytest.mark.slow
 def test_clients_who_collude_know_their_shares_of_the_noise(tmp_path: Path) -> None:
     """Ten of 20 leave half of the variance, in what is claimed and in what their party sees; updates are as they were."""
     results = audited(tmp_path, *LOCAL, "mechanisms.fed.colluders=10", "games.clients.scorers=[update_product, sum_product]")
@@ -153,6 +156,7 @@ def test_cohorts_share_the_noise_of_their_own_rounds() -> None:
     assert noise["fed (each update)"] == pytest.approx((8 / 10**0.5, 1.0, 6))
 
 
+@pytest.mark.slow
 def test_without_noise_nobody_is_protected(tmp_path: Path) -> None:
     results = audited(tmp_path, "mechanisms.fed.noise=none", "mechanisms.fed.noise_multiplier=null")
     assert all(claimed(result) is None for result in results.values())
@@ -185,6 +189,7 @@ def test_examples_inside_clients_are_claimed_for_twice_the_distance(tmp_path: Pa
     assert proven(results["each update"]) > 0.2 and refuted(results) == set()
 
 
+@pytest.mark.slow
 def test_updates_of_clients_give_examples_away_where_clients_add_no_noise(tmp_path: Path) -> None:
     bare = audited(tmp_path, *EXAMPLES, "mechanisms.fed.noise=none", "mechanisms.fed.noise_multiplier=null")
     local = audited(tmp_path / "local", *EXAMPLES, "mechanisms.fed.noise=local", "mechanisms.fed.noise_multiplier=16")
@@ -203,6 +208,7 @@ INSIDE = (
 )
 
 
+@pytest.mark.slow
 def test_dp_sgd_inside_clients_is_claimed_for_one_record_before_everybody(tmp_path: Path) -> None:
     """Twelve rounds of three local steps each are 36 steps of DP-SGD, whoever looks on."""
     results = audited(tmp_path, *INSIDE)
@@ -287,7 +293,7 @@ APART = (
 ALONE = ("games.clients.scorers=[model_product]", "games.clients.count=1", "games.clients.runs=100")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "overrides", [MODELS, NOT_FINITE, ALONE, COORDINATES, TENSORS, APART, (*LOCAL, *UPDATES), (*DISTRIBUTED, *SUMS)]
 )
@@ -335,6 +341,7 @@ def test_a_planted_bug_is_refuted_though_its_log_says_that_all_is_well(
     assert len(refuted(results)) == 1
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("bug", "overrides"),
     [("SharesMissing", (*DISTRIBUTED, *SUMS)), ("SharesMissing", COORDINATES), ("QuietBias", TENSORS)],
@@ -374,6 +381,7 @@ def test_a_coordinate_that_is_not_clipped_shows_in_an_honest_log(tmp_path: Path)
     assert all(result.outcome in (Outcome.INVALID, Outcome.VIOLATED) for result in results.values())
 
 
+@pytest.mark.slow
 def test_an_owner_s_claim_is_about_who_sees_least(tmp_path: Path) -> None:
     results = audited(tmp_path, "mechanisms.fed.claim={epsilon: 0.5}", "games.clients.estimators=[one_run]")
     assert [party for party, result in results.items() if any(claim.epsilon == 0.5 for claim in result.claims)] == [

@@ -58,6 +58,7 @@ def check(report, code):
 # ---- a plain split
 
 
+@pytest.mark.slow
 def test_a_split_of_the_training_records_after_the_training_is_remarked_on():
     """Both sides were trained on, so that an AUC of a half would read as safe."""
     x, y = records()
@@ -70,6 +71,7 @@ def test_a_split_of_the_training_records_after_the_training_is_remarked_on():
     assert not any("both sides look trained on" in note for note in honest.notes)
 
 
+@pytest.mark.slow
 def test_a_leaking_model_is_found_and_no_epsilon_is_stated_for_a_split():
     x, y = records()
     members, nonmembers = sides(x, y, np.arange(400) % 2 == 0)
@@ -92,6 +94,7 @@ def test_a_leaking_model_is_found_and_no_epsilon_is_stated_for_a_split():
     assert metrics["accuracy on nonmembers"] < 0.5
 
 
+@pytest.mark.slow
 def test_a_model_that_leaks_nothing_looks_like_chance():
     x, y = records()
     members, nonmembers = sides(x, y, np.arange(400) % 2 == 0)
@@ -108,6 +111,7 @@ def test_a_model_that_fails_on_its_own_training_records_is_remarked():
     assert not any("naming one class" in note for note in inspect(Memory(*members), members, nonmembers).notes)
 
 
+@pytest.mark.slow
 def test_a_claim_on_a_split_is_out_of_reach_in_plain_words():
     x, y = records()
     members, nonmembers = sides(x, y, np.arange(400) % 2 == 0)
@@ -116,6 +120,7 @@ def test_a_claim_on_a_split_is_out_of_reach_in_plain_words():
     assert "not by recorded coins" in report.mechanisms[0].verdicts[0].reason
 
 
+@pytest.mark.slow
 def test_records_groups_and_histogram():
     x, y = records()
     coins = np.arange(400) % 2 == 0
@@ -160,6 +165,7 @@ def test_coins_prove_an_epsilon_and_refute_a_wrong_claim():
     assert honest.outcome is Outcome.OUT_OF_REACH
 
 
+@pytest.mark.slow
 def test_coins_follow_from_their_seed_and_each_record_is_checked():
     x, y = records()
     coins = draw_coins(400, 2**64 + 3)
@@ -209,6 +215,7 @@ def test_an_index_that_is_no_permutation():
 # ---- the first guard
 
 
+@pytest.mark.slow
 def test_a_biased_split_is_called_biased_and_not_leakage():
     x, y = records()
     coins = np.arange(400) % 2 == 0
@@ -278,6 +285,7 @@ def test_too_few_records_for_the_guard_is_a_gap_not_a_pass():
 # ---- forms of targets and outputs
 
 
+@pytest.mark.slow
 def test_a_torch_module_a_function_and_probabilities_agree():
     import torch
 
@@ -310,6 +318,7 @@ def test_a_model_that_changes_its_mind_is_remarked():
     assert any("when asked again" in note for note in report.notes)
 
 
+@pytest.mark.slow
 def test_equal_rankings_are_shown_once_and_other_attacks_are_run():
     x, y = records()
     members, nonmembers = sides(x, y, np.arange(400) % 2 == 0)
@@ -484,6 +493,7 @@ def test_all_bounds_that_the_game_grants():
     assert [bound.confidence for bound in attack(more, "scores").bounds] == [item.confidence], "the budget is not split"
 
 
+@pytest.mark.slow
 def test_scores_without_information_prove_nothing():
     values, coins = leaky(600, 2, shift=0.0)
     report = inspect_scores(values, coins, Settings(claim_epsilon=1.0))

@@ -96,6 +96,7 @@ def test_every_scorer_of_texts_reaches_the_report(tmp_path: Path) -> None:
         assert quantity in page
 
 
+@pytest.mark.slow
 def test_references_serve_the_scorers_of_losses(tmp_path: Path) -> None:
     path = config_file(
         tmp_path, references=4, scorers=["lira", "rmia", "offset", "attack_r"], canaries="held_out", access="log_probabilities"

@@ -108,6 +108,7 @@ def test_no_rate_below_the_resolution() -> None:
     assert result.auc_lower <= result.auc <= result.auc_upper
 
 
+@pytest.mark.slow
 def test_curves_are_thin_and_keep_their_ends() -> None:
     result = figures.attack_result(drawn(30_000, 1.0), confidence=0.95).roc
     assert len(result.fpr) <= figures.CURVE_POINTS + 1

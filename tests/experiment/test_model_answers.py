@@ -67,6 +67,7 @@ def regression_audit(unit: float, shift: float = 0.0) -> dict[str, Array]:
     return {**result.scores, "epsilon": np.array(bound)}
 
 
+@pytest.mark.slow
 def test_a_regression_is_the_same_in_every_unit() -> None:
     euros = regression_audit(1.0)
     assert float(roc.auc(euros["lira"][: COINS.sum()], euros["lira"][COINS.sum() :])) > 0.7 and euros["epsilon"] > 0
@@ -86,6 +87,7 @@ def test_confidences_of_errors_are_those_of_loops() -> None:
     assert not error_confidences(np.zeros((2, 3, 1))).any()
 
 
+@pytest.mark.slow
 def test_regressors_of_scikit_learn_and_torch_are_audited_as_they_are() -> None:
     truths = 3 * INPUTS[:, 0] + RANDOM.normal(size=N)
     members, nonmembers = sides(truths)
@@ -97,6 +99,7 @@ def test_regressors_of_scikit_learn_and_torch_are_audited_as_they_are() -> None:
     assert {row.status[:7] for row in audit.check(net, members, nonmembers, quiet=True).attacks} == {"run", "not run"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["logit", "column", "probability", "torch"])
 def test_one_output_is_two_classes(form: str) -> None:
     labels = (INPUTS[:, 1] > 0).astype(np.int64)
@@ -116,6 +119,7 @@ def test_one_output_is_two_classes(form: str) -> None:
         np.testing.assert_allclose(single.scores[name], scores, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
+@pytest.mark.slow
 def test_several_labels_are_a_loss_and_so_are_tokens() -> None:
     random = np.random.default_rng(4)
     labels = random.integers(0, 2, (N, 5))
@@ -139,6 +143,7 @@ def test_several_labels_are_a_loss_and_so_are_tokens() -> None:
     assert examine(Answer(scores), *sides(tokens), SETTINGS).scores["loss"].shape == (N,)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("labels", "answer"),
     [

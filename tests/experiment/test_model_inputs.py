@@ -154,7 +154,7 @@ PACKED: dict[str, tuple[Any, Callable[[slice], Any]]] = {
 }
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", PACKED)
 def test_every_container_gives_the_auc_of_an_own_computation(name: str) -> None:
     model, pack = PACKED[name]
@@ -171,6 +171,7 @@ def make_frame() -> pd.DataFrame:
     return frame
 
 
+@pytest.mark.slow
 def test_a_pipeline_on_raw_columns_with_missing_cells_and_text_labels() -> None:
     frame, y = make_frame(), np.where(Y, "yes", "no")
     columns = ColumnTransformer(
@@ -184,6 +185,7 @@ def test_a_pipeline_on_raw_columns_with_missing_cells_and_text_labels() -> None:
         )
 
 
+@pytest.mark.slow
 def test_references_are_trained_on_frames() -> None:
     frame = make_frame()[["age", "income", "tenure"]].assign(job="clerk")
 
@@ -203,6 +205,7 @@ def test_references_are_trained_on_frames() -> None:
     assert "rmia" in {row.attack for row in result.attacks if row.status == "run"}
 
 
+@pytest.mark.slow
 def test_texts_are_records_of_a_pipeline() -> None:
     words = np.array(["red", "blue", "green", "black", "white"])
     texts = [" ".join(words[RNG.integers(0, 5, 4)]) + f" {place}" for place in IDS]
@@ -255,6 +258,7 @@ MASKED: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", MASKED)
 def test_masks_and_images_give_the_auc_of_an_own_computation(name: str) -> None:
     table, y, losses = MASKED[name]
@@ -444,6 +448,7 @@ FURTHER: dict[str, tuple[Any, Callable[[slice], Any], Any]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FURTHER)
 def test_further_models_give_the_auc_of_an_own_computation(name: str) -> None:
     model, pack, losses = FURTHER[name]

@@ -56,6 +56,7 @@ def test_it_finds_members_among_records_of_which_the_model_is_unevenly_sure() ->
     assert values["quantile_regression"] > 0.85
 
 
+@pytest.mark.slow
 def test_a_record_has_no_part_in_its_own_prediction_whatever_side_it_is_on() -> None:
     inputs, labels, coins = records(4)
     confidences = np.random.default_rng(1).normal(size=N)
@@ -79,6 +80,7 @@ def test_predictions_are_those_of_a_regression_on_nonmembers_of_other_folds() ->
     np.testing.assert_allclose(np.asarray(medians)[folds == 1], fitted.predict(features[folds == 1]), atol=0.25)
 
 
+@pytest.mark.slow
 def test_a_model_that_tells_nothing_is_told_nothing_of() -> None:
     values = []
     for seed in range(12):
@@ -89,6 +91,7 @@ def test_a_model_that_tells_nothing_is_told_nothing_of() -> None:
     assert abs(np.mean(values) - 0.5) < 3 * 0.024 / len(values) ** 0.5, values
 
 
+@pytest.mark.slow
 def test_it_proves_no_epsilon_and_is_left_out_where_it_says_nothing() -> None:
     _, _, coins = records(3)
     with pytest.raises(ConfigError, match="knows which other records are nonmembers"):

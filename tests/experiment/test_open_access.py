@@ -71,6 +71,7 @@ def config(tmp_path: Path, **changes: object) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_a_game_at_an_access_of_a_third_party_is_played_and_reported(tmp_path: Path) -> None:
     experiment = assemble(load(config(tmp_path)).config)
     results, _ = run(experiment, Store.start(tmp_path / "run", "0" * 64))

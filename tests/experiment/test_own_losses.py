@@ -77,6 +77,7 @@ def auc(result: Any) -> float:
     return float(next(row.auc for row in result.attacks if row.attack == "loss"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_every_container_gives_the_auc_of_an_own_computation(name: str) -> None:
     pack, unpack = CONTAINERS[name]
@@ -116,6 +117,7 @@ def test_losses_that_depend_on_the_batch_are_remarked_on() -> None:
     assert any("in another batch" in note for note in result.report.notes)
 
 
+@pytest.mark.slow
 def test_references_by_functions_are_references_by_their_losses() -> None:
     included = RNG.random((4, 2 * N)) < 0.5
     place = {row[0]: number for number, row in enumerate(X)}
@@ -134,6 +136,7 @@ def test_references_by_functions_are_references_by_their_losses() -> None:
     assert lira is not None and lira > 0.9
 
 
+@pytest.mark.slow
 def test_references_follow_the_order_of_the_coins() -> None:
     coins = RNG.random(2 * N) < 0.5
     order = np.concatenate([np.flatnonzero(coins), np.flatnonzero(~coins)])

@@ -65,6 +65,7 @@ def test_a_float_column_of_labels_is_no_regression() -> None:
     assert len({(result.report.data, result.report.notes, result.report.mechanisms[0].preflight) for result in results}) == 1
 
 
+@pytest.mark.slow
 def test_rows_with_a_single_one_are_classes() -> None:
     logits, labels = classifier(4, 2)
     plain = check(model(logits), labels)
@@ -72,6 +73,7 @@ def test_rows_with_a_single_one_are_classes() -> None:
         assert auc(check(model(logits), np.eye(4)[labels].astype(kind))) == auc(plain)
 
 
+@pytest.mark.slow
 def test_several_float_labels_are_labels() -> None:
     random = np.random.default_rng(3)
     labels = random.integers(0, 2, (N, 3))
@@ -81,7 +83,7 @@ def test_several_float_labels_are_labels() -> None:
         assert auc(check(model(logits), labels.astype(kind))) == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("names", [[1, 2, 3], ["a", "b", "c"], [10.0, 20.0, 30.0], [7, 3, 5]])
 def test_an_estimator_names_its_columns(names: list[Any]) -> None:
     labels = np.array(names)[np.random.default_rng(4).integers(0, 2, N)]
@@ -92,6 +94,7 @@ def test_an_estimator_names_its_columns(names: list[Any]) -> None:
         assert auc(result) > 0.9 and result.report.outcome is None
 
 
+@pytest.mark.slow
 def test_labels_of_minus_one_and_one_are_two_classes() -> None:
     logits, labels = classifier(2, 5)
     margin = logits[:, 1] - logits[:, 0]
@@ -107,12 +110,14 @@ def test_text_without_names_and_strange_names_are_refused() -> None:
         check(forest, labels)
 
 
+@pytest.mark.slow
 def test_swapped_sides_are_invalid_and_say_so() -> None:
     logits, labels = classifier(3, 8)
     result = audit.check(model(logits), (INPUTS[~MEMBER], labels[~MEMBER]), (INPUTS[MEMBER], labels[MEMBER]), quiet=True)
     assert result.report.outcome is Outcome.INVALID and "members and nonmembers swapped: AUC 0." in str(result)
 
 
+@pytest.mark.slow
 def test_a_model_of_noise_is_a_question_and_no_error() -> None:
     logits = np.random.default_rng(9).normal(size=(N, 10)) + np.eye(10)[3] * 9
     result = check(model(logits), np.random.default_rng(10).permutation(np.arange(N) % 10))
@@ -155,7 +160,7 @@ def test_no_verdict_stands_over_an_area_below_chance() -> None:
             assert result.report.outcome is Outcome.INVALID, seed
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("scale", [lambda p: np.round(p, 2), lambda p: 100 * p, lambda p: np.round(100 * p), lambda p: 7 * p])
 def test_shares_of_any_whole_are_probabilities(scale: Callable[[Array], Array]) -> None:
     logits, labels = classifier(4, 11)
@@ -166,6 +171,7 @@ def test_shares_of_any_whole_are_probabilities(scale: Callable[[Array], Array]) 
     assert "probabilities of 4 classes" in str(result)
 
 
+@pytest.mark.slow
 def test_columns_of_pairs_of_classes_are_refused() -> None:
     labels = np.abs(2 * INPUTS[:, 0]).astype(int) % 3
     for shape in ("ovo", "ovr"):
@@ -177,6 +183,7 @@ def test_columns_of_pairs_of_classes_are_refused() -> None:
                 check(machine, labels)
 
 
+@pytest.mark.slow
 def test_whole_numbers_beside_one_prediction_are_a_regression_of_any_type() -> None:
     counts = np.random.default_rng(12).poisson(5, N)
     errors = np.random.default_rng(13).normal(size=N) * np.where(MEMBER, 0.3, 1.0)
@@ -238,6 +245,7 @@ def test_outputs_that_hide_differences_are_remarked_on() -> None:
         assert words not in " ".join(read_outputs(logits, labels).remarks)
 
 
+@pytest.mark.slow
 def test_predictions_of_zero_and_one_are_no_logits() -> None:
     labels = np.random.default_rng(17).integers(0, 2, N)
     predictions = labels + np.random.default_rng(18).normal(size=N) * np.where(MEMBER, 0.2, 0.6)
@@ -264,6 +272,7 @@ def test_several_answers_of_several_classes_are_audited_one_at_a_time() -> None:
         check(forest, labels)
 
 
+@pytest.mark.slow
 def test_classes_that_y_never_holds_are_asked_about() -> None:
     logits, labels = classifier(3, 20)
     result = check(model(logits), np.minimum(labels, 1))

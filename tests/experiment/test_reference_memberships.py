@@ -51,6 +51,7 @@ def test_memberships_that_do_not_fit_are_refused_with_the_order_that_does(name: 
         refuse_foreign_memberships(values, np.concatenate([included[:1], wrong(name, included[1:])]), is_recorded=False)
 
 
+@pytest.mark.slow
 def test_the_path_of_users_refuses_them() -> None:
     values, included = losses(1.0)
     members, nonmembers = values[0][:MEMBERS], values[0][MEMBERS:]
@@ -62,6 +63,7 @@ def test_the_path_of_users_refuses_them() -> None:
             audit.check(loss_of=lambda b: b, members=members, nonmembers=nonmembers, references=references, quiet=True)
 
 
+@pytest.mark.slow
 def test_right_references_are_let_pass_whatever_they_learned() -> None:
     for seed in range(200):
         for effect in (0.0, 0.05, 0.3, 1.0):

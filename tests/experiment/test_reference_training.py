@@ -187,6 +187,7 @@ def test_what_is_missing_is_named() -> None:
         examine_outputs(view, np.arange(4) < 2, references=ReferenceTraining(train="my_training:fit"))
 
 
+@pytest.mark.slow
 def test_one_command_trains_seventeen_models_and_reports(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     members, nonmembers, coins = sides()
     np.savez("members.npz", x=members[0], y=members[1], index=np.flatnonzero(coins))

@@ -45,6 +45,7 @@ def inspected(settings: Settings | None = None, **provided: Any) -> AuditReport:
     return inspect_outputs(view, included[0], settings or Settings(certificates=0), references=references)
 
 
+@pytest.mark.slow
 def test_recorded_references_serve_every_attack_and_describe_all_models() -> None:
     report = inspected()
     game = the_game(report)
@@ -116,6 +117,7 @@ def test_references_with_coins_of_their_own_are_believed() -> None:
     assert "do not follow" in next(check.value for check in report.mechanisms[0].checks if check.code == "references")
 
 
+@pytest.mark.slow
 def test_losses_alone_serve_what_losses_can() -> None:
     labels, included, logits = drawn()
     losses = signals.cross_entropy(logits, labels)
@@ -125,6 +127,7 @@ def test_losses_alone_serve_what_losses_can() -> None:
     assert {"lira", "auto"} <= names and not {"entropy", "shadow_classifier"} & names
 
 
+@pytest.mark.slow
 def test_models_in_memory_and_their_recorded_outputs_say_the_same() -> None:
     random = np.random.default_rng(2)
     inputs, labels = random.standard_normal((N, 5)).astype(np.float32), random.integers(0, CLASSES, N)
@@ -231,6 +234,7 @@ def test_an_index_that_is_no_column_of_the_references_is_refused() -> None:
         examine_outputs(view, included[0], Settings(certificates=0), index=index + 1000, references=references)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("form", "runs"), [("losses", True), ("logits", True), ("models", False)])
 def test_references_in_the_right_order_are_served_where_the_other_order_looks_alike(form: str, runs: bool) -> None:
     """The first half of the records in each reference beside a strong leak, and models on sorted records."""
@@ -254,6 +258,7 @@ def test_references_in_the_right_order_are_served_where_the_other_order_looks_al
     assert examine_outputs(view, included[0][index], settings, inputs=inputs, index=index, references=references).report
 
 
+@pytest.mark.slow
 def test_references_that_tell_nothing_in_either_order_are_not_refused() -> None:
     _, included, _ = drawn()
     index = np.argsort(~included[0], kind="stable")

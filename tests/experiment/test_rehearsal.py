@@ -106,6 +106,7 @@ def agree(canaries: str, access: str, references: int, folder: Path, scorers: Se
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("canaries", "access"), [("mislabelled", "all_steps"), ("dirac_gradient", "final_weights")])
 def test_rehearsals_agree_with_the_game(canaries: str, access: str, tmp_path: Path) -> None:
     agree(canaries, access, 6, tmp_path, QUICK)
@@ -149,6 +150,7 @@ def undrawn(tmp_path: Path) -> tuple[Path, int]:
 COINS = ("games.game.scorers=[loss, lira]", "games.game.count=1", "games.game.references=2", "games.game.runs=20")
 
 
+@pytest.mark.slow
 def test_where_coins_decide_the_attack_is_left_out_and_the_rest_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,6 +197,7 @@ def seven_outputs() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 7))
 
 
+@pytest.mark.slow
 def test_a_model_with_other_outputs_than_classes_is_refused_before_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -125,6 +125,7 @@ def test_an_unfinished_run_is_not_overwritten(config: Path, tmp_path: Path, caps
     assert "--resume" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_json_is_one_object_on_stdout(config: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     changes = ["--set", "games.outside.mechanisms=[plain]", "--set", "seed=6"]
     code = answer(arguments(config, tmp_path / "run", "--json", *changes))
@@ -167,6 +168,7 @@ def test_a_dry_run_trains_nothing(config: Path, tmp_path: Path, capsys: pytest.C
     assert sum(row["bounds"] for row in plan["ceilings"]) == plan["bounds"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
@@ -227,6 +229,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_small_verbs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(["ls", "scorers", "--json"]) == 0
     assert {"loss", "lira", "gradient_product"} <= set(json.loads(capsys.readouterr().out))

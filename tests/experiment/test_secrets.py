@@ -104,6 +104,7 @@ def test_one_run_against_an_add_remove_claim_is_refused_before_training() -> Non
         audit.run(config, progress=lambda steps: pytest.fail("trained"))
 
 
+@pytest.mark.slow
 def test_a_plan_says_what_games_of_secrets_could_prove() -> None:
     """Values of a secret have chances, without which no bound on it is made, nor its ceiling."""
     plan = audit.plan_run(CONFIG)

@@ -33,6 +33,7 @@ def scores_of(config: Path, folder: Path, *more: str) -> bytes:
     return (folder / "scores.parquet").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_without_a_seed_draws_one_and_keeps_it_out_of_its_report(config: Path, tmp_path: Path) -> None:
     first, second = (scores_of(config, tmp_path / name) for name in ("a", "b"))
     seeds = [int((tmp_path / name / "private" / "seed").read_text()) for name in ("a", "b")]
@@ -44,6 +45,7 @@ def test_a_run_without_a_seed_draws_one_and_keeps_it_out_of_its_report(config: P
     assert scores_of(config, tmp_path / "again", "--set", f"seed={seeds[0]}") == first, "the stored seed makes the same audit"
 
 
+@pytest.mark.slow
 def test_a_run_that_is_resumed_takes_the_seed_that_it_drew(config: Path, tmp_path: Path) -> None:
     scores = scores_of(config, tmp_path / "whole")
     started = tmp_path / "resumed.partial" / "private"
@@ -73,6 +75,7 @@ def test_a_seed_that_can_be_guessed_is_refused_for_own_data(tmp_path: Path, caps
     refuse_short_seed(configs.load(str(tmp_path / "mine.yaml"), [mine, f"seed={line[1]}"]))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", shipped_configs())
 def test_shipped_demonstrations_have_public_seeds_for_their_own_data_alone(name: str) -> None:
     refuse_short_seed(configs.load(name))

@@ -63,6 +63,7 @@ def test_a_loss_of_ones_own_over_several_numbers(tmp_path: Path) -> None:
     assert proven(audit.run(spec)) > 1.0
 
 
+@pytest.mark.slow
 def test_whole_numbers_reach_embeddings_as_they_are(tmp_path: Path) -> None:
     spec = config(tmp_path, ["loss"], data={"path": "tokens.npz", "whole_numbers": True})
     spec |= {"model": {"kind": "transformer", "vocabulary": 7, "width": 8, "depth": 1, "heads": 2}}

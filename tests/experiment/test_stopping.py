@@ -135,6 +135,7 @@ def test_a_wrong_claim_ends_training_early(result: MechanismResult) -> None:
     assert actual.control is not None and actual.control.passed
 
 
+@pytest.mark.slow
 def test_an_attack_that_fails_at_a_later_look_has_lost_its_stake(
     tmp_path: Path, stopped: GameResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +176,7 @@ def test_evidence_reaches_the_threshold_where_it_says(stopped: GameResult) -> No
     assert np.asarray(wishful.log_evidence) == pytest.approx(average, abs=0.05)  # the least over stronger claims as well
 
 
+@pytest.mark.slow
 def test_intervals_pay_for_every_look(stopped: GameResult, tmp_path: Path) -> None:
     assert all(attack.bounds == () and attack.control is None for attack in stopped.attacks)
     assert all(attack.roc.confidence == 0.95 and "any of 20 looks" in attack.roc.band for attack in stopped.attacks)
@@ -199,7 +201,7 @@ class Backwards:
             yield index, work(shared, jobs[index], progress)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead", [1, 4])
 def test_jobs_that_finish_out_of_turn_change_nothing(stopped: GameResult, tmp_path: Path, ahead: int) -> None:
     item = on(built(), Backwards(ahead=ahead))
@@ -239,6 +241,7 @@ class Dies:
             yield index, work(shared, job, progress)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("after", slow([1, 3], [1]))
 def test_a_resumed_game_stops_at_the_same_model(stopped: GameResult, tmp_path: Path, after: int) -> None:
     with pytest.raises(Killed):
@@ -276,6 +279,7 @@ def test_a_run_killed_in_the_middle_goes_on_to_the_same_bytes(tmp_path: Path) ->
         assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_command_says_that_it_stopped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "stops.yaml"
     config.write_text(CONFIG)
@@ -310,6 +314,7 @@ def test_right_dp_sgd_is_trained_to_the_end(tmp_path: Path) -> None:
     assert watched(game).evidence and read_epsilon(watched(game).bounds[0]) < watched(game).evidence[0].claim.epsilon
 
 
+@pytest.mark.slow
 def test_without_a_claim_to_refute_all_runs_are_trained(tmp_path: Path) -> None:
     actual = played(built("mechanisms.dp.kind=non_private", "mechanisms.dp.noise_multiplier=null", "mechanisms.dp.claim=null",
                          "games.one.runs=24", "games.one.access=final_model", "games.one.canaries=mislabelled",
@@ -340,6 +345,7 @@ def test_a_scorer_with_references_stops_as_well(tmp_path: Path) -> None:
     assert actual.models == watched(actual).used + 16
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
@@ -437,6 +443,7 @@ def test_calibration_of_games_that_stop(law: ScoreLaw, claimed: float, family: s
     assert alarms <= 0.05 * trials + 3 * math.sqrt(0.05 * 0.95 * trials)
 
 
+@pytest.mark.slow
 def test_a_false_claim_is_refuted_and_sooner_where_it_is_more_wrong() -> None:
     ends = {
         mu: [

@@ -142,6 +142,7 @@ def test_what_does_not_fit_is_named(tables: list[pd.DataFrame]) -> None:
         TableSettings(first=("age",))
 
 
+@pytest.mark.slow
 def test_the_command_prints_and_gates(tables: list[pd.DataFrame], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, frame in zip(("training", "control", "copy"), (*tables[:2], tables[0]), strict=True):
         frame.to_csv(tmp_path / f"{name}.csv", index=False)

@@ -79,6 +79,7 @@ def test_records_of_a_user_add_up() -> None:
     assert np.isfinite(user_scores(values, read_users(np.array(["a", "a", "b", "b"])) or pytest.fail())).all()
 
 
+@pytest.mark.slow
 def test_references_are_by_user_and_every_model_is_once_the_target() -> None:
     random = np.random.default_rng(2)
     units = np.repeat(np.arange(60), 3)
@@ -103,6 +104,7 @@ def test_references_are_by_user_and_every_model_is_once_the_target() -> None:
         examine_outputs(view, coins[0][units], settings, units=names, index=units, references=broken)
 
 
+@pytest.mark.slow
 def test_alike_records_of_a_user_do_not_alarm_the_guard() -> None:
     alarms = 0
     for seed in range(12):
@@ -116,6 +118,7 @@ def test_alike_records_of_a_user_do_not_alarm_the_guard() -> None:
     assert alarms <= 1
 
 
+@pytest.mark.slow
 def test_a_trained_reference_takes_whole_users(tmp_path: Path) -> None:
     random, coins = np.random.default_rng(3), audit.draw_coins(40, 8)
     units = np.repeat(np.arange(40), 3)

@@ -71,6 +71,7 @@ def test_a_family_bound_refutes_only_a_claim_of_that_family() -> None:
     assert judge.judge(same, [bound(3.0, 99.0, "gdp")], evidence_valid=True).outcome is Outcome.OUT_OF_REACH
 
 
+@pytest.mark.slow
 def test_without_sampling_dp_sgd_and_a_gaussian_are_one_curve() -> None:
     draw = np.random.default_rng(0)
     included = np.arange(400) < 200

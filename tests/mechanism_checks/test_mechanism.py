@@ -39,6 +39,7 @@ def check(entry: KnownMechanism, samples: int | None = None, **options: Any) -> 
     )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("entry", controls(), ids=lambda entry: entry.name)
 def test_a_control_keeps_its_claim(entry: KnownMechanism) -> None:
     report = check(entry)
@@ -140,6 +141,7 @@ TIGHT = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("law", "repetitions"),
     [
@@ -230,6 +232,7 @@ OUTPUTS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", OUTPUTS)
 def test_outputs_of_any_kind_are_read(kind: str) -> None:
     """Chances .5 and .9: epsilon log 5 in one direction."""

@@ -114,6 +114,7 @@ def test_a_declared_release_costs_what_its_input_moves() -> None:
     assert raw.exit_code == 3 and "declared 10" in raw.worst.reason
 
 
+@pytest.mark.slow
 def test_values_that_are_declared_public_must_be_equal() -> None:
     def program(data: Any, rng: Any) -> Any:
         audit.unchanged(size=len(data))

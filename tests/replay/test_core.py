@@ -75,6 +75,7 @@ def test_selections_cost_their_own_law_and_not_their_composition() -> None:
     assert vector.verdict is ReplayVerdict.PROVED and 0 < vector.loss < 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "function",
     [

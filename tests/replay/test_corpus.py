@@ -40,6 +40,7 @@ def verdicts(program: Program) -> list[ReplayVerdict]:
     return found
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "program",

@@ -184,7 +184,7 @@ def _build_tied_report() -> AuditReport:
     return replace(report, mechanisms=(replace(result, games=(game,)),))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pdf", "html"])
 def test_files_print_a_bound_inside_a_family_or_void_with_its_condition(kind: str) -> None:
     full = _raised(sample.run(Outcome.INVALID))
@@ -198,6 +198,7 @@ def test_files_print_a_bound_inside_a_family_or_void_with_its_condition(kind: st
         assert not [passage for passage in actual if not condition.search(passage)]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_no_output_of_tied_scores_prints_a_family_bound_as_proven(name: str) -> None:
     text = OUTPUTS[name](_raised(_build_tied_report()))

@@ -48,6 +48,7 @@ def priced() -> AuditReport:
     return with_costs(audited(CHEAP, CHEAP))
 
 
+@pytest.mark.slow
 def test_equal_mechanisms_share_a_sheet_and_others_than_claimed_have_none() -> None:
     (sheet,) = priced().costs
     assert sheet.trainings == ("training 0", "training 1") and sheet.delta == priced().delta
@@ -72,6 +73,7 @@ def test_claims_are_those_of_the_calculators() -> None:
         assert line.lower <= line.upper == line.claims[place]
 
 
+@pytest.mark.slow
 def test_the_section_prints_them_and_the_page_beside_it_the_same() -> None:
     (sheet,) = priced().costs
     (section,) = (part for part in sections(priced()) if "costs by several accountants" in part.title)
@@ -87,6 +89,7 @@ def test_the_report_holds_them_and_its_schema_knows_them() -> None:
     assert external(priced()).costs == ()
 
 
+@pytest.mark.slow
 def test_the_command_adds_them_to_a_copy(tmp_path: Path) -> None:
     folder, target = tmp_path / "run", tmp_path / "copy"
     folder.mkdir()

@@ -191,6 +191,7 @@ def test_outcomes_stay() -> None:
         assert external(sample.run(outcome)).outcome is outcome
 
 
+@pytest.mark.slow
 def test_the_name_of_an_edition_follows_from_itself_alone() -> None:
     report, _ = scored_report()
     peer = replace(report, id="PA-12345678", provenance=replace(report.provenance, seed=1, config_sha256="0" * 64))

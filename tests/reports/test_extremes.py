@@ -40,6 +40,7 @@ def filled(report: AuditReport) -> list[float]:
     return ends
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", slow(CASES, DEAR))
 def test_no_page_but_the_last_is_left_half_empty(name: str) -> None:
     ends = filled(made(name))
@@ -82,6 +83,7 @@ def outside(report: AuditReport, name: str) -> float:
     return 25.4 * max(-box.x0, -box.y0, box.x1 - figure.get_figwidth(), box.y1 - figure.get_figheight())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", CASES)
 def test_no_name_is_cut_off_beside_a_drawing_of_all_trainings(case: str) -> None:
     wide = {

@@ -31,6 +31,7 @@ def test_every_game_and_claim_has_its_figures(report: AuditReport) -> None:
     assert "budget.non_private" not in names
 
 
+@pytest.mark.slow
 def test_svg_uses_the_colours_and_no_other_hue(report: AuditReport) -> None:
     grey = {"#ffffff", "#000000", _plots.INK, _plots.SOFT, _plots.FAINT}
     allowed = {*_plots.COLOURS.values(), *grey}

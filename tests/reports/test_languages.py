@@ -132,6 +132,7 @@ def test_no_sentence_of_a_language_promises_too_much(name: str) -> None:
     assert [text for text in sentences for pattern in language.forbidden if re.search(pattern, text, re.IGNORECASE)] == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", LANGUAGES)
 @pytest.mark.parametrize("kind", sample.ALL)
 def test_no_page_says_a_word_that_promises_too_much(kind: str, name: str) -> None:
@@ -261,6 +262,7 @@ def test_a_chinese_document_declares_its_language_and_attaches_the_report_unchan
     assert pdf.language(reports.render(report, ("label",))["label.pdf"]) == "en"
 
 
+@pytest.mark.slow
 def test_a_chinese_page_for_a_browser_declares_its_language() -> None:
     with speaking("zh"):
         page = html.document(sample.run())

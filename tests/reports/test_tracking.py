@@ -39,6 +39,7 @@ def test_metrics_are_the_figures_of_the_report(kind: str) -> None:
     assert sum(name.startswith("policy/") for name in metrics) == len(report.policy)
 
 
+@pytest.mark.slow
 def test_a_report_is_logged(store: str) -> None:
     mlflow: Any = pytest.importorskip("mlflow")
     report = sample.run()

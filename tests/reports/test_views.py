@@ -59,6 +59,7 @@ class Balance(HTMLParser):
             assert self.open.pop() == tag
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["consistent", "model", "scores"])
 def test_the_page_is_one_well_formed_file_that_asks_for_nothing(kind: str) -> None:
     text = page(kind)

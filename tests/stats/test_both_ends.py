@@ -37,6 +37,7 @@ def drawn(law: ScoreLaw, members: int, nonmembers: int, seed: int) -> ranks.Memb
     return ranks.by_rank(law.draw(included, np.random.default_rng([seed, members])), included)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (0.5, 0.1)])
 def test_simulated_counts_have_the_law_of_whole_samples(epsilon: float, delta: float) -> None:
     """Means and spreads of the right guesses at every count, against placing 9 members and 15 nonmembers one by one."""
@@ -104,6 +105,7 @@ def test_no_bound_of_finished_scores_is_a_coin_toss_of_the_caller() -> None:
     assert both_ends.bound(ranked, GroupPairs(delta=1e-5), 0.05) == first
 
 
+@pytest.mark.slow
 def test_bounds_fall_with_confidence_and_the_test_agrees_with_them() -> None:
     ranked, pairs = drawn(ScoreLaw(kind="gaussian", parameter=2.0), 60, 60, 5), GroupPairs(delta=1e-5)
     result = [both_ends.bound(ranked, pairs, significance)[0] for significance in (0.2, 0.05, 0.004)]

@@ -37,6 +37,7 @@ def bracket(epsilon: float, count: int, delta: float, *, work: float = 1e8) -> t
     return bounded_range.epsilon_bracket(epsilon, count, delta, reach=reach, work=work)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 @pytest.mark.parametrize("delta", [1e-2, 1e-6])
 def test_one_mechanism_by_maximising_over_its_pair(epsilon: float, delta: float) -> None:

@@ -53,6 +53,7 @@ def test_a_sampled_group_by_simulation(size: int) -> None:
         assert sign * (float(gains.mean()) - delta) >= -5 * float(gains.std()) / math.sqrt(len(gains))
 
 
+@pytest.mark.slow
 def test_a_group_costs_more_than_one_and_at_most_what_the_lemma_says() -> None:
     item = epsilon_bracket([(partial(group, 1.0, 0.01, 1), 500)], 1e-5)
     three = epsilon_bracket([(partial(group, 1.0, 0.01, 3), 500)], 1e-5)

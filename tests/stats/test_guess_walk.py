@@ -133,6 +133,7 @@ def test_a_stretch_of_epsilons_is_refuted_only_where_each_of_them_is() -> None:
             assert walk.chance(low, high) >= max(inside) - 1e-12
 
 
+@pytest.mark.slow
 def test_the_bound_is_the_end_of_the_refuted_interval() -> None:
     for seed, mu in enumerate((0.0, 1.0, 2.5)):
         guesses, correct = gaussian_counts(600, mu, seed)
@@ -154,6 +155,7 @@ def test_all_counts_together_prove_more_than_each_at_a_share() -> None:
     assert np.median(together) > 1.05 * np.median(apart)
 
 
+@pytest.mark.slow
 def test_counts_on_their_own_stand_in_where_delta_leaves_no_room() -> None:
     guesses, correct = gaussian_counts(1_000_000, 1.0, 0)
     walk = Walk(guesses=guesses, correct=correct, coins=1_000_000, delta=1e-5)

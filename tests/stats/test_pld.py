@@ -57,6 +57,7 @@ def test_replacing_a_record_is_half_the_noise() -> None:
     assert high - low <= 2e-4 * high
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("direction", ["remove", "add"])
 @pytest.mark.parametrize(("noise", "rate"), [(0.5, 0.01), (1.0, 0.3), (4.0, 1e-3), (0.8, 0.999)])
 def test_one_subsampled_release_is_bracketed(noise: float, rate: float, direction: Direction) -> None:
@@ -154,6 +155,7 @@ PUBLISHED = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", PUBLISHED, ids=str)
 def test_brackets_meet_the_published_ones(case: tuple[float, float, int, float, float, float]) -> None:
     rate, noise, steps, delta, low, high = case
@@ -170,6 +172,7 @@ def test_small_rates_and_long_runs_keep_both_ends() -> None:
     assert 0.0552 < low <= high < 0.06516 and high - low < 3e-4 * high
 
 
+@pytest.mark.slow
 def test_order_and_splitting_do_not_matter() -> None:
     first, second = partial(gaussian, 1.0, 0.01), partial(laplace, 10.0, 1.0)
     full = epsilon_bracket([(first, 100), (second, 20)], 1e-6)

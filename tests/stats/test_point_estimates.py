@@ -45,6 +45,7 @@ def test_estimates_are_not_bounds_and_say_so() -> None:
     assert by_name["joint_beta"] > 0  # from nothing: why it is not called a bound
 
 
+@pytest.mark.slow
 def test_delta_is_bounded_where_epsilon_is_given() -> None:
     draw, over, trials = np.random.default_rng(3), 0, "independent_trials"
     strong = audit.delta_lower_bound(draw.normal(4, 1, 300), draw.normal(0, 1, 300), epsilon=1.0, game=trials).delta
@@ -70,6 +71,7 @@ def test_delta_at_epsilon_of_one_run_is_where_the_p_value_meets_the_level() -> N
     assert one_run_guesses.delta_bound(guesses, np.array([10, 50]), coins=200, epsilon=1.0, significance=0.05) == 0
 
 
+@pytest.mark.slow
 def test_delta_at_epsilon_in_one_run_holds() -> None:
     """A mechanism that reveals each coin with chance 0.02 and nothing else has delta 0.02 at every epsilon."""
     over = 0

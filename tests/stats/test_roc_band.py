@@ -46,6 +46,7 @@ def test_limits_are_those_of_all_thresholds(seed: int, sides: tuple[int, int], r
     assert result[1][0] == pytest.approx(expected[1], abs=1 / 400 + 1e-9)
 
 
+@pytest.mark.slow
 def test_a_curve_lies_in_the_band_where_its_departure_is_below_the_critical_value() -> None:
     """Limits and departure are two sides of one definition, with thresholds left out and without."""
     draw, agree = np.random.default_rng(4), []

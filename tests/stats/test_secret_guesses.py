@@ -272,6 +272,7 @@ def reveal_or_randomise(secrets: int, choices: int, epsilon: float, delta: float
     return np.eye(choices)[message], drawn
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("choices", [2, 10])
 @pytest.mark.parametrize("delta", [1e-5, 1e-4])
 def test_coverage_on_randomised_response_with_reveal(choices: int, delta: float) -> None:

@@ -31,6 +31,7 @@ def test_a_group_apart_has_the_chance_of_one_draw() -> None:
     assert lower_tail(np.arange(20.0), np.arange(20) < 10) == pytest.approx(1 / 184756, rel=0.2)
 
 
+@pytest.mark.slow
 def test_chance_alone_is_as_rare_as_it_says() -> None:
     random = np.random.default_rng(5)
     for values in (random.normal(size=300), np.floor(random.exponential(size=300)), np.arange(300) % 2.0):

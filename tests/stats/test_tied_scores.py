@@ -50,6 +50,7 @@ def test_distinct_scores_are_ranked_as_they_are() -> None:
     assert tied_scores.spread_evenly(values, included).tolist() == included[np.argsort(-values)].tolist()
 
 
+@pytest.mark.slow
 def test_figures_of_tied_scores_depend_on_neither_order_nor_seed() -> None:
     draw = np.random.default_rng(5)
     values, included = (draw.random(500) < 0.9).astype(float), draw.random(500) < 0.5

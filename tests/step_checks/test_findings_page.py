@@ -40,6 +40,7 @@ def test_a_section_without_its_class_is_refused(tmp_path: Path) -> None:
         findings.read_page(page)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_a_page_prints_what_it_says(path: Path) -> None:
     page = findings.read_page(path)

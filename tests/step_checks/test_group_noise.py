@@ -59,6 +59,7 @@ def failures(report: StepReport) -> set[str]:
     return {finding.check for finding in report.failures}
 
 
+@pytest.mark.slow
 def test_noise_in_proportion_to_what_each_group_moves_passes() -> None:
     report = check(RIGHT, RIGHT)
     assert not failures(report), str(report)
@@ -69,6 +70,7 @@ def test_without_its_claim_the_same_step_is_accused() -> None:
     assert "noise.variance" in failures(check(RIGHT, None))
 
 
+@pytest.mark.slow
 def test_deviations_that_hide_each_group_alone_do_not_hide_all() -> None:
     """Each group has its own noise clip norm: together a record moves by twice what one release hides."""
     report = check(SHARES, SHARES)

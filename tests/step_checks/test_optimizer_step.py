@@ -155,6 +155,7 @@ class RememberingNetwork(Flat):
         return self.body(x)
 
 
+@pytest.mark.slow
 def test_a_buffer_of_raw_inputs_is_a_release() -> None:
     model = RememberingNetwork()
     failures = {finding.check: finding.message for finding in checked(model, BatchClipping(model)).failures}

@@ -32,6 +32,7 @@ def replay_function(function: Any) -> dict[str, Finding]:
     return replay(step, replayed_steps.sample())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in RIGHT])
 def test_a_right_step_moves_by_one_over_sigma(name: str) -> None:
     findings = replay_function(RIGHT[name])
@@ -40,6 +41,7 @@ def test_a_right_step_moves_by_one_over_sigma(name: str) -> None:
     assert findings[STATE].status in (PropertyStatus.PASSED, PropertyStatus.QUESTION), findings[STATE].message
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "name", [name if name in replayed_steps.WRONG else pytest.param(name, marks=pytest.mark.slow) for name in WRONG]
 )
@@ -153,6 +155,7 @@ WRONG_SETUPS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", WRONG_SETUPS)
 def test_what_passes_by_opacus_is_refuted(name: str) -> None:

@@ -34,7 +34,7 @@ def test_a_correct_strategy_is_not_accused(strategy: Any) -> None:
     assert len(report.findings) == 15
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("broken", "checks"),
     [
@@ -64,6 +64,7 @@ def test_each_defect_is_refuted_by_the_check_that_names_it(broken: type[stand_in
     assert all(finding.fix for finding in report.failures)
 
 
+@pytest.mark.slow
 def test_noise_from_a_global_generator_is_a_question() -> None:
     report = checked(stand_in.GlobalNoise())
     assert names(report) == set() and names(report, PropertyStatus.QUESTION) == {"noise.generator"}
@@ -84,6 +85,7 @@ def test_an_adaptive_clip_norm(broken: type[stand_in.Adaptive], checks: set[str]
     assert names(checked(broken(), noise_multiplier=1.0)) == checks
 
 
+@pytest.mark.slow
 def test_clipping_by_clients_rests_on_their_mod() -> None:
     assert names(checked(stand_in.ClippedByClients())) == {"clip.update", "clip.parameter"}
     report = checked(stand_in.ClippedByClients(), mods=[stand_in.clipping_mod])
@@ -93,6 +95,7 @@ def test_clipping_by_clients_rests_on_their_mod() -> None:
     assert names(both) | names(both, PropertyStatus.QUESTION) == set()
 
 
+@pytest.mark.slow
 def test_influence_is_measured() -> None:
     by_check = {finding.check: finding for finding in checked(stand_in.ScalarNotClipped(num_sampled_clients=4)).findings}
     assert by_check["clip.parameter"].measured == pytest.approx(1000 / 4, rel=1e-3)
@@ -123,6 +126,7 @@ def test_a_neighbouring_round_is_played_once() -> None:
     assert [plays(1.0), plays(2.0), plays(2.0, records=[3] * 10), plays(2.0, records=[4] * 10)] == [2, 1, 2, 2]
 
 
+@pytest.mark.slow
 def test_a_failure_comes_with_replies_that_show_it_again(tmp_path: Path) -> None:
     paths = checked(stand_in.NanPasses()).save(tmp_path)
     assert [path.name for path in paths] == ["findings.json", "clip.non_finite.npz"]
@@ -131,6 +135,7 @@ def test_a_failure_comes_with_replies_that_show_it_again(tmp_path: Path) -> None
     assert json.loads(paths[0].read_text())["failures"] == 1
 
 
+@pytest.mark.slow
 def test_nothing_of_the_strategy_or_of_the_global_generators_is_left_changed() -> None:
     strategy = stand_in.GlobalNoise()
     state, before = np.random.get_state()[1].copy(), dict(vars(strategy))  # noqa: NPY002
@@ -139,6 +144,7 @@ def test_nothing_of_the_strategy_or_of_the_global_generators_is_left_changed() -
     assert {name: vars(strategy)[name] for name in before} == before
 
 
+@pytest.mark.slow
 def test_a_strategy_may_hold_a_library() -> None:
     strategy = stand_in.Correct()
     strategy.library = np

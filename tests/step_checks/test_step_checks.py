@@ -54,7 +54,7 @@ def test_a_correct_twin_fails_by_none(name: str) -> None:
     assert report.failures == () and report.open == ()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_a_wrong_step_fails_by_its_check(name: str) -> None:
     assert EXPECTED[name] in codes(checked(plugins.find(ZOO, name)()))
@@ -90,7 +90,7 @@ class PaddedStep(DpSgdStep):
         return noise
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("frozen", [True, False])
 def test_constants_need_no_noise_and_what_records_move_does(frozen: bool) -> None:
     step = FunctionStep(function=PaddedStep(frozen=frozen), params=small_parameters())
@@ -111,7 +111,7 @@ class SignedNoise(DpSgdStep):
         return super().noise(params, count, noise_multiplier * (1 - 2 * (seed % 2)), clip_norm, fresh)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("seeds", "fails"), [(2000, {"noise.repeats"}), (2**60, set())])
 def test_noise_of_few_seeds_fails_where_two_calls_share_it(seeds: int, fails: set[str]) -> None:
     step = FunctionStep(function=SignedNoise(seeds=seeds), params=small_parameters())
@@ -133,6 +133,7 @@ class CutNoise(DpSgdStep):
         return {name: noise_multiplier * clip_norm * value for name, value in noise.items()}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("cut", [3.2, math.inf])
 def test_noise_cut_beyond_three_deviations_fails_by_its_largest_value(cut: float) -> None:
     step = FunctionStep(function=CutNoise(cut=cut), params=small_parameters())
@@ -163,6 +164,7 @@ def test_random_correct_set_ups_are_never_accused(count: int) -> None:
     assert accused == []
 
 
+@pytest.mark.slow
 def test_a_step_without_adjustable_settings_says_what_it_could_not_test() -> None:
     def fixed(params: Any, batch: Any, generator: torch.Generator) -> Any:
         return DpSgdStep()(params, batch, generator, noise_multiplier=1.0, clip_norm=1e4, divisor=16.0)
@@ -172,6 +174,7 @@ def test_a_step_without_adjustable_settings_says_what_it_could_not_test() -> Non
     assert {"clip.reached", "sum.additive", "sum.divisor"} <= {finding.check for finding in report.open}
 
 
+@pytest.mark.slow
 def test_noise_that_ignores_the_generator_accuses_nobody() -> None:
     stream = torch.Generator().manual_seed(3)
 
@@ -183,6 +186,7 @@ def test_noise_that_ignores_the_generator_accuses_nobody() -> None:
     assert {"clip.add", "clip.replace", "step.state"} <= {finding.check for finding in report.open}
 
 
+@pytest.mark.slow
 def test_memory_between_calls_is_a_question() -> None:
     class Adaptive(DpSgdStep):
         def factors(self, gradients: Any, clip_norm: float) -> Any:
@@ -211,6 +215,7 @@ def test_numpy_steps_and_released_sums() -> None:
     assert report.failures == ()
 
 
+@pytest.mark.slow
 def test_a_failure_leaves_a_witness_that_replays(tmp_path: Path) -> None:
     report = checked(plugins.find(ZOO, "clip_per_tensor")())
     report.save(tmp_path)

@@ -120,6 +120,7 @@ def test_a_private_training_step_with_noise_in_a_callback_is_not_accused() -> No
     assert trainer.optimizer is not None and not trainer.optimizer.state
 
 
+@pytest.mark.slow
 def test_clipping_of_the_batch_and_no_noise_are_refuted() -> None:
     report = check_trainer(StandIn(Network(), max_grad_norm=CLAIM["clip_norm"] / CLAIM["divisor"]), sample(), **CLAIM)
     assert "noise.missing" in codes(report)
@@ -142,7 +143,7 @@ def test_what_cannot_be_checked_is_refused() -> None:
         check_trainer(StandIn(Network()), {"x": sample()["x"]}, **CLAIM)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("private", [False, True])
 def test_the_trainer_of_transformers(private: bool, tmp_path: Any) -> None:
     transformers = pytest.importorskip("transformers", reason="needs the extra 'llm'")

@@ -82,6 +82,7 @@ INTO_CODE = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", INTO_CODE)
 @pytest.mark.usefixtures("models_in_this_process")
 def test_code_that_does_more_than_arithmetic_is_refused_before_it_runs(tmp_path: Path, name: str) -> None:

@@ -134,6 +134,7 @@ def test_a_model_that_asks_for_batches_beyond_memory_is_refused(tmp_path: Path, 
         plugins.build("audit.subjects", {"kind": "torch_export", "path": str(tmp_path / "m.pt2")}).logits(INPUTS)
 
 
+@pytest.mark.slow
 def test_a_program_runs_in_a_process_of_its_own(tmp_path: Path, entries: dict[str, bytes], monkeypatch: Any) -> None:
     """One real process: confined, right, and a batch that it cannot take is a sentence after which it continues."""
     monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))

@@ -103,6 +103,7 @@ ORDINARY = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", ["scripted", "traced", "frozen"])
 @pytest.mark.parametrize("name", [*list(ORDINARY)[:-1], pytest.param("attention", marks=pytest.mark.slow)])
 def test_ordinary_code_is_printed_anew_to_the_same_outputs(name: str, form: str) -> None:

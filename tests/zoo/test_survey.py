@@ -36,7 +36,7 @@ def test_the_page_shows_what_audits_that_train_prove(tmp_path: Path) -> None:
     assert "**" not in power["correct"] and "passed" in power["correct"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "refutes"), [("correct", False), ("noise_none", True)])
 def test_audits_of_one_training(name: str, refutes: bool) -> None:
     """The audits of one training refute a step without noise and spare a correct one; many trainings are slow."""
