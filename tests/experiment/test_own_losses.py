@@ -196,7 +196,7 @@ def test_models_in_the_place_of_references_get_the_line_to_write() -> None:
 
 
 def test_losses_that_are_larger_for_members_make_the_audit_invalid() -> None:
-    losses = np.abs(RNG.normal(size=4 * N)) + np.where(np.arange(4 * N) < 2 * N, 1.0, 0.0)
+    losses = np.abs(np.random.default_rng(4).normal(size=4 * N)) + np.where(np.arange(4 * N) < 2 * N, 1.2, 0.0)
     result = audit.check(loss_of=lambda b: b, members=losses[: 2 * N], nonmembers=losses[2 * N :], claim_epsilon=1, quiet=True)
     assert result.report.outcome is Outcome.INVALID
     assert "members do worse than nonmembers" in str(result) and "members and nonmembers swapped: AUC 0.9" in str(result)
