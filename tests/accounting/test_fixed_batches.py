@@ -88,7 +88,7 @@ def test_one_step_is_the_known_epsilon() -> None:
     assert known[0] <= programme.epsilon(delta) <= known[1] * 1.001
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "rate", "steps", "delta"), [pytest.param(4.0, 0.1, 20, 1e-5, marks=pytest.mark.slow), (2.0, 0.2, 5, 1e-6)]
 )

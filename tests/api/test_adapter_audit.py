@@ -76,6 +76,7 @@ def test_an_adapter_s_folder_is_scored_beside_its_base(folders: Path) -> None:
         adapter_report(folders / "base", **options)
 
 
+@pytest.mark.slow
 def test_the_command_reads_the_same_folder(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = ["--base", str(folders / "base"), "--canaries", str(folders / "canaries.jsonl")]
     command = ["adapter", str(folders / "adapter"), *files]

@@ -292,7 +292,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield tmp_path
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("block", range(10))
 def test_a_call_with_a_wrong_value_is_refused_by_the_name_of_its_argument(block: int, folder: Path) -> None:
     assert [fault for row in sampled(False)[block::10] if (fault := refusal(*row))] == []

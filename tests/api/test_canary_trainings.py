@@ -184,7 +184,7 @@ def test_a_shorter_training_of_the_same_model_is_scored_by_itself(tmp_path: Path
     assert list(callback.scores) == [2]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "options",
     [

@@ -53,7 +53,7 @@ SIDES = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", SIDES)
 def test_records_come_in_many_forms_and_give_the_same(model: nn.Module, form: str) -> None:
     members, nonmembers = side(1), side(2)

@@ -33,6 +33,7 @@ def test_the_command_prints_what_the_function_returns(
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(plan.to_dict()))
 
 
+@pytest.mark.slow
 def test_its_tables_are_data_frames(plan: audit.RunPlan) -> None:
     ceilings = plan.to_pandas()
     assert ceilings["scores"].tolist() == [60, 60, 60] and (ceilings["ceiling"] > 0).all()

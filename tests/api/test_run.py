@@ -74,6 +74,7 @@ def test_a_folder_is_written_whole_and_goes_on_where_it_stopped(folder: Path) ->
         audit.run(folder / "tiny.yaml", output=output)
 
 
+@pytest.mark.slow
 def test_a_wrong_config_or_argument_is_named(folder: Path) -> None:
     with pytest.raises(audit.ConfigError, match=r"no config is called 'quickstrat'.*Did you mean 'quickstart'"):
         audit.run("quickstrat")

@@ -74,6 +74,7 @@ def test_auto_mixes_near_records_where_their_outputs_are_shown(references: int) 
     np.testing.assert_allclose(score("auto", target, reference), (1 - weight) * parts[0] + weight * parts[1], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_auto_finds_more_where_models_differ_in_whole_regions() -> None:
     random = np.random.default_rng(4)
     included = random.random((7, 400)) < 0.5
@@ -86,6 +87,7 @@ def test_auto_finds_more_where_models_differ_in_whole_regions() -> None:
     assert power[0] > power[1] + 0.1, power
 
 
+@pytest.mark.slow
 def test_the_choice_looks_at_a_part_of_the_records_with_their_near_ones() -> None:
     random = np.random.default_rng(4)
     included = random.random((6, 2400)) < 0.5

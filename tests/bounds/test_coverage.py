@@ -83,7 +83,7 @@ def name(value: Any) -> str:
     return value.name if isinstance(value, ScoreLaw) else "-".join(str(item) for item in value.values())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("law", LAWS, ids=name)
 @pytest.mark.parametrize("spec", FREE, ids=name)
 def test_any_mechanism_fast(spec: dict[str, Any], law: ScoreLaw) -> None:
@@ -91,7 +91,7 @@ def test_any_mechanism_fast(spec: dict[str, Any], law: ScoreLaw) -> None:
     assert wrong(spec, law, 80, trials) <= stats.binom.ppf(1 - 1e-5, trials, SIGNIFICANCE)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("spec", INSIDE, ids=name)
 def test_inside_the_family_fast(spec: dict[str, Any]) -> None:
     trials = 40

@@ -104,7 +104,7 @@ def test_estimators_that_search_or_simulate_can_be_asked_for_one_claim(name: str
 # ---------------------------------------------------------------------------------------- copies
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("spec", [{"kind": "one_run"}, {"kind": "rank_exact"}, {"kind": "gaussian"}], ids=label)
 def test_copies_are_judged_as_the_converted_bound_judges_them(spec: dict[str, Any]) -> None:
     estimator, drawn = plugins.build(PACKAGE, spec), scores(4.0, 3, 400, copies=2)
@@ -145,7 +145,7 @@ def test_delta_of_the_defaults_is_that_of_their_closed_forms() -> None:
     assert not rank_exact.refutes(tests, tradeoff_curves.epsilon_delta(1.0, 1.001 * result), significance=0.05)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("spec", "mechanism"), SPECS, ids=label)
 def test_delta_falls_with_epsilon_and_turns_back_into_it(spec: dict[str, Any], mechanism: Repeated) -> None:
     if spec["kind"] == "sequential":

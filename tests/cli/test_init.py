@@ -39,7 +39,7 @@ def run(folder: Path) -> int:
     return answer(["run", str(folder / "mine.yaml"), "-q", "-o", str(folder / "out"), *changes])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("separator", "options", "kind"),
     [

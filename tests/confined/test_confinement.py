@@ -105,7 +105,7 @@ def test_a_program_of_the_filter_jumps_within_what_the_kernel_takes() -> None:
                     assert place + 1 + max(chosen, fallen) < len(program)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("reply", jobs.FORGED)
 def test_a_forged_reply_is_an_error_of_the_audit(reply: str) -> None:
     with pytest.raises(AuditError) as caught:
@@ -186,7 +186,7 @@ TABLE = pd.DataFrame(
 )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", slow(["parquet", "csv", "csv.gz"], ["csv", "csv.gz"]))
 def test_tables_are_the_same_from_there(form: str, tmp_path: Path) -> None:
     """Several groups of rows with texts: readers that wait for threads never end there."""
@@ -201,7 +201,7 @@ def test_tables_are_the_same_from_there(form: str, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(frame, TABLE.assign(name=names.astype(object)), check_column_type=False)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", slow(["jsonl", "parquet"], ["parquet"]))
 def test_texts_are_the_same_from_there(form: str, tmp_path: Path) -> None:
     path = tmp_path / f"texts.{form}"

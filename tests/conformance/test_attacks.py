@@ -203,6 +203,7 @@ def test_one_finite_score_a_canary(name: str) -> None:
     assert np.isfinite(scores).all()
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", SCORERS)
 def test_members_score_higher(name: str) -> None:
     attack, toy = prepared(name)
@@ -276,6 +277,7 @@ def test_nothing_observed_is_an_error(name: str) -> None:
         attack.score(empty, toy.reference, SEED)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", SCORERS)
 def test_a_value_that_is_not_finite_is_an_error(name: str) -> None:
     attack, toy = prepared(name)

@@ -76,6 +76,7 @@ def allowed(trials: int, rate: float = 0.05, tail: float = 1e-4) -> int:
     return int(np.quantile(draws, 1 - tail))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_result_is_complete(name: str) -> None:
     result = bound(name, gaussian(200, 1.0, 1))
@@ -88,7 +89,7 @@ def test_result_is_complete(name: str) -> None:
     assert result.selected
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_strong_leakage_is_proved(name: str) -> None:
     """A stub that returns 0, or one with the sign wrong, fails here."""
@@ -99,7 +100,7 @@ def test_strong_leakage_is_proved(name: str) -> None:
     assert bound(name, scores(shuffled, shuffled + 300.0)).epsilon == 0
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_false_alarms_on_nothing(name: str) -> None:
     trials = 60

@@ -39,7 +39,7 @@ def test_a_format_gives_bytes_under_its_names(name: str, kind: str) -> None:
         assert set(files) == {f"{stem}.{kind}" for stem in stems for kind in ("svg", "png")}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FORMATS)
 def test_equal_reports_give_equal_bytes(name: str) -> None:
     from reports.formats.figures import _drawings

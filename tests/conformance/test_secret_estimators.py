@@ -117,7 +117,7 @@ def test_coverage_on_randomised_response(spec: dict[str, Any], choices: int, eps
     assert sum(result.epsilon > epsilon for result in bounds) <= allowed(trials)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("spec", SPECS, ids=IDS)
 def test_coverage_on_the_gaussian_mechanism_in_both_adjacencies(spec: dict[str, Any]) -> None:
     trials, truth = 30, {True: tradeoff.gdp_epsilon(math.sqrt(2), DELTA), False: tradeoff.gdp_epsilon(1.0, DELTA)}

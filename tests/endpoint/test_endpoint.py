@@ -214,7 +214,7 @@ def test_headers_and_queries_reach_the_server(monkeypatch: pytest.MonkeyPatch) -
             replace(settings, **wrong)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rule", ["next_tokens", "generations", "samples"])
 @pytest.mark.parametrize("context", [{}, {"system": "Be brief.", "document": "Boxes have codes."}], ids=["plain", "around"])
 def test_chats_are_asked_as_they_were_planted(rule: str, context: dict[str, str]) -> None:

@@ -120,7 +120,7 @@ def rows_for(shape: tuple[int, ...], rows: int, outputs: int = 3) -> Rows:
     )
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 def test_sums_and_norms_equal_those_in_double_precision(name: str) -> None:
     compiled, exact, _ = pair(name)

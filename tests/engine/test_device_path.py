@@ -65,7 +65,7 @@ def small(job: TrainingJob) -> TrainingJob:
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "technique",
     [
@@ -107,7 +107,7 @@ def test_planted_gradients_are_seen_at_every_step(planted: dict[str, Any]) -> No
     assert done.products is not None and done.products.shape == (2, 3, NOISY.count)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow(["mlp", "cnn", "sequences", "gru"], ["gru"]))
 def test_observing_stays_on_the_device(name: str) -> None:
     job = make_job(name, PLAIN)

@@ -36,7 +36,7 @@ def read_rows(module: Any, monkeypatch: pytest.MonkeyPatch, out: Path, *options:
     return module.main(), json.loads(out.read_text())
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("small", [False, True])
 def test_the_gpu_benchmark_runs_on_a_cpu(
     small_benchmark: Any, small: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

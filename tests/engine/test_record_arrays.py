@@ -362,7 +362,7 @@ def test_what_cannot_be_mapped_is_refused_by_name(kind: str, words: str, tmp_pat
         load(damaged(tmp_path, kind), SEED)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("canaries", ["clients", "examples"])
 @pytest.mark.parametrize("compile_setting", ["off", "on"])
 def test_federations_read_records_where_they_lie(canaries: str, compile_setting: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -442,6 +442,7 @@ def test_targets_and_references_may_come_from_the_users_own_function(tmp_path: P
     assert evaluation is not None and evaluation.targets == 9
 
 
+@pytest.mark.slow
 def test_what_a_users_function_may_not_do_is_said(tmp_path: Path) -> None:
     def mechanisms(function: str) -> list[dict[str, object]]:
         return [{"name": "own", "kind": "non_private", "trainer": {"kind": "user_function", "function": function}}]

@@ -75,7 +75,7 @@ def test_a_game_whose_targets_are_all_lost_is_reported_as_not_testable(
     assert "an external edition needs scores.parquet with the scores of a game about membership" in capsys.readouterr().err
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "scorers"), [([12, 13, 14, 15], ["loss"]), ([], ["loss", "lira"])])
 def test_a_game_that_may_stop_goes_on_without_the_attack(
     tmp_path: Path, rows: list[int], scorers: list[str], capsys: pytest.CaptureFixture[str]

@@ -225,6 +225,7 @@ def test_dp_sgd_inside_clients_is_claimed_for_one_record_before_everybody(tmp_pa
     assert {"inner-noise", "inner-clipping"} <= codes
 
 
+@pytest.mark.slow
 def test_noise_that_clients_forget_in_their_own_steps_shows_in_an_honest_log(tmp_path: Path) -> None:
     broken = "mechanisms.fed.trainer.kind=tests.broken_federated:NoNoiseInside"
     assert failed(audited(tmp_path, *INSIDE, broken, "mechanisms.fed.trainer.admits=true")) == {"inner-noise"}
@@ -293,7 +294,7 @@ APART = (
 ALONE = ("games.clients.scorers=[model_product]", "games.clients.count=1", "games.clients.runs=100")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "overrides", [MODELS, NOT_FINITE, ALONE, COORDINATES, TENSORS, APART, (*LOCAL, *UPDATES), (*DISTRIBUTED, *SUMS)]
 )
@@ -341,7 +342,7 @@ def test_a_planted_bug_is_refuted_though_its_log_says_that_all_is_well(
     assert len(refuted(results)) == 1
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("bug", "overrides"),
     [("SharesMissing", (*DISTRIBUTED, *SUMS)), ("SharesMissing", COORDINATES), ("QuietBias", TENSORS)],
@@ -373,6 +374,7 @@ def test_the_shipped_audit_refutes_each_planted_bug_and_not_its_twin(trainer: st
     assert bool(refuted(outcomes)) == (trainer != "Correct")
 
 
+@pytest.mark.slow
 def test_a_coordinate_that_is_not_clipped_shows_in_an_honest_log(tmp_path: Path) -> None:
     """One coordinate cannot hold many canaries apart, so bounds do not prove it; the size of what entered the sum does."""
     broken = "mechanisms.fed.trainer={kind: 'tests.broken_federated:UnclippedScalar', admits: true}"

@@ -501,6 +501,7 @@ def test_scores_without_information_prove_nothing():
     assert attack(report, "scores").bounds[0].epsilon == 0
 
 
+@pytest.mark.slow
 def test_inverted_scores_make_the_audit_invalid():
     values, coins = leaky(600, 1)
     report = inspect_scores(-values, coins, Settings(claim_epsilon=1.0))

@@ -105,6 +105,7 @@ def test_references_serve_the_scorers_of_losses(tmp_path: Path) -> None:
     assert [attack.scorer for attack in report.mechanisms[0].games[0].attacks] == ["lira", "rmia", "offset", "attack_r"]
 
 
+@pytest.mark.slow
 def test_what_texts_do_not_show_is_refused_before_training(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="label_only"):
         audit.run(config_file(tmp_path, access="log_probabilities", scorers=["label_only"]), output=tmp_path / "run")

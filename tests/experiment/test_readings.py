@@ -160,7 +160,7 @@ def test_no_verdict_stands_over_an_area_below_chance() -> None:
             assert result.report.outcome is Outcome.INVALID, seed
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [lambda p: np.round(p, 2), lambda p: 100 * p, lambda p: np.round(100 * p), lambda p: 7 * p])
 def test_shares_of_any_whole_are_probabilities(scale: Callable[[Array], Array]) -> None:
     logits, labels = classifier(4, 11)
@@ -258,6 +258,7 @@ def test_predictions_that_are_not_finite_are_refused() -> None:
         read_outputs(np.where(np.arange(N) == 2, np.nan, 0.5), np.linspace(0, 1.5, N))
 
 
+@pytest.mark.slow
 def test_a_regressor_of_scikit_learn_predicts_numbers() -> None:
     labels = (INPUTS[:, 0] > 0).astype(int)
     line = LinearRegression().fit(INPUTS[MEMBER], labels[MEMBER])

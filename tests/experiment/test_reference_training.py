@@ -150,6 +150,7 @@ def test_other_records_or_other_code_are_trained_again(folder: Path, monkeypatch
     assert trainings() == 10
 
 
+@pytest.mark.slow
 def test_processes_train_the_same_models(folder: Path) -> None:
     members, nonmembers, _ = sides()
     inputs, labels = (np.concatenate(pair) for pair in zip(members, nonmembers, strict=True))

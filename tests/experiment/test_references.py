@@ -234,7 +234,7 @@ def test_an_index_that_is_no_column_of_the_references_is_refused() -> None:
         examine_outputs(view, included[0], Settings(certificates=0), index=index + 1000, references=references)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("form", "runs"), [("losses", True), ("logits", True), ("models", False)])
 def test_references_in_the_right_order_are_served_where_the_other_order_looks_alike(form: str, runs: bool) -> None:
     """The first half of the records in each reference beside a strong leak, and models on sorted records."""

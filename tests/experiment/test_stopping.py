@@ -241,7 +241,7 @@ class Dies:
             yield index, work(shared, job, progress)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("after", slow([1, 3], [1]))
 def test_a_resumed_game_stops_at_the_same_model(stopped: GameResult, tmp_path: Path, after: int) -> None:
     with pytest.raises(Killed):

@@ -141,7 +141,7 @@ TIGHT = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("law", "repetitions"),
     [

@@ -57,6 +57,7 @@ def test_the_verdict_is_the_one_that_the_program_deserves(program: Program) -> N
         assert set(found) != {ReplayVerdict.PROVED}
 
 
+@pytest.mark.slow
 def test_data_sets_are_varied_towards_a_larger_loss() -> None:
     program = next(program for program in EVERY if program.name == HIDDEN)
     data = np.round(np.random.default_rng(0).uniform(0, 10, 6), 1)

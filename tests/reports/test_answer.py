@@ -100,6 +100,7 @@ def test_the_word_follows_from_proof_rate_and_interval_together(
     assert choose_strength(epsilon, bracket_rate(*limits, 0.1)) is strength
 
 
+@pytest.mark.slow
 @given(st.floats(0, 3), st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 0.9))
 def test_no_word_promises_more_than_its_evidence(epsilon: float, first: float, second: float, fpr: float) -> None:
     lower, upper = sorted((first, second))

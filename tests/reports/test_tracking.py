@@ -54,6 +54,7 @@ def test_a_report_is_logged(store: str) -> None:
     assert client.get_run(again).info.experiment_id == run.info.experiment_id
 
 
+@pytest.mark.slow
 def test_a_run_that_breaks_off_has_failed(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow: Any = pytest.importorskip("mlflow")
 

@@ -52,7 +52,7 @@ def test_of_unchanged_means_no_more_are_named_than_promised(models: int) -> None
     assert np.mean(named) <= LEVEL + 4 * math.sqrt(LEVEL * (1 - LEVEL) / 2000)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("figures", [5, 20])
 def test_a_side_with_much_steadier_models_names_no_more_than_promised(figures: int) -> None:
     """Four models a side, one side a hundred times steadier: the error has 3 degrees of freedom, and Holm asks for its tail."""

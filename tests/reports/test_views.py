@@ -59,7 +59,7 @@ class Balance(HTMLParser):
             assert self.open.pop() == tag
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["consistent", "model", "scores"])
 def test_the_page_is_one_well_formed_file_that_asks_for_nothing(kind: str) -> None:
     text = page(kind)
@@ -121,6 +121,7 @@ def test_the_annex_speaks_of_every_requirement_from_the_reports_own_data() -> No
     assert "no legal advice" in message and not FORBIDDEN.search(message)
 
 
+@pytest.mark.slow
 def test_the_annex_is_a_document_with_nothing_attached() -> None:
     pypdf = pytest.importorskip("pypdf", reason="reading PDFs needs the extra 'dev'")
     document = pypdf.PdfReader(io.BytesIO(reports.render(sample.run(), ("annex",))["annex.pdf"]))

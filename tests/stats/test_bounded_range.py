@@ -92,6 +92,7 @@ def test_a_fixed_pair_by_simulation() -> None:
     assert float(gains.mean()) <= 0.02 + 5 * float(gains.std()) / math.sqrt(len(gains))
 
 
+@pytest.mark.slow
 def test_many_mechanisms_have_a_lower_end_too() -> None:
     floor = bounded_range.fixed_epsilon(0.01, 100_000, 1e-6)
     assert 0.9 * renyi.zcdp_epsilon(100_000 * 1e-4 / 8, 1e-6) < floor

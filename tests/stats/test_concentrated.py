@@ -36,7 +36,7 @@ def test_the_parameter_is_above_the_divergence_over_the_order(loss: float, log_m
 RHOS = [(1e-4, 1e-5), (0.01, 1e-6), (0.5, 1e-5), (5.0, 1e-9), (50.0, 1e-6)]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("rho", "delta"), slow_rows(RHOS, RHOS[1:4]))
 def test_the_floor_lies_just_below_the_conversion(rho: float, delta: float) -> None:
     floor, ceiling = zcdp_epsilon_floor(rho, delta), renyi.zcdp_epsilon(rho, delta)

@@ -71,7 +71,7 @@ def test_the_level_at_the_exact_claim_is_close_below_the_stated_one(sides: tuple
     assert stats.binom.cdf(wrong, count, 0.84 * level) > 1e-4
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("members", "nonmembers"), [(20, 20), (30, 17)])
 def test_bounds_grow_with_wins_and_significance_and_agree_with_the_test(members: int, nonmembers: int) -> None:
     pairs = members * nonmembers

@@ -207,7 +207,7 @@ def alarms(against: Hypotheses, truth: float, games: int, trials: int, kind: str
     return result
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "truth", "kind"),
     [

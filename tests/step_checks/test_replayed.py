@@ -155,7 +155,7 @@ WRONG_SETUPS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", WRONG_SETUPS)
 def test_what_passes_by_opacus_is_refuted(name: str) -> None:

@@ -101,7 +101,7 @@ class Convolutional(nn.Module):
         return torch.einsum("bchw,ck->bk", self.norm(self.conv(wide)).clamp(min=0), self.weight)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "shape"), [(Recurrent, (5, 8)), (Convolutional, (3, 8, 8))])
 def test_the_vetting_lets_ordinary_architectures_pass(tmp_path, module, shape):
     net, x = module().eval(), torch.randn(6, *shape, generator=torch.Generator().manual_seed(0))
@@ -233,7 +233,7 @@ EXPRESSIONS = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", EXPRESSIONS)
 def test_text_that_the_loader_would_evaluate(tmp_path, text):
     def change(body: bytes) -> bytes:
