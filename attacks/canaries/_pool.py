@@ -58,14 +58,14 @@ def unused_directions(dataset: Dataset, count: int, norm: float, seed: Seed, kin
 
 
 def wrong_labels(dataset: Dataset, labels: Array, seed: Seed, kind: str) -> Array:
-    """For each label another class, uniform over the others, `(m,)` in the labels' type.
+    """For each label another class, uniform over the others, in the labels' shape and type; below 0 stays (no record).
 
     Raises:
         ConfigError: the data set has no classes to confuse.
     """
     require_classes(dataset, kind)
-    offsets = seed.numpy().integers(1, dataset.classes, size=len(labels))
-    return np.asarray((labels + offsets) % dataset.classes, dtype=labels.dtype)
+    offsets = seed.numpy().integers(1, dataset.classes, size=labels.shape)
+    return np.asarray(np.where(labels < 0, labels, (labels + offsets) % dataset.classes), dtype=labels.dtype)
 
 
 def require_classes(dataset: Dataset, kind: str) -> None:

@@ -214,6 +214,7 @@ def judge_system(system_game: PlayedSystem, system: SystemUnderTest, terms: Chec
         else "log odds of membership by the scores, learned on references trained here",
         model=f"what {name} returns",
         facts={"trained": name, "canaries": game.canaries, "runs": game.runs, "references": game.references},
+        log_odds=game.references > 0,
         doubt=doubt,
     )
     values = break_ties(system_game.scores, root.child("ties").numpy())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from audit import plugins
 from audit.bounds import defaults
@@ -10,8 +11,8 @@ from audit.core.game import Game
 from audit.core.protocols import Estimator
 
 
-def granted_estimators(game: Game, names: Sequence[str] | None = None) -> tuple[Estimator, ...]:
-    """The estimators called `names`; or the game's default alone (none if nothing is granted).
+def granted_estimators(game: Game, names: Sequence[str | Mapping[str, Any]] | None = None) -> tuple[Estimator, ...]:
+    """The estimators called `names`, or spelled out with options; or the game's default alone (none if nothing is granted).
 
     Raises:
         ConfigError: there is no estimator of that name.
@@ -19,4 +20,5 @@ def granted_estimators(game: Game, names: Sequence[str] | None = None) -> tuple[
     if names is None and not game.grants:
         return ()
     kinds = (defaults.for_epsilon(game),) if names is None else names
-    return tuple(plugins.build("audit.bounds.estimators", {"kind": name}) for name in kinds)
+    specs = ({"kind": name} if isinstance(name, str) else name for name in kinds)
+    return tuple(plugins.build("audit.bounds.estimators", spec) for spec in specs)

@@ -177,7 +177,7 @@ class Config(ConfigSection):
     delta: Share = 1e-5
     confidence: Share = 0.95
     device: str = "cpu"
-    data: Annotated[Spec, takes_keys("readers", "name", *SPLIT)]
+    data: Annotated[Spec, takes_keys("readers", "name", "records_per_user", *SPLIT)]
     model: Annotated[Spec, takes_keys("models")]
     training: TrainingSection = TrainingSection()
     mechanisms: Annotated[list[MechanismSpec], Field(min_length=1)]

@@ -13,12 +13,13 @@ from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
 from audit.data import typed
 from audit.data.source import STANDARDISATION, VOCABULARY, Part, Scaling, Source
+from audit.data.users import group_source
 
 __all__ = ["STANDARDISATION", "VOCABULARY", "load"]
 
 
 PACKAGE = "audit.data.readers"
-_COMMON = ("kind", "name", *SPLIT)
+_COMMON = ("kind", "name", "records_per_user", *SPLIT)
 
 
 class Reader(Protocol):
@@ -33,7 +34,8 @@ def load(spec: Mapping[str, Any], seed: Seed) -> Dataset:
     Args:
         spec: `kind` (a file of `audit/data/readers`, or a third party's `package.module:Class`), `train`, `pool` and `test` as
             numbers of records (at most one of those drawn from the same file may be None, "the rest"; left out is None),
-            `name`, and the keys of the kind, which are the fields of its class.
+            `name`, `records_per_user` (a record is then a user with all records), and the keys of the kind, which are the
+            fields of its class.
         seed: of the audit.
 
     Returns:
@@ -52,6 +54,8 @@ def load(spec: Mapping[str, Any], seed: Seed) -> Dataset:
     reader = _reader(spec)
     counts = {part: typed.records(part, spec.get(part)) for part in SPLIT}
     source = reader.read()
+    if spec.get("records_per_user") is not None:
+        source = group_source(source, spec["records_per_user"])
     generator = seed.child("split").numpy()
     rows = _split(source, counts, generator)
     scaling = source.scaling

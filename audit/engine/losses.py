@@ -76,6 +76,20 @@ class OwnLoss:
 
 
 USUAL: RecordLoss = UsualLoss()
+USERS_LOSS = "audit.engine.losses:cross_entropy_per_user"
+
+
+def cross_entropy_per_user(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean cross-entropy of each user's records, `(users,)`: its gradient is what user-level DP-SGD clips.
+
+    Args:
+        outputs: `(users, records * classes)`.
+        labels: `(users, records)` classes as real numbers; below 0 if a user has no further record.
+    """
+    present = labels >= 0
+    log_shares = outputs.unflatten(1, (labels.shape[1], -1)).log_softmax(2)
+    losses = -log_shares.gather(2, labels.clamp(min=0).long().unsqueeze(2)).squeeze(2)
+    return (losses * present).sum(1) / present.sum(1)
 
 
 def loss_of(name: str) -> RecordLoss:

@@ -52,6 +52,12 @@ def with_copies(table: Any, seed: int) -> Any:
     return pd.concat([noisy_marginals(table, seed), copies], ignore_index=True)
 
 
+def with_half(table: Any, seed: int) -> Any:
+    """The same with a leak that is sure of some members and knows nothing of the rest: half of the records as they are."""
+    copies = table.sample(frac=0.5, random_state=seed)
+    return pd.concat([noisy_marginals(table, seed), copies], ignore_index=True)
+
+
 def with_own_range(table: Any, seed: int) -> Any:
     """The same with the bins of the income taken from the data, as several libraries do by default."""
     draw = np.random.default_rng(seed)
@@ -66,6 +72,8 @@ def test_marginals_with_noise_are_not_refuted_and_copies_are() -> None:
     assert right.exit_code == 0 and right.bound is not None and right.bound.epsilon <= CLAIM < right.bound.ceiling
     leaky = audit.check_generator(with_copies, TABLE, epsilon=CLAIM, canaries=200, references=4, seed=1)
     assert leaky.exit_code == 1
+    half = audit.check_generator(with_half, TABLE, epsilon=CLAIM, canaries=200, references=8, seed=1)
+    assert half.bound is not None and half.bound.epsilon > 2, "48 sure guesses, all of them right"
 
 
 @pytest.mark.slow

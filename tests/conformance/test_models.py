@@ -19,6 +19,7 @@ SETTINGS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
     "wide_resnet": (IMAGES, {"depth": 10, "widen": 1}),
     "vit": (IMAGES, {}),
     "transformer": (TOKENS, {"vocabulary": 7}),
+    "per_record": ((1, 5), {"model": {"kind": "mlp"}}),
     "recurrent": (TOKENS, {"vocabulary": 7}),
 }
 

@@ -246,3 +246,18 @@ def test_no_release_of_up_to_forty_coins_is_refuted_too_often(
     refuted = refuted_numbers(counts, coins, epsilon, delta)
     assert refuted.any() == (coins > 9 or epsilon < 0.5) and not refuted.all()
     assert worst_chance(refuted, coins, epsilon, delta) <= LEVEL + 1e-7
+
+
+def test_guesses_by_distance_hold_against_a_release_that_is_sure_of_some_members() -> None:
+    """Members are named with probability 0.1 e^1.5, nonmembers with 0.1: epsilon 1.5, or nearly 0 from the other end."""
+    epsilon, wrong, bounds = 1.5, 0, []
+    for seed in range(60):
+        draw = np.random.default_rng(seed)
+        included = draw.random(200) < 0.5
+        named = draw.random(200) < np.where(included, 0.1 * np.exp(epsilon), 0.1)
+        values = np.where(named, 20.0, -0.5) + draw.normal(0, 0.1, 200)
+        scores = Scores(values=values, included=included, game=Game.of_scores("one_run", 200), attack="named")
+        bound = OneRun(order="distance").lower_bound(scores, delta=0.0, confidence=1 - LEVEL, seed=Seed(0)).epsilon
+        wrong, bounds = wrong + (bound > epsilon), [*bounds, bound]
+    assert wrong <= 8, "more with probability 0.007 at 5 %"
+    assert np.median(bounds) > 0.4

@@ -19,6 +19,7 @@ from audit.stats.bounds.validation import Array, Counts
 from audit.stats.curves.tradeoff import GroupPairs
 
 CALIBRATIONS = ("joint", "each")
+ORDERS = ("ends", "distance")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,8 @@ class OneRun:
         calibration: "joint" compares all counts with one boundary and follows exactly its chance of being crossed anywhere
             (docs/theory/one-run.md, "One run, all counts together"); "each" tests every count at an equal share of the
             error rate with the p-value of one count.
+        order: which guesses are the surest: "ends" takes the highest and the lowest scores in turn, "distance" those farthest
+            from the cut between the sides, for scores whose size says how sure they are (log odds).
 
     Guarantee: `epsilon` exceeds the true epsilon with probability at most `1 - confidence` when memberships are independent
         fair coins, for any dependence between scores; scores of R runs with m coins each count as one run with R m coins,
@@ -43,9 +46,11 @@ class OneRun:
 
     guess_fractions: tuple[float, ...] | None = None
     calibration: str = "joint"
+    order: str = "ends"
 
     def __post_init__(self) -> None:
         checks.choice(self.calibration, "calibration", CALIBRATIONS)
+        checks.choice(self.order, "order", ORDERS)
         if self.guess_fractions is None:
             return
         object.__setattr__(self, "guess_fractions", tuple(self.guess_fractions))
@@ -111,6 +116,8 @@ class OneRun:
     def _count(self, values: Array, included: ranks.Memberships) -> tuple[Counts, Counts]:
         guesses = guess_split.guess_numbers(len(values), self.guess_fractions or guess_split.shares_for(len(values)))
         cut = guess_split.cut_between_sides(values)
+        if self.order == "distance":
+            return guesses, guess_split.correct_farthest(values, included, guesses, cut)
         return guesses, guess_split.correct_guesses(ranks.by_rank(values, included), guesses, cut)
 
     def _ceiling(self, scores: Scores, pairs: Pairs, confidence: float) -> float:

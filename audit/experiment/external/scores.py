@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from audit.bounds import plausibility
+from audit.bounds import defaults, plausibility
 from audit.bounds.budget import Budget
 from audit.bounds.granted import granted_estimators
 from audit.core.claims import Claim
@@ -37,6 +37,7 @@ class ScoreOrigin:
         kind: of the report: "scores" that were given, or "training" with coins and trainings made here.
         reading: what a score is, in words; `model` what was trained.
         remarks: on the cover; `facts` in the report's config.
+        log_odds: a score's size says how sure it is, so that guesses of one run are made in that order.
         doubt: why nothing can be believed, "" if it can.
     """
 
@@ -49,6 +50,7 @@ class ScoreOrigin:
     model: str = "not given"
     remarks: tuple[str, ...] = ()
     facts: Mapping[str, object] = field(default_factory=dict)
+    log_odds: bool = False
     doubt: str = ""
 
 
@@ -96,7 +98,9 @@ def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOri
     """
     tables = [Scores(values=column, included=included, game=origin.game, attack=key) for key, column in columns.items()]
     by_coins = origin.game.inclusion is Inclusion.COINS
-    estimators = granted_estimators(origin.game, settings.estimators) if by_coins else ()
+    by_size = origin.log_odds and settings.estimators is None and defaults.for_epsilon(origin.game) == "one_run"
+    named = [{"kind": "one_run", "order": "distance"}] if by_size else settings.estimators
+    estimators = granted_estimators(origin.game, named) if by_coins else ()
     odd = _odd(tables, frozenset().union(*(estimator.assumes for estimator in estimators)))
     budget = Budget(
         delta=settings.delta,

@@ -131,18 +131,23 @@ def play_system(system: SystemUnderTest, rounds: Rounds, root: Seed, canary: str
     return PlayedSystem(scores=scores, included=coins, twins=twins, game=game)
 
 
+SPACING = 1e-12  # of equal scores, as a share of the largest
+
+
 def break_ties(scores: Array, generator: np.random.Generator) -> Array:
-    """Return scores without equal ones: as they are, or as ranks with equal ones in random order.
+    """Return scores without equal ones: as they are, or with equal ones moved apart a little, in random order.
 
     The order is drawn without the coins, so it is a post-processing. Systems that are sure of most canaries give many equal
-    scores, and an estimator counts ties against the attack.
+    scores, and an estimator counts ties against the attack. Infinite scores are taken for the largest that a system gave.
     """
     if len(np.unique(scores)) == scores.size:
         return scores
-    order = np.lexsort((generator.random(scores.size), scores.ravel()))
-    ranks = np.empty(scores.size)
-    ranks[order] = np.arange(scores.size)
-    return ranks.reshape(scores.shape)
+    finite = scores[np.isfinite(scores)]
+    reach = float(np.abs(finite).max()) + 1.0 if finite.size else 1.0
+    values = np.clip(scores, -2 * reach, 2 * reach).ravel()
+    order = np.lexsort((generator.random(scores.size), values))
+    values[order] += np.arange(scores.size) * reach * SPACING
+    return values.reshape(scores.shape)
 
 
 def _draw_coins(seed: Seed, runs: int, count: int, rounds: Rounds) -> Array:

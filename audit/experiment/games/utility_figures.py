@@ -22,6 +22,10 @@ def compute_utility(dataset: Dataset, outputs: Array, non_finite: Array) -> dict
     labels = dataset.test.labels
     if not len(labels) or not len(outputs):
         return {}
+    if dataset.classes and labels.ndim == 2:  # users: figures are over the records of all of them
+        present = labels >= 0
+        outputs = outputs.reshape(len(outputs), *labels.shape, -1)[:, present]
+        labels = labels[present].astype(np.int64)
     values = {}
     for name, figure in _figures(dataset, outputs[0]).items():
         values[name] = np.full(len(outputs), np.nan)

@@ -169,8 +169,11 @@ def _recipe(
         unit=dataset.unit,
     )
     mechanism, trainer, observed = _mechanism(spec, setting)
-    if training.loss and not (isinstance(trainer, LossTaker) and trainer.takes_losses):
-        _refuse_loss(training.loss, spec, trainer)
+    from audit.engine.losses import USERS_LOSS
+
+    loss = training.loss or (USERS_LOSS if dataset.unit == "user" and dataset.vocabulary is None else "")
+    if loss and not (isinstance(trainer, LossTaker) and trainer.takes_losses):
+        _refuse_loss(loss, spec, trainer)
     if unit(mechanism) != dataset.unit and training.batch_size is not None:
         raise ConfigError(
             f"training of '{spec.name}': batch_size counts records, and its mechanism is about one {unit(mechanism)}; give "
@@ -184,7 +187,7 @@ def _recipe(
         trainer=trainer,
         model=trainer.identified(config.model) if isinstance(trainer, ModelMaker) else config.model,
         optimizer=training.optimizer,
-        loss=training.loss or "",
+        loss=loss,
         accountants=tuple(accountants),
         declared=declarations,
         remark="" if observed is None else observed.remark(setting),

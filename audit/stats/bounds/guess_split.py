@@ -98,3 +98,21 @@ def correct_guesses(ranking: Memberships, guesses: Counts, cut: int) -> Counts:
     from_top = np.concatenate([[0], np.cumsum(ranking, dtype=np.int64)])
     from_bottom = np.concatenate([[0], np.cumsum(~ranking[::-1], dtype=np.int64)])
     return np.asarray(from_top[top] + from_bottom[counts - top])
+
+
+def correct_farthest(values: Array, included: Memberships, guesses: Counts, cut: int) -> Counts:
+    """Return how many of the `guesses[j]` guesses farthest from the cut are right, for each j.
+
+    For scores whose size says how sure they are, such as log odds: if a system is sure of some members and of no nonmember,
+    none is guessed to be one before those are used up. Of equally far guesses wrong ones come first, against the attack.
+
+    >>> member = np.array([True, True, False, True])
+    >>> correct_farthest(np.array([9.0, 8.0, -0.1, -0.2]), member, np.array([2, 4]), 2).tolist()
+    [2, 3]
+    """
+    order = np.argsort(-values, kind="stable")
+    falling = values[order]
+    edge = falling[cut - 1] / 2 + falling[cut] / 2 if 0 < cut < len(falling) else 0.0
+    is_right = np.asarray(included, dtype=bool)[order] == (np.arange(len(falling)) < cut)
+    surest = np.lexsort((is_right, -np.abs(falling - edge)))
+    return np.asarray(np.concatenate([[0], np.cumsum(is_right[surest], dtype=np.int64)])[np.asarray(guesses)])
