@@ -37,14 +37,13 @@ def group_source(source: Source, most: object) -> Source:
             "data.records_per_user: numeric columns would be scaled by statistics of the train split; declare their public "
             "limits in data.ranges"
         )
-    parts = [None if part is None else _group(part, count) for part in (source.main, source.test)]
+    main = _group(source.main, count)
     named = "named in the data" if source.main.owners is not None else f"{count} neighbouring records each"
-    main = parts[0]
-    assert main is not None
     if len(main) < 2:
         raise DataError(f"data.records_per_user: the records belong to {len(main)} user; expected at least 2")
     origin = f"{source.origin}; a record is a user ({named}), with at most {count} records"
-    return replace(source, origin=origin, main=main, test=parts[1], unit="user", columns={})
+    test = None if source.test is None else _group(source.test, count)
+    return replace(source, origin=origin, main=main, test=test, unit="user", columns={})
 
 
 def _group(part: Part, most: int) -> Part:
