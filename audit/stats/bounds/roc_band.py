@@ -107,15 +107,20 @@ def upper_limits(path: ThresholdPath, rates: Array, critical: float) -> Array:
     first = np.searchsorted(path.false, path.nonmembers * rates - reach, side="left")
     last = np.searchsorted(path.false, path.nonmembers * rates + reach, side="right") - 1
     index = np.minimum(first[:, None] + np.arange(int((last - first).max()) + 1), last[:, None])
-    false, true = path.false[index], path.true[index]
-    surprise = divergence(false, path.nonmembers, rates[:, None])
+    surprise = divergence(path.false[index], path.nonmembers, rates[:, None])
+    row, column = np.nonzero(surprise <= critical)
+    true, budget = path.true[index[row, column]], critical - surprise[row, column]
     inner, outer = np.zeros(len(rates)), np.ones(len(rates))
     for _ in range(HALVINGS):
-        middle = ((inner + outer) / 2)[:, None]
+        middle = (inner + outer) / 2
         # more members than `middle` leads to expect do not speak against it: the limit is further up
-        short = np.where(true < path.members * middle, divergence(true, path.members, middle), 0.0)
-        plausible = (surprise + short).min(axis=1) <= critical
-        inner, outer = np.where(plausible, middle[:, 0], inner), np.where(plausible, outer, middle[:, 0])
+        expected = middle[row]
+        plausible = (true >= path.members * expected) | (divergence(true, path.members, expected) <= budget)
+        reached = np.zeros(len(rates), bool)
+        reached[row[plausible]] = True
+        inner, outer = np.where(reached, middle, inner), np.where(reached, outer, middle)
+        kept = plausible | ~reached[row]  # a threshold below the best of its rate decides nothing further up
+        row, true, budget = row[kept], true[kept], budget[kept]
     return outer
 
 
