@@ -6,6 +6,7 @@ Uses no accounting library, so it can judge them (`audit accountant check`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from audit.accounting.accountants import _amplified, _closed_forms, _independent, _pairs, _procedures
@@ -21,6 +22,7 @@ from audit.core.rounding import below
 from audit.core.version import __version__
 from audit.event_curves import find_curves
 from audit.stats.curves import pld
+from audit.stats.curves.loss_pairs import Direction
 
 Bracket = tuple[float, float]
 _SLACK_ROUNDS, _SLACK_MARGIN = 8, 1e-6
@@ -151,8 +153,19 @@ class Reference:
         return self._compose(_pairs.leaves(event, 1, adjacency), delta, adjacency)
 
     def _compose(self, leaves: list[_pairs.Leaf], delta: float, adjacency: Adjacency) -> tuple[float, float]:
-        directions = pld.REPLACE if adjacency is Adjacency.REPLACE_ONE else pld.ADD_REMOVE
-        return pld.epsilon_bracket(leaves, delta, directions=directions, tolerance=self.tolerance)
+        return pld.epsilon_bracket(leaves, delta, directions=_directions(adjacency), tolerance=self.tolerance)
+
+    def on_grid(self, event: Event, deltas: Sequence[float], *, adjacency: Adjacency, grid: float) -> tuple[float, ...]:
+        """What accounting by privacy loss distributions on that grid gives at each delta, however far from the truth.
+
+        Raises:
+            UnsupportedMechanism: some part has no single pair.
+            MemoryError: so many losses have no room.
+        """
+        ways = alternatives(without_groups(known(event, adjacency)), adjacency)
+        pairs = [_pairs.leaves(way, 1, adjacency) for way in ways]
+        figures = [pld.epsilons_on_grid(steps, deltas, grid, directions=_directions(adjacency)) for steps in pairs]
+        return tuple(map(max, zip(*figures, strict=True)))
 
     def _apart(self, event: Event, delta: float, adjacency: Adjacency, kinds_of: frozenset[type]) -> tuple[float, float]:
         """Bracket of a mixture with mechanisms that no single pair represents: each end has its own pairs, or divergences."""
@@ -165,6 +178,10 @@ class Reference:
         shares = _pairs.shares(kinds_of)
         low = max(self._compose(_pairs.leaves(event, 1, adjacency, "below", share), delta, adjacency)[0] for share in shares)
         return low, high
+
+
+def _directions(adjacency: Adjacency) -> tuple[Direction, ...]:
+    return pld.REPLACE if adjacency is Adjacency.REPLACE_ONE else pld.ADD_REMOVE
 
 
 PLUGIN = Reference

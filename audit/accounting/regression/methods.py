@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.accounting.accountants.reference import Reference
 from audit.accounting.accountants.renyi import divergences
 from audit.accounting.regression.suite import ClaimQuestion
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_forms import fold
-from audit.core.event_reading import phases
+from audit.core.event_reading import kinds, phases
+from audit.core.event_reading import steps as count_steps
 from audit.core.events import (
     Composed,
     Concentrated,
@@ -58,6 +60,9 @@ _CONVERSIONS: Mapping[str, Callable[..., tuple[float, float]]] = {
     "classic": renyi.epsilon_classic,
 }
 _DENSE_ORDERS = 1 + np.exp(np.linspace(math.log(1e-3), math.log(60), 60))  # orders from which "every order" is refined
+_ROUND_OFF = 1e-12  # of delta, that transforms in double precision may add or take; and as much as 2^-52 for each step
+_HARMLESS = 0.01  # of delta: what rounding may put into a tail of so many losses before figures of PLD are no longer its grid's
+_WITH_PAIRS = {Gaussian, Laplace, PoissonSampled, Repeated, Composed}
 _NUMERICAL = {"pld": (1e-3, 1e-4, 1), "prv": (1e-3, 1e-2, 2)}
 """Relative distance above the truth, usual grid, and how many times the grid a figure may lie above: PLD has no formula for
 its own error, PRV is within its error of either side of an estimate that is (Gopi, Lee, Wutschitz 2021, Theorem 5.5)."""
@@ -161,18 +166,17 @@ def stated(accountant: Any) -> Method | None:
     return None
 
 
-def expected(method: Method, question: ClaimQuestion, truth: Interval) -> Interval | None:
+def expected(method: Method, question: ClaimQuestion, truth: Interval, claimed: float = math.nan) -> Interval | None:
     """Return the ends between which the figure of a method is; None if the method says nothing here.
 
     Args:
         truth: the bracket on the true epsilon, which numerical methods approach from above.
+        claimed: what is held to the method: an end that it is on the right side of anyway need not be computed.
     """
     if method.name == "none":
         return None
     if method.name in _NUMERICAL:
-        share, width, times = _NUMERICAL[method.name]
-        grid = method.grid or (0.0 if method.tolerance else width)
-        return truth[0], truth[1] * (1 + (method.tolerance or share)) + times * grid + 1e-9
+        return _numerical(method, question, truth, claimed)
     try:
         low, high = _gdp(question) if method.name == "gdp" else _renyi(method, question)
     except (UnsupportedMechanism, ValueError):  # a quadrature that would take too long says nothing
@@ -180,6 +184,27 @@ def expected(method: Method, question: ClaimQuestion, truth: Interval) -> Interv
     if not 0 < low < math.inf:  # nothing released, or everything: what is right there is not the method's matter
         return None
     return low * (1 - EXACT) - 1e-12, high * (1 + max(EXACT, method.tolerance)) + 1e-12
+
+
+def _numerical(method: Method, question: ClaimQuestion, truth: Interval, claimed: float) -> Interval:
+    """The truth with what a tolerance or an error allows above it; for PLD what its grid gives, on both sides if named."""
+    share, width, times = _NUMERICAL[method.name]
+    grid = method.grid or (0.0 if method.tolerance else width)
+    low, high = truth[0], truth[1] * (1 + (method.tolerance or share)) + times * grid + 1e-9
+    if method.name == "prv" or method.tolerance or not (method.grid or claimed > high):
+        return low, high
+    delta, count, parts = question.delta, count_steps(question.event), kinds(question.event)
+    error = _ROUND_OFF + 2.0**-52 * count
+    if not (parts <= _WITH_PAIRS and error + 2.0**-52 * count * math.sqrt(truth[1] / grid) < _HARMLESS * delta):
+        return low, math.inf
+    deltas = delta + error, delta - error
+    try:
+        less, more = Reference().on_grid(question.event, deltas, adjacency=question.adjacency, grid=grid)
+    except (UnsupportedMechanism, MemoryError, ArithmeticError):  # no room, or no proof: what the grid gives is not known
+        return low, math.inf
+    if method.grid and PoissonSampled in parts and count > 1:  # others may be composed before they are put on the grid
+        return max(low, less * (1 - EXACT)), more * (1 + EXACT)
+    return low, max(truth[1] if method.grid else high, more) * (1 + EXACT)
 
 
 def _gdp(question: ClaimQuestion) -> Interval:

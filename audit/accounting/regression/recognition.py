@@ -118,7 +118,7 @@ def _interval(method: Method, result: Result, is_named: bool) -> methods.Interva
     case = result.case
     truth = case.lower, case.upper
     if is_named:
-        return methods.expected(method, case.asks[0], truth)
+        return methods.expected(method, case.asks[0], truth, result.epsilon)
     if result.finding is CaseFinding.EXACT:
         return None
     usual = dataclasses.replace(method, orders=method.orders or renyi.ORDERS)

@@ -25,6 +25,7 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 _NODES = 8
 _FEWEST_FINE_CELLS = 64  # on each side of zero loss before cells start to widen
+_MOST_CELLS = 8192  # on each side, that are of one width if the others widen for want of room only
 _COARSE, _MOST_COARSE_CELLS = 8.0, 2048  # grid points per standard deviation below which there are so many such cells
 _ALIGNMENTS = 4
 _SMALLEST_MASS = 1e-300
@@ -57,15 +58,15 @@ class LossGrid:
         return np.asarray((self.index + self.shift) * self.step, dtype=np.float64)
 
 
-def upper(pair: LossPair, step: float) -> LossGrid:
-    """A loss distribution on multiples of `step` that dominates the pair's.
+def upper(pair: LossPair, step: float, *, widens: bool = True) -> LossGrid:
+    """A loss distribution on multiples of `step` that dominates the pair's; on each of them unless it `widens` outwards.
 
     Raises:
         ArithmeticError: the masses do not add up to 1.
     """
     index, mass, infinite = [], [], pair.outside
     if pair.right > pair.left:
-        ends = _indices(pair, step)
+        ends = _indices(pair, step, _fine_cells(pair, step) if widens else _MOST_CELLS)
         cell, weight, loss = _quadrature(pair, np.asarray(ends * step, dtype=np.float64))
         above = ends[cell + 1] * step
         width = above - ends[cell] * step
@@ -232,11 +233,10 @@ def _fine_cells(pair: LossPair, step: float) -> int:
     return max(_FEWEST_FINE_CELLS, int(4 * density)) if density >= _COARSE else _MOST_COARSE_CELLS
 
 
-def _indices(pair: LossPair, step: float) -> Indices:
-    """Grid indices that cover the pair's losses: every one near zero, geometrically fewer further out."""
+def _indices(pair: LossPair, step: float, fine: int) -> Indices:
+    """Grid indices that cover the pair's losses: every one up to `fine` from zero, geometrically fewer further out."""
     first, last = (float(value) for value in pair.loss(np.array([pair.left, pair.right])))
     low, high = int(np.floor(first / step)), int(np.ceil(last / step))
-    fine = _fine_cells(pair, step)
     centre = min(max(0, low), high)
     right = centre + _widening(fine, high - centre)
     lhs = centre - _widening(fine, centre - low)
