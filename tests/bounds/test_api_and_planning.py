@@ -268,9 +268,9 @@ def test_hours_follow_from_the_cost_of_a_model() -> None:
 
 @pytest.mark.slow
 def test_any_path_can_be_certified_without_a_config() -> None:
-    nothing, flat = audit.certify(delta=1e-5, scores=200, attacks=3, game="independent_trials", repetitions=30)
-    assert (nothing.epsilon, flat.epsilon) == (0.0, 1.0)
-    assert nothing.kept and flat.kept and nothing.repetitions == 30
+    nothing, flat, steep = audit.certify(delta=1e-5, scores=200, attacks=3, game="independent_trials", repetitions=30)
+    assert (nothing.epsilon, flat.epsilon, steep.epsilon) == (0.0, 1.0, 2.5)
+    assert nothing.kept and flat.kept and steep.kept and nothing.repetitions == 30
     assert nothing.nominal == pytest.approx(0.05)
     with pytest.raises(AssumptionError, match="independent_trials"):
         audit.certify(delta=1e-5, scores=200, estimators=("rank_exact",))
