@@ -70,6 +70,7 @@ def assembled(canaries: str, access: str, references: int, scorers: Sequence[str
     for kind in scorers:
         changes = [f"games.game.{key}={value}" for key, value in (("canaries", canaries), ("access", access))]
         changes += [f"games.game.references={references}", f"games.game.scorers=[{kind}]"]
+        changes += ["games.game.count=4"] if canaries == "every_tensor" else []  # the smallest tensor has four coordinates
         try:
             experiment = assemble.assemble(parse(CONFIG_OF_ONE, changes).config)
         except ConfigError:
