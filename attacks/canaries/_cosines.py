@@ -31,8 +31,8 @@ def no_directions(count: int, limit: int, parameters: int, kind: str) -> Array:
     if not 1 <= count <= limit:
         smallest = f", the smallest tensor with {limit}" if limit < parameters - 1 else ""
         raise ConfigError(
-            f"{count} canaries of kind '{kind}' for a model with {parameters} parameters{smallest}; expected 1 to {limit}, or a "
-            "larger model"
+            f"{count} canaries of kind '{kind}' for a model with {parameters} parameters{smallest}; expected 1 to {limit}, or "
+            "a larger model"
         )
     if 8 * count * parameters > _LARGEST:
         raise ConfigError(

@@ -464,7 +464,7 @@ def test_one_certificate_covers_stopping_at_the_worst_time() -> None:
         attacks=((estimator,), (estimator,)), game=GAME, mechanism=None, delta=1e-5, level=0.95, together=True
     )
     actual = simulation.certify(path, 40)
-    assert [item.epsilon for item in actual] == [0.0, 1.0]
+    assert [item.epsilon for item in actual] == [0.0, 1.0, 2.5]
     assert all(item.nominal == pytest.approx(0.05) and item.kept and item.repetitions == 40 for item in actual)
     apart = dataclasses.replace(path, together=False)
     assert all(item.nominal == pytest.approx(0.1) for item in simulation.certify(apart, 20))
