@@ -60,7 +60,7 @@ def test_independent_runs_have_one_default_with_the_whole_error_rate(tmp_path, c
     audit(path, "--delta", "1e-5", "--certificates", "0", "--json")
     (assuming_less,) = json.loads(capsys.readouterr().out)["attacks"][0]["bounds"]
     assert (default["estimator"], default["confidence"], assuming_less["estimator"]) == ("both_ends", 0.95, "one_run")
-    assert default["epsilon"] > assuming_less["epsilon"]
+    assert default["epsilon"] > 0.99 * assuming_less["epsilon"], "a hundredth pays for a level that holds at each size"
     audit(
         path,
         "--delta",
