@@ -68,7 +68,7 @@ def name_classes(*classes: type[Any]) -> dict[str, type[Any]]:
 
 
 def in_order(package: str) -> dict[str, type[Any]]:
-    """Return all plug-ins of a package by name, in the order of their `position`: if all of them act, or are listed."""
+    """Return all plug-ins of a package by name, in the order of their `position`, in which they act or are listed."""
     own = {name: find(package, name) for name in names(package)}
     return dict(sorted(own.items(), key=lambda item: item[1].position))
 

@@ -151,7 +151,7 @@ def _interval(attack: AttackResult, rate: Rate | None) -> Interval | None:
 
 
 def _rate(game: GameResult, attack: AttackResult) -> Rate | None:
-    """The rate if a split's ROC is furthest above guessing; else at the smallest target that is measured well."""
+    """Return the rate at which a split's ROC is furthest above guessing; else that at the smallest target measured well."""
     return (None if game.game.inclusion is Inclusion.COINS else _furthest(attack)) or _finest(attack)
 
 

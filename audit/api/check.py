@@ -200,8 +200,8 @@ def check(
             `DataLoader`, or the path of an npz with x and y.
         nonmembers: records of the same kind that it was not trained on.
         claim_epsilon: what the training is claimed to be; it is compared with what was proved.
-        claim_unit: "record" or "user", whom the claim protects. User if members and nonmembers are mappings that say, under
-            `unit` beside `x` and `y`, whose each record is: then one coin a user decides.
+        claim_unit: "record" or "user", whom the claim protects. By default "user" if members and nonmembers are mappings that
+            name the user of each record under `unit`, beside `x` and `y` (one coin per user then decides), else "record".
         coins: `(n,)` bool, that decided which records were trained on (`audit.draw_coins`); without them no epsilon follows.
         randomised_seed: in place of `coins`, the seed that they were drawn with.
         references: further models of your own, for the attacks that compare; or `audit.ReferenceTraining`, which trains them.

@@ -42,7 +42,7 @@ def secret_lower_bound(
         drawn: `(m,)` the value from 0 to k - 1 that the auditor drew for each secret before training.
         prior: `(m, k)` or `(k,)` chances with which the values were drawn; None if all were equally likely.
         adjacency: which neighbouring data sets the epsilon is about.
-        conversion: "group" for an adjacency other than "replace_one", if a replacement is two such changes.
+        conversion: "group" for an adjacency other than "replace_one": a replacement is then two such changes.
 
     Guarantee: that of the estimator `one_run_secrets`, given that values were drawn as stated.
 

@@ -18,7 +18,7 @@ from audit.stats.bounds.score_distributions import ScoreLaw
 from audit.stats.curves import tradeoff, tradeoff_curves
 from audit.stats.curves.tradeoff_curves import TradeoffCurve
 
-FLAT = 1.0  # epsilon of a record on the law if every threshold has the same likelihood ratio
+FLAT = 1.0  # epsilon of a record on the law in which every threshold has the same likelihood ratio
 TIED = 2.5  # and of answers without a confidence, which a choice of ranks can tell from each other by luck of the sizes
 SIGNAL = 1.0  # mu of a record on the law of Gaussian differential privacy
 

@@ -105,7 +105,7 @@ class Certificate:
     """How often the largest bound of a game was wrong in simulation: same estimators, attacks, number of scores, error share.
 
     Attributes:
-        law: what the scores were drawn from: nothing leaks, or randomised response, if every threshold has the same
+        law: what the scores were drawn from: nothing leaks, or randomised response, in which every threshold has the same
             likelihood ratio and a search that is not paid for shows most.
         epsilon: the truth under that law.
         wrong: of `repetitions` simulated audits put a bound above it.

@@ -113,7 +113,7 @@ class GuessResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerResult:
-    """How often target models answered a trigger as its poisoned records taught, if these were planted and where not.
+    """How often target models answered a trigger as its poisoned records taught, in trainings with them and without.
 
     Attributes:
         records: poisoned ones of each trigger.

@@ -1,4 +1,4 @@
-"""npy files with records that are read on access."""
+"""npy files that are mapped, so that each record is read from the file when it is used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EQUAL_STAMPS: dict[tuple[str, str], Stamp] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappedFile:
-    """An npy file with records that are read on access.
+    """An npy file that is mapped, not loaded: each record is read from the file when it is used.
 
     Attributes:
         path: on this machine and on every one that computes with its records.

@@ -70,7 +70,7 @@ class RecordArray(np.lib.mixins.NDArrayOperatorsMixin, ABC):
         numbers = self.rows(index.reshape(-1))
         if not further:
             return numbers.reshape(*index.shape, *self.shape[1:])
-        # a slice keeps its axis if it is; numbers and masks are paired with those of further axes
+        # a slice keeps its axis where it is; numbers and masks are paired with those of further axes
         place = slice(None) if isinstance(first, slice) else np.arange(index.size).reshape(index.shape)
         return np.asarray(numbers[(0 if index.ndim == 0 else place, *further)])
 

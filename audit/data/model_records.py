@@ -23,7 +23,7 @@ def split_side(side: Any, name: str) -> dict[str, Any]:
     """Return `x` in its own form, `y`, and `group`, `index`, `unit` and `exact` if they are there.
 
     Args:
-        side: `(x, y)`, if x may be an array, a frame, a tuple or a dictionary; several inputs before y; a mapping with y
+        side: `(x, y)`, in which x may be an array, a frame, a tuple or a dictionary; several inputs before y; a mapping with y
             under one of `TRUTHS`; a data set or a loader of such records; a data set of Hugging Face.
 
     Raises:

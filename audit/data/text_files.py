@@ -29,8 +29,8 @@ def read_texts(place: Path, column: str, *, whole: bool = False) -> tuple[list[s
     """Return the texts of a file or folder, and what was read of it, by name.
 
     Args:
-        place: its ending says the format: .jsonl, .csv, .parquet, or plain text, if each line that is not empty is a text;
-            a folder as `datasets` saves it holds .arrow files. Another .gz or .xz behind it is unpacked.
+        place: its ending says the format: .jsonl, .csv, .parquet, or plain text, in which each line that is not empty is a
+            text; a folder as `datasets` saves it holds .arrow files. Another .gz or .xz behind it is unpacked.
         column: key of a JSON object, name of a column, or its number (from 0) in a CSV file without a header.
         whole: whole numbers are read too, as classes and users have them.
 

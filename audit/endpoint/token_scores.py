@@ -21,7 +21,7 @@ class TokenScores:
     """Tokens of a prompt as text, in order, with their log-probabilities; None for the first, which nothing precedes.
 
     Attributes:
-        generated: tokens that the server wrote behind the prompt.
+        new_tokens: number of tokens that the server wrote behind the prompt.
     """
 
     tokens: tuple[str, ...]

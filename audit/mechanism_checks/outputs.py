@@ -86,7 +86,7 @@ def collect(outputs: Sequence[Any]) -> Sequence[Any] | Array:
 
 
 def without_mask(outputs: Any) -> Any:
-    """Return a masked array of numbers with NaN if it is masked, as None counts, and any other output as it is."""
+    """Return a masked array of numbers with NaN at its masked places, as for None, and any other output as it is."""
     if not isinstance(outputs, np.ma.MaskedArray):
         return outputs
     if outputs.dtype.kind not in "fiub":
@@ -137,7 +137,7 @@ def _parts(output: Any) -> Iterable[Any]:
             return output
     array = output.detach().cpu() if hasattr(output, "detach") else output  # a tensor
     if hasattr(array, "__array__"):
-        # None if it is masked
+        # a masked array gives None at its masked places
         return (array.tolist() if isinstance(array, np.ma.MaskedArray) else np.asarray(array).tolist(),)
     raise DataError(
         f"the mechanism returned a {type(output).__name__}; expected numbers, texts, None, or lists, dictionaries and arrays "

@@ -76,7 +76,7 @@ def correlation_tail(first: Array, second: Array) -> float:
 def twins_tail(noise: Array, rounding: Array | float = 0.0) -> float:
     """P-value that no two columns of independent normal numbers `(n, columns)` are multiples of each other; 1 below 5 rows.
 
-    Rounding puts columns of few rows on few directions, if some meet by chance. So each is turned towards its neighbour by
+    Rounding leaves columns of few rows only few directions, and some meet by chance. So each is turned towards its neighbour by
     as much as `rounding`, the most that a number of it `(columns,)` is off by, may have turned it away.
 
     Columns are sorted by the ratio of their first two rows, so that multiples are neighbours. The other rows say nothing of

@@ -136,8 +136,8 @@ def _largest(largest: int, steps: int, records: int, rate: float) -> float:
 def uniformity(counts: Sequence[int]) -> float:
     """Return the p-value of Pearson's statistic that categories with these counts are equally likely.
 
-    It is exact below `SMALL`, if Pearson's own law is far too small if few of each category are expected; and Pearson's
-    above. The work grows with the third power of the number of observations; some hundreds take less than a second.
+    It is exact below `SMALL`, where that of Pearson's own law is far too small if few of each category are expected, and
+    Pearson's above. The work grows with the third power of the number of observations; some hundreds take less than a second.
 
     >>> uniformity([50, 50]), uniformity([100, 0]) < 1e-12, round(uniformity([6, 0, 0]), 6)
     (1.0, True, 0.004115)

@@ -52,7 +52,7 @@ def _printed(body: bytes, path: str, name: str) -> bytes:
 
 
 class _TextsInTorchsForm(ast.NodeTransformer):
-    """Texts with the escapes that torch reads: octal ones, if Python would print hexadecimal ones."""
+    """Texts with the escapes that torch reads: octal ones instead of the hexadecimal ones that Python prints."""
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         if not isinstance(node.value, str):

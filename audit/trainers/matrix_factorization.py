@@ -93,7 +93,7 @@ class MatrixFactorizationTrainer:
 def _matched_filter(models: TrainedModels, job: TrainingJob, event: MatrixFactorization) -> Array:
     """`(N, m, steps)` products; their sum over steps is the most powerful statistic of a canary's membership.
 
-    The released rows are put through C, if their noise is independent and has deviation `noise_multiplier`, and weighed by
+    The released rows are put through C (their noise is then independent, with deviation `noise_multiplier`), and weighed by
     what the canary would have put there, a vector of length one. Both are known to whoever sees all steps and knows a canary's
     place, which is public.
     """

@@ -98,7 +98,7 @@ def failures(release: ZooRelease, report: MechanismReport) -> tuple[str, ...]:
 def selection_epsilon(runs: int, scale: float) -> float:
     """Return the exact epsilon of the largest of so many Laplace-noised scores that a record moves by 1.
 
-    The ratio of densities is largest in the left tail, if each run contributes `exp(1 / scale)`.
+    The ratio of densities is largest in the left tail, where each run contributes `exp(1 / scale)`.
     """
     return runs / scale
 

@@ -166,7 +166,7 @@ def _train(step: Step, plan: ZooClaim, canaries: tuple[Tensor, Tensor], coins: A
     stream, generator = Seed(seed).child("batches").numpy(), torch.Generator().manual_seed(seed)
     inputs, labels = (torch.cat(parts) for parts in zip(_ordinary(), canaries, strict=True))
     params = _start()
-    columns = FEATURES + torch.arange(len(coins))  # the weights of a canary's own input, if no other record has a gradient
+    columns = FEATURES + torch.arange(len(coins))  # the weights of a canary's own input, where no other record has a gradient
     directions = DpSgdStep().record_gradients(params, *canaries)["hidden.weight"][torch.arange(len(coins)), :, columns]
     directions = directions / directions.norm(dim=1, keepdim=True)
     available = np.concatenate([np.ones(RECORDS, dtype=bool), coins])

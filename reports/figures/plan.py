@@ -28,7 +28,7 @@ def draw(rows: Sequence[PowerRow]) -> dict[str, bytes]:
 def figure(rows: Sequence[PowerRow]) -> Figure:
     """Return the power of a plan as a figure: a line for each row, from the claim to the least true epsilon that is caught.
 
-    An arrow is if nothing is caught.
+    A line that ends in an arrow catches nothing.
     """
     return _plots.draw_figure(_height(rows), lambda figure: _paint(figure, rows))
 

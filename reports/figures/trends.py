@@ -19,7 +19,7 @@ class Point:
     """One audit of a training.
 
     Attributes:
-        when: its date.
+        date: of the audit.
         claimed: the tightest finite claim; None if there is none.
         proven, ceiling: of the largest bound for any mechanism; None if there is none.
     """

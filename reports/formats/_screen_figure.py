@@ -37,7 +37,7 @@ Box = tuple[int, int, int, int]
 def compact(svg: bytes, prefix: str) -> str:
     """Return a drawing of matplotlib that holds its text as text, without what no browser needs.
 
-    Markers become lines if they are, lines lose the points that no one could see, coordinates are written as the
+    Each marker becomes a line at its place, lines lose the points that no one could see, coordinates are written as the
     distance from the last; only the identifiers that are referred to stay, each behind `prefix`.
     """
     root = Tree.fromstring(svg)
@@ -113,7 +113,7 @@ def _flat(parent: Tree.Element, source: _Source) -> Iterator[Tree.Element]:
 
 
 def _path(item: Tree.Element, source: _Source) -> Tree.Element:
-    """Return a line or an area; a marker as a line if it is."""
+    """Return a line or an area; a marker as a line at its place."""
     path = _element("path", item)
     right, down = _steps(path.attrib.pop("x", "0")), _steps(path.attrib.pop("y", "0"))
     drawn = _parts(item.get("d") or source.marks[item.get(LINK, "")[1:]])
@@ -166,7 +166,7 @@ def _element(name: str, item: Tree.Element) -> Tree.Element:
 
 
 def _look(item: Tree.Element) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return all of an element but if it is."""
+    """Return tag and attributes of an element, except those of its place."""
     return item.tag, tuple(
         sorted((key, value) for key, value in item.attrib.items() if key not in ("d", "x", "y", "transform"))
     )

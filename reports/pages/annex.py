@@ -38,7 +38,7 @@ class Requirement:
     Attributes:
         number: R1 to R26.
         source: texts with their sections.
-        section, field: if the report shows it, the section by the key of its title; "" if it does not.
+        section, field: where the report shows it, the section by the key of its title; "" if it does not.
         judge: how far a report shows it.
     """
 

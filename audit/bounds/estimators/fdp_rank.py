@@ -61,7 +61,7 @@ class FdpRank:
         Raises:
             DataError: one side is empty.
             UnsupportedMechanism: the scores carry no DP-SGD mechanism to take sample rate and steps from.
-            ConfigError: delta is 0, if every epsilon of DP-SGD is infinite.
+            ConfigError: delta is 0, at which every epsilon of DP-SGD is infinite.
         """
         ranking, mechanism = _ranking(scores, delta, confidence), _mechanism(scores)
         signal, description, tests = _search(self, ranking, mechanism, 1 - confidence)

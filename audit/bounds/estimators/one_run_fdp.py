@@ -58,7 +58,7 @@ class OneRunFdp:
         Raises:
             DataError: one side is empty.
             UnsupportedMechanism: family "dp_sgd" without a DP-SGD mechanism in the scores.
-            ConfigError: delta is 0, if every epsilon is infinite.
+            ConfigError: delta is 0, at which every epsilon is infinite.
         """
         mechanism = self._mechanism(scores)
         coins = len(scores.values)

@@ -60,7 +60,7 @@ class ProductChannel:
         Raises:
             DataError: one side is empty.
             UnsupportedMechanism: family "dp_sgd" without a DP-SGD mechanism in the scores.
-            ConfigError: delta is 0, if every epsilon is infinite.
+            ConfigError: delta is 0, at which every epsilon is infinite.
         """
         coins = len(scores.values)
         guesses, correct = self._counts(scores, delta, confidence)

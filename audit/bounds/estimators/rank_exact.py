@@ -51,7 +51,7 @@ class RankExact:
 
         Raises:
             DataError: one side is empty.
-            ConfigError: delta is 0 with the family "gdp", if every epsilon is infinite.
+            ConfigError: delta is 0 with the family "gdp", in which every epsilon is then infinite.
         """
         ranking = self._ranking(scores, delta, confidence)
         tests = rank_exact.precedence_tests(ranking, self.ratio)

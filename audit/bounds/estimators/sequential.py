@@ -62,7 +62,7 @@ class Sequential:
         Raises:
             DataError: one side is empty, or the rows of a side are sorted by score.
             UnsupportedMechanism: the family is "dp_sgd" and the scores carry no DP-SGD mechanism, or records are replaced.
-            ConfigError: delta is 0 inside a family, if every epsilon is infinite.
+            ConfigError: delta is 0 inside a family, in which every epsilon is then infinite.
         """
         against = self._hypotheses(scores, delta, ())
         path = _follow_finished(against, scores)

@@ -77,7 +77,7 @@ def _tasks() -> int:
 
 
 def _drop_capabilities() -> None:
-    """Keep of root's powers only that of reading what is in other users' folders, if libraries may be installed."""
+    """Keep of root's powers only that of reading what is in other users' folders, where libraries may be installed."""
     header = struct.pack("=Ii", _CAPABILITIES_VERSION, 0)
     libc = ctypes.CDLL(None, use_errno=True)
     current = ctypes.create_string_buffer(24)

@@ -14,7 +14,7 @@ from audit.data.source import DAMAGE
 
 
 class _Marker:
-    """Is if a pickle names `numpy.ndarray`; cannot be called."""
+    """What a pickle gets in place of `numpy.ndarray`; cannot be called."""
 
 
 def _empty_array(*_: object) -> Array:

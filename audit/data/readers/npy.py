@@ -1,4 +1,4 @@
-"""Records in an npy file that is read if it is, and so may be larger than memory."""
+"""Records in an npy file that is mapped, not loaded, and so may be larger than memory."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class ClientSteps:
     Args:
         architecture: of the model.
         cdll: compiled code.
-        records: inputs and labels, read if they are.
+        records: inputs and labels, read in place, without a copy.
 
     Raises:
         DataError: records of another size or type than the model's, or labels that it has no output for.

@@ -64,7 +64,7 @@ def worth_compiling(architecture: Compilable, examples: float) -> bool:
 class CompiledGradients(TapeGradients):
     """N models in float32 on a CPU. Forward passes without gradients are those of `TapeGradients`.
 
-    Rows of padding cost nothing, batches are read if the records are, and models share no arithmetic.
+    Rows of padding cost nothing, batches are read from the records in place, and models share no arithmetic.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class CompiledGradients(TapeGradients):
     def add_rows(
         self, data: tuple[Tensor, Tensor], indices: Tensor, mask: Tensor, into: tuple[Clip | None, Tensor]
     ) -> Clipping | None:
-        """`add_sum` for the records of `data` numbered `indices` `(N * rows,)`, read on access.
+        """`add_sum` for the records of `data` numbered `indices` `(N * rows,)`, read in place, without a copy.
 
         Args:
             data: inputs `(records, ...)` and labels.

@@ -30,7 +30,7 @@ Capture = Callable[[Callable[[], None]], Callable[[], None]]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Graph:
-    """One graph: if it reads the batch, its results, how it is run, and how often that was done."""
+    """One captured graph: where it reads the batch, its results, how it is run, and how often that was done."""
 
     index: Tensor
     mask: Tensor
@@ -65,7 +65,7 @@ class GraphedSums:
         """Return what `work(rows_at, mask)` returns, which later passes overwrite.
 
         Args:
-            work: the same in all calls, adding to `total`; its memory stays if it is.
+            work: the same in all calls, adding to `total`; its memory stays where it is.
             rows_at: `(N * rows,)` record numbers.
             mask: `(N, rows)` which of them are real.
 

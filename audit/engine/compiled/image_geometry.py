@@ -46,8 +46,8 @@ class Axis:
         return max(self.size + self.padding, (self.out - 1) * self.stride + (self.kernel - 1) * self.dilation + 1)
 
     def remainders(self) -> Iterator[tuple[list[int], list[int], list[int], list[int]]]:
-        """Yield for each remainder of the stride: positions before the convolution, if each is among those after it, the
-        taps of the kernel that reach it, and how far from there the result of each tap is."""
+        """Yield for each remainder of the stride: positions before the convolution, the place of each among those after it,
+        the taps of the kernel that reach it, and how far from there the result of each tap is."""
         for remainder in range(self.stride):
             positions = [x for x in range(self.size) if (x + self.padding) % self.stride == remainder]
             taps = [tap for tap in range(self.kernel) if (remainder - tap * self.dilation) % self.stride == 0]

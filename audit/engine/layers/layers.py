@@ -21,7 +21,7 @@ from audit.engine.parameter_layout import Slot
 from audit.engine.random.dropout_streams import DropoutDraws
 
 # what Gram matrices may cost, in multiplications a number of an example's gradient, up to which they are cheaper than gradients
-# of all rows of a model: if these stay in the cache, and where they do not (measured: docs/evidence/speed.md)
+# of all rows of a model: for gradients that stay in the cache, and for those that do not (measured: docs/evidence/speed.md)
 _CACHED_SHARE, _MEMORY_SHARE, _CACHED_NUMBERS = 8, 32, 1 << 20
 
 
@@ -79,9 +79,8 @@ class Tape:
     `batch` is the number of rows of all models in the pass.
 
     `numbers` counts what the recorded uses hold: inputs, outputs and kept gradients. `draws` gives
-    layers that draw numbers those of a step, set before it; what dropout multiplies with is kept in `factors`, if it is
-    wanted again. `products` is the type in which layers multiply if it is
-    not that of the parameters.
+    layers that draw random numbers those of a step, and is set before it; what dropout multiplies with is kept in `factors`
+    if it is needed again. `products` is the type in which layers multiply, None if it is that of the parameters.
     """
 
     models: int
@@ -246,7 +245,7 @@ class MatrixLayer(EnsembleLayer):
         gradients = {}
         if "weight" in self.slots:
             inputs = use.inputs.reshape(models * rows, positions, columns)
-            if self.outputs > columns:  # four times as fast if the longer side is side by side (docs/evidence/speed.md)
+            if self.outputs > columns:  # four times as fast with the longer axis contiguous in memory (docs/evidence/speed.md)
                 product = torch.bmm(inputs.transpose(1, 2), signals).transpose(1, 2)
             else:
                 product = torch.bmm(signals.transpose(1, 2), inputs)

@@ -56,7 +56,7 @@ class CounterSampler:
         seeds: one per model, the stream of its batches.
         included: `(N, m)` coins. A canary with coin 0 is drawn like any other record and left out.
         as_gradients: canaries are reported in `DeviceBlock.extra` instead of as records.
-        device: if batches are wanted.
+        device: on which the batches are wanted.
     """
 
     def __init__(self, law: Law, seeds: tuple[Seed, ...], included: Mask, *, as_gradients: bool, device: torch.device) -> None:

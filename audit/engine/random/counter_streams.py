@@ -35,7 +35,7 @@ def multipliers(dimensions: int, device: torch.device) -> Tensor:
 def philox(counter: Tensor, keys: Tensor, factors: Tensor) -> Tensor:
     """`(4, ...)` independent words of 32 bits for each counter: Philox4x32-10.
 
-    Products of two words take all 64 bits. In int64 they wrap around, which leaves every bit if it is; a shift to the right
+    Products of two words take all 64 bits. In int64 they wrap around, which leaves every bit in its place; a shift to the right
     copies the sign, which the mask takes away.
 
     Args:
@@ -62,7 +62,7 @@ class CounterStreams:
 
     Args:
         seeds: of the models, each for this purpose alone.
-        device: if the numbers are wanted.
+        device: on which the numbers are wanted.
     """
 
     def __init__(self, seeds: Sequence[Seed], device: torch.device) -> None:

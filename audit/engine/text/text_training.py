@@ -27,7 +27,7 @@ MOVED = 0.02  # standard deviation of what is added to parameters before gradien
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Texts:
-    """All that a model of a job may sample: shared records, then canaries; `(n, T)` each, read if they are on a CPU."""
+    """All that a model of a job may sample: shared records, then canaries; `(n, T)` each, read in place on a CPU."""
 
     tokens: Tensor | RecordRows
     labels: Tensor | RecordRows

@@ -66,7 +66,7 @@ def _states() -> dict[str, bytes]:
 
 @contextmanager
 def foreign_streams() -> Iterator[Callable[[], list[str]]]:
-    """A scope after which both streams are if they were; yields what names those that have moved since its beginning."""
+    """A scope after which both streams are where they were; yields a function that names those moved since its beginning."""
     own, numbers = random.getstate(), np.random.get_state()  # noqa: NPY002
     before = _states()
     try:

@@ -164,7 +164,7 @@ def _before(node: fx.Node, ends: Iterable[fx.Node] = ()) -> list[fx.Node]:
 
 
 def _checked(module: nn.Module, base: nn.Module, head: nn.Module, records: Tensor) -> Split | None:
-    """Return the two parts if together they are the module, record by record, and parameters are where they lay."""
+    """Return the two parts if together they are the module, record by record, and the parameters keep their layout."""
     names = module.state_dict()
     if Layout.of(head) != Layout.of(module) or not names.keys() >= head.state_dict().keys():
         return None
@@ -202,7 +202,7 @@ class TrainingData:
     Attributes:
         inputs: `(n, ...)` to train on: records, or features of them.
         labels: `(n, ...)`.
-        records: if `inputs` are features; None elsewhere.
+        records: the records themselves if `inputs` are features of them; None otherwise.
     """
 
     inputs: Tensor | RecordRows

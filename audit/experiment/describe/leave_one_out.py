@@ -87,7 +87,7 @@ def leave_one_out(
     Args:
         models: signals and coins of all models; the coins of the target are taken away from its attack.
         labels: `(m,)` true labels, or None if only losses or products are known.
-        room: if a copy of what the references show is.
+        room: where a copy of the references' signals is kept.
 
     Raises:
         ConfigError: fewer than two models.

@@ -59,19 +59,19 @@ class JobSpec:
 def fit_and_observe(
     context: tuple[Any, ...], job_spec: JobSpec, progress: Progress, device: str | None = None
 ) -> Mapping[str, Array]:
-    """Trains the models of one job and reads off them all that later steps need; runs wherever the executor says.
+    """Train the models of one job and return all signals that later steps need, by key; runs wherever the executor says.
 
     A model whose weights or outputs are not finite has diverged. All its signals become zero, the same for every
     record: a function of what was released, so bounds stay valid, and one that shows an attack nothing.
 
     Args:
         context: the data set and the canaries.
-        order: what to train.
+        job_spec: what to train.
         progress: receives model-steps done.
         device: in place of the job's.
 
     Raises:
-        ConfigError: this machine's code is not the code that the order was made with.
+        ConfigError: this machine's code is not the code that the job was made with.
         DataError: a file that records are read from was changed meanwhile.
     """
     own = code.digest(job_spec.foreign)

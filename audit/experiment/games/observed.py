@@ -24,7 +24,7 @@ _LARGE = 1 << 24  # bytes of an array that is computed of all models, from which
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Observations:
-    """What was seen of all models of a game, targets first. Signals are on disk and are read if they are used.
+    """What was seen of all models of a game, targets first. Signals are on disk and are read when they are used.
 
     Attributes:
         signals: `(models, m, ...)` by key: of the canaries, as far as attacks read them.
@@ -47,7 +47,7 @@ class GameModels:
     """The models of a game, trained here or brought by a user: everything that attacks read.
 
     Attributes:
-        insertion: with the coins of these models alone, targets first: fewer than planned if the game stopped early.
+        prepared_game: with the coins of these models alone, targets first: fewer than planned if the game stopped early.
         labels: `(m,)` true labels of the canaries, None if there are none or no one gave them.
         first: number of the first target among all of the game.
     """

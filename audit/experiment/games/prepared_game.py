@@ -25,7 +25,10 @@ class PreparedGame:
     """A game with its canaries made and its coins drawn: nothing is trained yet.
 
     Attributes:
-        recipe: what is trained; None for models that a user brings.
+        training_design: what is trained; None for models that a user brings.
+        game_design: the game's settings and attacks.
+        seed: of the game.
+        assignment: the canaries, and the coins of every model.
         records: what reports say of the canaries.
         notes: which of its attacks were left out, and why.
     """

@@ -61,11 +61,11 @@ def play_game(
 ) -> GameOutcome:
     """Train the models of a game, as many as it takes, and conclude from them.
 
-    An attack that what was trained cannot serve, since references diverged, is left out with the reason.
+    An attack is left out, with the reason, if the trained models cannot serve it since references diverged.
 
     Args:
-        insertion: the game, its canaries and coins.
-        stated: the claims it may refute.
+        prepared_game: the game, its canaries and coins.
+        stated_claims: the claims it may refute.
         budget: its share of the error.
         resources: where to train.
         games: of the audit, which share the level of the preflight.
@@ -146,7 +146,10 @@ class _InterimAnalyses:
     """The looks at a game with training that may stop: after each job of targets, with the references that all looks share.
 
     Attributes:
-        insertion: the game, without attacks that failed at some look.
+        prepared_game: the game, without attacks that failed at some look.
+        jobs: all of the game in order of training, those of references first.
+        watch: decides at each look whether a claim is refuted.
+        store: holds what finished jobs observed.
         scores: of each look so far.
     """
 

@@ -30,7 +30,7 @@ class Rehearsal:
     """What an adversary would see of untrained models.
 
     Attributes:
-        insertion: of the game that is rehearsed.
+        prepared_game: the game that is rehearsed.
         signals: by key, `(1 + references, m, ...)`, the target first.
         canaries: the `m` of them that are scored: all of the game, or some of very many.
         rows: their numbers among all of the game.
@@ -67,7 +67,7 @@ def playable(prepare_games: Sequence[PreparedGame], dataset: Dataset, device: st
     for prepared_game in prepare_games:
         if (
             models is None or prepared_game.training_design is not training_design
-        ):  # the games of a recipe lie side by side and share its models
+        ):  # the games of a training are side by side and share its models
             training_design, models = prepared_game.training, untrained_models(prepared_game.training, dataset, device)
         games.append(_playable(prepared_game, models))
     return games
@@ -77,7 +77,7 @@ def _playable(prepared_game: PreparedGame, models: Any) -> PreparedGame:
     """The game with the attacks that can score it, and why each other was left out, decided by the references' coins alone.
 
     Args:
-        insertion: the game.
+        prepared_game: the game.
         models: made by `untrained_models`.
 
     Raises:

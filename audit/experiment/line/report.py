@@ -32,7 +32,7 @@ class Frame:
         classes: of attack, by third parties, listed after our own.
         unaccounted: what touched the data outside the claim, in the owner's words.
         remarks: of those who looked at the input, for the cover.
-        settings: the settings that a user gave, by path; `config_lines`: if the file gives each path.
+        settings: the settings that a user gave, by path; `config_lines`: the line of the file for each path.
         engagement: what the owner declares of the audit itself.
     """
 

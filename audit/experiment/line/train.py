@@ -16,7 +16,7 @@ from audit.experiment.games.spec import Execution
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Resources:
-    """What every training of an audit shares: the data, if jobs run and are kept, and who receives progress."""
+    """What every training of an audit shares: the data, where jobs run and are kept, and who receives progress."""
 
     dataset: Dataset
     execution: Execution
@@ -28,12 +28,13 @@ def train(job_specs: Sequence[JobSpec], canaries: Canaries, resources: Resources
     """Return how many of the jobs count, from the first: all, or as many as were enough.
 
     Jobs that the store holds are not run again, others are stored as they finish. `is_enough` is asked in the order of jobs,
-    so where it ends does not depend on which finished first, or in which process: a job that finished ahead of its turn
+    so the end does not depend on which job finished first, or in which process: a job that finished ahead of its turn
     waits, and one behind the end does not count even if it was trained.
 
     Args:
-        orders: the jobs in their order.
-        canaries: that all of them are about.
+        job_specs: the jobs in their order.
+        canaries: those of all jobs.
+        resources: the data, the executor, the store and the receiver of progress.
         is_enough: whether the first so many jobs, all of them stored, are enough.
     """
     store, executor = resources.store, resources.execution.executor

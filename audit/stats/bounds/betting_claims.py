@@ -62,7 +62,7 @@ def pairs(epsilons: Array, delta: float | Array) -> Hypotheses:
 
     Which of them touches at a rate is taken for delta 0, so that what is refuted at one delta is refuted smaller ones.
     """
-    # left of 1 / (1 + e^epsilon), if both lines meet at delta 0
+    # left of 1 / (1 + e^epsilon), where both lines meet at delta 0
     steep = np.array(RATES)[:, None] * (1 + np.exp(epsilons)) <= 1
     odds = np.exp(-epsilons)
     slopes = np.where(steep, np.exp(epsilons), odds)
@@ -114,7 +114,7 @@ def _hypotheses(curves: Sequence[TradeoffCurve], epsilons: Array, parameters: Ar
 def supporting_lines(rate: Rate) -> Array:
     """`(2, rates)` slopes and intercepts of lines nowhere below a concave non-decreasing curve, close to it at each of `RATES`.
 
-    Between two points of a concave curve it is below both neighbouring chords carried on, so the corners if these meet
+    Between two points of a concave curve it is below both neighbouring chords carried on, so the corners where these meet
     outline it from above.
 
     >>> supporting_lines(tradeoff_curves.epsilon_delta(1.0, 1e-3).tpr)[:, 0].round(6).tolist()

@@ -227,7 +227,7 @@ def _exceedance_mask(design: Design, pair: tuple[float, float], limits: Counts, 
 
 @functools.lru_cache(maxsize=64)
 def ladder(design: Design) -> Array:
-    """Rising epsilons from 0, if steps begin and end; they depend on the numbers of scores alone."""
+    """Return the rising epsilons from 0 at which steps begin and end; they depend on the numbers of scores alone."""
     edges = [0.0]
     while (epsilon := edges[-1]) < LARGEST:
         rate = 1 / (1 + math.exp(-epsilon))

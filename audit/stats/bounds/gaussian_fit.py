@@ -19,7 +19,8 @@ def epsilon(members: Array, nonmembers: Array, delta: float) -> float | None:
     fewer than `FEWEST` scores of a side, or infinite ones. Infinite beyond `LARGEST`.
 
     Biased upward if epsilon is small: any difference between the two fitted deviations looks like privacy loss in the tails,
-    which is if delta looks. At delta 1e-6 a true epsilon of 1 reads 1.9 with 1,000 scores and 4.3 with 100, on average.
+    and a small delta looks at the tails. At delta 1e-6 a true epsilon of 1 reads 1.9 with 1,000 scores and 4.3 with 100, on
+    average.
 
     References:
         Andrew et al. 2023, arXiv 2302.03098, algorithm 3, with fitted nonmembers in place of the law of a random direction.

@@ -33,7 +33,7 @@ def shares_for(coins: int) -> tuple[float, ...]:
 
 
 def cut_between_sides(values: Array) -> int:
-    """Return how many of the highest scores look like members': if two groups of scores part best.
+    """Return how many of the highest scores look like members': the cut that separates two groups of scores best.
 
     The cut leaves the least variance within the two groups (Otsu 1979), the outermost scores being taken for the quartiles
     (of few scores, for values further out). It never parts equal scores and is within `DEVIATIONS` standard deviations of

@@ -74,8 +74,8 @@ def block(members: int, nonmembers: int, index: int) -> tuple[OrderStatistics, O
 
 def members_on_top(members: OrderStatistics, nonmembers: OrderStatistics, cuts: Counts, curve: Curve) -> Counts:
     """`(rows, cuts)` members among so many highest scores, or more if ranks are left out; never fewer for a larger curve."""
-    # a nonmember that was left out is if the next one kept does, further down, and members up to the next one kept are
-    # counted: both only put more members on top
+    # a nonmember that was left out counts where the next one kept is, further down, and members up to the next one kept
+    # are counted: both only put more members on top
     row_of_member, row_of_nonmember = (np.arange(len(side.values))[:, None] * len(side.ranks) for side in (members, nonmembers))
     kept_from = np.searchsorted(nonmembers.ranks, np.arange(nonmembers.size + 1))  # index of the first rank kept from each on
     lowest = np.zeros((len(members.values), len(cuts)), dtype=np.int64)  # so many of the ranks kept are on top

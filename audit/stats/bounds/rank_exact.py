@@ -94,7 +94,7 @@ def p_value(test: Precedence, curve: TradeoffCurve, resolution: float = 1e-12) -
 
 
 def _panels(test: Precedence, view: TradeoffCurve, resolution: float) -> tuple[Array, Array]:
-    """Nodes and weights on the bulk of the threshold's law, cut if either factor turns."""
+    """Return nodes and weights on the bulk of the threshold's law, cut where either factor turns."""
     law = _threshold_quantiles(test.rank, test.reference, resolution)
     turns = 1 - view.tnr(1 - _turning_rates(test.count, test.sample))  # where the curve reaches those rates
     edges = np.clip(np.concatenate([law, turns, view.knots]), law[0], law[-1])

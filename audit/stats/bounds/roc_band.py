@@ -87,7 +87,7 @@ def kept_thresholds(scores: int) -> Counts:
 def critical_value(members: int, nonmembers: int, confidence: float) -> float:
     """The critical value of the band; interpolated between sizes and levels, and beyond them from above.
 
-    Beyond the least level it grows by one for each factor of e, which is more than if it was simulated.
+    Beyond the least level it grows by one for each factor of e, more than at any level that was simulated.
 
     Raises:
         ValueError: a confidence outside (0, 1).

@@ -48,7 +48,7 @@ def stretches_end(rejects: Callable[[float, float], bool], *, largest: float, fi
     test rejects each stretch that another rejects, its result is never the smaller.
 
     Args:
-        rejects: whether every point from the first number to the second is rejected; may say no if they are.
+        rejects: whether every point from the first number to the second is rejected; may be False though they are.
 
     >>> stretches_end(lambda low, high: high <= 0.3 or 0.5 <= low and high <= 0.7, largest=1.0, finest=0.01)
     0.296875
@@ -75,7 +75,7 @@ def last_significant(
     largest: float = 1e4,
     resolution: float = RESOLUTION,
 ) -> float:
-    """Return `last_rejected` with `p_value(x) <= level`, in fewer steps: the next point is if a line through log p crosses.
+    """Return `last_rejected` with `p_value(x) <= level`, in fewer steps: next is the point where a line through log p crosses.
 
     Ends on a grid of binary fractions that does not depend on `p_value`, so nested tests have ordered results.
 

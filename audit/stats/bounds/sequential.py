@@ -255,7 +255,7 @@ def perfect(against: Hypotheses, trials: int, significance: float, chance: float
 def groups(trials: int) -> list[slice]:
     """Return how a finished set of trials is passed on: one by one at first, later in groups of a fortieth of the past.
 
-    Groups do not depend on how many trials will follow, but for the last one, which ends if the trials do.
+    Groups do not depend on how many trials will follow, but for the last one, which ends with the trials.
 
     >>> [one.stop - one.start for one in groups(100)][-3:]
     [2, 2, 2]

@@ -22,7 +22,7 @@ from audit.stats.curves.record_triples import Gram
 Array = NDArray[np.float64]
 _TAIL = 1e-6  # of delta, over the steps
 _BELOW = 3.0  # log a below which everything is taken for certain
-_MOMENTS = (0.1, 0.4, 0.8)  # shares of the steps that are to come if cells are weighed
+_MOMENTS = (0.1, 0.4, 0.8)  # shares of the steps to come, at which cells are weighed
 _NEGLIGIBLE = 0.1  # of delta: what is smaller decides nothing
 _NEARBY = 0.35  # of epsilon: log a this far from the share of epsilon that the steps to come are due is what decides
 _QUARTER = math.pi / 2
@@ -108,7 +108,7 @@ class BatchSetting:
         return Programme(kernels, step=self.step, start=self.span[0], stop=self.span[1], sign=sign)
 
     def ends(self, sign: int) -> list[Kernel]:
-        """The two triples in which the displaced record is if one of the others does, from the side of `sign`."""
+        """The two triples in which the displaced record coincides with one of the others, from the side of `sign`."""
         log_tail = math.log(self.tail)
         pairs = [subsampled_gaussian(self.noise / 2, self.rate, way, log_tail=log_tail) for way in ("remove", "add")]
         grids = [(discretise.upper if sign > 0 else discretise.lower)(pair, self.step) for pair in pairs]

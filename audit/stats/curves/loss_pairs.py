@@ -23,16 +23,17 @@ _SMOOTH_PIECES = 4  # quadrature pieces per length over which the densities bend
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossPair:
-    """One step's pair of distributions.
+    """One step's pair of distributions P and Q, on an axis of positions on which the loss `log p / q` increases.
 
     Attributes:
-        loss: increasing map from position to `log p / q`.
+        loss: increasing map from position to loss, elementwise.
         position: its inverse; infinite for losses that are not reached.
-        log_density: of P at a position, on `[left, right]`.
-        spans: disjoint intervals that quadrature covers, ascending; outside of them is the P-mass `outside`, at most.
-        bend: width of a quadrature piece: densities are smooth over it.
-        atoms: `(loss, P-mass)` of the points if the loss is constant.
-        spread: about the standard deviation of the loss.
+        log_density: logarithm of P's density at a position in one of the spans.
+        spans: disjoint intervals of positions that quadrature covers, ascending.
+        bend: width of a quadrature piece; the density is smooth over it.
+        outside: upper bound on the P-mass outside of all spans and atoms.
+        spread: standard deviation of the loss, approximately; it sets the grid.
+        atoms: `(loss, P-mass)` of each stretch of positions on which the loss is constant.
     """
 
     loss: Callable[[Array], Array]
@@ -58,14 +59,14 @@ class LossPair:
 def mass_outside(log_tail: float) -> float:
     """Return a bound on the P-mass outside of spans that reach, around every centre, as far as tails of `exp(log_tail)`.
 
-    P is a mixture of shifts, each of which leaves two such tails its own outside span: `2 exp(log_tail)`. Twice that also
-    covers the rounding of the reach, and masses of integer noise that were normalised without their tails.
+    P is a mixture of shifts of one law; each shift has two such tails outside of its own span: `2 exp(log_tail)`. Twice that
+    also covers the rounding of the reach, and masses of integer noise that were normalised without their tails.
     """
     return 4 * math.exp(log_tail)
 
 
 def spans_around(centres: Sequence[float], reach: float) -> tuple[tuple[float, float], ...]:
-    """Intervals of `reach` on either side of ascending centres, those that meet joined.
+    """Return the intervals that extend by `reach` to either side of ascending centres; those that meet are joined.
 
     >>> spans_around([0.0, 1.0, 5.0], 0.5)
     ((-0.5, 1.5), (4.5, 5.5))
@@ -80,7 +81,7 @@ def spans_around(centres: Sequence[float], reach: float) -> tuple[tuple[float, f
 
 
 def sampled_loss(loss: Array, rate: float) -> Array:
-    """`log(1 - rate + rate exp(loss))`: the loss after Poisson sampling, accurate to relative rounding.
+    """Return `log(1 - rate + rate exp(loss))`, elementwise: the loss after Poisson sampling, accurate to relative rounding.
 
     >>> float(sampled_loss(np.array([0.0]), 0.3)[0])
     0.0
@@ -95,7 +96,7 @@ def sampled_loss(loss: Array, rate: float) -> Array:
 
 
 def unsampled_loss(loss: Array, rate: float) -> Array:
-    """The inverse of `sampled_loss`; minus infinity at or below its infimum `log(1 - rate)`."""
+    """Return the inverse of `sampled_loss`, elementwise; minus infinity at or below its infimum `log(1 - rate)`."""
     if rate == 1:
         return loss
     with np.errstate(divide="ignore"):
@@ -106,18 +107,24 @@ def unsampled_loss(loss: Array, rate: float) -> Array:
 
 
 def loss_std(noise: float, rate: float) -> float:
-    """About the standard deviation of one step's loss, not blown up by rare large losses."""
-    return rate * min(1 / noise, math.sqrt(math.expm1(min(1 / noise**2, 700.0))))
-
-
-def subsampled_gaussian(noise: float, rate: float, direction: Direction, *, log_tail: float = -70.0) -> LossPair:
-    """The dominating pair of one step of the Poisson-subsampled Gaussian mechanism.
+    """Return about the standard deviation of the loss of one step of the subsampled Gaussian, without rare large losses.
 
     Args:
         noise: standard deviation over the norm bound of one record's contribution.
         rate: sampling probability, in (0, 1].
-        direction: "remove" (P samples the record), "add" (Q does), "replace" (P samples one, Q its opposite).
-        log_tail: logarithm of the probability beyond which either tail is not resolved.
+    """
+    return rate * min(1 / noise, math.sqrt(math.expm1(min(1 / noise**2, 700.0))))
+
+
+def subsampled_gaussian(noise: float, rate: float, direction: Direction, *, log_tail: float = -70.0) -> LossPair:
+    """Return the dominating pair of one step of the Poisson-subsampled Gaussian mechanism.
+
+    Args:
+        noise: standard deviation over the norm bound of one record's contribution.
+        rate: sampling probability, in (0, 1].
+        direction: "remove" (the data of P hold the record), "add" (those of Q hold it), "replace" (those of P hold one record,
+            those of Q its opposite).
+        log_tail: logarithm of the probability of each tail that the spans leave out.
 
     References:
         Zhu, Dong, Wang 2022, arXiv 2106.08567, Theorem 11 (add, remove). Schuchardt et al. 2024, arXiv 2403.04867 (replace).
@@ -187,10 +194,10 @@ def _scaled_asinh(half: Array, log_factor: float) -> Array:
 
 
 def subsampled_laplace(scale: float, rate: float, direction: Direction, *, log_tail: float = -70.0) -> LossPair:
-    """The dominating pair of one step of the Poisson-subsampled Laplace mechanism.
+    """Return the dominating pair of one step of the Poisson-subsampled Laplace mechanism.
 
     Args:
-        scale: of the noise, over the bound on one record's contribution.
+        scale: scale of the noise over the bound on one record's contribution.
         rate: sampling probability, in (0, 1]; replacing a record is covered for rate 1 only.
         direction: as for `subsampled_gaussian`.
         log_tail: logarithm of the probability beyond which the middle between two far peaks is not resolved.
@@ -241,7 +248,15 @@ def subsampled_laplace(scale: float, rate: float, direction: Direction, *, log_t
 
 
 def finite_pair(losses: tuple[float, ...], masses: tuple[float, ...]) -> LossPair:
-    """A pair on finitely many outcomes: the loss and the P-mass of each (an infinite loss is allowed)."""
+    """Return a pair on finitely many outcomes, all of them atoms.
+
+    Args:
+        losses: of each outcome; an infinite loss is allowed.
+        masses: P-mass of each outcome.
+
+    Raises:
+        ValueError: not as many masses as losses.
+    """
     nowhere = lambda x: np.full_like(x, np.nan)  # noqa: E731
     finite = [abs(l) for l in losses if math.isfinite(l)]
     return LossPair(

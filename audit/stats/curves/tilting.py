@@ -1,4 +1,4 @@
-"""Exponential tilts of a composed privacy loss: if a tilt puts its mass, and which one shows the tail at delta."""
+"""Exponential tilts of a composed privacy loss: where a tilt puts its mass, and which one shows the tail at delta."""
 
 from __future__ import annotations
 

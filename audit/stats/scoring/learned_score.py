@@ -106,7 +106,8 @@ def comparison(
 def tail_fit(training: Array, coins: Array) -> logistic.LogisticFit:
     """A ridge logistic regression, fitted again with the rows counted that a first fit puts above most nonmembers.
 
-    Its ridge draws to the mean of the online ratios alone, which are if `comparison` puts them among the first features.
+    Its ridge pulls the weights towards those of the mean of the online ratios alone; `comparison` puts these ratios among the
+    first features.
     """
     ridge, centre = _PRECISION / len(training), _ratios_alone(training, coins)
     first = logistic.fit(training, coins, ridge=ridge, centre=centre).log_odds(training)

@@ -43,7 +43,7 @@ def fit(
 
     Minimises the mean logistic loss plus `ridge / 2 * |weights - centre|^2` over standardised features, the
     intercept free. Newton steps, halved until the objective falls. `weights` `(n,)` say how much each row counts,
-    `centre` `(f,)` if the penalty draws the weights of features to; zero by default.
+    `centre` `(f,)` is the point to which the penalty pulls the weights of features, zero by default.
 
     Raises:
         ValueError: only one class, or features that are not finite.

@@ -64,7 +64,7 @@ def lowest_share_mean(values: Numbers, labels: Numbers, share: float) -> NDArray
 def standardised(log_probabilities: Numbers, means: Numbers, deviations: Numbers) -> NDArray[np.float64]:
     """Return `(log p - mean) / deviation` of each token over its next-token distribution.
 
-    A deviation of zero (a distribution that is uniform, or sits on one token) says nothing about the token: it scores 0, if
+    A deviation of zero (a distribution that is uniform, or sits on one token) says nothing about the token: it scores 0;
     public code divides by it.
     """
     flat = deviations <= 1e-6

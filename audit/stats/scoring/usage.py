@@ -50,7 +50,7 @@ def candidate_thresholds(values: ArrayLike) -> Array:
 def estimate_share(
     share: ArrayLike, fprs: ArrayLike, tprs: ArrayLike, confidence: float, records: int
 ) -> tuple[float, float, float]:
-    """`usage_share` of a target at the threshold if the references' rates are furthest apart.
+    """Return `usage_share` of a target at the threshold at which the references' rates are furthest apart.
 
     The threshold that a reference's own rates are read at is chosen by the other references alone, as the target's is.
 

@@ -19,7 +19,15 @@ FIX_NON_FINITE = "replace a gradient whose norm is not finite by zero before it 
 
 @dataclass(frozen=True, slots=True)
 class _Worst:
-    """The largest ratio of a distance to its allowance."""
+    """The case with the largest ratio of distance to limit so far.
+
+    Attributes:
+        ratio: of `distance` to `allowed`; 0 if no case exceeded rounding.
+        distance: l2 distance of the two releases, less what rounding may cause.
+        allowed: the limit on that distance: one clip norm or two.
+        location: record, place, batch and clip norm, in words.
+        witness: the two batches and the setting; None without a case.
+    """
 
     ratio: float = 0.0
     distance: float = 0.0
@@ -28,7 +36,7 @@ class _Worst:
     witness: Witness | None = None
 
     def against(self, excess: float, limit: float, location: str, witness: Witness) -> _Worst:
-        """Return the worse of this case and another, by the distance `excess`, net of rounding."""
+        """Return the case with the larger ratio: this one, or that of a distance `excess`, net of rounding, to its `limit`."""
         ratio = excess / limit
         return _Worst(ratio, excess, limit, location, witness) if ratio > self.ratio else self
 
@@ -38,7 +46,7 @@ class Sensitivity:
     """Crafted neighbours at noise 0: the claimed clip norm, and clip norms at which records are clipped."""
 
     def run(self, bench: StepUnderTest) -> list[Finding]:
-        """Return the findings on adding, replacing and poisoning a record, and on whether the clip was reached."""
+        """Return the findings on adding, on replacing, on inputs that are not finite, and on whether a record was clipped."""
         if not bench.repeatable:
             return [gap(check, UNREPEATABLE) for check in ("clip.add", "clip.replace", "clip.non_finite", "clip.reached")]
         settings = [bench.quiet(clip=clip) for clip in bench.clips()]
@@ -56,7 +64,7 @@ class Sensitivity:
 
 
 def _neighbours(bench: StepUnderTest, setting: Setting, add_worst: _Worst, replace_worst: _Worst) -> tuple[_Worst, _Worst]:
-    """Worst cases over all bases, records and positions; every batch is released once."""
+    """Return the worst cases of adding and of replacing over all bases, records and positions; every batch is released once."""
     for base_name, base in bench.bases():
         release, slack = bench.release(base, setting), bench.tolerance(setting, base)
         last: dict[str, tuple[Batch, Tensors]] = {}
@@ -76,13 +84,13 @@ def _neighbours(bench: StepUnderTest, setting: Setting, add_worst: _Worst, repla
 
 
 def _each_label(bench: StepUnderTest, setting: Setting, worst: _Worst) -> _Worst:
-    """Worst case over records of every label, each beside one record: a clip may leave out one class."""
+    """Return the worst case over records of every label, each added to a single record: a clip may leave out one class."""
     base = rows(bench.sample, [1])
     return _additions(bench, setting, ("one record", base), records_by_label(bench.sample), worst)
 
 
 def _large_batch(bench: StepUnderTest, setting: Setting, worst: _Worst) -> _Worst:
-    """Worst case beside batches of the expected size and above: what is done in pieces may end after the first."""
+    """Return the worst case of adding to batches of the expected size and larger: a step in pieces may end after the first."""
     records = {name: bench.records[name] for name in ("ordinary", "opposed")}
     for count in sorted({max(LEAST_LARGE, size) for size in bench.batch_sizes[-2:]}):
         worst = _additions(bench, setting, (f"{count} records", bench.of_size(count)), records, worst)
@@ -92,7 +100,7 @@ def _large_batch(bench: StepUnderTest, setting: Setting, worst: _Worst) -> _Wors
 def _additions(
     bench: StepUnderTest, setting: Setting, named_base: tuple[str, Batch], records: Mapping[str, Batch], worst: _Worst
 ) -> _Worst:
-    """Worst case over records that are added to one batch, which has a name."""
+    """Return the worst case over records that are added to one batch, given with its name."""
     base_name, base = named_base
     release, slack = bench.release(base, setting), bench.tolerance(setting, base)
     for name, record in records.items():
@@ -115,9 +123,10 @@ def _judge(check: str, message: str, worst: _Worst, fix: str) -> Finding:
 
 
 def _non_finite(bench: StepUnderTest, settings: list[Setting]) -> Finding:
-    """Return a weakness if such records make the release infinite or NaN, a failure if they move a finite release too far.
+    """Return a weakness if infinite, NaN or huge inputs make the release infinite or NaN, a failure if they move it too far.
 
-    Every library lets infinite gradients pass its clip, and bounds on inputs exclude them; an unclipped finite one is a defect.
+    Every library lets infinite gradients pass its clip, and bounds on inputs exclude them; an unclipped finite gradient is a
+    defect. Records without floating-point numbers are a gap.
     """
     check = "clip.non_finite"
     if not has_floats(bench.sample):
@@ -151,7 +160,7 @@ def _non_finite(bench: StepUnderTest, settings: list[Setting]) -> Finding:
 
 
 def _reach(bench: StepUnderTest) -> Finding:
-    """Return whether some record was clipped: a clip norm that no record reaches is not tested."""
+    """Return the finding on whether some record was clipped: a clip norm that no record reaches is not tested."""
     check = "clip.reached"
     largest = max(bench.single(record, bench.quiet()) for record in bench.records.values())
     share = largest / bench.claimed.clip_norm

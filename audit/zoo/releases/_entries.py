@@ -84,7 +84,7 @@ class GaussianAnalytic(GaussianRelease):
 
 
 class GaussianClassicBeyond(GaussianRelease):
-    """The classic formula of the Gaussian mechanism at epsilon 10, if it is false."""
+    """The classic formula of the Gaussian mechanism at epsilon 10, at which it is false."""
 
     wrong = "Noise of D sqrt(2 ln(1.25 / delta)) / epsilon, proved for epsilon up to 1 and false from 8.45 on at this delta."
     visibility = "libraries and documents that do not check the range (Dwork and Roth 2014, theorem A.1)"
