@@ -169,10 +169,10 @@ def _rejects(design: Design, limits: Counts, pair: tuple[float, float], level: f
     for blocks in _stages(design, level):
         new = range(len(exceedances), blocks)
         exceedances += [int(_exceedance_mask(design, pair, limits, block).sum()) for block in new]
-        verdict = _verdict(exceedances, blocks, level)
+        verdict = _verdict(design, exceedances, blocks, level)
         if verdict is not None:
             return verdict
-    return _significant(design, exceedances, level)
+    return False
 
 
 @functools.lru_cache(maxsize=256)
@@ -199,25 +199,25 @@ def _blocks(design: Design, level: float) -> int:
     return _classes(design, level)[-1][0]
 
 
-def _verdict(exceedances: list[int], blocks: int, level: float) -> bool | None:
+def _verdict(design: Design, exceedances: list[int], blocks: int, level: float) -> bool | None:
     """Return the decision of the first blocks alone, or None if they do not suffice.
 
     A test by some draws and one by more refute from some value of one statistic on, so if each has the level, the test that
-    refutes if one of them does has it too.
+    refutes if one of them does has it too. Coarser tests that have no more draws must refute as well: then more confidence
+    never proves more.
     """
     count, rows = sum(exceedances[:blocks]), blocks * pair_draws.ROWS
-    if count < critical_rank(rows, level):
+    *coarser, (total, _) = _classes(design, level)
+    agreed = all(sum(exceedances[:first]) < rank for first, rank in coarser if first <= blocks)
+    if agreed and count < critical_rank(rows, level):
         return True
-    return False if count > most_likely_reached(rows, level) else None
+    return False if blocks == total or count > most_likely_reached(rows, level) else None
 
 
 def _significant(design: Design, exceedances: list[int], level: float) -> bool:
     """True if so many draws of each block are few enough."""
-    for blocks in _stages(design, level):
-        verdict = _verdict(exceedances, blocks, level)
-        if verdict is not None:
-            return verdict
-    return all(sum(exceedances[:blocks]) < rank for blocks, rank in _classes(design, level))
+    verdicts = (_verdict(design, exceedances, blocks, level) for blocks in _stages(design, level))
+    return next((verdict for verdict in verdicts if verdict is not None), False)
 
 
 def _exceedance_mask(design: Design, pair: tuple[float, float], limits: Counts, block: int) -> Rows:
