@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from audit.api.dataset_usage import dataset_usage as dataset_usage
     from audit.api.frontier import frontier as frontier
     from audit.api.generators import check_generator as check_generator
+    from audit.api.generators import check_text_generator as check_text_generator
     from audit.api.mechanism import mechanism as mechanism
     from audit.api.planning import certify as certify
     from audit.api.planning import plan as plan
@@ -80,7 +81,7 @@ _HOMES = {
     "audit.api.check": ("ModelCheck", "check"),
     "audit.api.dataset_usage": ("dataset_usage",),
     "audit.api.frontier": ("frontier",),
-    "audit.api.generators": ("check_generator",),
+    "audit.api.generators": ("check_generator", "check_text_generator"),
     "audit.api.mechanism": ("mechanism",),
     "audit.api.planning": ("certify", "plan", "plan_run"),
     "audit.api.record_ids": ("join_coins",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,63 @@ def check_generator(
         score=score,
         title=title,
         command=command,
+    )
+
+
+def check_text_generator(
+    generate: Callable[[list[str], int], Any],
+    texts: Sequence[str],
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    canaries: int | Sequence[str] = 200,
+    copies: int = 1,
+    references: int = 8,
+    confidence: float = 0.95,
+    seed: int | None = None,
+    title: str = "",
+) -> TrainingReport:
+    """Hold a generator of synthetic texts against its claim, by what its texts alone say of canaries.
+
+    Args:
+        generate: `generate(texts, seed) -> texts`: a list of them, or one text with a line for each.
+        texts: of every run.
+        epsilon, delta: claimed for adding or removing a text; `copies` of each canary are one text of the claim, which then has
+            to cover all of them (a user's).
+        canaries: how many are made (`attacks.tables.synthetic_texts`), or your own.
+        references: shadow generators that teach how both scores go together; 0 takes the ratio of bigram models alone.
+
+    Guarantee: as of `audit.check_training`.
+    """
+    from attacks.tables.synthetic_texts import make_text_canaries, text_scores
+
+    root, known = new_seed() if seed is None else seed, list(texts)
+    records = (
+        make_text_canaries(known, canaries, Seed(root).child("text canaries").numpy())
+        if isinstance(canaries, int)
+        else list(canaries)
+    )
+
+    def train(groups: list[list[str]], run_seed: int) -> list[str]:
+        written = generate([text for group in groups for text in group], run_seed)
+        return written.splitlines() if isinstance(written, str) else list(written)
+
+    def score(synthetic: list[str], groups: list[list[str]]) -> Any:
+        columns = text_scores(synthetic, known, [group[0] for group in groups])
+        return columns if references else columns[:, 0]
+
+    return check_training(
+        train,
+        [[text] for text in known],
+        [[text] * copies for text in records],
+        epsilon=epsilon,
+        delta=delta,
+        references=references,
+        confidence=confidence,
+        seed=root,
+        score=score,
+        title=title or getattr(generate, "__name__", ""),
+        command="audit.check_text_generator",
     )
 
 

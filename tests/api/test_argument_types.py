@@ -130,6 +130,16 @@ CALLABLES: dict[str, tuple[Callable[..., Any], Callable[[], dict[str, Any]]]] = 
             "epsilon": 1.0,
         },
     ),
+    "check_text_generator": (
+        audit.check_text_generator,
+        lambda: {
+            "generate": lambda texts, seed: texts,
+            "texts": [" ".join(f"w{place + step}" for step in range(4)) for place in range(20)],
+            "epsilon": 1.0,
+            "canaries": 8,
+            "references": 0,
+        },
+    ),
     "compare_attacks": (audit.compare_attacks, lambda: {"models": {"scores": HIGH}}),
     "dataset_usage": (
         audit.dataset_usage,
@@ -298,7 +308,7 @@ def test_a_call_with_a_wrong_value_is_refused_by_the_name_of_its_argument(block:
     assert [fault for row in sampled(False)[block::10] if (fault := refusal(*row))] == []
 
 
-NAMED_ANOTHER_WAY = ("check", "check_generator", "check_unlearning", "inspect")
+NAMED_ANOTHER_WAY = ("check", "check_generator", "check_text_generator", "check_unlearning", "inspect")
 """A function of a wrong form (`int`, `print`) is named by itself or by what it returned, not by the argument."""
 
 
