@@ -17,7 +17,7 @@ PRIOR = 1.0  # occurrences that the shorter context is worth
 
 
 def make_text_canaries(texts: Sequence[str], count: int, generator: np.random.Generator, length: int = 12) -> list[str]:
-    """Return `count` texts of `length` words that begin as a text of the data does and end in words that do not belong together.
+    """Return `count` texts of `length` words that begin as a text of the data does and end in words that never meet there.
 
     The first half makes a generator come there, the second half is nothing that the data teach: rare words in random order.
 

@@ -1,6 +1,6 @@
 """A generator of dpmm as the command of an audit, run by a Python that has dpmm; kinds are mst, aim and privbayes.
 
-audit table --generator "PYTHON examples/generators/dpmm_table.py {input} {output} {seed} mst" --training people.csv --epsilon 1
+audit table --generator "PYTHON dpmm_table.py {input} {output} {seed} mst" --training people.csv --epsilon 1
 """
 
 import sys

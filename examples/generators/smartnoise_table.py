@@ -1,6 +1,6 @@
 """A generator of smartnoise-synth as the command of an audit, run by a Python that has it; kinds are mst, mwem and aim.
 
-audit table --generator "PYTHON examples/generators/smartnoise_table.py {input} {output} {seed} mst" -t people.csv --epsilon 1
+audit table --generator "PYTHON smartnoise_table.py {input} {output} {seed} mst" --training people.csv --epsilon 1
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Generators of texts: one that continues words as its texts did is refuted; one with noise and one without canaries are not."""
+"""Generators of texts: one that continues words as its texts did is refuted; with noise, or without canaries, none is."""
 
 from __future__ import annotations
 
