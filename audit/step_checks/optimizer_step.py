@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -44,6 +44,7 @@ class OptimizerStep:
     optimizer: Any
     criterion: Callable[[Any, Any], Any]
     mean: bool = True
+    place: ClassVar[str] = "the model, the criterion or the optimiser"
     _names: dict[int, str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -81,10 +82,18 @@ class OptimizerStep:
         _, state = self._call(second, setting, seed, gradients)
         return sorted(name for name, value in reference.items() if not _equal(value, state.get(name)))
 
-    def run(self, batch: Sequence[Tensor]) -> None:
-        """Call forward, backward and the optimiser on a batch."""
-        with plugins.foreign_code("the model or the criterion"):
-            self.criterion(self.model(*batch[:-1]), batch[-1]).backward()
+    def run(self, batch: Batch) -> None:
+        """Call forward, backward and the optimiser on a batch.
+
+        Raises:
+            ConfigError: one of them raised an error.
+        """
+        with plugins.foreign_code(self.place):
+            self.call([torch.as_tensor(np.array(array)) for array in batch])
+
+    def call(self, batch: Sequence[Tensor]) -> None:
+        """Call them, whose errors are the user's."""
+        self.criterion(self.model(*batch[:-1]), batch[-1]).backward()
         self.optimizer.step()
 
     def _call(
@@ -97,7 +106,7 @@ class OptimizerStep:
                 if isinstance(module, _DropoutNd):  # which would hide what a record does behind what its mask does
                     module.eval()
             self.optimizer.zero_grad()
-            self.run([torch.as_tensor(np.array(array)) for array in batch])
+            self.run(batch)
             after = {name: value.detach().clone() for name, value in self.model.state_dict().items()}
             after |= states()
             self.optimizer.zero_grad()

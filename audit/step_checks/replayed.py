@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from audit.core.errors import AuditError
 from audit.step_checks.batches import Batch, join, records_by_label, rows
 from audit.step_checks.findings import Finding, PropertyStatus, failure, gap, pass_finding
 from audit.step_checks.step_under_test import StepUnderTest
@@ -72,8 +71,6 @@ def replay_findings(bench: StepUnderTest) -> list[Finding]:
             verdicts.append(verdict)
             if verdict.mu == math.inf or not verdict.followed:
                 break
-    except AuditError:
-        raise
     except Exception as error:  # noqa: BLE001  the user's own code may raise anything; the probes name what it does not take
         return [gap(LOSS, f"not replayed, because the step raised {type(error).__name__}: {str(error)[:200]}")]
     return _conclude(bench, verdicts)

@@ -122,7 +122,7 @@ def _optimizer(step: OptimizerStep, batch: Batch, optimizers: list[Any]) -> dict
     model, optimizer = step.model, step.optimizer
     model.train()
     optimizer.zero_grad()
-    step.run([torch.as_tensor(np.array(array)) for array in batch])
+    step.run(batch)
     optimizer.zero_grad()
     parameters = {name for name, _ in model.named_parameters()}
     values: dict[str, Any] = {

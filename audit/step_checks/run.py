@@ -170,10 +170,9 @@ def _read_noisy_sum(bench: StepUnderTest, findings: tuple[Finding, ...], probes:
     step = NoisySumStep(step=bench.step, reference=rows(bench.sample, slice(0, 8)), claimed=bench.claimed, seed=bench.seed)
     inner = replace(bench, step=step)
     try:
+        inner.empty_error  # noqa: B018  most sums that are not followed have no noise here, and the probes take seconds
         sums, _ = all_findings(PROBES, inner, probes)
     except NotFollowedError:
-        return findings
-    if inner.empty_error and not bench.empty_error:  # an empty batch whose noisy sum is not followed looks like a refusal
         return findings
     text = (
         "What is returned is a function of a sum with noise, in every call equal to the last bit given that sum: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -28,6 +28,7 @@ class TrainerStep(OptimizerStep):
 
     trainer: Any
     names: Sequence[str]
+    place: ClassVar[str] = "the trainer"
     model: Any = field(init=False)
     optimizer: Any = field(init=False)
     criterion: Any = field(init=False, default=None)
@@ -50,7 +51,7 @@ class TrainerStep(OptimizerStep):
         self.optimizer = optimizer.optimizer if type(optimizer).__name__ == "AcceleratedOptimizer" else optimizer
         super().__post_init__()
 
-    def run(self, batch: Sequence[Tensor]) -> None:
+    def call(self, batch: Sequence[Tensor]) -> None:
         """Call what the trainer's loop calls for one batch, up to the step of the optimiser."""
         trainer = self.trainer
         inputs = dict(zip(self.names, batch, strict=True))

@@ -160,9 +160,9 @@ class Step:
         if defect == "largest entry as norm":
             norms = [v.reshape(len(v), math.prod(v.shape[1:])).abs().amax(1) for v in rows]
         own = [n for n, v in zip(norms, rows, strict=True) if v.ndim > 2] if defect == "norm of weights only" else norms
-        norms = torch.stack(own[:-1] if defect == "norm without the last tensor" else own).norm(dim=0)
-        if defect == "clip at the median norm" and len(norms):
-            clip_norm = float(norms.median())
+        joint = torch.stack(own[:-1] if defect == "norm without the last tensor" else own).norm(dim=0)
+        if defect == "clip at the median norm" and len(joint):
+            clip_norm = float(joint.median())
         if defect == "clipped twice as wide":
             clip_norm *= 2
         if defect == "each tensor to C":
@@ -172,13 +172,13 @@ class Step:
             budgets = clip_norm * shares / shares.norm()
             return [(float(c) / n.clamp(min=1e-30)).clamp(max=1) for c, n in zip(budgets, norms, strict=True)]
         if not defect and self.clip == "automatic":
-            factor = clip_norm / (norms + 0.01)
+            factor = clip_norm / (joint + 0.01)
         elif not defect and self.clip == "dropped above":
-            factor = (norms <= clip_norm).to(norms.dtype)
+            factor = (joint <= clip_norm).to(joint.dtype)
         else:
-            factor = (clip_norm / (norms.square() if defect == "squared norm" else norms).clamp(min=1e-30)).clamp(max=1)
+            factor = (clip_norm / (joint.square() if defect == "squared norm" else joint).clamp(min=1e-30)).clamp(max=1)
         if defect == "factor without its cap":
-            factor = clip_norm / norms.clamp(min=1e-3 * clip_norm) ** 0.5
+            factor = clip_norm / joint.clamp(min=1e-3 * clip_norm) ** 0.5
         if defect == "first record unclipped":
             factor = torch.cat([torch.ones_like(factor[:1]), factor[1:]])
         if defect == "one class unclipped":
