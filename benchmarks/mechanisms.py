@@ -3,8 +3,8 @@
 python benchmarks/mechanisms.py 10000 100000
 python benchmarks/mechanisms.py ceiling 50000 1000000
 
-The second prints what counted outputs of a Gaussian mechanism that is worth exactly (1, 1e-5) prove at its best threshold, which
-is found by the truth (any other event has a lower ratio, Neyman and Pearson), at the counts that are expected.
+The second prints what counted outputs of a Gaussian mechanism that is worth exactly (1, 1e-5) prove at its best threshold,
+which is found by the truth (any other event has a lower ratio, Neyman and Pearson), at the counts that are expected.
 """
 
 from __future__ import annotations

@@ -11,7 +11,10 @@ from torch import nn
 
 from audit.core.errors import ConfigError
 from audit.step_checks.findings import StepReport
+from audit.step_checks.optimizer_step import OptimizerStep
 from audit.step_checks.run import check_optimizer
+from audit.step_checks.step_under_test import StepUnderTest
+from audit.step_checks.steps import Setting
 
 
 def sample() -> tuple[Any, Any]:
@@ -58,6 +61,40 @@ def summed(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 def checked(model: Any, optimizer: Any, criterion: Any = summed) -> StepReport:
     claim = {"noise_multiplier": 1.0, "clip_norm": 1.0, "divisor": 16.0}
     return check_optimizer(model, optimizer, criterion, sample(), **claim)
+
+
+class Refusing(BatchClipping):
+    """An optimiser that divides by the records that it saw."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        self.count = 0
+        model.register_forward_hook(lambda _, inputs, outputs: setattr(self, "count", len(outputs)))
+
+    def step(self) -> None:
+        _ = 1 / self.count
+        super().step()
+
+
+def bench(model: nn.Module, optimizer: Any) -> StepUnderTest:
+    step = OptimizerStep(model=model, optimizer=optimizer, criterion=summed)
+    return StepUnderTest(step=step, sample=sample(), claimed=Setting(noise_multiplier=1.0, clip_norm=1.0, divisor=16.0))
+
+
+def test_what_an_optimiser_raises_on_an_empty_batch_is_its_refusal() -> None:
+    model = network()
+    assert "optimiser: ZeroDivisionError" in bench(model, Refusing(model)).empty_error
+    assert bench(model, BatchClipping(model)).empty_error == ""
+
+
+def test_an_error_of_the_check_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def release(*_: Any) -> None:
+        raise TypeError("of the check")
+
+    monkeypatch.setattr(OptimizerStep, "release", release)
+    model = network()
+    with pytest.raises(TypeError, match="of the check"):
+        _ = bench(model, BatchClipping(model)).empty_error
 
 
 @pytest.mark.slow
