@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,7 @@ from audit.core.errors import UnsupportedMechanism
 from audit.core.events import Event
 from audit.core.game import Game
 from audit.core.lower_bounds import LowerBound
-from audit.core.protocols import Estimator, PathEstimator, Refuter
+from audit.core.protocols import Estimator, ManyRefuter, PathEstimator, Refuter
 from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.event_curves import find_curves
@@ -55,6 +56,16 @@ def refutes(estimator: Estimator, scores: Scores, *, epsilon: float, delta: floa
     if isinstance(estimator, Refuter):
         return estimator.refutes(scores, epsilon=epsilon, delta=delta, confidence=confidence, seed=seed)
     return estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=seed).epsilon > epsilon
+
+
+def refutes_each(
+    estimator: Estimator, many: Sequence[Scores], *, epsilon: float, delta: float, confidence: float, seeds: Sequence[Seed]
+) -> list[bool]:
+    """`refutes` for each of many audits of one game."""
+    question = {"epsilon": epsilon, "delta": delta, "confidence": confidence}
+    if isinstance(estimator, ManyRefuter) and many[0].game.copies == 1 and math.isfinite(epsilon):
+        return estimator.refutes_each(many, **question)
+    return [refutes(estimator, scores, **question, seed=seed) for scores, seed in zip(many, seeds, strict=True)]
 
 
 @functools.lru_cache(maxsize=256)

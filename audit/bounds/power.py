@@ -28,13 +28,15 @@ from audit.stats.curves import tradeoff
 POWER = 0.8
 DRAWS = 1000  # a rate of 80 % is then known to 1.3 %
 DRAW_CHOICES = (1000, 500, 200, 100)  # where as many take long
-LOOKS, PATIENCE = 4, 12.5  # tests of each draw, about, and seconds that they may take together
+LOOKS, PATIENCE = 2.5, 12.5  # tests of each draw, about, and seconds that they may take together
+PILOT, PILOT_LESS, PILOT_TOLERANCE = 100, 0.1, 0.03  # draws that say where the search begins, at so much less power
 BALANCES = 5  # numbers of members that represent all, if the coins are not what is tested: nulls are simulated for each
 TOLERANCE = 0.01  # of the least epsilon that is caught, relative
 FEWER_DRAWS = 25  # where whole bounds are simulated
 NULLS = 4  # streams that simulating estimators share over simulated audits, so that what they simulate is made once
 LARGEST_MU = 40.0
 MOST_SCORES = 200_000
+MOST_TOGETHER = 1_000_000  # scores of simulated audits that are tested at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,15 +161,24 @@ class PowerQuery:
 
     def catches_draw(self, epsilon: float, draw: int) -> bool:
         """True if simulated audit number `draw` of a Gaussian mechanism with this true epsilon refutes the claim."""
+        return bool(self.find_caught(epsilon, [draw]))
+
+    def find_caught(self, epsilon: float, draws: Sequence[int]) -> list[int]:
+        """Return those of some simulated audits that refute the claim, in their order."""
         question, mu = self.question, tradeoff.gdp_mu(epsilon, self.question.delta)
-        return claim_test.refutes(
-            self.estimator,
-            ideal_scores(self.game, mu, _score_power(draw), self.mechanism, each_coin=_tests_coins(self.estimator)),
-            epsilon=question.claim,
-            delta=question.delta,
-            confidence=question.confidence,
-            seed=_estimator_power(draw),
-        )
+        is_coin, caught = _tests_coins(self.estimator), []
+        step = max(1, MOST_TOGETHER // (self.game.canaries * self.game.runs))
+        for part in (draws[begin : begin + step] for begin in range(0, len(draws), step)):
+            refuted = claim_test.refutes_each(
+                self.estimator,
+                [ideal_scores(self.game, mu, _score_power(draw), self.mechanism, each_coin=is_coin) for draw in part],
+                epsilon=question.claim,
+                delta=question.delta,
+                confidence=question.confidence,
+                seeds=[_estimator_power(draw) for draw in part],
+            )
+            caught += [draw for draw, is_refuted in zip(part, refuted, strict=True) if is_refuted]
+        return caught
 
     def catches(self, epsilon: float) -> bool:
         """True if the claim is refuted with the wanted power; stops simulating as soon as that is settled."""
@@ -203,20 +214,33 @@ def detectable(
     """
     game.require(estimator.assumes, type(estimator).__name__)
     query = PowerQuery(estimator=estimator, game=game, question=question, mechanism=mechanism)
-    low, high = question.claim, max(2 * question.claim, 1.0)
+    first = max(2 * question.claim, 1.0)
+    if question.draws <= PILOT:
+        return _search(query, first, first, tolerance)
+    # a few draws find an epsilon that is caught a little too rarely: there most draws catch, and need no further test
+    rarely = replace(question, draws=PILOT, power=max(question.power - PILOT_LESS, question.power / 2))
+    first = _search(replace(query, question=rarely), first, first, PILOT_TOLERANCE)
+    return first if math.isinf(first) else _search(query, first, first / 10, tolerance)
+
+
+def _search(query: PowerQuery, first: float, stride: float, tolerance: float) -> float:
+    """`detectable` from a first epsilon to try on, upwards by strides that double until enough is caught, then by halving."""
+    question = query.question
+    low, high = question.claim, first
     largest = tradeoff.gdp_epsilon(LARGEST_MU, question.delta)
     # `sure`: how many draws catch `low` already; `unsure`: those that may still decide; `beyond`: `high` is caught often enough
     sure, unsure, beyond = 0, list(range(question.draws)), False
     while not beyond or high > low * (1 + tolerance) + tolerance / 5:
         at = (low + high) / 2 if beyond else high
-        detections = [draw for draw in unsure if query.catches_draw(at, draw)]
+        detections = query.find_caught(at, unsure)
         if sure + len(detections) >= question.quota:
             high, unsure, beyond = at, detections, True
             continue
         if not beyond and high >= largest:
             return math.inf
         low, sure, unsure = at, sure + len(detections), [draw for draw in unsure if draw not in set(detections)]
-        high = high if beyond else min(2 * high, largest)
+        if not beyond:
+            high, stride = min(high + stride, largest), 2 * stride
     return high
 
 
@@ -305,7 +329,7 @@ def plan(
 def _row(
     name: str, estimator: Estimator, game: Game, question: Question, *, mechanism: Event | None, hours: float | None
 ) -> PlanRow:
-    seconds = LOOKS * simulation_costs.claim_seconds(estimator, game.canaries * game.runs)
+    seconds = LOOKS * simulation_costs.claim_seconds(estimator, game.canaries * game.runs, together=True)
     draws = simulation_costs.affordable(question.draws, seconds, DRAW_CHOICES, PATIENCE) or min(
         question.draws, DRAW_CHOICES[-1]
     )

@@ -23,6 +23,7 @@ SECONDS = {
     "sequential": (0.008, 0.1),
 }
 UNKNOWN = (0.05, 0.05)
+TOGETHER = {"sequential": (0.0005, 1.8e-6)}  # of one test among many, and for each score, if an estimator plays them at once
 SECONDS_A_SCORE = 2e-7  # of a test, for each further score
 WHOLE = 10  # simulated audits to one whose bounds are made
 SIMULATING, FRESH = ("gaussian", "fdp_rank"), 0.006  # more for a test that shares no draws
@@ -36,9 +37,12 @@ def audit_seconds(estimator: Estimator, scores: int) -> float:
     return claim_seconds(estimator, scores) + fresh + SECONDS.get(kind, UNKNOWN)[1] / WHOLE
 
 
-def claim_seconds(estimator: Estimator, scores: int) -> float:
-    """About how long one test of one claim takes."""
-    return SECONDS.get(_kind(estimator), UNKNOWN)[0] + SECONDS_A_SCORE * scores
+def claim_seconds(estimator: Estimator, scores: int, *, together: bool = False) -> float:
+    """About how long one test of one claim takes, alone or as one of many audits."""
+    kind = _kind(estimator)
+    alone = SECONDS.get(kind, UNKNOWN)[0], SECONDS_A_SCORE
+    seconds, for_each = TOGETHER.get(kind, alone) if together else alone
+    return seconds + for_each * scores
 
 
 def _kind(estimator: Estimator) -> str:

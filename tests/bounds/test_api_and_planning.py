@@ -10,7 +10,7 @@ import pytest
 
 import audit
 from audit import plugins
-from audit.bounds import power
+from audit.bounds import claim_test, power
 from audit.bounds import simulation as certificates
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
@@ -21,7 +21,6 @@ from audit.core.seeds import Seed
 from audit.core.views import Scores
 from audit.stats.curves import tradeoff
 from tests.bounds.powers import power_at
-from tests.marks import slow_rows
 
 DRAW = np.random.default_rng(0)
 MEMBERS, NONMEMBERS = DRAW.normal(2, 1, 300), DRAW.normal(0, 1, 300)
@@ -208,22 +207,26 @@ def test_power_grows_with_the_truth_and_the_ceiling_is_honest() -> None:
     assert power_at(estimator, rules, 0.6 * result, question) < 0.8
 
 
-CELLS = [("one_run", 100, 3.0), ("one_run", 100, 3.4), ("one_run", 1000, 5.7), ("rank_exact", 100, 1.0)]
+CELLS = [
+    *[("one_run", 100, 3.0), ("one_run", 100, 3.4), ("one_run", 1000, 5.7), ("rank_exact", 100, 1.0)],
+    *[("sequential", 200, 0.5), ("gaussian", 200, 3.0), ("both_ends", 100, 0.5)],
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "scores", "claim"), slow_rows(CELLS, CELLS[1:]))
+@pytest.mark.parametrize(("name", "scores", "claim"), CELLS)
 def test_the_promised_power_is_that_of_fresh_games_with_coins_of_their_own(name: str, scores: int, claim: float) -> None:
     """Near the ceiling, too: half of the coins on either side, to the one, is what coins hardly ever give."""
     rules = "one_run" if name == "one_run" else "independent_trials"
     row = audit.plan(delta=1e-5, claim=claim, scores=scores, game=rules, estimators=(name,))[0]
-    mu, draw, caught, plays = tradeoff.gdp_mu(row.detectable, 1e-5), np.random.default_rng(scores), 0, 400
-    for _ in range(plays):
+    mu, draw, played = tradeoff.gdp_mu(row.detectable, 1e-5), np.random.default_rng(scores), []
+    for _ in range(400):
         coins = draw.random(scores) < 0.5
         values = draw.normal(size=scores) + mu * coins
-        result = audit.lower_bound(values[coins], values[~coins], delta=1e-5, game=rules, estimator=name, certificates=0)
-        caught += result.epsilon > claim
-    assert 0.75 <= caught / plays <= 0.85
+        played.append(Scores(values=values, included=coins, game=Game.of_scores(rules, scores)))
+    estimator, question = plugins.build("audit.bounds.estimators", {"kind": name}), {"delta": 1e-5, "confidence": 0.95}
+    caught = claim_test.refutes_each(estimator, played, epsilon=claim, seeds=[Seed(0)] * len(played), **question)
+    assert 0.75 <= np.mean(caught) <= 0.85
 
 
 def test_a_plan_tosses_the_coins_of_the_game() -> None:

@@ -78,6 +78,17 @@ def test_a_claim_is_refuted_where_the_bound_lies_above_it(spec: dict[str, Any], 
     assert bound > 0.5
 
 
+def test_audits_that_are_tested_together_are_judged_as_alone() -> None:
+    """Bets of audits with sides of other lengths are not mixed, and none profits from another's."""
+    estimator, question = plugins.build(PACKAGE, {"kind": "sequential"}), {"epsilon": 0.2, "delta": DELTA, "confidence": 0.95}
+    many = [scores(mu, seed, count) for seed, mu in enumerate((0.0, 1.0, 1.5, 3.0)) for count in (40, 61, 100)]
+    seeds = [Seed(0)] * len(many)
+    alone = [estimator.lower_bound(one, delta=DELTA, confidence=0.95, seed=Seed(0)).epsilon > 0.2 for one in many]
+    assert claim_test.refutes_each(estimator, many, seeds=seeds, **question) == alone
+    assert any(alone) and not all(alone)
+    assert not any(claim_test.refutes_each(estimator, many, seeds=seeds, **{**question, "epsilon": math.inf}))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gaussian", "fdp_rank"])
 def test_simulated_audits_share_what_is_simulated(kind: str) -> None:

@@ -274,7 +274,7 @@ def test_bets_on_pairs_gain_nothing_on_average_in_a_fixed_order_of_memberships(d
     for answers in itertools.product((0.0, 1.0), repeat=2 * pairs):
         members, nonmembers = np.array(answers[:pairs]), np.array(answers[pairs:])
         right = int(members.sum() + (1 - nonmembers).sum())
-        wealth = sequential.follow_pairs(against, members, nonmembers).end
+        wealth = sequential.follow_pairs(against, members[None], nonmembers[None]).end
         mean += rate**right * (1 - rate) ** (2 * pairs - right) * np.exp(wealth.log_wealth[0, :, 0]) * sequential.BETTORS
     assert mean.max() <= 1 + 1e-9
     assert mean.max() > 0.9, "and some bettors lose little"

@@ -67,7 +67,7 @@ class Sequential:
         against = self._hypotheses(scores, delta, ())
         path = _follow_finished(against, scores)
         bound = self._bound(path, against, delta, confidence, scores)
-        first_proof = _first(path.joint[:, 0], -math.log(1 - confidence))
+        first_proof = _first(path.joint[:, 0], _threshold(confidence))
         description = (
             f"leakage proved after {path.trials[first_proof]} of {path.end.trials} trials" if first_proof is not None else ""
         )
@@ -75,8 +75,22 @@ class Sequential:
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """True if `epsilon` at `delta` was refuted at some time, each member in turn with a nonmember."""
-        against = self._alone(scores, epsilon, delta)
-        return against is not None and _ever(_follow_finished(against, scores), confidence)
+        return self.refutes_each([scores], epsilon=epsilon, delta=delta, confidence=confidence)[0]
+
+    def refutes_each(self, many: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> list[bool]:
+        """`refutes` for audits of one game, those of equal sizes played at once: each with a fortune of its own."""
+        against = self._alone(many[0], epsilon, delta)
+        if against is None:
+            return [False] * len(many)
+        sides = [_check_sides(scores) for scores in many]
+        lengths = np.array([(len(members), len(nonmembers)) for members, nonmembers in sides]).min(axis=1)
+        refuted = np.zeros(len(many), dtype=bool)
+        for pairs in np.unique(lengths):
+            (places,) = np.nonzero(lengths == pairs)
+            members, nonmembers = (np.stack([sides[place][side][:pairs] for place in places]) for side in (0, 1))
+            path = sequential.follow_pairs(against, members, nonmembers)
+            refuted[places] = (path.separate >= _threshold(confidence)).any(axis=(0, 2))
+        return refuted.tolist()
 
     def bound_along(self, scores: Scores, pairs: Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
         """The largest parameter of a fixed grid such that it and all below were refuted at some time, and the ceiling.
@@ -93,7 +107,7 @@ class Sequential:
     def ever_refutes(self, scores: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> bool:
         """True if all attacks together refuted `epsilon` at `delta` at some time; `scores` as for `watch`."""
         against = self._alone(scores[0], epsilon, delta)
-        return against is not None and _ever(_follow(against, scores), confidence)
+        return against is not None and bool((_follow(against, scores).joint >= _threshold(confidence)).any())
 
     def _alone(self, like: Scores, epsilon: float, delta: float) -> betting_claims.Hypotheses | None:
         """The family's member with this epsilon; None if it has none."""
@@ -200,12 +214,14 @@ def _follow_finished(against: betting_claims.Hypotheses, scores: Scores) -> sequ
     Raises:
         DataError: one side is empty, or the rows of a side are sorted by score.
     """
+    members, nonmembers = _check_sides(scores)
+    return sequential.follow_pairs(against, members[None], nonmembers[None])
+
+
+def _check_sides(scores: Scores) -> tuple[Array, Array]:
     checks.both_sides(scores.included, "sequential")
-    sides = [
-        row_order.check_order(rows, side, "sequential")
-        for rows, side in ((scores.nonmembers, "nonmembers"), (scores.members, "members"))
-    ]
-    return sequential.follow_pairs(against, sides[1], sides[0])
+    nonmembers = row_order.check_order(scores.nonmembers, "nonmembers", "sequential")
+    return row_order.check_order(scores.members, "members", "sequential"), nonmembers
 
 
 def _follow(against: betting_claims.Hypotheses, scores: Sequence[Scores], attacks: int | None = None) -> sequential.BettingPath:
@@ -214,9 +230,8 @@ def _follow(against: betting_claims.Hypotheses, scores: Sequence[Scores], attack
     return sequential.follow(against, values, included, scores[0].game.inclusion_probability, attacks)
 
 
-def _ever(path: sequential.BettingPath, confidence: float) -> bool:
-    significance = 1 - checks.open_probability(confidence, "confidence")
-    return sequential.largest_refuted(path.end, significance) is not None
+def _threshold(confidence: float) -> float:
+    return -math.log(1 - checks.open_probability(confidence, "confidence"))
 
 
 def _evidence(
@@ -224,7 +239,7 @@ def _evidence(
 ) -> Evidence:
     """The bets against one claim; `measurements` are the models at each point, the attacks' names and the confidence."""
     models, attacks, confidence = measurements
-    threshold = -math.log(1 - confidence)
+    threshold = _threshold(confidence)
     first_proof = _first(path.joint[:, place], threshold)
     keep = _thin(len(models), first_proof)
     return Evidence(

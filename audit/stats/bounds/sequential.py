@@ -112,8 +112,7 @@ def _update(wealth: Wealth, scores: Array, included: Memberships) -> tuple[Wealt
     log_wealth = wealth.log_wealth
     if wealth.members.size and wealth.nonmembers.size:
         table = _table(wealth.against, wealth.chance, _lines(wealth.trials))
-        triples = zip(wealth.members, wealth.nonmembers, scores, strict=True)
-        outcomes = np.stack([_outcomes(members, nonmembers, (new, included)) for members, nonmembers, new in triples])
+        outcomes = _outcomes(wealth.members, wealth.nonmembers, (scores, included))
         log_wealth = log_wealth + (outcomes[:, None, :, None, :] @ table).reshape(log_wealth.shape)
     log_sums = _log_sum(log_wealth)
     joint_wealth = joint(log_sums, wealth.stakes)
@@ -136,14 +135,14 @@ def _log_sum(logs: Array) -> Array:
 
 
 def _outcomes(members: Array, nonmembers: Array, new: tuple[Array, Memberships]) -> Array:
-    """`(levels, OUTCOMES)` how many of the new trials had each outcome, with thresholds from the scores seen before."""
-    scores, included = new
+    """`(attacks, levels, OUTCOMES)` how many of the new trials had each outcome, with thresholds from the scores seen before."""
+    scores, included = new[0][:, None], new[1]
     high, low = (
-        ascending[np.minimum(np.floor(np.array(LEVELS) * len(ascending)), len(ascending) - 1).astype(np.int64)][:, None]
-        for ascending in (nonmembers[::-1], members)
+        ascending[:, np.minimum(np.floor(np.array(LEVELS) * ascending.shape[1]), ascending.shape[1] - 1).astype(np.int64), None]
+        for ascending in (nonmembers[:, ::-1], members)
     )
     kinds = 4 * (scores > high) + 2 * (scores < low) + included
-    return np.asarray((kinds[:, :, None] == np.arange(OUTCOMES)).sum(axis=1), dtype=np.float64)
+    return np.asarray((kinds[..., None] == np.arange(OUTCOMES)).sum(axis=2), dtype=np.float64)
 
 
 @functools.lru_cache(maxsize=16)
@@ -174,6 +173,7 @@ def _table(against: Hypotheses, chance: float, lines: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(np.stack(rows)).reshape(len(SIDES), len(LEVELS), OUTCOMES, -1)
 
 
+@functools.lru_cache(maxsize=4096)
 def _lines(rounds: int) -> tuple[int, ...]:
     """For each level the line that touches nearest to the rate that its threshold probably has."""
     log_targets = np.log(np.maximum(LEVELS, 2 / (rounds + 2)))
@@ -222,12 +222,12 @@ def follow_pairs(against: Hypotheses, members: Array, nonmembers: Array) -> Bett
     of a pair, and `(1 + a) (1 + b) <= (1 + (a + b) / 2)^2` (docs/theory/anytime.md, "Sequential").
 
     Args:
-        members: and `nonmembers`: `(n,)` scores in an order that does not depend on them.
+        members: and `nonmembers`: `(attacks, n)` scores in an order that does not depend on them.
     """
-    pairs = min(len(members), len(nonmembers))
-    scores = np.stack([members[:pairs], nonmembers[:pairs]], axis=1).reshape(1, -1)
+    pairs = min(members.shape[1], nonmembers.shape[1])
+    scores = np.stack([members[:, :pairs], nonmembers[:, :pairs]], axis=2).reshape(len(members), -1)
     slices = [slice(2 * group.start, 2 * group.stop) for group in groups(pairs)]
-    return _follow(start(against), scores, np.tile([True, False], pairs), slices)
+    return _follow(start(against, len(scores)), scores, np.tile([True, False], pairs), slices)
 
 
 def _follow(wealth: Wealth, scores: Array, included: Memberships, slices: list[slice]) -> BettingPath:
