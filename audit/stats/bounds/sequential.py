@@ -135,7 +135,7 @@ def _log_sum(logs: Array) -> Array:
 
 
 def _outcomes(members: Array, nonmembers: Array, new: tuple[Array, Memberships]) -> Array:
-    """`(attacks, levels, OUTCOMES)` how many of the new trials had each outcome, with thresholds from the scores seen before."""
+    """`(attacks, levels, OUTCOMES)` how many new trials had each outcome, with thresholds from the scores seen before."""
     scores, included = new[0][:, None], new[1]
     high, low = (
         ascending[:, np.minimum(np.floor(np.array(LEVELS) * ascending.shape[1]), ascending.shape[1] - 1).astype(np.int64), None]
