@@ -58,7 +58,7 @@ def text_scores(synthetic: Sequence[str], training: Sequence[str], candidates: S
         pairs = [*pairwise(words)] or [("", word) for word in words]
         ratios = [own.log_chance(*pair) - usual.log_chance(*pair) for pair in pairs]
         strange = [pair for pair in pairs if pair not in usual.pairs]
-        rows.append((np.mean(ratios or [0.0]), np.mean([pair in own.pairs for pair in strange] or [0.0])))
+        rows.append((np.mean(ratios or [0.0]), np.mean([pair in own.pairs for pair in strange] or [False])))
     return np.array(rows, dtype=np.float64)
 
 
