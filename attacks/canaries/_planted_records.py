@@ -18,7 +18,7 @@ class Backdoor:
     """Triggers, each on `poisons` records with the label that it is to cause; asked about on a record that is in no training.
 
     A coin decides for each trigger whether its poisoned records are in the training, so that its success with and without them
-    is seen side by side, and what distinguishes the two bounds epsilon. A trigger is an assignment of the smallest or the
+    is seen side by side, and their difference gives a bound on epsilon. A trigger is an assignment of the smallest or the
     largest value of the train split to some features, both drawn at random.
 
     Attributes:

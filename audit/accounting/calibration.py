@@ -226,6 +226,9 @@ def trajectory(
     """The claim after each of about `points` step counts, evenly spaced, the last being the whole training.
 
     The name in the result is the claim's source. A running maximum is taken, since what is released stays released.
+
+    Raises:
+        ConfigError: fewer than one point.
     """
     if points < 1:
         raise ConfigError(f"points is {points}; expected at least 1")

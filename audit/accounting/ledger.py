@@ -203,6 +203,9 @@ def accuracy_release(name: str, *, records: int, scale: float, times: int = 1, m
             replace-one twice that is charged, which is safe).
         scale: of the Laplace noise added to each figure; an epsilon of at most `times / (records * scale)` in all.
 
+    Raises:
+        ConfigError: a number out of range.
+
     >>> accuracy_release("validation", records=1000, scale=0.05).event
     Laplace(unit='example', noise_multiplier=50.0)
     """

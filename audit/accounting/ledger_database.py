@@ -177,7 +177,7 @@ def _confirm(place: Place, before: Book, entry: Body) -> None:
     """Read the ledger again on its own connection, as the next command will.
 
     Raises:
-        OutputError: the entry is not if it was written.
+        OutputError: the entry is not where it was written.
     """
     ((position, _, _, digest),) = ledger_entries.chained(len(before.hashes), before.seal, [entry])
     hashes = read(place).hashes

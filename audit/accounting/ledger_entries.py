@@ -37,7 +37,11 @@ def chained(position: int, digest: str, entries: Sequence[Body]) -> list[Row]:
 
 
 def verify(rows: Sequence[Row], path: str) -> tuple[str, ...]:
-    """The hashes of all entries, which are those of an unbroken chain."""
+    """Return the hashes of all entries.
+
+    Raises:
+        DataError: they are no unbroken chain: an entry was changed or removed.
+    """
     hashes: list[str] = []
     for place, (position, kind, body, digest) in enumerate(rows, start=1):
         digest_expected = chain_hash(hashes[-1] if hashes else "", place, kind, body)
@@ -48,7 +52,11 @@ def verify(rows: Sequence[Row], path: str) -> tuple[str, ...]:
 
 
 def restore(entries: Sequence[tuple[str, dict[str, Any]]], path: str) -> Ledger:
-    """The ledger that the entries add up to."""
+    """Return the ledger that the entries add up to.
+
+    Raises:
+        DataError: an entry cannot be read, or is of a kind that this version does not know.
+    """
     try:
         _, settings = entries[0]
         budget, releases = number(settings["budget_epsilon"]), []

@@ -73,7 +73,11 @@ def _options(spec: str) -> dict[str, Any]:
 
 
 def find_side(accountant: Accountant) -> Side:
-    """Return which side of the true epsilon an accountant's figures claim to be on; above it if none is named."""
+    """Return the side of the true epsilon on which an accountant's figures claim to be; "upper" if it names none.
+
+    Raises:
+        ConfigError: it names a side that does not exist.
+    """
     side: Side = getattr(accountant, "side", "upper")
     if side not in ("upper", "lower", "estimate"):
         raise ConfigError(f"{accountant!r} states side {side!r}; expected upper, lower or estimate")

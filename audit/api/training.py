@@ -123,6 +123,7 @@ def check_training(
         delta 0 is tested at 1e-12.
 
     Raises:
+        ConfigError: a setting out of range, or no `score` and no labels in `canaries` from which a loss could be taken.
         DataError: records of different forms, or scores that are not one finite number each.
     """
     from audit.experiment.external.system_game import Rounds, SystemUnderTest

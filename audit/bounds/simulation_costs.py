@@ -58,7 +58,7 @@ def affordable(repetitions: int, seconds: float, choices: tuple[int, ...], budge
 
 
 def within_limit(repetitions: int, seconds: float) -> int:
-    """`repetitions` of so many seconds each, where they end within the limit."""
+    """Return `repetitions` if so many audits of so many seconds each end within `MOST_SECONDS`; else `ConfigError`."""
     if repetitions * seconds > MOST_SECONDS:
         raise ConfigError(
             f"{repetitions} simulated audits would take about {repetitions * seconds / 60:.0f} minutes for each law; ask for "

@@ -112,7 +112,12 @@ class StepScores:
         _set(self, values=_numbers(self.values), took_part=_coins(self.took_part, "took_part", len(self.values)))
 
     def bound(self, values: Array, mechanism: NoisySteps, *, delta: float, confidence: float, seed: Seed) -> LowerBound:
-        """The bound on one step's noise from bets on the coins, with these values at the same coins; draws nothing."""
+        """Return the bound on one step's noise from bets on the coins, with these values at the same coins; draws nothing.
+
+        Raises:
+            ConfigError: the sample rate is 1, so that no coin decides.
+            ExecutionMismatch: the participations do not fit the sample rate.
+        """
         rate = mechanism.sample_rate
         if rate >= 1:
             raise ConfigError("sample_rate is 1, so no coin decides who takes part in a step; give StepProducts of two runs")

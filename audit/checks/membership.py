@@ -17,11 +17,15 @@ IMPLAUSIBLE = 1e-6
 
 
 def draw_coins(count: int, seed: int | None = None) -> Array:
-    """Return `(count,)` independent fair coins: train on the records if they are True, and keep them secret until the audit.
+    """Return `(count,)` independent fair coins: train on the records whose coin is True; keep coins secret until the audit.
 
     Args:
-        seed: None draws one of 128 bits from the system; then the coins have to be stored. Of a short one, or a date, the coins
-            follow by trying all.
+        count: one per audited record, at least 2.
+        seed: None draws one of 128 bits from the system; then the coins have to be stored. A short seed, or a date, can be
+            found by trying all, and the coins with it.
+
+    Raises:
+        DataError: fewer than 2 coins.
 
     >>> draw_coins(6, 7).dtype
     dtype('bool')

@@ -70,7 +70,7 @@ def _list_accountants(as_json: bool) -> int:
 
 def doctor(
     confinement: Annotated[
-        bool, typer.Option("--confinement", help="Try every way out of the process that reads files of others.")
+        bool, typer.Option("--confinement", help="Try every way out of the process that reads third-party files.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:

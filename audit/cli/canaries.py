@@ -9,7 +9,7 @@ import typer
 
 from audit.cli.printing import AsJson, print_json, print_plain
 
-app = typer.Typer(help="Write canaries for trainings and servers of others.", no_args_is_help=True)
+app = typer.Typer(help="Write canaries for third-party trainings and servers.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="New folder for canaries, coins and salt. Keep it from whoever trains.")]
 Count = Annotated[int, typer.Option(min=2, help="Canaries, each planted by a fair coin.")]
 Secret = Annotated[str, typer.Option(help="What the secrets look like: digits, phone, email, card or identity.")]
@@ -57,4 +57,4 @@ def new(
 
 @app.callback()
 def _common() -> None:
-    """Write canaries for trainings and servers of others."""
+    """Write canaries for third-party trainings and servers."""

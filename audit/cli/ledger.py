@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     help="Keep a privacy budget: releases over time in a file, composed by an accountant. "
-    "Exit code 1 where a release would exceed the budget.",
+    "Exit code 1 if a release would exceed the budget.",
     no_args_is_help=True,
 )
 app.command()(ledger_history.sign)

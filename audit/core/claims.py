@@ -110,7 +110,7 @@ class Certificate:
         epsilon: the truth under that law.
         wrong: of `repetitions` simulated audits put a bound above it.
         nominal: the error rate that all those bounds together promise.
-        lower: and `upper`: Clopper-Pearson limits at 99 % on the chance that a bound is wrong: the larger ones of all audits,
+        lower, upper: Clopper-Pearson limits at 99 % on the chance that a bound is wrong: the larger ones of all audits,
             in which the truth was put to the tests, and of the few alone in which bounds were searched for.
     """
 

@@ -111,7 +111,7 @@ def releases(event: Event) -> Iterator[ReleaseEvent]:
 
 
 def unit(event: Event) -> Unit:
-    """Return the unit with the contributions that the event bounds; "example" if nothing is released.
+    """Return the unit of privacy whose contributions the event bounds; "example" if nothing is released.
 
     Raises:
         UnsupportedMechanism: releases about different units in one event.

@@ -29,7 +29,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseEvent(Event):
-    """A leaf of the tree. `unit`: the owner of the contribution that it bounds, called a record in what follows."""
+    """A leaf of the tree. `unit`: whose contribution it bounds, called a record in what follows."""
 
     unit: Unit = "example"
 

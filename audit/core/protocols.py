@@ -174,7 +174,7 @@ class PathEstimator(Estimator, Protocol):
     """An estimator for any mechanism with tests that are not monotone, so that a path of pairs needs its own search.
 
     `bound_along(scores, pairs)` is the end of the initial interval of parameters with refuted pairs, and that of perfect
-    scores. It exceeds the least parameter with a true pair with probability at most `1 - confidence`. Estimators without it
+    scores. It exceeds the least parameter whose pair is true with probability at most `1 - confidence`. Estimators without it
     are asked for their bound at the delta of each pair, which must not rise with delta.
     """
 

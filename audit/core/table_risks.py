@@ -29,8 +29,9 @@ class TableRisk:
         attack: in words: how many columns a predicate has, which columns are linked, which is inferred.
         training, control: success on training records, and of the same attack on control records.
         baseline: success of guessing without the synthetic records.
-        excess: success on training beyond that on control, as a share of what control leaves: `(t - c) / (1 - c)`; with limits.
-            Predicates that single out depend on one another, so their rates and their excess have none: 0 to 1, and -1 to 1.
+        excess: success on training beyond that on control, as a share of what control leaves: `(t - c) / (1 - c)`.
+        excess_lower, excess_upper: its limits. Predicates that single out depend on one another, so there are none for their
+            rates (0 to 1) and their excess (-1 to 1).
         p_value: chance of so much more success on training if the table does not depend on which records it was made from.
         beyond_chance: whether that is too small for chance, with all risks of the report taken together.
     """

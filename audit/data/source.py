@@ -275,7 +275,7 @@ def class_labels(labels: Array, classes: int | None, location: str) -> Array:
 
 
 def target_values(labels: Array, location: str) -> Array:
-    """Regression targets as finite float64 `(n,)`, or `(n, ...)` for several numbers a record."""
+    """Return regression targets as finite float64 `(n,)`, or `(n, ...)` for several numbers a record; else `DataError`."""
     if labels.ndim < 1 or labels.dtype.kind not in "iufb":
         raise DataError(f"{location} has shape {labels.shape} and type {labels.dtype}; expected numbers, (n,) or (n, ...)")
     return finite_inputs(labels.astype(np.float64), location)
@@ -295,7 +295,7 @@ def several_labels(labels: Array, location: str) -> Array:
 
 
 def locate(root: str, path: str) -> Path:
-    """The place that `root` and `path` name (an absolute `path` is alone)."""
+    """Return the place that `root` and `path` name (of an absolute `path`, that alone); `ConfigError` if one is no text."""
     for key, value in (("root", root), ("path", path)):
         if not isinstance(value, str):
             raise ConfigError(f"data.{key} is {value!r}; expected text, a path")

@@ -88,7 +88,7 @@ def _parse(header: Mapping[str, Any], content: bytes, separator: str) -> Any:
                 if columns is None:
                     _refuse_names(names, frame, place)
         words = [name for name in frame.columns if frame[name].dtype.kind not in "biuf"]
-        frame = frame.astype(dict.fromkeys(words, object))  # decodes every cell here, if a damaged one is an error
+        frame = frame.astype(dict.fromkeys(words, object))  # decodes every cell here, where a damaged one is an error
     except UnicodeDecodeError as error:
         raise DataError(f"{place} is not text in UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8") from error
     except (*DAMAGE, csv.Error, pa.ArrowException, pd.errors.ParserWarning) as error:

@@ -35,6 +35,7 @@ def read_texts(place: Path, column: str, *, whole: bool = False) -> tuple[list[s
         whole: whole numbers are read too, as classes and users have them.
 
     Raises:
+        ConfigError: a file of another ending, or a plain text, which has no columns, if whole numbers are asked for.
         DataError: it cannot be read, or a record has no such text; names the record.
     """
     if place.is_dir():

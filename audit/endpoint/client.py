@@ -71,7 +71,7 @@ class ServerSettings:
     def __post_init__(self) -> None:
         try:
             parts = urlsplit(self.url)
-            _ = parts.port  # a port that is none raises if it is read
+            _ = parts.port  # raises for a port that is none
         except ValueError as error:
             raise ConfigError(f"the server's URL has the form http://host:port/v1: {error}") from error
         if parts.scheme not in ("http", "https") or not parts.hostname:

@@ -223,7 +223,7 @@ class Chunk:
                     measurements.non_finite_counts += (mask & ~clipping.norms.isfinite()).sum(1)
 
     def _add_rows(self, rows_at: Tensor, mask: Tensor) -> Clipping | None:
-        """Adds the gradients of one pass to the step's sum, if it always is."""
+        """Adds the gradients of one pass to the step's sum, which stays in its place in memory."""
         return self.models.add_sum(self._rows(rows_at, mask), self.clip, self.total)
 
     def _graphs(self, technique: Technique, arrangement: Arrangement) -> GraphedSums:
@@ -237,7 +237,7 @@ class Chunk:
         return GraphedSums(self.total, short=arrangement.products is not None)
 
     def _add_compiled(self, models: CompiledGradients, rows_at: Tensor, mask: Tensor, total: Tensor) -> Clipping | None:
-        """Adds what compiled code makes of the records if they are, or of the batch if they are in another form."""
+        """Adds what compiled code makes of the records in place, or of a copy of the batch if they are in another form."""
         if isinstance(self.inputs, Tensor):
             return models.add_rows((self.inputs, self.labels), rows_at, mask, (self.clip, total))
         batch = self.inputs.index_select(0, rows_at), self.labels.index_select(0, rows_at)

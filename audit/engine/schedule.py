@@ -69,7 +69,7 @@ class ScheduleSettings:
             are as exact but not the same to the last bit, so one audit keeps to one choice.
         precision: "bfloat16" multiplies in it on the way forward and back; norms, clip factors, clipped sums, noise and
             parameters stay as they are, and so does the bound on what one example adds.
-        counters: batches, noise, flips, shifts and dropout are drawn if the models are, as functions of step and place; None
+        counters: batches, noise, flips, shifts and dropout are drawn where the models are, as functions of step and place; None
             does so on a GPU and leaves a CPU its generators. True on a CPU draws what a GPU draws.
         graphs: passes of a GPU are captured as CUDA graphs. Never run yet: `benchmarks/gpu.py` alone sets it.
     """

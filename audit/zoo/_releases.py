@@ -24,7 +24,7 @@ class ZooRelease(ABC):
     """A function of the data that claims an epsilon; a subclass says which, and what is wrong.
 
     Attributes:
-        epsilon: and `delta`: claimed.
+        epsilon, delta: claimed.
         family: that the claim asserts, or None.
         adjacency: of the claim.
         data, neighbour: on which the defect shows most.

@@ -29,8 +29,8 @@ def chances(event: NoisyMax | SparseVector, share: float) -> tuple[float, float]
 
     Shares from `LEAST_COUNT` on: of a selection with Laplace noise one of so many equal candidates and one more is named, then
     with its score and theirs moved against each other. Of tests, so many queries at the threshold say no and then all positives
-    say yes, then with those queries moved up and these down. With many, the noise that the others are compared with is above
-    0 for sure, if moving it costs its whole epsilon; so both guarantees are met in the limit.
+    say yes, then with those queries moved up and these down. With many, the noise that the others are compared with is almost
+    surely above 0, where moving it costs its whole epsilon; so both guarantees are met in the limit.
 
     References:
         McKenna, Sheldon 2020, arXiv 2010.12603 (exponential noise: the smaller of two chances is `exp(-gap) / 2`).
@@ -100,7 +100,7 @@ def laplace_tail(first: float, second: float, gap: float) -> float:
     """Return the chance that the sum of two Laplace variables of these scales exceeds `gap`.
 
     With the larger scale b, the ratio r of the smaller one to it, and t = gap / b:
-    `exp(-t) / 2 * (1 + r / (1 + r) * t * (1 - exp(-d)) / d)` with `d = t (1 - r) / r`, if nothing cancels at equal scales.
+    `exp(-t) / 2 * (1 + r / (1 + r) * t * (1 - exp(-d)) / d)` with `d = t (1 - r) / r`; nothing cancels at equal scales.
 
     >>> round(laplace_tail(1.0, 1.0, 2.0), 12), round(0.5 * math.exp(-2) * 2, 12)
     (0.135335283237, 0.135335283237)

@@ -103,7 +103,7 @@ def check_outputs(source: str | Path | None, outputs: Mapping[str, Path | None])
 
 
 def write_figure(path: Path, images: tuple[bytes, bytes]) -> None:
-    """Writes the SVG or the PNG of a drawing, as the file's name says."""
+    """Writes the SVG or the PNG of a drawing, as the file's name says; `ConfigError` for any other name."""
     if path.suffix.lower() not in (".svg", ".png"):
         raise ConfigError(f"'{path}' is neither .svg nor .png")
     write(path, images[0] if path.suffix.lower() == ".svg" else images[1])

@@ -37,6 +37,7 @@ def compare(path: Path, name: str, results: Sequence[Result], tolerance: float) 
     A case that the file does not have, or that asks something else today, says nothing.
 
     Raises:
+        ConfigError: a tolerance below 0.
         DataError: the file is missing, of another form, or has no figures of this accountant that could be compared.
     """
     if not tolerance >= 0:

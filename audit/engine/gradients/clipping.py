@@ -112,7 +112,7 @@ def clip_layers(squares: Mapping[str, Tensor], clip: Clip, mask: Tensor, *, laye
         return Clipping(norms=norms, left=clipped_norms, finite=all_finite(norms)), dict.fromkeys(squares, shared_factors)
     real = mask & norms.isfinite()
     factors = {layer: clip_factors(square.sqrt(), clip.norm / layers**0.5, real) for layer, square in squares.items()}
-    # a factor of 0 is if a norm may be infinite: their product would be NaN
+    # a factor is 0 where a norm may be infinite: their product would be NaN
     parts = [torch.where(factors[layer] > 0, square * factors[layer] ** 2, 0.0) for layer, square in squares.items()]
     return Clipping(norms=norms, left=torch.stack(parts).sum(0).sqrt(), finite=all_finite(norms)), factors
 

@@ -31,7 +31,7 @@ class LoopGradients:
 
     Operations that `vmap` has no rule for (recurrent layers, fused encoder layers) are run one example after another. `draws`
     says that the forward pass draws random numbers by other means than layers; in evaluation every model then draws the same.
-    `own` holds a module for each model if weights alone do not make one of them another; elsewhere `module` serves all.
+    `own` holds a module for each model if more than weights differs between them; otherwise `module` serves all.
     """
 
     def __init__(

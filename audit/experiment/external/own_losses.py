@@ -60,7 +60,7 @@ class _Sides:
         return np.concatenate(losses)[self.positions]
 
     def beside(self, key: str) -> Array | None:
-        """Return `group`, `index` or `unit` of the audited records."""
+        """Return `group`, `index` or `unit` of the audited records; `DataError` if only one side has it."""
         first, second = (rows.beside.get(key) for rows, _ in self._by_name())
         if (first is None) != (second is None):
             raise DataError(f"one of members and nonmembers has '{key}', the other has not; give it in both or in neither")

@@ -65,6 +65,9 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
 
     Runs never serve as each other's reference: a guess that used another target's coins would break
     the independence that the one-run theorem rests on. `steps` cuts what was observed to the first steps.
+
+    Raises:
+        ObservationError: the models show nothing of what the attack reads.
     """
     prepared_game, attack = models.prepared_game, planned_attack.attack
     mechanism, assignment = prepared_game.mechanism, prepared_game.assignment
@@ -99,7 +102,10 @@ def score(models: GameModels, planned_attack: PlannedAttack, steps: int | None =
 def canary_scores(attack: Attack, target: View, reference: View, seed: Seed) -> Array:
     """Scores `(m,)` of canaries that are in or out; all zero of a target that shows the same of every one of them.
 
-    What an attack makes of such a target tells apart only its references' coins, or roundings.
+    What an attack makes of such a target distinguishes only its references' coins, or roundings.
+
+    Raises:
+        DataError: scores that are not numbers.
     """
     values = np.asarray(attack.score(target, reference, seed))
     if values.dtype.kind not in "biuf":

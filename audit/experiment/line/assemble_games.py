@@ -18,7 +18,7 @@ from audit.experiment.games.spec import GameDesign, PlannedAttack
 
 
 def named_plugins(location: str, package: str, specs: Sequence[dict[str, Any]]) -> list[tuple[str, Any]]:
-    """Plug-ins with a name each: the kind, numbered if it occurs twice."""
+    """Return plug-ins with a name each: the kind, numbered if it occurs twice; `ConfigError` with the place of a wrong one."""
     pairs: list[tuple[str, Any]] = []
     for index, spec in enumerate(specs):
         try:

@@ -60,7 +60,7 @@ def along(path: Callable[[float], tuple[float, float]]) -> Hypotheses:
 def pairs(epsilons: Array, delta: float | Array) -> Hypotheses:
     """(epsilon, delta)-DP for each epsilon (and its delta); its curve is two lines.
 
-    Which of them touches at a rate is taken for delta 0, so that what is refuted at one delta is refuted smaller ones.
+    Which of them touches at a rate is taken for delta 0, so that what is refuted at one delta is refuted at smaller ones.
     """
     # left of 1 / (1 + e^epsilon), where both lines meet at delta 0
     steep = np.array(RATES)[:, None] * (1 + np.exp(epsilons)) <= 1

@@ -67,8 +67,8 @@ def bound(ranking: Memberships, pairs: Pairs, significance: float) -> tuple[floa
     Two tests share the error rate: the rank tests and the simulated one, which has a fixed statistic on each step of a ladder
     of epsilons and is monotone there. A parameter that one of them refutes is refuted.
 
-    Guarantee: exceeds the least parameter with a true pair with probability at most `significance`, for independent scores,
-        identically distributed on each side. Never rises with delta, with confidence or where members move down.
+    Guarantee: exceeds the least parameter whose pair is true with probability at most `significance`, for independent scores,
+        identically distributed on each side. Never rises with delta, with confidence or if members move down.
     """
     design, right, slope = Design.of(ranking), right_guesses(ranking), pairs(1.0)[0]
     edges, level = ladder(design), (1 - RANKS) * significance
@@ -105,8 +105,8 @@ def _last_edge(rejects: Callable[[int, int], bool], begin: int, end: int) -> int
 def _last_part(design: Design, limits: Counts, parts: list[tuple[float, float]], level: float) -> int:
     """The index of the last of growing pairs that is refuted, the last of all not being; 0 if none is.
 
-    A draw that reaches a limit at a pair that is refuted does so that are still to be tried, and one that does not at a
-    pair that is kept never will: only the others are counted anew.
+    A draw that reaches a limit at a refuted pair reaches one at all pairs that are still to be tried, and a draw that does
+    not at a pair that is kept never will: only the others are counted anew.
     """
     blocks = range(_blocks(design, level))
     settled_rows = [_exceedance_mask(design, parts[0], limits, block) for block in blocks]

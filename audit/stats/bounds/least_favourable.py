@@ -278,8 +278,8 @@ class PointTest:
 class _PruningTest:
     """The Monte-Carlo test over a search: each simulation is dropped as soon as the bracket decides about it.
 
-    A simulated sum grows with the parameter. A simulation that reaches the observed sum at a refuted parameter does so
-    that are still to be tried, and one that does not at a parameter that is kept never will.
+    A simulated sum grows with the parameter. A simulation that reaches the observed sum at a refuted parameter does so at
+    all that are still to be tried, and one that does not at a parameter that is kept never will.
     """
 
     def __init__(self, draws: Simulations, shift: Shift, scores: Counts, statistic: int) -> None:

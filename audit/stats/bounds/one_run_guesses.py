@@ -62,7 +62,7 @@ def _level(significance: float, guesses: Counts) -> float:
 def bound_along(pairs: Pairs, guesses: Counts, correct: Counts, *, coins: int, significance: float) -> tuple[float, int]:
     """The largest parameter with a pair that one of the pre-registered counts refutes, and that count's index.
 
-    Guarantee: exceeds the least parameter with a true pair with probability at most `significance`: each count is tested at
+    Guarantee: exceeds the least parameter whose pair is true with probability at most `significance`: each count is tested at
         an equal share of it (Bonferroni), and each test is monotone in epsilon and delta, neither of which falls.
     """
     best, index = 0.0, -1

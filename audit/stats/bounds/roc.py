@@ -25,8 +25,8 @@ class Band:
     """The empirical ROC and, at each of its false positive rates, a band on the true ROC.
 
     Attributes:
-        fpr: and `tpr`: `(k,)` points of `curve`.
-        lower: and `upper`: `(k,)`; the population's best TPR at FPR `fpr[i]` is in `[lower[i], upper[i]]`, for all i at once.
+        fpr, tpr: `(k,)` points of `curve`.
+        lower, upper: `(k,)`; the population's best TPR at FPR `fpr[i]` is in `[lower[i], upper[i]]`, for all i at once.
         method: by which the band was computed.
     """
 
@@ -42,7 +42,10 @@ class TprPoint:
     """The last ROC point at or under a false positive rate, with the counts behind it.
 
     Attributes:
-        lower: and `upper`: band on the population's TPR at FPR `target_fpr`; simultaneous over all targets.
+        target_fpr: the rate that was asked for.
+        tpr, realised_fpr: of the point.
+        lower, upper: band on the population's TPR at FPR `target_fpr`; simultaneous over all targets.
+        false_positives, true_positives: scores of either side at or above the point's threshold.
     """
 
     target_fpr: float

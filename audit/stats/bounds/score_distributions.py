@@ -47,7 +47,7 @@ class ScoreLaw:
 
     @property
     def name(self) -> str:
-        """For tables."""
+        """Return the law in words, for tables."""
         return {
             "null": "nothing leaks",
             "flat": f"randomised response, epsilon {self.parameter:g}",

@@ -77,9 +77,8 @@ def likeliest_sets(values: Array, drawn: Counts, prior: Array, size: int) -> Gue
 def likeliest_values(values: Array, drawn: Counts, prior: Array) -> Guesses:
     """The value with the largest score of each secret, in the order of its lead over the next one.
 
-    Ties count against the attack: a secret with a true value that shares the largest score is guessed wrong, with the largest
-        prior of
-    those that share it, and of guesses with one lead and one prior the wrong ones come first.
+    Ties count against the attack: a secret whose true value shares the largest score is guessed wrong, with the largest prior
+    of the values that share it, and of guesses with one lead and one prior the wrong ones come first.
 
     Args:
         values: `(m, k)` scores, higher = more likely the value; ideally a likelihood, not a posterior (docs/theory/secrets.md).
@@ -212,7 +211,7 @@ def chance_to_decide(variances: Array) -> float:
 def bound_along(walk: SecretWalk, pairs: Pairs, significance: float) -> float:
     """The end of the initial interval of parameters with refuted pairs; `walk.delta` is not used.
 
-    Guarantee: exceeds the least parameter with a true pair with probability at most `significance`, if each secret was
+    Guarantee: exceeds the least parameter whose pair is true with probability at most `significance`, if each secret was
         drawn independently with its prior, the mechanism satisfies the pair for the replacement of one secret's value by
         another, and the counts were registered beforehand. Never grows with confidence or delta.
     """

@@ -31,7 +31,7 @@ class Wealth:
     Attributes:
         against: the claims.
         chance: with which each trial's coin makes it a member.
-        members: and `nonmembers`: `(attacks, seen)` scores seen so far, ascending.
+        members, nonmembers: `(attacks, seen)` scores seen so far, ascending.
         log_wealth: `(attacks, bettors, claims)` of each bettor; those of one attack began with equal shares of 1.
         best: `(claims,)` largest joint wealth so far, as `joint` has it.
         stakes: among how many attacks the fortune was divided; one that gives no scores has lost its share.
@@ -222,7 +222,7 @@ def follow_pairs(against: Hypotheses, members: Array, nonmembers: Array) -> Bett
     of a pair, and `(1 + a) (1 + b) <= (1 + (a + b) / 2)^2` (docs/theory/anytime.md, "Sequential").
 
     Args:
-        members: and `nonmembers`: `(attacks, n)` scores in an order that does not depend on them.
+        members, nonmembers: `(attacks, n)` scores in an order that does not depend on them.
     """
     pairs = min(members.shape[1], nonmembers.shape[1])
     scores = np.stack([members[:, :pairs], nonmembers[:, :pairs]], axis=2).reshape(len(members), -1)

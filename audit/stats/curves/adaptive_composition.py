@@ -2,7 +2,7 @@
 
 With k steps to come, let `D_k(a)` be the largest `P(S) - a Q(S)` over all ways to choose. Then `D_0(a) = max(0, 1 - a)` and
 `D_k(a)` is the largest `sum p(l) D_(k-1)(a exp(-l))` over the steps that are allowed (docs/theory/accounting.md,
-"Batches of fixed size"). Losses are on a grid, and so does `log a`; a step is then a convolution. Every allowance is on the
+"Batches of fixed size"). Losses are on a grid, and so is `log a`; a step is then a convolution. Every allowance is on the
 side that is asked for.
 """
 

@@ -1,7 +1,7 @@
 """Pairs of distributions that a mechanism gives on neighbouring data, as their privacy loss along one axis.
 
-A pair `(P, Q)` is described on a real axis on which the loss `log p / q` increases: the position of loss `l` (`position`), the
-loss at `x` (`loss`), the density of P, and the atoms if the loss stays constant.
+A pair `(P, Q)` is described on a real axis on which the loss `log p / q` increases: the position of a loss (`position`), the
+loss at a position (`loss`), the density of P, and an atom for each stretch on which the loss is constant.
 That is all that `audit.stats.curves.discretise` needs.
 """
 

@@ -212,7 +212,7 @@ class RoundBench:
 
         The strategy goes from round to round. If its clip norm adapts, all updates are far beyond it and it is put back
         before each round: the noise must fit the norm at which the updates were clipped. Else updates are faint, so that a
-        server with momentum stays if it is.
+        server with momentum stays where it is.
         """
         update = spread(SMALL, (LOUD if self.adaptive else FAINT) * self.claim.clip_norm)
         replies, live = Replies(updates=[update] * self.claim.clients, start=zeros(SMALL)), self.copied()

@@ -24,15 +24,16 @@ SCHEMA = "federated-rounds/1"  # that of examples/federated_rounds.py, which rea
 
 @dataclass(kw_only=True, eq=False)
 class CanaryRounds:
-    """What was released of a federation with canary clients, round by round.
+    """The canary clients of a federation, and what it released in each round.
 
     Attributes:
-        count: of canary clients; each sends its direction in every round, or next to nothing, by its coin.
-        clip_norm: of one update.
+        count: number of canary clients; each sends its direction in every round, or next to nothing, by its coin.
+        clip_norm: l2 norm to which one update is clipped.
         seed: of directions and coins; whoever knows it can make both again.
-        oversize: what canary clients send before the clip, over the clip norm.
-        divisor: by which the strategy divides the sum, if it says so; the replies' number otherwise.
-        rounds: of each round the released step times the divisor, flattened, `(d,)`: the noisy sum of the updates.
+        oversize: length of what a canary client sends, before the clip, over the clip norm.
+        divisor: by which the strategy divides the sum; None if it does not say so, and the number of replies is taken.
+        rounds: `(d,)` per round, the released step times the divisor: the noisy sum of the updates, floating-point parameters
+            flattened.
     """
 
     count: int
@@ -45,7 +46,7 @@ class CanaryRounds:
 
     @property
     def coins(self) -> Array:
-        """Return which canary clients send their direction `(count,)` bool; to be kept from the audited party."""
+        """Return which canary clients send their direction, `(count,)` bool; keep it from the audited party."""
         return np.random.Generator(np.random.Philox(key=[self.seed % 2**64, self.seed >> 64 ^ 1])).random(self.count) < 0.5
 
     def scores(self) -> tuple[Array, Array]:
@@ -60,16 +61,16 @@ class CanaryRounds:
         return np.array([direction(number, len(total), self.seed) @ total for number in range(self.count)]), self.coins
 
     def write(self, path: str) -> None:
-        """Write the rounds as `examples/federated_rounds.py` and through it `audit scores` read them."""
+        """Write an npz with the rounds, `(rounds, d)` float32; `examples/federated_rounds.py` scores it for `audit scores`."""
         meta = {"schema": SCHEMA, "seed": self.seed, "count": self.count, "clip_norm": self.clip_norm}
         rounds = np.asarray(self.rounds, dtype=np.float32)
         np.savez_compressed(path, meta=np.array(json.dumps(meta)), rounds=rounds)
 
     def serve(self, arrays: Mapping[str, Any]) -> None:
-        """Note the model that clients are sent.
+        """Note the model that clients are sent in this round, tensors by name.
 
         Raises:
-            ConfigError: no fewer canary clients than parameters.
+            ConfigError: there are not fewer canary clients than floating-point parameters.
         """
         self._model = wire.from_record(arrays)
         if self.count >= self._size:
@@ -84,10 +85,11 @@ class CanaryRounds:
         return sum(self._model[name].size for name in self._floating)
 
     def replies(self, answers: list[Any], records: Any) -> list[Any]:
-        """Return the canary clients' replies, made like the first of those that came.
+        """Return the canary clients' replies, in the form of the first of the real ones, `answers`.
 
         Raises:
-            DataError: no client replied, or the strategy divides by another number than that of all replies.
+            DataError: no client replied, a metric of the clients is not finite, or the strategy divides by another number than
+                that of all replies.
         """
         if not answers:
             raise DataError("no client replied in this round, so canary clients have no reply to be like; start more clients")
@@ -100,7 +102,7 @@ class CanaryRounds:
         return [self._reply(number, coin, answers, records) for number, coin in enumerate(self.coins)]
 
     def _reply(self, number: int, coin: bool, answers: list[Any], records: Any) -> Any:
-        """Return one canary client's reply; next to nothing if it is out, as zero loses some strategies a round."""
+        """Return one canary client's reply; a faint update if its coin is False, since zero loses some strategies a round."""
         length = self.clip_norm * (self.oversize if coin else FAINT)
         flat = direction(number, self._size, self.seed) * length
         tensors, start = dict(self._model), 0
@@ -115,7 +117,7 @@ class CanaryRounds:
         return records.Message(records.RecordDict(content), dst_node_id=0, message_type="train")
 
     def keep(self, arrays: Mapping[str, Any], replies: int) -> None:
-        """Keep what a round released."""
+        """Keep the step from the model that was sent to the released one, times the divisor or the number of `replies`."""
         model = wire.from_record(arrays)
         step = np.concatenate([(model[name] - self._model[name]).ravel() for name in self._floating]).astype(np.float64)
         self.rounds.append(step * (replies if self.divisor is None else self.divisor))
@@ -127,19 +129,20 @@ def plant_canary_clients(
     """Let canary clients take part in every round of a Flower strategy, and record the models that it releases.
 
     The strategy is changed in place: it gets the replies of its clients and those of the canary clients, and handles both by
-    its code. Start it as ever, then score what was recorded with `audit.lower_bound` (estimators for
-    coins; adjacency "zero_out"), or write it for `audit scores`.
+    its own code. Start it as usual, then give `CanaryRounds.scores` to `audit.lower_bound` (an estimator for coins of one run;
+    adjacency "zero_out"), or write the rounds for `audit scores`.
 
     Args:
-        strategy: with Flower's message API. If it plans for a number of clients, that has to count the canary clients.
-        count: of canary clients, fewer than the model has parameters.
-        clip_norm: of one update.
+        strategy: of Flower's message API. If it plans for a number of clients, that has to include the canary clients.
+        count: number of canary clients, at least 2 and fewer than the model has parameters.
+        clip_norm: l2 norm to which one update is clipped.
         seed: of directions and coins, of 128 bits at most; None draws one from the system.
-        oversize: what canary clients send before the clip, over the clip norm; 1 if clients clip their own updates.
+        oversize: length of a canary client's update before the clip, over the clip norm; 1 if clients clip their own updates.
         records: module with Flower's record types; None imports Flower.
 
     Raises:
-        ConfigError: no strategy, or Flower is not there. Rounds raise `DataError` if numbers do not fit.
+        ConfigError: the strategy lacks a method, a number is out of range, or Flower is not installed. Rounds raise `DataError`
+            if the number of replies does not fit.
     """
     checks.positive(clip_norm, "clip_norm")
     checks.positive(oversize, "oversize")
@@ -173,7 +176,11 @@ def plant_canary_clients(
 
 
 def _middle(key: str, answers: list[Any], records: Any) -> Any:
-    """Return a record of metrics with the median of what the clients sent, so that canary clients weigh as others do."""
+    """Return a record of metrics with the median of what the clients sent, so that canary clients have a usual weight.
+
+    Raises:
+        DataError: a median that is not finite.
+    """
     values: dict[str, Any] = {}
     for name, value in answers[0].content.metric_records[key].items():
         median = float(np.median([reply.content.metric_records[key][name] for reply in answers]))

@@ -23,7 +23,7 @@ class BatchUsedTwice(Loop):
         return [draw for draw in poisson(plan.records, plan.rate, plan.steps // 2, stream) for _ in range(2)]
 
     def spent(self, plan: LoopPlan) -> tuple[Event, Event]:
-        """Return half the steps with two releases each, which are one with the noise over the root of 2."""
+        """Return half the steps with two releases of a batch each: together one release with the noise over the root of 2."""
         event = plan.training(steps=plan.steps // 2, noise_multiplier=plan.noise_multiplier / math.sqrt(2))
         return event, event
 
@@ -41,11 +41,11 @@ class DropLast(Loop):
         return 1 / (plan.records // plan.batch_size)
 
     def batches(self, plan: LoopPlan, stream: np.random.Generator) -> Batches:
-        """Return samples at one over the number of whole batches."""
+        """Return Poisson samples at a rate of one over the number of whole batches."""
         return poisson(plan.records, self._rate(plan), plan.steps, stream)
 
     def spent(self, plan: LoopPlan) -> tuple[Event, Event]:
-        """Return the training at the rate that is drawn with."""
+        """Return the training at the rate at which batches are drawn."""
         event = plan.training(rate=self._rate(plan))
         return event, event
 
@@ -55,7 +55,7 @@ class Poisson(Loop):
 
 
 class RateRoundedDown(Loop):
-    """One over the ceiling of the loader's length is accounted for, and samples have the asked batch size."""
+    """The accounted rate is one over the number of batches, rounded up; samples have the batch size that was asked for."""
 
     wrong = "Accounts for one over the number of batches, rounded up, and draws with the batch size over the number of records."
     visibility = "sample_rate = 1 / len(loader) beside a sampler of one's own"
@@ -66,7 +66,7 @@ class RateRoundedDown(Loop):
 
 
 class RateRoundedUp(Loop):
-    """A correct twin: one over the floor of the loader's length is accounted for, more than is drawn."""
+    """A correct twin: the accounted rate is one over the number of batches, rounded down, and so above the drawn one."""
 
     visibility = "the rate of a loader that drops its last batch, with samples of the batch size: utility is lost, no privacy"
 
@@ -89,7 +89,7 @@ class SameBatches(Loop):
         return plan.steps // (plan.records // plan.batch_size)
 
     def spent(self, plan: LoopPlan) -> tuple[Event, Event]:
-        """Return what a record costs in the batch that everybody knows."""
+        """Return what a record costs whose batch is known to everybody, twice: the cost is known exactly."""
         event = plan.one_batch_epsilon(self._epochs(plan))
         return event, event
 
@@ -101,7 +101,7 @@ class ShuffledBatches(Loop):
     visibility = "DataLoader(shuffle=True) under a private optimiser; Chua et al. 2024, arXiv 2403.17673"
 
     def batches(self, plan: LoopPlan, stream: np.random.Generator) -> Batches:
-        """Return the batches of epochs in random order, equal ones that leave no record out."""
+        """Return the batches of all epochs, each in a new random order: batches of one size that leave no record out."""
         count = _batches_an_epoch(plan)
         orders = [stream.permutation(plan.records).tolist() for _ in range(plan.steps // count)]
         return make_epochs(orders, plan.records // count)
@@ -138,7 +138,7 @@ def _batches_an_epoch(plan: LoopPlan) -> int:
 
 
 class StepsPerEpoch(Loop):
-    """One step an epoch is accounted for."""
+    """Only one step per epoch is accounted for."""
 
     wrong = "Accounts for the number of epochs, where it takes a step for every batch."
     visibility = "accountant.step() in the outer loop; epochs given to a formula for steps"
