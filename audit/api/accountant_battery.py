@@ -45,7 +45,7 @@ class Battery:
 
     @property
     def rows(self) -> Table[CaseRow]:
-        """A row each case."""
+        """Return one row per case."""
         return Table(
             CaseRow(
                 case=result.case.id,
@@ -60,7 +60,7 @@ class Battery:
         )
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a data frame with a row each case."""
+        """Return a data frame with one row per case."""
         return self.rows.to_pandas()
 
 
@@ -77,6 +77,7 @@ def check(
     """Run the regression battery over an accountant, to be called from its own tests.
 
     Args:
+        accountant: its name, `name,field=value`, `module:object`, or an object with a method `claim`.
         groups: parts of the battery; None for all.
         cases: texts of which a case's id has to hold one; None for all.
         skip: ids of cases to leave out.

@@ -46,7 +46,7 @@ def what_if(
     group_size: int = 1,
     accountants: Names | None = None,
 ) -> Table[WhatIfRow]:
-    """Return what an event would cost with other noise, rates or steps: a row each combination.
+    """Return what an event would cost with other noise, rates or steps: one row per combination.
 
     Args:
         changes: values by quantity ("noise", "rate", "steps"); a text such as "x2" is a factor on what the event has.

@@ -39,7 +39,7 @@ class Costs(Generic[Row]):
     doubt: str = ""
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a data frame with a row each accountant."""
+        """Return a data frame with one row per accountant."""
         return self.rows.to_pandas()
 
 
@@ -62,7 +62,7 @@ class NoiseRow:
     """The least noise with which one accountant's claim stays within a budget, and that claim; None without any.
 
     Attributes:
-        noise_multiplier: None also if the event has several.
+        noise_multiplier: of the event with that noise; None also if the event has several.
         factor: on all noise multipliers of the event that was asked about.
     """
 

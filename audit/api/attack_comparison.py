@@ -1,4 +1,4 @@
-"""your own attack beside those of the project, on the same models."""
+"""Your own attack beside those of the project, on the same models."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class ModelCheck:
 
     @property
     def attacks(self) -> Table[AttackRow]:
-        """A row each attack, by AUC, then those that were not run."""
+        """Return one row per attack, by AUC, then those that were not run."""
         rows = []
         for attack in self.report.mechanisms[0].games[0].attacks:
             points = [point for point in attack.tpr_at if point.tpr is not None]
@@ -156,7 +156,7 @@ class ModelCheck:
         return self.report._repr_html_()
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a data frame with a row each attack, those that were not run included."""
+        """Return a data frame with one row per attack, those that were not run included."""
         return self.attacks.to_pandas()
 
     def save(self, path: str | Path) -> Path:
@@ -199,7 +199,7 @@ def check(
         members: records that it was trained on, exactly as it takes them: `(x, y)` of arrays or tensors, a `Dataset`, a
             `DataLoader`, or the path of an npz with x and y.
         nonmembers: records of the same kind that it was not trained on.
-        claim_epsilon: what the training is claimed to be; it is compared with what was proved.
+        claim_epsilon: the epsilon that is claimed for the training; it is compared with what was proved.
         claim_unit: "record" or "user", whom the claim protects. By default "user" if members and nonmembers are mappings that
             name the user of each record under `unit`, beside `x` and `y` (one coin per user then decides), else "record".
         coins: `(n,)` bool, that decided which records were trained on (`audit.draw_coins`); without them no epsilon follows.

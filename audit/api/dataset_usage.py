@@ -31,7 +31,8 @@ def dataset_usage(
 
     Args:
         model: as in `audit.check`.
-        inputs: `(n, ...)` the data set, as the model takes it; `labels` `(n,)`.
+        inputs: `(n, ...)` the data set, as the model takes it.
+        labels: `(n,)`.
         references: at least three, with a column of memberships for each record; or how to train them.
         attack: name of a scorer, or `package.module:Class` of your own.
 
