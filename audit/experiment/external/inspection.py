@@ -12,7 +12,7 @@ Ten lines are enough for a model of your own:
         open(name, "wb").write(content)
 
 An epsilon is proven only where coins decided which records were trained on: draw them with
-`draw_coins` before the training, train on the records if they are True, and give them as `Settings.coins`.
+`draw_coins` before the training, train on the records whose coin is True, and give the coins as `Settings.coins`.
 Attacks that compare the model with others take `References`: models of your own, trained on other draws of the same records; or
 `ReferenceTraining`, a function that trains them here.
 """

@@ -65,7 +65,7 @@ class TrainingRecords:
         return len(self.labels)
 
     def take(self, included: Array) -> tuple[Any, Array]:
-        """Return inputs, in their own form, and y of the records if `included` `(n,)` is true."""
+        """Return inputs, in their own form, and y of the records for which `included` `(n,)` is true."""
         is_form = isinstance(self.inputs, RowContainer)
         inputs = self.inputs.take(np.flatnonzero(included)) if is_form else self.inputs[included]  # type: ignore[union-attr,index]
         return inputs, self.original_labels[included]
