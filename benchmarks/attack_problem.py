@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from audit.core.access import Access
-from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Array, Dataset, Records
 from audit.core.events import sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
@@ -96,7 +97,9 @@ def with_engine(pool: Records, included: Array, seed: Seed) -> Array:
     rate = BATCH / (records / 2)
     job = TrainingJob(
         dataset=dataset,
-        canaries=Canaries(kind="held_out", description="all records", records=pool, identifiers=np.arange(records)),
+        canaries=Canaries(
+            kind="held_out", description="all records", payload=CanaryRecords(records=pool, identifiers=np.arange(records))
+        ),
         included=included,
         seeds=tuple(seed.child("model", item) for item in range(len(included))),
         mechanism=sgd(sample_rate=rate, steps=round(EPOCHS / rate)),

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from audit.core.access import Access
-from audit.core.data import Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Dataset, Records
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
@@ -91,7 +92,7 @@ def job(
     )
     return TrainingJob(
         dataset=dataset,
-        canaries=Canaries(kind="held_out", description="", records=dataset.pool),
+        canaries=Canaries(kind="held_out", description="", payload=CanaryRecords(records=dataset.pool)),
         included=np.random.default_rng(1).random((models, len(dataset.pool))) < 0.5,
         seeds=tuple(Seed(0).child("model", index) for index in range(models)),
         mechanism=mechanism,

@@ -24,7 +24,8 @@ from audit.accounting import calibration
 from audit.config import parse
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Canaries, Dataset
+from audit.core.canaries import Canaries, CoordinateGradients
+from audit.core.data import Dataset
 from audit.core.event_reading import phases
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
@@ -93,7 +94,9 @@ def row(problem: Problem, dataset: Dataset, epsilon: float | None, options: argp
     shape = dataset.train.inputs.shape[1:]
     job = TrainingJob(
         dataset=dataset,
-        canaries=Canaries(kind="none", description="no canaries", coordinates=np.zeros(1, dtype=np.int64)),
+        canaries=Canaries(
+            kind="none", description="no canaries", payload=CoordinateGradients(coordinates=np.zeros(1, dtype=np.int64))
+        ),
         included=np.zeros((options.seeds, 1), dtype=bool),
         seeds=tuple(Seed(7).child("federation", index) for index in range(options.seeds)),
         mechanism=event,

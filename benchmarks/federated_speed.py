@@ -24,7 +24,8 @@ import torch
 from torch.nn import functional as F
 
 from audit.core.access import Access
-from audit.core.data import Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CoordinateGradients
+from audit.core.data import Dataset, Records
 from audit.core.events import dp_sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
@@ -57,7 +58,7 @@ def batched(data: Dataset, federations: int, rounds: int, compiled: bool = False
     """Train with clipping and central noise."""
     job = TrainingJob(
         dataset=data,
-        canaries=Canaries(kind="none", description="", coordinates=np.zeros(1, dtype=np.int64)),
+        canaries=Canaries(kind="none", description="", payload=CoordinateGradients(coordinates=np.zeros(1, dtype=np.int64))),
         included=np.zeros((federations, 1), dtype=bool),
         seeds=tuple(Seed(7).child("federation", index) for index in range(federations)),
         mechanism=dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=TAKING_PART / CLIENTS, steps=rounds, unit="client"),

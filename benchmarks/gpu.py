@@ -28,7 +28,8 @@ import numpy as np
 import torch
 
 from audit.core.access import Access
-from audit.core.data import Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Dataset, Records
 from audit.core.errors import AuditError
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.seeds import Seed
@@ -111,7 +112,7 @@ def make_job(problem: Problem, mechanism: Repeated, device: str) -> TrainingJob:
     )  # fmt: skip
     return TrainingJob(
         dataset=data,
-        canaries=Canaries(kind="held_out", description="", records=pool),
+        canaries=Canaries(kind="held_out", description="", payload=CanaryRecords(records=pool)),
         included=np.zeros((problem.models, 2), dtype=bool),
         seeds=tuple(Seed(0).child("model", index) for index in range(problem.models)),
         mechanism=mechanism,

@@ -17,7 +17,8 @@ from attack_peers import figures
 from untuned_problems import make_problem, options, trained
 
 from audit import plugins
-from audit.core.data import Array, Canaries
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.describe import leave_one_out
@@ -49,7 +50,9 @@ def main() -> None:
         seed = Seed(chosen.seed).child(name)
         job, subject = trained(make_problem(name, chosen), chosen.root, chosen.models, seed)
         columns = np.sort(np.random.default_rng(5).permutation(len(job.dataset.pool))[: chosen.canaries])
-        canaries = Canaries(kind="held_out", description="some records", records=job.dataset.pool.take(columns))
+        canaries = Canaries(
+            kind="held_out", description="some records", payload=CanaryRecords(records=job.dataset.pool.take(columns))
+        )
         base: Array | None = None
         for attack_name, attack in attacks.items():
             began = time.process_time()

@@ -19,7 +19,8 @@ from audit.accounting import calibration
 from audit.core import event_reading
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Array, Dataset, Records
 from audit.core.events import Event, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
@@ -175,7 +176,9 @@ def planned(dataset: Dataset, problem: Problem, training_design: TrainingDesign,
     """`count` models on the pool, each record in each by a coin."""
     included = seed.child("coins").numpy().random((count, len(dataset.pool))) < 0.5
     canaries = Canaries(
-        kind="held_out", description="all records of the pool", records=dataset.pool, identifiers=dataset.pool_index
+        kind="held_out",
+        description="all records of the pool",
+        payload=CanaryRecords(records=dataset.pool, identifiers=dataset.pool_index),
     )
     return TrainingJob(
         dataset=dataset,

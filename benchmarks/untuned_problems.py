@@ -25,7 +25,8 @@ from real_data import kept_arrays
 from attacks.signals.logits import Logits
 from attacks.signals.nearby_confidences import NearbyConfidences
 from audit.core.access import Access
-from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Array, Dataset, Records
 from audit.core.events import sgd
 from audit.core.models import Subject
 from audit.core.seeds import Seed
@@ -171,7 +172,9 @@ def trained(problem: Problem, root: Path, models: int, seed: Seed) -> tuple[Trai
             test=test,
             pool_index=np.arange(problem.pool),
         ),
-        canaries=Canaries(kind="held_out", description="all records", records=pool, identifiers=np.arange(problem.pool)),
+        canaries=Canaries(
+            kind="held_out", description="all records", payload=CanaryRecords(records=pool, identifiers=np.arange(problem.pool))
+        ),
         included=seed.child("coins").numpy().random((models, problem.pool)) < 0.5,
         seeds=tuple(seed.child("model", number) for number in range(models)),
         mechanism=sgd(sample_rate=rate, steps=round(problem.epochs / rate)),
@@ -227,7 +230,7 @@ def kept_game(name: str, chosen: argparse.Namespace, columns: Array | None = Non
     if not np.array_equal(pool.labels, arrays["labels"]):
         raise SystemExit(f"the models of {name} in {chosen.out} were trained on records with labels unlike {chosen.root}'s")
     rows = np.arange(len(pool)) if columns is None else columns
-    canaries = Canaries(kind="held_out", description="records of the pool", records=pool.take(rows))
+    canaries = Canaries(kind="held_out", description="records of the pool", payload=CanaryRecords(records=pool.take(rows)))
     shown = RecordedOutputs(logits=arrays["logits"][:, rows].astype(np.float32))
     visited = shown.read({Logits(), NearbyConfidences()}, canaries)
     return View.of(included=arrays["included"][:, rows], **visited), pool.labels[rows]

@@ -26,7 +26,8 @@ from audit.bounds import budget
 from audit.bounds.steps import StepProducts
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Array, Canaries, Dataset
+from audit.core.canaries import Canaries
+from audit.core.data import Array, Dataset
 from audit.core.events import Repeated
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed

@@ -72,8 +72,8 @@ def test_the_canary_of_the_page_is_made(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delitem(sys.modules, "attacks.canaries.shifted", raising=False)
     dataset = small_dataset()
     canaries = plugins.build("attacks.canaries", {"kind": "shifted", "by": 2}).make(dataset, 5, 10, Seed(0))
-    assert canaries.records is not None and canaries.identifiers is not None
-    rows = [int(np.flatnonzero(dataset.pool_index == identifier)[0]) for identifier in canaries.identifiers]
+    assert canaries.records is not None and canaries.payload.identifiers is not None
+    rows = [int(np.flatnonzero(dataset.pool_index == identifier)[0]) for identifier in canaries.payload.identifiers]
     assert np.array_equal(canaries.records.inputs, dataset.pool.inputs[rows] + 2)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from attacks.canaries import _pool, _triggers
-from audit.core.data import Canaries, ClientBehaviour, Dataset, Records
+from audit.core.canaries import Canaries, CanaryRecords, ClientBehaviour
+from audit.core.data import Dataset, Records
 from audit.core.seeds import Seed
 
 
@@ -38,8 +39,7 @@ class FreeRiders:
         return Canaries(
             kind="free_riders",
             description=f"clients that send the last released step back, whatever record of {dataset.name} they hold",
-            records=dataset.pool.take(rows),
-            identifiers=dataset.pool_index[rows],
+            payload=CanaryRecords(records=dataset.pool.take(rows), identifiers=dataset.pool_index[rows]),
             behaviour=ClientBehaviour(boost=self.boost, trains=False),
         )
 
@@ -74,8 +74,9 @@ class LabelFlippers:
         return Canaries(
             kind="label_flippers",
             description=f"clients with one record held out of {dataset.name} and a wrong label, updates times {self.boost:g}",
-            records=Records(inputs=originals.inputs, labels=labels),
-            identifiers=dataset.pool_index[rows],
+            payload=CanaryRecords(
+                records=Records(inputs=originals.inputs, labels=labels), identifiers=dataset.pool_index[rows]
+            ),
             behaviour=ClientBehaviour(boost=self.boost),
         )
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.canaries import _cosines, _pool
-from audit.core.data import Array, Canaries, ClientBehaviour, Dataset, Records
+from audit.core.canaries import Canaries, CanaryRecords, ClientBehaviour, CoordinateGradients, DirectionGradients
+from audit.core.data import Array, Dataset, Records
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.stats.scoring import linear_probe
@@ -38,8 +39,7 @@ class DiracGradient:
         return Canaries(
             kind="dirac_gradient",
             description="crafted unit gradients, each along one parameter of its own",
-            coordinates=coordinates,
-            orthogonal=True,
+            payload=CoordinateGradients(coordinates=coordinates),
         )
 
 
@@ -75,8 +75,7 @@ class RandomGradient:
         return Canaries(
             kind="random_gradient",
             description=f"crafted unit gradients in random {'orthogonal ' if self.orthogonalise else ''}directions",
-            directions=directions,
-            orthogonal=self.orthogonalise,
+            payload=DirectionGradients(directions=directions, orthogonal=self.orthogonalise),
         )
 
 
@@ -119,8 +118,10 @@ class SignedCosine:
         return Canaries(
             kind="signed_cosine",
             description="canary clients whose whole update is a signed cosine, orthogonal to all others",
-            directions=_cosines.directions(count, parameters, seed.child("signs").integer(), "signed_cosine"),
-            orthogonal=True,
+            payload=DirectionGradients(
+                directions=_cosines.directions(count, parameters, seed.child("signs").integer(), "signed_cosine"),
+                orthogonal=True,
+            ),
         )
 
 
@@ -141,8 +142,9 @@ class NonFinite:
         return Canaries(
             kind="non_finite",
             description="canary clients that send a signed cosine far beyond the clip norm, and NaN in one coordinate",
-            directions=_cosines.directions(count, parameters, seed.child("signs").integer(), "non_finite"),
-            orthogonal=True,
+            payload=DirectionGradients(
+                directions=_cosines.directions(count, parameters, seed.child("signs").integer(), "non_finite"), orthogonal=True
+            ),
             behaviour=ClientBehaviour(finite=False),
         )
 
@@ -179,8 +181,10 @@ class AdversarialDirection:
         return Canaries(
             kind="adversarial_direction",
             description=f"records held out of {dataset.name}, moved to where a linear model prefers a wrong class",
-            records=Records(inputs=self._move(originals.inputs, uphill, dataset.pool.inputs), labels=originals.labels),
-            identifiers=np.full(count, -1),
+            payload=CanaryRecords(
+                records=Records(inputs=self._move(originals.inputs, uphill, dataset.pool.inputs), labels=originals.labels),
+                identifiers=np.full(count, -1),
+            ),
         )
 
     def _uphill(self, records: Records, weights: Array) -> Array:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from attacks.canaries import _pool, _triggers
 from audit.core import checks
-from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Dataset, Records
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 
@@ -77,10 +78,12 @@ class PoisonedMembership:
         return Canaries(
             kind="poisoned_membership",
             description=f"records held out of {dataset.name}, {self.poisons} wrongly labelled copies of each in every training",
-            records=records,
-            identifiers=dataset.pool_index[rows],
-            companions=Records(
-                inputs=np.repeat(records.inputs, self.poisons, axis=0), labels=np.repeat(wrong, self.poisons, axis=0)
+            payload=CanaryRecords(
+                records=records,
+                identifiers=dataset.pool_index[rows],
+                companions=Records(
+                    inputs=np.repeat(records.inputs, self.poisons, axis=0), labels=np.repeat(wrong, self.poisons, axis=0)
+                ),
             ),
         )
 
@@ -114,30 +117,19 @@ class WorstCaseInitialisation:
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """`count` records and the order to start every model from fitted weights."""
-        _pool.require_classes(dataset, "worst_case_initialisation")
-        canaries = (
-            self._along(dataset, count, seed)
-            if self.record == "unused_direction"
-            else self._mislabelled_canaries(dataset, count, seed)
-        )
-        description = f"{canaries.description}; every run starts from weights that fit the other records"
-        return replace(canaries, description=description, fitted_start=self.steps)
-
-    def _along(self, dataset: Dataset, count: int, seed: Seed) -> Canaries:
+        kind = "worst_case_initialisation"
+        _pool.require_classes(dataset, kind)
+        if self.record == "unused_direction":
+            words, rows = f"records along directions that {dataset.name} hardly uses", np.full(count, -1)
+            records = _pool.unused_directions(dataset, count, 1.0, seed.child("worst case"), kind)
+        else:
+            words = f"records held out of {dataset.name} with a wrong label"
+            chosen = _pool.choose(dataset, count, seed.child("worst case"), kind)
+            originals, rows = dataset.pool.take(chosen), dataset.pool_index[chosen]
+            labels = _pool.wrong_labels(dataset, originals.labels, seed.child("labels"), kind)
+            records = Records(inputs=originals.inputs, labels=labels)
         return Canaries(
-            kind="worst_case_initialisation",
-            description=f"records along directions that {dataset.name} hardly uses",
-            records=_pool.unused_directions(dataset, count, 1.0, seed.child("worst case"), "worst_case_initialisation"),
-            identifiers=np.full(count, -1),
-        )
-
-    def _mislabelled_canaries(self, dataset: Dataset, count: int, seed: Seed) -> Canaries:
-        rows = _pool.choose(dataset, count, seed.child("worst case"), "worst_case_initialisation")
-        originals = dataset.pool.take(rows)
-        labels: Array = _pool.wrong_labels(dataset, originals.labels, seed.child("labels"), "worst_case_initialisation")
-        return Canaries(
-            kind="worst_case_initialisation",
-            description=f"records held out of {dataset.name} with a wrong label",
-            records=Records(inputs=originals.inputs, labels=labels),
-            identifiers=dataset.pool_index[rows],
+            kind=kind,
+            description=f"{words}; every run starts from weights that fit the other records",
+            payload=CanaryRecords(records=records, identifiers=rows, fitted_start=self.steps),
         )

@@ -8,7 +8,8 @@ import numpy as np
 
 from attacks.canaries import _pairs, _pool, _texts
 from audit.core import checks
-from audit.core.data import Array, Canaries, Dataset, Vocabulary
+from audit.core.canaries import Canaries
+from audit.core.data import Array, Dataset, Vocabulary
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.models.language import LanguageModel, next_token_log_probabilities

@@ -8,7 +8,8 @@ import numpy as np
 
 from attacks.canaries import _pool
 from audit.core import checks
-from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Array, Dataset, Records
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 
@@ -23,8 +24,7 @@ class HeldOut:
         return Canaries(
             kind="held_out",
             description=f"random records held out of {dataset.name}",
-            records=dataset.pool.take(rows),
-            identifiers=dataset.pool_index[rows],
+            payload=CanaryRecords(records=dataset.pool.take(rows), identifiers=dataset.pool_index[rows]),
         )
 
 
@@ -44,8 +44,9 @@ class Mislabelled:
         return Canaries(
             kind="mislabelled",
             description=f"records held out of {dataset.name} with a wrong label",
-            records=Records(inputs=originals.inputs, labels=labels),
-            identifiers=dataset.pool_index[rows],
+            payload=CanaryRecords(
+                records=Records(inputs=originals.inputs, labels=labels), identifiers=dataset.pool_index[rows]
+            ),
         )
 
 
@@ -83,9 +84,7 @@ class Duplicated:
         return Canaries(
             kind="duplicated",
             description=f"records held out of {dataset.name}{wrong}",
-            records=originals,
-            identifiers=dataset.pool_index[rows],
-            copies=self.copies,
+            payload=CanaryRecords(records=originals, identifiers=dataset.pool_index[rows], copies=self.copies),
         )
 
 
@@ -119,8 +118,10 @@ class OutOfDistribution:
         return Canaries(
             kind="out_of_distribution",
             description=f"{descriptions[self.pattern]}, in the value range of {dataset.name}",
-            records=Records(inputs=self._inputs(dataset.pool.inputs, count, seed), labels=labels),
-            identifiers=np.full(count, -1),
+            payload=CanaryRecords(
+                records=Records(inputs=self._inputs(dataset.pool.inputs, count, seed), labels=labels),
+                identifiers=np.full(count, -1),
+            ),
         )
 
     def _inputs(self, like: Array, count: int, seed: Seed) -> Array:
@@ -163,6 +164,5 @@ class ClipBkd:
         return Canaries(
             kind="clipbkd",
             description=f"records along directions that {dataset.name} hardly uses (ClipBKD)",
-            records=records,
-            identifiers=np.full(count, -1),
+            payload=CanaryRecords(records=records, identifiers=np.full(count, -1)),
         )

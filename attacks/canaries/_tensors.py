@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.canaries import _cosines
-from audit.core.data import Array, Canaries, Dataset
+from audit.core.canaries import Canaries, DirectionGradients
+from audit.core.data import Array, Dataset
 from audit.core.seeds import Seed
 
 
@@ -43,8 +44,7 @@ class SingleCoordinate:
         return Canaries(
             kind="single_coordinate",
             description="canary clients whose whole update is one coordinate, of each tensor in turn",
-            directions=directions,
-            orthogonal=True,
+            payload=DirectionGradients(directions=directions, orthogonal=True),
         )
 
 
@@ -70,8 +70,7 @@ class SingleTensor:
         return Canaries(
             kind="single_tensor",
             description="canary clients whose update lies in one tensor of the model, a cosine over its coordinates",
-            directions=directions,
-            orthogonal=True,
+            payload=DirectionGradients(directions=directions, orthogonal=True),
         )
 
 
@@ -101,8 +100,7 @@ class EveryTensor:
         return Canaries(
             kind="every_tensor",
             description="canary clients whose update has the same norm in each tensor of the model",
-            directions=directions / np.sqrt(len(tensors)),
-            orthogonal=True,
+            payload=DirectionGradients(directions=directions / np.sqrt(len(tensors)), orthogonal=True),
         )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.canaries import _pool
-from audit.core.data import Array, Canaries, Dataset, Records, Secrets, Vocabulary
+from audit.core.canaries import Canaries, CanaryTexts, Secrets
+from audit.core.data import Array, Dataset, Records, Vocabulary
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 
@@ -85,8 +86,6 @@ def canaries(
     return Canaries(
         kind=kind,
         description=f"{words}; {SECRET_ONLY}",
-        records=records,
-        identifiers=np.full(len(records), -1),
-        secret_tokens=drawn_from,
+        payload=CanaryTexts(records=records, identifiers=np.full(len(records), -1), secret_tokens=drawn_from),
         secrets=secrets,
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.canaries import _pool
-from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.canaries import Canaries, PlantedRecords
+from audit.core.data import Array, Dataset, Records
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 
@@ -33,11 +34,13 @@ def backdoors(dataset: Dataset, count: int, seed: Seed, *, kind: str, poisons: i
     return Canaries(
         kind=kind,
         description=f"triggers of {features} features, each on {poisons} poisoned records of {dataset.name}",
-        records=_triggered(dataset.pool.take(requested), targets, places, values),
-        identifiers=np.full(count, -1),
-        copies=poisons,
-        planted=_triggered(dataset.pool.take(hosts.ravel()), *poisoned),
-        aim="backdoor",
+        payload=PlantedRecords(
+            records=_triggered(dataset.pool.take(requested), targets, places, values),
+            identifiers=np.full(count, -1),
+            copies=poisons,
+            planted=_triggered(dataset.pool.take(hosts.ravel()), *poisoned),
+            aim="backdoor",
+        ),
     )
 
 

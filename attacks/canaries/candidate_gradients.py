@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.core.data import Array, Canaries, Dataset, Secrets
+from audit.core.canaries import Canaries, CoordinateGradients, DirectionGradients, Secrets
+from audit.core.data import Array, Dataset
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 
@@ -62,15 +63,13 @@ class CandidateGradients:
             return Canaries(
                 kind="candidate_gradients",
                 description=f"one of {self.candidates} crafted unit gradients, each along one parameter of its own",
-                coordinates=coordinates,
-                orthogonal=True,
+                payload=CoordinateGradients(coordinates=coordinates),
                 secrets=secrets,
             )
         return Canaries(
             kind="candidate_gradients",
             description="one of two opposite unit gradients along one parameter of their own",
-            directions=_pairs(coordinates, parameters),
-            orthogonal=True,
+            payload=DirectionGradients(directions=_pairs(coordinates, parameters), orthogonal=True),
             secrets=secrets,
         )
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.canaries import _texts
-from audit.core.data import Canaries, Dataset
+from audit.core.canaries import Canaries
+from audit.core.data import Dataset
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.canaries import _pool
-from audit.core.data import Array, Canaries, Dataset, Records, Secrets
+from audit.core.canaries import Canaries, PlantedRecords, Secrets
+from audit.core.data import Array, Dataset, Records
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 
@@ -64,10 +65,12 @@ class PropertyGroup:
         return Canaries(
             kind="property_group",
             description=f"whether {self.records} records of {dataset.name} are {' or '.join(KINDS)} of the pool by {name}",
-            records=dataset.pool.take(groups[:, :, 0].ravel()),
-            copies=self.records,
-            planted=dataset.pool.take(groups.ravel()),
-            queries=dataset.pool.take(np.tile(queries, (count, 1)).ravel()),
+            payload=PlantedRecords(
+                records=dataset.pool.take(groups[:, :, 0].ravel()),
+                copies=self.records,
+                planted=dataset.pool.take(groups.ravel()),
+                queries=dataset.pool.take(np.tile(queries, (count, 1)).ravel()),
+            ),
             secrets=Secrets(kind="property", prior=np.full((count, 2), 0.5)),
         )
 

@@ -10,7 +10,8 @@ import numpy as np
 from attacks.canaries import _pool
 from audit import plugins
 from audit.core import checks
-from audit.core.data import Array, Canaries, Dataset, Records, Secrets
+from audit.core.canaries import Canaries, CanaryRecords, Secrets
+from audit.core.data import Array, Dataset, Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
 from audit.stats.scoring import linear_probe
@@ -71,7 +72,7 @@ class RedrawnAttribute:
         return Canaries(
             kind="redrawn_attribute",
             description=f"{name} of records held out of {dataset.name}, {self.prior} prior",
-            records=records,
+            payload=CanaryRecords(records=records),
             secrets=Secrets(kind="attribute", prior=prior),
         )
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.canaries import _pool, _texts
-from audit.core.data import Array, Canaries, Dataset, Secrets
+from audit.core.canaries import Canaries, Secrets
+from audit.core.data import Array, Dataset
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from attacks.signals._reading import checked
-from audit.core.data import Array, Canaries
+from audit.core.canaries import Canaries
+from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.views import View
 

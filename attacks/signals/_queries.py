@@ -9,7 +9,8 @@ import numpy as np
 from attacks.signals import _image_views
 from attacks.signals._hop_skip_jump import boundary_distances
 from attacks.signals._sizes import OnePerCanary
-from audit.core.data import Array, Canaries, Records
+from audit.core.canaries import Canaries, PlantedRecords
+from audit.core.data import Array, Records
 from audit.core.errors import ConfigError
 from audit.core.models import Models, OpenModels
 from audit.core.seeds import Seed
@@ -56,7 +57,7 @@ class QueryConfidences:
 
     def read(self, models: Models, canaries: Canaries) -> Array | None:
         """`(N, m, q)` float32; None for canaries without queries."""
-        queries = canaries.queries
+        queries = canaries.payload.queries if isinstance(canaries.payload, PlantedRecords) else None
         if queries is None:
             return None
         values = signals.scaled_confidence(models.outputs(queries.inputs), queries.labels)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from audit.core.data import Array, Canaries
+from audit.core.canaries import Canaries
+from audit.core.data import Array
 from audit.core.models import Models, Reduction
 from audit.stats.scoring import signals
 

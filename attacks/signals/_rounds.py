@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from attacks.signals import _canary_reading as canary_reading
 from attacks.signals._sizes import OnePerStep
-from audit.core.data import Array, Canaries
+from audit.core.canaries import Canaries
+from audit.core.data import Array
 from audit.core.models import OpenModels
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from attacks.signals._texts import read_texts
-from audit.core.data import Array, Canaries, Records
+from audit.core.canaries import Canaries, CanaryTexts
+from audit.core.data import Array, Records
 from audit.core.models import TextModels
 from audit.core.seeds import Seed
 
@@ -21,11 +22,12 @@ def comparison(models: TextModels, canaries: Canaries, count: int, seed: int) ->
 
     None for canaries that are no texts, or if secrets were not drawn token by token.
     """
+    payload = canaries.payload
     records = read_texts(canaries)
-    if records is None or canaries.secret_tokens is None:
+    if records is None or not isinstance(payload, CanaryTexts) or payload.secret_tokens is None:
         return None
     secrets = _sums(models, records.inputs, records.labels >= 0)
-    return secrets, _rivals(models, records, canaries.secret_tokens, count, seed)
+    return secrets, _rivals(models, records, payload.secret_tokens, count, seed)
 
 
 def _rivals(models: TextModels, records: Records, law: tuple[int, int], count: int, seed: int) -> Rivals:

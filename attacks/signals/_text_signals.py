@@ -10,7 +10,8 @@ import numpy as np
 from attacks.signals import _secrets
 from attacks.signals._sizes import OnePerCanary
 from attacks.signals._texts import LONGEST, read_texts
-from audit.core.data import Array, Canaries, Records
+from audit.core.canaries import Canaries
+from audit.core.data import Array, Records
 from audit.core.errors import ConfigError
 from audit.core.models import TextModels
 from audit.stats.scoring import texts

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from audit.core.data import Canaries, Records
+from audit.core.canaries import Canaries
+from audit.core.data import Records
 
 LONGEST = 1 << 12  # tokens of a text, for the estimate of memory
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals._sizes import OnePerCanary, OnePerStep
-from audit.core.data import Array, Canaries
+from audit.core.canaries import Canaries
+from audit.core.data import Array
 from audit.core.models import OpenModels
 from audit.stats.scoring import signals
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from attacks.signals import _reductions
-from audit.core.data import Array, Canaries
+from audit.core.canaries import Canaries
+from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.models import Models
 from audit.stats.scoring import signals

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from audit.core.data import Array, Canaries
+from audit.core.canaries import Canaries
+from audit.core.data import Array
 from audit.core.models import Models
 
 

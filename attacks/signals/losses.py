@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from audit.core.data import Array, Canaries, Records
+from audit.core.canaries import Canaries
+from audit.core.data import Array, Records
 from audit.core.models import Models
 from audit.stats.scoring import signals, texts
 

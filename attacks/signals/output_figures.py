@@ -8,7 +8,8 @@ import numpy as np
 
 from attacks.signals import _reductions
 from audit.core import checks
-from audit.core.data import Array, Canaries
+from audit.core.canaries import Canaries
+from audit.core.data import Array
 from audit.core.models import Models
 
 

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 from audit.core import checks
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Array, Secrets
+from audit.core.canaries import Secrets
+from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed

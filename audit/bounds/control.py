@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from audit.bounds import claim_test
+from audit.core.canaries import Secrets
 from audit.core.claims import NegativeControl
-from audit.core.data import Array, Secrets
+from audit.core.data import Array
 from audit.core.game import Inclusion
 from audit.core.protocols import Estimator
 from audit.core.seeds import Seed

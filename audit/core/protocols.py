@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from audit.core.adjacency import Adjacency
+from audit.core.canaries import Canaries
 from audit.core.claims import Claim
-from audit.core.data import Array, Canaries, Dataset
+from audit.core.data import Array, Dataset
 from audit.core.errors import ConfigError
 from audit.core.events import Event, Unit
 from audit.core.evidence import Evidence

@@ -10,7 +10,8 @@ import numpy as np
 
 from audit.core import event_reading
 from audit.core.access import Access
-from audit.core.data import Array, Canaries, Dataset
+from audit.core.canaries import Canaries
+from audit.core.data import Array, Dataset
 from audit.core.errors import UnsupportedMechanism
 from audit.core.event_reading import NoisySteps
 from audit.core.events import Event

@@ -11,6 +11,7 @@ import torch
 
 from audit import plugins
 from audit.core import checks
+from audit.core.canaries import PlantedRecords
 from audit.core.data import Array, Dataset, Vocabulary
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.event_reading import is_non_private
@@ -92,7 +93,7 @@ class LanguageModelTrainer:
             raise UnsupportedMechanism(f"trainer 'language_model' does not execute {job.mechanism}; use mechanism 'dp_sgd'")
         records = job.canaries.records
         is_other = records is None or records.inputs.ndim != 2 or records.are_texts != (job.dataset.classes == 0)
-        if is_other or job.canaries.planted is not None or job.checkpoints or job.start is not None:
+        if is_other or isinstance(job.canaries.payload, PlantedRecords) or job.checkpoints or job.start is not None:
             raise UnsupportedMechanism(
                 "trainer 'language_model' plants texts as they are and keeps no checkpoints; use the canaries new_token or "
                 "random_tokens with access log_probabilities, token_distributions or generations"

@@ -15,7 +15,8 @@ from attacks.signals import nearby_confidences
 from attacks.signals.nearby_confidences import NEAR, NearbyConfidences
 from audit import plugins
 from audit.api.scores import lower_bound
-from audit.core.data import Array, Canaries, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Array, Records
 from audit.core.seeds import Seed
 from audit.core.views import View
 from audit.experiment.games.attack import canary_scores
@@ -30,7 +31,9 @@ NEARBY = NearbyConfidences.key
 
 def seen(outputs: Array, inputs: Array, labels: Array) -> dict[str, Array]:
     records = Records(inputs=inputs.astype(np.float32), labels=labels)
-    values = NearbyConfidences().read(Scripted(outputs), Canaries(kind="held_out", description="records", records=records))
+    values = NearbyConfidences().read(
+        Scripted(outputs), Canaries(kind="held_out", description="records", payload=CanaryRecords(records=records))
+    )
     assert values is not None
     return {"logits": outputs, NEARBY: values}
 

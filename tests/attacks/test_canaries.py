@@ -52,7 +52,7 @@ DATA = digits()
 def test_mislabelled_labels_are_wrong_and_spread_over_all_others() -> None:
     canaries = Mislabelled().make(DATA, 800, 10, SEED)
     truth = dict(zip(DATA.pool_index.tolist(), DATA.pool.labels.tolist(), strict=True))
-    true = np.array([truth[item] for item in canaries.identifiers.tolist()])
+    true = np.array([truth[item] for item in canaries.payload.identifiers.tolist()])
     result = canaries.records.labels
     assert (result != true).all()
     offsets = np.bincount((result - true) % 10, minlength=10)
@@ -79,17 +79,17 @@ def test_labels_that_are_not_classes() -> None:
 
 
 def test_dirac_takes_any_coordinate_and_no_more_than_there_are() -> None:
-    assert sorted(DiracGradient().make(DATA, 10, 10, SEED).coordinates.tolist()) == list(range(10))
+    assert sorted(DiracGradient().make(DATA, 10, 10, SEED).payload.coordinates.tolist()) == list(range(10))
     with pytest.raises(ConfigError, match=r"11 canaries.*10 parameters"):
         DiracGradient().make(DATA, 11, 10, SEED)
 
 
 def test_random_directions() -> None:
-    free = RandomGradient().make(DATA, 40, 400, SEED)
+    free = RandomGradient().make(DATA, 40, 400, SEED).payload
     cosines = (free.directions @ free.directions.T)[np.triu_indices(40, 1)]
     assert cosines.std() == pytest.approx(1 / 20, rel=0.15)
     assert not free.orthogonal
-    assert RandomGradient(orthogonalise=True).make(DATA, 40, 40, SEED).orthogonal
+    assert RandomGradient(orthogonalise=True).make(DATA, 40, 40, SEED).payload.orthogonal
     with pytest.raises(ConfigError, match=r"41 orthogonal.*40 parameters"):
         RandomGradient(orthogonalise=True).make(DATA, 41, 40, SEED)
     with pytest.raises(ConfigError, match="GiB"):

@@ -8,7 +8,8 @@ import pytest
 from attacks.scorers.learned_combination import LearnedCombination
 from attacks.scorers.near_records import NearRecords
 from attacks.signals.nearby_confidences import NEAR, TEMPERATURE, NearbyConfidences
-from audit.core.data import Array, Canaries, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Array, Records
 from audit.core.errors import ObservationError
 from audit.core.seeds import Seed
 from audit.core.views import View
@@ -42,7 +43,9 @@ def test_of_many_records_an_even_part_is_searched() -> None:
 
 
 def held_out(inputs: Array, labels: Array) -> Canaries:
-    return Canaries(kind="held_out", description="records", records=Records(inputs=inputs, labels=labels))
+    return Canaries(
+        kind="held_out", description="records", payload=CanaryRecords(records=Records(inputs=inputs, labels=labels))
+    )
 
 
 def test_the_signal_is_the_own_confidence_and_sums_over_near_records() -> None:

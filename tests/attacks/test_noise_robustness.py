@@ -8,7 +8,8 @@ from scipy.special import ndtr
 
 from attacks.scorers.noise_robustness import NoiseRobustness
 from attacks.signals._queries import LEVELS, NoisyLabels
-from audit.core.data import Array, Canaries, Records
+from audit.core.canaries import Canaries, CanaryRecords, CoordinateGradients
+from audit.core.data import Array, Records
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.seeds import Seed
 from audit.core.views import View
@@ -28,7 +29,9 @@ class Halfspace:
 
 
 def canaries(inputs: Array, labels: Array) -> Canaries:
-    return Canaries(kind="held_out", description="records", records=Records(inputs=inputs, labels=labels))
+    return Canaries(
+        kind="held_out", description="records", payload=CanaryRecords(records=Records(inputs=inputs, labels=labels))
+    )
 
 
 def test_shares_are_the_chance_that_noise_does_not_cross_the_boundary() -> None:
@@ -50,7 +53,7 @@ def test_canaries_without_real_features_or_classes_show_nothing() -> None:
     numbers = RANDOM.standard_normal((4, 3)).astype(np.float32)
     for inputs, labels in ((numbers.astype(int), np.zeros(4, int)), (numbers, np.zeros(4))):
         assert NoisyLabels().read(Halfspace(), canaries(inputs, labels)) is None
-    units = Canaries(kind="dirac", description="units", coordinates=np.arange(3), orthogonal=True)
+    units = Canaries(kind="dirac", description="units", payload=CoordinateGradients(coordinates=np.arange(3)))
     assert NoisyLabels().read(Halfspace(), units) is None
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from attacks.canaries._planted_records import Backdoor, PoisonedMembership
 from attacks.canaries.property_group import PropertyGroup
-from audit.core.data import Canaries, Records
+from audit.core.canaries import Canaries, PlantedRecords
+from audit.core.data import Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed
 from audit.experiment.games.job import with_companions, with_copies
@@ -69,7 +70,8 @@ def test_wrong_copies_join_the_training_records_of_every_model() -> None:
 def test_groups_are_of_one_kind_and_share_no_record_with_each_other_or_with_queries() -> None:
     data = small_dataset()
     canaries = PropertyGroup(attribute=[0, 7], records=4, queries=6).make(data, 5, 0, SEED)
-    trained, requested = rows(with_copies(canaries).records), rows(canaries.queries)
+    assert isinstance(canaries.payload, PlantedRecords)
+    trained, requested = rows(with_copies(canaries).records), rows(canaries.payload.queries)
     means = data.pool.inputs.reshape(60, -1)[:, [0, 7]].mean(axis=1)
     middle = np.median(means)
     upper = np.repeat(np.tile([False, True], 5), 4)
@@ -82,11 +84,12 @@ def test_groups_are_of_one_kind_and_share_no_record_with_each_other_or_with_quer
 
 def test_properties_of_a_table() -> None:
     data = table()
-    by_region = PropertyGroup(attribute="region", records=5).make(data, 1, 0, SEED)
+    by_region = PropertyGroup(attribute="region", records=5).make(data, 1, 0, SEED).payload
+    assert isinstance(by_region, PlantedRecords)
     regions = rows(by_region.planted)[:, 1:4] @ np.arange(1, 4)
     assert regions[:5].max() <= regions[5:].min()
-    by_label = PropertyGroup(attribute="label", records=5).make(data, 1, 0, SEED)
-    assert by_label.planted is not None and by_label.planted.labels[:5].max() <= by_label.planted.labels[5:].min()
+    by_label = PropertyGroup(attribute="label", records=5).make(data, 1, 0, SEED).payload
+    assert isinstance(by_label, PlantedRecords) and by_label.planted.labels[:5].max() <= by_label.planted.labels[5:].min()
     for options, message in (
         ({"attribute": "hair", "records": 5}, "does not have. It has: label, age"),
         ({"attribute": [9], "records": 5}, "features, 0 to 5"),
@@ -99,6 +102,10 @@ def test_properties_of_a_table() -> None:
 def test_groups_that_do_not_fit_their_canaries_are_refused() -> None:
     records = small_dataset().pool
     with pytest.raises(DataError, match="60 planted records for 60 canaries; expected 2 each"):
-        Canaries(kind="x", description="x", records=records, copies=2, planted=records)
+        Canaries(kind="x", description="x", payload=PlantedRecords(records=records, copies=2, planted=records))
     with pytest.raises(DataError, match="7 queries for 60 canaries"):
-        Canaries(kind="x", description="x", records=records, queries=records.take(np.arange(7)))
+        Canaries(
+            kind="x",
+            description="x",
+            payload=PlantedRecords(records=records, planted=records, queries=records.take(np.arange(7))),
+        )

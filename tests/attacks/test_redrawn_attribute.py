@@ -7,7 +7,8 @@ import pytest
 
 from attacks.canaries.candidate_gradients import CandidateGradients
 from attacks.canaries.redrawn_attribute import RedrawnAttribute
-from audit.core.data import Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CoordinateGradients
+from audit.core.data import Dataset, Records
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 
@@ -115,6 +116,6 @@ def test_what_cannot_be_redrawn_is_refused(options: dict[str, object], message: 
 
 def test_candidates_own_parameters() -> None:
     canaries = CandidateGradients(candidates=5).make(table(), 20, 100, Seed(0))
-    assert canaries.coordinates is not None and len(np.unique(canaries.coordinates)) == 100
+    assert isinstance(canaries.payload, CoordinateGradients) and len(canaries) == 100
     with pytest.raises(ConfigError, match="1 to 19 canaries"):
         CandidateGradients(candidates=5).make(table(), 20, 99, Seed(0))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from audit import plugins
+from audit.core.canaries import DirectionGradients
 from audit.core.errors import ConfigError
 from audit.core.protocols import TensorCanaryMaker
 from audit.core.seeds import Seed
@@ -16,9 +17,9 @@ TENSORS = (30, 12, 1, 7)
 
 def directions(kind: str, count: int) -> np.ndarray:
     maker: TensorCanaryMaker = plugins.build("attacks.canaries", {"kind": kind})
-    rows = maker.make_in_tensors(dataset_for(kind), count, TENSORS, Seed(3)).directions
-    assert rows is not None
-    return rows
+    payload = maker.make_in_tensors(dataset_for(kind), count, TENSORS, Seed(3)).payload
+    assert isinstance(payload, DirectionGradients)
+    return payload.directions
 
 
 @pytest.mark.parametrize(("kind", "count"), [("single_coordinate", 50), ("single_tensor", 50), ("every_tensor", 1)])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from audit import plugins
-from audit.core.data import Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CanaryTexts, CoordinateGradients, DirectionGradients
+from audit.core.data import Dataset, Records
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.data.load import load
@@ -61,10 +62,7 @@ def make(name: str, count: int = 24, seed: int = 7, dataset: Dataset | None = No
 
 
 def content(canaries: Canaries) -> bytes:
-    parts = [canaries.coordinates, canaries.directions]
-    if canaries.records is not None:
-        parts += [canaries.records.inputs, canaries.records.labels]
-    return b"".join(np.ascontiguousarray(part).tobytes() for part in parts if part is not None)
+    return b"".join(np.ascontiguousarray(part).tobytes() for part in canaries.payload.arrays)
 
 
 def test_there_are_canaries() -> None:
@@ -79,7 +77,15 @@ def test_as_many_as_asked_for(name: str, count: int) -> None:
     assert len(canaries) == (count if canaries.secrets is None else canaries.secrets.prior.size)
     assert canaries.kind == name
     assert len(canaries.description) > 10
-    assert canaries.identifiers is None or len(canaries.identifiers) == len(canaries)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_canaries_that_are_taken_keep_all_that_is_planted_and_asked_for_each(name: str) -> None:
+    payload = make(name).payload
+    taken = payload.take(np.arange(len(payload))[::-1]).take(np.arange(len(payload))[::-1][:5])
+    assert len(taken) == 5
+    for whole, part in zip(payload.arrays, taken.arrays, strict=True):
+        np.testing.assert_array_equal(part, whole[: len(part)])
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -118,9 +124,9 @@ def test_no_canary_is_a_training_record(name: str) -> None:
 def test_identifiers_name_the_source_row(name: str) -> None:
     dataset = dataset_for(name)
     canaries = make(name, dataset=dataset)
-    if canaries.records is None or canaries.identifiers is None:
+    if canaries.records is None or canaries.payload.identifiers is None:
         return
-    for row, identifier in zip(canaries.records.inputs, canaries.identifiers, strict=True):
+    for row, identifier in zip(canaries.records.inputs, canaries.payload.identifiers, strict=True):
         if identifier >= 0:
             position = int(np.flatnonzero(dataset.pool_index == identifier)[0])
             np.testing.assert_array_equal(row, dataset.pool.inputs[position])
@@ -128,15 +134,13 @@ def test_identifiers_name_the_source_row(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_gradients_have_unit_norm_and_keep_their_promise(name: str) -> None:
-    canaries = make(name)
-    if canaries.directions is not None:
-        np.testing.assert_allclose(np.linalg.norm(canaries.directions, axis=1), 1.0, rtol=1e-12)
-        gram = canaries.directions @ canaries.directions.T
-        assert (np.abs(gram - np.eye(len(canaries))).max() < 1e-12) == canaries.orthogonal
-    if canaries.coordinates is not None:
-        assert len(np.unique(canaries.coordinates)) == len(canaries)
-        assert 0 <= canaries.coordinates.min() <= canaries.coordinates.max() < PARAMETERS
-        assert canaries.orthogonal
+    payload = make(name).payload
+    if isinstance(payload, DirectionGradients):
+        np.testing.assert_allclose(np.linalg.norm(payload.directions, axis=1), 1.0, rtol=1e-12)
+        gram = payload.directions @ payload.directions.T
+        assert (np.abs(gram - np.eye(len(payload))).max() < 1e-12) == payload.orthogonal
+    if isinstance(payload, CoordinateGradients):
+        assert 0 <= payload.coordinates.min() <= payload.coordinates.max() < PARAMETERS
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -144,7 +148,7 @@ def test_more_canaries_than_there_is_room_for(name: str) -> None:
     canaries = plugins.build("attacks.canaries", {"kind": name})
     with pytest.raises(ConfigError, match=r"^0 (orthogonal )?canaries"):
         canaries.make(dataset_for(name), 0, PARAMETERS, Seed(7))
-    identifiers = make(name).identifiers
+    identifiers = make(name).payload.identifiers
     if (identifiers is not None and identifiers.min() >= 0) or name == "adversarial_direction":
         with pytest.raises(ConfigError, match=r"61 canaries.*60 records"):
             canaries.make(dataset_for(name), 61, PARAMETERS, Seed(7))
@@ -158,7 +162,8 @@ def test_a_secret_stands_behind_a_text_and_is_all_that_is_learnt(name: str) -> N
     secret = labels >= 0
     assert secret.any(axis=1).all() and not secret[:, 0].any()
     np.testing.assert_array_equal(labels[secret], tokens[secret])
-    first, stop = canaries.secret_tokens or (0, 257)
+    assert isinstance(canaries.payload, CanaryTexts)
+    first, stop = canaries.payload.secret_tokens or (0, 257)
     assert (labels[secret] >= first).all() and (labels[secret] < stop).all()
     after = np.cumsum(secret, axis=1) == secret.sum(axis=1, keepdims=True)
     assert (tokens[after & ~secret] == -1).all()

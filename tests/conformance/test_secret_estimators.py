@@ -12,7 +12,8 @@ import pytest
 from audit import plugins
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Array, Secrets
+from audit.core.canaries import Secrets
+from audit.core.data import Array
 from audit.core.errors import AssumptionError, DataError, UnsupportedMechanism
 from audit.core.events import dp_sgd
 from audit.core.game import Assumption, Game, Inclusion

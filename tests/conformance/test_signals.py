@@ -11,7 +11,7 @@ import pytest
 
 from audit import plugins
 from audit.core.access import ACCESS_BY_NAME, Access
-from audit.core.data import Canaries
+from audit.core.canaries import Canaries, CanaryRecords, CoordinateGradients, PlantedRecords
 from audit.core.events import dp_sgd, sgd
 from audit.core.models import Signal
 from audit.core.views import View
@@ -39,8 +39,10 @@ def made(name: str) -> Signal:
 def subject(*, gradients: bool) -> tuple[Ensemble, Canaries]:
     """Three small models with everything recorded, and the canaries that they were trained with."""
     data = cases.dataset(IMAGES)
-    records = Canaries(kind="held_out", description="records", records=data.pool, queries=data.pool)
-    units = Canaries(kind="dirac", description="units", coordinates=np.arange(12), orthogonal=True)
+    records = Canaries(
+        kind="held_out", description="records", payload=PlantedRecords(records=data.pool, planted=data.pool, queries=data.pool)
+    )
+    units = Canaries(kind="dirac", description="units", payload=CoordinateGradients(coordinates=np.arange(12)))
     canaries = units if gradients else records
     mechanism = sgd(sample_rate=0.5, steps=2)
     job = replace(cases.job(mechanism, canaries=canaries, data=data, model={"kind": "mlp", "hidden": [6]}), checkpoints=(1, 2))
@@ -50,8 +52,8 @@ def subject(*, gradients: bool) -> tuple[Ensemble, Canaries]:
 def federations(unit: str) -> tuple[Ensemble, Canaries]:
     """Three small federations seen by who receives every update, and their canary clients or examples."""
     data, model = cases.dataset(IMAGES), {"kind": "mlp", "hidden": [6]}
-    units = Canaries(kind="dirac", description="units", coordinates=np.arange(12), orthogonal=True)
-    examples = Canaries(kind="held_out", description="records", records=data.pool)
+    units = Canaries(kind="dirac", description="units", payload=CoordinateGradients(coordinates=np.arange(12)))
+    examples = Canaries(kind="held_out", description="records", payload=CanaryRecords(records=data.pool))
     canaries = units if unit == "client" else examples
     mechanism = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.5, steps=2, unit="client")
     job = cases.job(mechanism, canaries=canaries, data=data, model=model, access=Access.EACH_UPDATE)

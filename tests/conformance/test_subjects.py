@@ -9,7 +9,8 @@ import audit
 from attacks.signals.logits import Logits
 from attacks.signals.losses import Losses
 from audit import plugins
-from audit.core.data import Canaries, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Records
 from audit.core.events import dp_sgd, sgd
 from audit.core.models import Subject
 from audit.experiment.external.external_models import RecordedOutputs
@@ -18,7 +19,7 @@ from tests.engine import cases
 PLAIN = sgd(sample_rate=0.2, steps=3)
 NOISY = dp_sgd(noise_multiplier=1.0, clip_norm=1.0, sample_rate=0.2, steps=3)
 RECORDS = Records(inputs=np.asarray(cases.job(PLAIN, models=1).dataset.test.inputs[:12]), labels=np.arange(12) % 2)
-CANARIES = Canaries(kind="given", description="records", records=RECORDS)
+CANARIES = Canaries(kind="given", description="records", payload=CanaryRecords(records=RECORDS))
 
 
 def trained(kind: str) -> Subject:

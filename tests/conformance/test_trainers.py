@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy
 from audit import plugins
 from audit.config import parse
 from audit.core.access import Access
-from audit.core.data import Canaries
+from audit.core.canaries import Canaries, CanaryRecords, CoordinateGradients, DirectionGradients
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event, dp_sgd, sgd
@@ -98,9 +98,9 @@ def test_canaries_with_coin_zero_leave_no_trace(made: tuple[Trainer, Event, Even
     trainer, mine, _ = made
     job = cases.job(mine)
     out = replace(job, included=np.zeros_like(job.included))
-    swapped = Canaries(kind="other", description="", records=cases.records((5,), 12, 99))
+    swapped = Canaries(kind="other", description="", payload=CanaryRecords(records=cases.records((5,), 12, 99)))
     inputs = np.array(swapped.records.inputs) * 100
-    swapped = Canaries(kind="other", description="", records=replace(swapped.records, inputs=inputs))
+    swapped = Canaries(kind="other", description="", payload=CanaryRecords(records=replace(swapped.records, inputs=inputs)))
     first, second = trainer.fit(out, cases.silent).models, trainer.fit(replace(out, canaries=swapped), cases.silent).models
     third = trainer.fit(replace(job, canaries=swapped, included=~out.included), cases.silent).models
     for name, value in first.weights.items():
@@ -115,9 +115,9 @@ def test_gradient_canaries_show_their_inclusion(made: tuple[Trainer, Event, Even
     parameters = parameter_count({"kind": "mlp", "hidden": [8]}, (5,), 3)
     rows = np.linalg.qr(np.random.default_rng(0).normal(size=(parameters, 10)))[0].T.astype(np.float32)
     canaries = (
-        Canaries(kind="dense", description="", directions=rows)
+        Canaries(kind="dense", description="", payload=DirectionGradients(directions=rows))
         if dense
-        else Canaries(kind="dirac", description="", coordinates=np.arange(0, 50, 5), orthogonal=True)
+        else Canaries(kind="dirac", description="", payload=CoordinateGradients(coordinates=np.arange(0, 50, 5)))
     )
     job = cases.job(mine, canaries=canaries, models=12)
     done = trainer.fit(job, cases.silent).models

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from audit.core.access import Access
-from audit.core.data import Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Dataset, Records
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Event, dp_sgd
 from audit.core.seeds import Seed
@@ -378,7 +379,7 @@ def job(
     seed: int = 0,
 ) -> TrainingJob:
     data = data or dataset((5,))
-    canaries = canaries or Canaries(kind="held_out", description="", records=data.pool)
+    canaries = canaries or Canaries(kind="held_out", description="", payload=CanaryRecords(records=data.pool))
     return TrainingJob(
         dataset=data,
         canaries=canaries,

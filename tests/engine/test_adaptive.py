@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from audit.checks.execution import check_executed
-from audit.core.data import Canaries
+from audit.core.canaries import Canaries, CanaryRecords, CoordinateGradients
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd
 from audit.engine.dp_options import Technique
@@ -124,9 +124,11 @@ def test_without_adaptive_clipping_no_noise_on_counts_is_reported() -> None:
 
 def test_no_game_that_can_be_played_grants_independent_canaries_of_one_run() -> None:
     """Canaries of one run share the clip norm; only orthogonal gradients would be granted independence, and are refused."""
-    assert not Canaries(kind="held_out", description="", records=cases.records((5,), 4, 0)).orthogonal
+    assert not Canaries(
+        kind="held_out", description="", payload=CanaryRecords(records=cases.records((5,), 4, 0))
+    ).payload.orthogonal
     for count in (1, 4):
-        canaries = Canaries(kind="dirac", description="", coordinates=np.arange(count), orthogonal=True)
+        canaries = Canaries(kind="dirac", description="", payload=CoordinateGradients(coordinates=np.arange(count)))
         with pytest.raises(UnsupportedMechanism, match="adaptive clipping"):
             DpSgdTrainer(clipping="adaptive").fit(cases.job(QUIET, canaries=canaries), cases.silent)
 
@@ -143,7 +145,7 @@ def test_bits_do_not_depend_on_the_chunk_and_a_fixed_clip_is_left_alone() -> Non
 
 
 def test_gradient_canaries_are_refused() -> None:
-    canaries = Canaries(kind="dirac", description="", coordinates=np.arange(4), orthogonal=True)
+    canaries = Canaries(kind="dirac", description="", payload=CoordinateGradients(coordinates=np.arange(4)))
     with pytest.raises(UnsupportedMechanism, match="adaptive clipping ties them together"):
         DpSgdTrainer(clipping="adaptive").fit(cases.job(QUIET, canaries=canaries), cases.silent)
 

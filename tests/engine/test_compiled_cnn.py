@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from audit.core.data import Canaries
+from audit.core.canaries import Canaries, CoordinateGradients
 from audit.core.errors import DataError, ExecutionMismatch
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Repeated, dp_sgd, sgd
@@ -295,7 +295,7 @@ def test_adaptive_clipping_and_gradient_canaries_go_through_compiled_sums() -> N
     adaptive = Technique(clipping="adaptive", quantile=Quantile(count_noise=1.0))
     item, peer = (train(job, cases.silent, settings, adaptive) for settings in (ScheduleSettings(), ON))
     np.testing.assert_allclose(item.extra["clip_norm"], peer.extra["clip_norm"], rtol=1e-4)
-    canaries = Canaries(kind="dirac", description="", coordinates=np.arange(4), orthogonal=True)
+    canaries = Canaries(kind="dirac", description="", payload=CoordinateGradients(coordinates=np.arange(4)))
     planted = cases.job(NOISY, canaries=canaries, model={"kind": "cnn"}, data=cases.dataset(SHAPE))
     item, peer = (train(planted, cases.silent, settings) for settings in (ScheduleSettings(), ON))
     np.testing.assert_allclose(item.products, peer.products, atol=1e-4)

@@ -13,7 +13,7 @@ import torch
 from scipy import stats
 from torch import Tensor, nn
 
-from audit.core.data import Canaries
+from audit.core.canaries import Canaries, CoordinateGradients
 from audit.core.events import dp_sgd
 from audit.core.seeds import Seed
 from audit.engine.dp_options import Augmentation, Technique
@@ -187,7 +187,11 @@ TRAININGS = {
     "cycles": (*PLAIN, Technique(encoder=(1.0, 0.5)), None),  # batches of the host, noise from counters
     "adaptive": (*PLAIN, Technique(clipping="adaptive"), None),
     "dropout": ({"factory": "tests.engine.cases:dropping", "arguments": {"raw": False}}, (5,), Technique(), None),
-    "gradients": (*PLAIN, Technique(), Canaries(kind="dirac", description="", coordinates=np.arange(4), orthogonal=True)),
+    "gradients": (
+        *PLAIN,
+        Technique(),
+        Canaries(kind="dirac", description="", payload=CoordinateGradients(coordinates=np.arange(4))),
+    ),
 }
 
 

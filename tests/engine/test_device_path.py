@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten
 
 from audit.core.access import Access
-from audit.core.data import Canaries
+from audit.core.canaries import Canaries, CanaryRecords, CoordinateGradients, DirectionGradients
 from audit.core.events import dp_sgd, sgd
 from audit.core.training import TrainingJob
 from audit.engine.dp_options import Technique
@@ -58,7 +58,7 @@ def test_nothing_is_left_on_the_cpu(name: str, mechanism: Any) -> None:
 def small(job: TrainingJob) -> TrainingJob:
     """The job with few records, models and steps: its examples are taken one after another, each a hundred operations."""
     data = cases.dataset(job.dataset.train.inputs.shape[1:], train=4, pool=2)
-    canaries = Canaries(kind="held_out", description="", records=data.pool)
+    canaries = Canaries(kind="held_out", description="", payload=CanaryRecords(records=data.pool))
     mechanism = replace(job.mechanism, count=2)  # type: ignore[type-var]
     return replace(
         job, dataset=data, canaries=canaries, included=job.included[:2, :2], seeds=job.seeds[:2], mechanism=mechanism
@@ -96,11 +96,11 @@ def test_optimisers_keep_their_state_on_the_device(kind: str) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "planted",
-    [{"coordinates": np.array([15, 3, 8])}, {"directions": np.eye(3, 75, dtype=np.float32)}],
+    [CoordinateGradients(coordinates=np.array([15, 3, 8])), DirectionGradients(directions=np.eye(3, 75, dtype=np.float32))],
     ids=["dirac", "dense"],
 )
-def test_planted_gradients_are_seen_at_every_step(planted: dict[str, Any]) -> None:
-    canaries = Canaries(kind="planted", description="", **planted)
+def test_planted_gradients_are_seen_at_every_step(planted: CoordinateGradients | DirectionGradients) -> None:
+    canaries = Canaries(kind="planted", description="", payload=planted)
     job = cases.job(NOISY, models=2, canaries=canaries, access=Access.ALL_STEPS)
     with pretended():
         done = train(replace(job, device="cuda"), cases.silent)

@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from audit.core.access import Access
-from audit.core.data import Canaries
+from audit.core.canaries import Canaries, CanaryRecords, CoordinateGradients, DirectionGradients
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.events import Repeated, dp_sgd, sgd
 from audit.core.seeds import Seed
@@ -207,7 +207,7 @@ def test_a_diverging_model_does_not_touch_the_others() -> None:
     coins[:] = False
     quiet = train(replace(job, included=coins), cases.silent)
     coins[1] = True  # only the second model samples the canaries that overflow
-    canaries = Canaries(kind="huge", description="", records=replace(records, inputs=inputs))
+    canaries = Canaries(kind="huge", description="", payload=CanaryRecords(records=replace(records, inputs=inputs)))
     mixed = train(replace(job, canaries=canaries, included=coins), cases.silent)
     assert mixed.extra["diverged"].tolist() == [False, True, False]
     assert not healthy.extra["diverged"].any()
@@ -234,11 +234,11 @@ class TestGradientCanaries:
     def dense(self, count: int, parameters: int) -> Canaries:
         rows = np.random.default_rng(0).normal(size=(count, parameters))
         rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-        return Canaries(kind="dense", description="", directions=rows.astype(np.float32))
+        return Canaries(kind="dense", description="", payload=DirectionGradients(directions=rows.astype(np.float32)))
 
     def dirac(self, count: int, parameters: int) -> Canaries:
         chosen = np.random.default_rng(0).choice(parameters, count, replace=False)
-        return Canaries(kind="dirac", description="", coordinates=chosen, orthogonal=True)
+        return Canaries(kind="dirac", description="", payload=CoordinateGradients(coordinates=chosen))
 
     @pytest.mark.parametrize("kind", ["dirac", "dense"])
     def test_products_have_the_right_mean_and_variance(self, kind: str) -> None:
@@ -258,8 +258,8 @@ class TestGradientCanaries:
         assert abs(inside.var() / variance - 1) < 5 * np.sqrt(2 / inside.size) * 1.5
 
     def check_dense(self, job: TrainingJob, done: TrainedModels, canaries: Canaries) -> None:
-        assert done.products is not None and canaries.directions is not None
-        gram = np.asarray(canaries.directions, np.float64) @ canaries.directions.T
+        assert done.products is not None and isinstance(canaries.payload, DirectionGradients)
+        gram = np.asarray(canaries.payload.directions, np.float64) @ canaries.payload.directions.T
         law = Law(population=50, rate=0.3)
         seeds = tuple(seed.child("batches") for seed in job.seeds)
         block = EnsembleSampler(law, seeds, job.included, as_gradients=True).block()
@@ -285,7 +285,9 @@ class TestGradientCanaries:
         seeds = tuple(seed.child("batches") for seed in job.seeds)
         extra = EnsembleSampler(law, seeds, job.included, as_gradients=True).block().extra
         assert extra is not None and done.products is not None
-        gram = np.eye(6) if canaries.directions is None else np.asarray(canaries.directions, np.float64) @ canaries.directions.T
+        gram = np.eye(6)
+        if isinstance(canaries.payload, DirectionGradients):
+            gram = np.asarray(canaries.payload.directions, np.float64) @ canaries.payload.directions.T
         np.testing.assert_allclose(done.products, np.einsum("snm,mk->nks", extra[:20], gram), atol=1e-5)
         if private:
             np.testing.assert_allclose(done.executed.largest_norm, 1.0, atol=1e-6)
@@ -293,7 +295,7 @@ class TestGradientCanaries:
 
     def test_a_canary_moves_exactly_its_coordinate(self) -> None:
         mechanism = dp_sgd(noise_multiplier=0.0, clip_norm=2.0, sample_rate=1.0, steps=1)
-        canaries = Canaries(kind="dirac", description="", coordinates=np.array([15, 3]), orthogonal=True)
+        canaries = Canaries(kind="dirac", description="", payload=CoordinateGradients(coordinates=np.array([15, 3])))
         job = cases.job(
             mechanism, canaries=canaries, model={"kind": "logistic"}, models=1, optimizer={"kind": "sgd", "learning_rate": 1.0}
         )

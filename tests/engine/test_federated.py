@@ -16,7 +16,8 @@ from attacks.canaries._gradients import SignedCosine
 from audit.bounds.estimators.gaussian import Gaussian
 from audit.core.access import Access
 from audit.core.adjacency import Adjacency
-from audit.core.data import Canaries, ClientBehaviour, Dataset
+from audit.core.canaries import Canaries, ClientBehaviour, CoordinateGradients
+from audit.core.data import Dataset
 from audit.core.errors import ConfigError, DataError, ObservationError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
 from audit.core.game import Game, Inclusion
@@ -364,7 +365,7 @@ def test_what_it_cannot_train_is_refused() -> None:
         trainer(slots=0)
     with pytest.raises(ConfigError, match="local_steps 0"):
         trainer(local_steps=0)
-    units = Canaries(kind="dirac", description="", coordinates=np.arange(3), orthogonal=True)
+    units = Canaries(kind="dirac", description="", payload=CoordinateGradients(coordinates=np.arange(3)))
     done = trainer().fit(replace(job(), canaries=units, included=np.ones((2, 3), dtype=bool)), cases.silent).models
     np.testing.assert_allclose(done.extra["updates/products"], 1.0)
 

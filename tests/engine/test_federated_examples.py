@@ -13,7 +13,7 @@ from scipy import stats
 from torch.nn import functional as F
 
 from audit.core.access import Access
-from audit.core.data import Canaries
+from audit.core.canaries import Canaries, CanaryRecords
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
@@ -29,7 +29,7 @@ CLIENTS, ROUNDS, CLIP, SHARE = 5, 3, 0.3, 0.8
 def job(noise: float | None = 0.0, **changes: Any) -> TrainingJob:
     """Two federations with twelve canary examples, half of them in."""
     data = cases.dataset((5,))
-    canaries = Canaries(kind="held_out", description="records", records=data.pool.take(np.arange(12)))
+    canaries = Canaries(kind="held_out", description="records", payload=CanaryRecords(records=data.pool.take(np.arange(12))))
     event = sgd(sample_rate=1.0, steps=ROUNDS, unit="client")
     if noise is not None:
         event = dp_sgd(noise_multiplier=noise, clip_norm=CLIP, sample_rate=1.0, steps=ROUNDS, unit="client")

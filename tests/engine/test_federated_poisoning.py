@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from audit.core.access import Access
-from audit.core.data import Canaries, ClientBehaviour
+from audit.core.canaries import Canaries, CanaryRecords, ClientBehaviour, DirectionGradients
 from audit.core.errors import ConfigError
 from audit.core.events import dp_sgd, sgd
 from audit.core.training import TrainingJob
@@ -29,7 +29,7 @@ def job(
     """One federation without noise; each canary is a client with one record."""
     data = cases.dataset((5,))
     records = data.pool.take(np.arange(len(included)))
-    canaries = Canaries(kind="clients", description="", records=records, behaviour=behaviour)
+    canaries = Canaries(kind="clients", description="", payload=CanaryRecords(records=records), behaviour=behaviour)
     event = sgd(sample_rate=1.0, steps=rounds, unit="client")
     if clipped:
         event = dp_sgd(noise_multiplier=0.0, clip_norm=CLIP, sample_rate=1.0, steps=rounds, unit="client")
@@ -102,7 +102,10 @@ def test_records_that_clients_claim_do_not_count_beyond_the_cap() -> None:
 
 def test_a_free_rider_sends_the_last_step_back_and_reads_no_record() -> None:
     provided = job(ClientBehaviour(trains=False), [True, True], rounds=3)
-    peer = replace(provided, canaries=replace(provided.canaries, records=provided.dataset.pool.take(np.array([7, 9]))))
+    peer = replace(
+        provided,
+        canaries=replace(provided.canaries, payload=CanaryRecords(records=provided.dataset.pool.take(np.array([7, 9])))),
+    )
     np.testing.assert_array_equal(flat_weights(provided), flat_weights(peer))
     honest = job(ClientBehaviour(), [False, False], rounds=3)  # no one sends anything beside the clients
     assert np.abs(flat_weights(provided) - flat_weights(honest)).max() > 1e-4
@@ -126,7 +129,7 @@ def test_parties_see_nothing_of_an_update_that_counts_as_zero() -> None:
     """A signal is of what was sent: a NaN does not get past the clip, so its sender's coin cannot be seen in any update."""
     provided = job(ClientBehaviour(), [True, True, False])
     rows = np.eye(3, 75, dtype=np.float32)
-    planted = replace(provided.canaries, records=None, directions=rows, orthogonal=True)
+    planted = replace(provided.canaries, payload=DirectionGradients(directions=rows, orthogonal=True))
     for behaviour, expected in ((ClientBehaviour(finite=False), [0.0, 0.0, 0.0]), (ClientBehaviour(), [1.0, 1.0, 0.0])):
         plan = replace(provided, canaries=replace(planted, behaviour=behaviour))
         observed = trainer().fit(plan, cases.silent).models.extra

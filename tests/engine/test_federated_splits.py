@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from audit.core.access import Access
-from audit.core.data import Canaries, Dataset
+from audit.core.canaries import Canaries, CoordinateGradients
+from audit.core.data import Dataset
 from audit.core.errors import ConfigError, DataError
 from audit.core.events import dp_sgd
 from audit.core.seeds import Seed
@@ -62,7 +63,7 @@ def two_rounds(dataset: Dataset, model: dict[str, Any], **options: Any) -> Execu
     """Train one federation of the clients that the data name, without noise."""
     job = TrainingJob(
         dataset=dataset,
-        canaries=Canaries(kind="none", description="", coordinates=np.zeros(1, dtype=np.int64)),
+        canaries=Canaries(kind="none", description="", payload=CoordinateGradients(coordinates=np.zeros(1, dtype=np.int64))),
         included=np.zeros((1, 1), dtype=bool),
         seeds=(Seed(3),),
         mechanism=dp_sgd(noise_multiplier=0.0, clip_norm=0.02, sample_rate=0.1, steps=2, unit="client"),

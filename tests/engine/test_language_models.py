@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from attacks.canaries._planted_texts import SearchedToken
-from audit.core.data import Canaries, Records
+from audit.core.canaries import Canaries, CanaryRecords, CoordinateGradients
+from audit.core.data import Records
 from audit.core.errors import ConfigError, DataError, ExecutionMismatch, UnsupportedMechanism
 from audit.core.event_reading import noisy_steps
 from audit.core.events import Repeated, sgd
@@ -183,10 +184,14 @@ def test_a_model_does_not_depend_on_others_of_its_job() -> None:
 
 
 def test_what_the_trainer_does_not_do_is_refused() -> None:
-    units = Canaries(kind="dirac", description="units", coordinates=np.arange(12), orthogonal=True)
+    units = Canaries(kind="dirac", description="units", payload=CoordinateGradients(coordinates=np.arange(12)))
     with pytest.raises(UnsupportedMechanism, match="plants texts"):
         LanguageModelTrainer().fit(text_job(canaries=units), silent)
-    images = Canaries(kind="images", description="no texts", records=Records(inputs=np.zeros((12, 12)), labels=np.zeros(12)))
+    images = Canaries(
+        kind="images",
+        description="no texts",
+        payload=CanaryRecords(records=Records(inputs=np.zeros((12, 12)), labels=np.zeros(12))),
+    )
     with pytest.raises(UnsupportedMechanism, match="plants texts"):
         LanguageModelTrainer().fit(text_job(canaries=images), silent)
     with pytest.raises(ConfigError, match="trains models of kind 'language_model'"):

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from attacks.signals.losses import Losses
-from audit.core.data import Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Dataset, Records
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.events import dp_sgd, sgd
 from audit.core.training import TrainingJob
@@ -137,7 +138,7 @@ def job(data: Dataset, loss: str, mechanism: Any = PRIVATE) -> TrainingJob:
     model = {"kind": "mlp", "hidden": [6]}
     if data.train.inputs.dtype.kind == "i":
         model = {"factory": "tests.engine.test_losses:tokens"}
-    canaries = Canaries(kind="held_out", description="", records=data.pool)
+    canaries = Canaries(kind="held_out", description="", payload=CanaryRecords(records=data.pool))
     return replace(
         cases.job(mechanism, model=model, data=data, canaries=canaries), loss=loss and f"tests.engine.test_losses:{loss}"
     )
@@ -304,14 +305,14 @@ def test_labels_without_a_logit_each_are_refused() -> None:
         parts = {
             part: replace(getattr(data, part), labels=getattr(data, part).labels[:, :2]) for part in ("train", "pool", "test")
         }
-        canaries = Canaries(kind="held_out", description="", records=parts["pool"])
+        canaries = Canaries(kind="held_out", description="", payload=CanaryRecords(records=parts["pool"]))
         train(replace(wide, dataset=replace(data, **parts), canaries=canaries), cases.silent)
 
 
 def test_recorded_outputs_have_the_usual_loss_of_their_labels() -> None:
     data = material("classes")
     logits = np.random.default_rng(0).normal(size=(2, 8, 3))
-    canaries = Canaries(kind="held_out", description="", records=data.pool)
+    canaries = Canaries(kind="held_out", description="", payload=CanaryRecords(records=data.pool))
     values = RecordedOutputs(logits=logits).read([Losses()], canaries)["losses"]
     chances = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     np.testing.assert_allclose(values, -np.log(chances[:, np.arange(8), data.pool.labels]))

@@ -13,7 +13,7 @@ from scipy import stats
 from audit import plugins
 from audit.checks.execution import check_executed
 from audit.core.adjacency import Adjacency
-from audit.core.data import Canaries
+from audit.core.canaries import Canaries, CoordinateGradients
 from audit.core.deployed_events import MatrixFactorization
 from audit.core.encoder import encoder_sensitivity
 from audit.core.errors import ConfigError, UnsupportedMechanism
@@ -34,7 +34,7 @@ CYCLE, STEPS = 4, 10
 EVENT = MatrixFactorization(
     noise_multiplier=1.3, clip_norm=0.5, coefficients=square_root(4), steps=STEPS, participations=3, separation=CYCLE
 )
-DIRAC = Canaries(kind="dirac", description="", coordinates=np.arange(0, 70), orthogonal=True)
+DIRAC = Canaries(kind="dirac", description="", payload=CoordinateGradients(coordinates=np.arange(0, 70)))
 
 
 def statuses(event: MatrixFactorization, job: Any, **options: Any) -> dict[str, Status]:

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from audit.core.access import Access
-from audit.core.data import Canaries, Records
+from audit.core.canaries import Canaries, CanaryRecords, CoordinateGradients, DirectionGradients
+from audit.core.data import Records
 from audit.core.errors import DataError, ObservationError
 from audit.core.events import dp_sgd, sgd
 from audit.core.seeds import Seed
@@ -83,9 +84,9 @@ def test_outputs_that_are_not_the_classes_are_refused() -> None:
 def test_weight_products_show_what_a_canary_moved(dense: bool) -> None:
     directions = np.linalg.qr(np.random.default_rng(0).normal(size=(18, 4)))[0].T.astype(np.float32)
     canaries = (
-        Canaries(kind="dense", description="", directions=directions)
+        Canaries(kind="dense", description="", payload=DirectionGradients(directions=directions))
         if dense
-        else Canaries(kind="dirac", description="", coordinates=np.array([0, 5, 15, 17]), orthogonal=True)
+        else Canaries(kind="dirac", description="", payload=CoordinateGradients(coordinates=np.array([0, 5, 15, 17])))
     )
     mechanism = dp_sgd(noise_multiplier=0.0, clip_norm=2.0, sample_rate=1.0, steps=5)
     job = cases.job(
@@ -103,7 +104,7 @@ def test_weight_products_show_what_a_canary_moved(dense: bool) -> None:
     assert products.shape == (8, 4) and products.dtype == np.float32
     unit = 5 * 2.0 / 8  # five steps, each of norm 2 over the expected batch of 8
     assert products[job.included].mean() - products[~job.included].mean() == pytest.approx(unit, rel=0.3)
-    too_far = Canaries(kind="d", description="", coordinates=np.array([18]))
-    for wrong in (too_far, Canaries(kind="r", description="", records=job.dataset.pool)):
+    too_far = Canaries(kind="d", description="", payload=CoordinateGradients(coordinates=np.array([18])))
+    for wrong in (too_far, Canaries(kind="r", description="", payload=CanaryRecords(records=job.dataset.pool))):
         with pytest.raises(DataError):
             weight_products(done.initial, done.weights, wrong)

@@ -16,7 +16,8 @@ import torch
 from torch import nn
 
 from audit.core import file_rows
-from audit.core.data import Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CanaryRecords, CoordinateGradients
+from audit.core.data import Dataset, Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.events import dp_sgd, sgd
 from audit.core.file_rows import FileRows
@@ -369,11 +370,11 @@ def test_federations_read_records_where_they_lie(canaries: str, compile_setting:
     event = dp_sgd(noise_multiplier=1.0, clip_norm=0.5, sample_rate=1.0, steps=2, unit="client")
     unit = {"unit": "example", "hosts": 2} if canaries == "examples" else {}
     trainer = FederatedTrainer(clients=5, local_steps=2, local_batch=2, slots=3, compile=compile_setting, **unit)
-    units = Canaries(kind="dirac", description="units", coordinates=np.arange(4), orthogonal=True)
+    units = Canaries(kind="dirac", description="units", payload=CoordinateGradients(coordinates=np.arange(4)))
     jobs = [
         replace(
             cases.job(event, data=data, model={"kind": "mlp", "hidden": [6]}, access=cases.Access.EACH_UPDATE),
-            canaries=Canaries(kind="held_out", description="r", records=data.pool) if unit else units,
+            canaries=Canaries(kind="held_out", description="r", payload=CanaryRecords(records=data.pool)) if unit else units,
             included=np.zeros((3, len(data.pool) if unit else 4), dtype=bool),
         )
         for data in two_forms(cases.dataset((1, 8, 8)))
@@ -395,7 +396,7 @@ def refuse_copy(self: RecordArray, dtype: Any = None, copy: bool | None = None) 
 
 def test_a_file_that_is_changed_meanwhile_is_told_before_a_job_and_after_it(tmp_path: Path) -> None:
     data = load(write(tmp_path, raw_images(50, (6, 6))), SEED)
-    canaries = Canaries(kind="held_out", description="r", records=data.pool)
+    canaries = Canaries(kind="held_out", description="r", payload=CanaryRecords(records=data.pool))
     joined = concatenate([data.train.inputs, data.pool.inputs])
     for records in (data.train.inputs, joined, joined.take_rows(slice(3)), data.test.take(np.arange(2)).inputs):
         records.check_files()

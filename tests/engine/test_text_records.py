@@ -15,7 +15,8 @@ import torch
 from attacks.canaries._planted_texts import NewToken
 from attacks.canaries._pool_records import HeldOut
 from attacks.canaries.formatted_secret import FormattedSecret
-from audit.core.data import Canaries, Dataset
+from audit.core.canaries import Canaries, CanaryTexts
+from audit.core.data import Dataset
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
 from audit.core.events import Event, dp_sgd
 from audit.core.seeds import Seed
@@ -92,7 +93,7 @@ def test_users_are_trained_on_as_records(mechanism: Event, tmp_path: Path) -> No
     dataset = users(tmp_path)
     canaries = NewToken().make(dataset, 10, 1000, Seed(2))
     records = canaries.records
-    assert records is not None and canaries.secret_tokens is None
+    assert records is not None and isinstance(canaries.payload, CanaryTexts) and canaries.payload.secret_tokens is None
     planted = (records.labels.reshape(10, 3, 12) >= 0).sum(-1)
     present = (records.inputs.reshape(10, 3, 12) >= 0).any(-1)
     np.testing.assert_array_equal(planted, present, err_msg="each text of a user ends in its secret")

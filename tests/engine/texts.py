@@ -10,7 +10,8 @@ import numpy as np
 
 from attacks.canaries._planted_texts import NewToken
 from audit.core.access import Access
-from audit.core.data import Array, Canaries, Dataset
+from audit.core.canaries import Canaries
+from audit.core.data import Array, Dataset
 from audit.core.events import Event, dp_sgd, sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob

@@ -13,7 +13,8 @@ import reports
 from attacks.signals.logits import Logits
 from audit.config.read import load
 from audit.core.access import Access
-from audit.core.data import Array, Canaries
+from audit.core.canaries import Canaries
+from audit.core.data import Array
 from audit.core.errors import ConfigError
 from audit.core.models import Models
 from audit.core.protocols import Needs

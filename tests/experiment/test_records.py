@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from audit.core.data import Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Dataset, Records
 from audit.experiment.games import records
 from audit.experiment.games.naming import new_key
 
@@ -27,7 +28,9 @@ def dataset(labels: list[int], groups: list[str] | None) -> Dataset:
 def absences(rows: list[int], labels: list[int], groups: list[str] | None) -> list[str]:
     data = dataset(labels, groups)
     canaries = Canaries(
-        kind="held_out", description="", records=data.pool.take(np.array(rows)), identifiers=data.pool_index[np.array(rows)]
+        kind="held_out",
+        description="",
+        payload=CanaryRecords(records=data.pool.take(np.array(rows)), identifiers=data.pool_index[np.array(rows)]),
     )
     return records.absences(records.make_record_table(canaries, data, new_key()))
 

@@ -11,7 +11,8 @@ from attacks.scorers.discoverable_extraction import DiscoverableExtraction
 from attacks.scorers.exposure import Exposure
 from attacks.scorers.extraction import Extraction
 from attacks.scorers.loss import Loss
-from audit.core.data import Canaries, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Records
 from audit.core.game_results import AttackResult, LevelCount, SecretFigures
 from audit.core.results import AuditReport
 from audit.core.secret_units import SecretScorer
@@ -32,7 +33,11 @@ def scores(values: np.ndarray, included: np.ndarray) -> Scores:
 
 def canaries(labels: list[list[int]], copies: int = 1) -> Canaries:
     table = np.array(labels)
-    return Canaries(kind="texts", description="texts", records=Records(inputs=np.abs(table), labels=table), copies=copies)
+    return Canaries(
+        kind="texts",
+        description="texts",
+        payload=CanaryRecords(records=Records(inputs=np.abs(table), labels=table), copies=copies),
+    )
 
 
 def figures(values: list[float], labels: list[list[int]], attack: object, copies: int = 1) -> SecretFigures | None:

@@ -11,6 +11,7 @@ import pytest
 import audit
 from attacks.canaries.candidate_gradients import CandidateGradients
 from attacks.canaries.redrawn_attribute import RedrawnAttribute
+from audit.core.canaries import DirectionGradients
 from audit.core.game_results import GameResult
 from audit.core.lower_bounds import read_epsilon
 from audit.core.seeds import Seed
@@ -143,6 +144,6 @@ def test_antipodal_pairs_reach_what_is_allowed_without_sampling(
 def test_antipodal_candidates_are_two() -> None:
     with pytest.raises(audit.ConfigError, match="expected 2, a gradient and its negative"):
         CandidateGradients(candidates=3, antipodal=True)
-    pairs = CandidateGradients(candidates=2, antipodal=True).make(load.load(CONFIG["data"], Seed(1)), 4, 9, Seed(2))
-    assert pairs.directions is not None and (pairs.directions[::2] == -pairs.directions[1::2]).all()
+    pairs = CandidateGradients(candidates=2, antipodal=True).make(load.load(CONFIG["data"], Seed(1)), 4, 9, Seed(2)).payload
+    assert isinstance(pairs, DirectionGradients) and (pairs.directions[::2] == -pairs.directions[1::2]).all()
     assert (pairs.directions[::2] @ pairs.directions[::2].T == np.eye(4)).all()

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from audit.core.access import ROUNDS
-from audit.core.data import Array, ClientBehaviour
+from audit.core.canaries import ClientBehaviour
+from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine.federated.federated_clients import Workers

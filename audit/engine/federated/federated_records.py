@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from audit.core.access import ROUNDS
-from audit.core.data import Array, ClientBehaviour
+from audit.core.canaries import ClientBehaviour
+from audit.core.data import Array
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.training import TrainingJob
 from audit.engine.federated.federated_canaries import OVERWEIGHT, Clipping, RoundSight, padded_rows, same_rows, streams

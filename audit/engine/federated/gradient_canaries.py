@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from audit.core.data import Canaries
+from audit.core.canaries import Canaries, CoordinateGradients, DirectionGradients
 from audit.core.errors import DataError
 from audit.engine.gradients.clipping import clip_factors
 from audit.engine.parameter_layout import Layout
@@ -25,8 +25,9 @@ class PlantedGradients:
         columns = layout.columns()
         self.coordinates: Tensor | None = None
         self.directions: Tensor | None = None
-        if canaries.coordinates is not None:
-            coordinates = np.asarray(canaries.coordinates, dtype=np.int64)
+        payload = canaries.payload
+        if isinstance(payload, CoordinateGradients):
+            coordinates = np.asarray(payload.coordinates, dtype=np.int64)
             if coordinates.min(initial=0) < 0 or coordinates.max(initial=0) >= layout.parameters:
                 raise DataError(
                     f"canaries '{canaries.kind}' name coordinates up to {int(coordinates.max())} "
@@ -34,8 +35,8 @@ class PlantedGradients:
                 )
             self.coordinates = columns[torch.from_numpy(coordinates)].to(like.device)
             self.norms = torch.ones(self.count, dtype=like.dtype, device=like.device)
-        elif canaries.directions is not None:
-            directions = canaries.directions
+        elif isinstance(payload, DirectionGradients):
+            directions = payload.directions
             if directions.shape[1] != layout.parameters:
                 raise DataError(
                     f"canaries '{canaries.kind}' have directions of length {directions.shape[1]} "

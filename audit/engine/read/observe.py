@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from audit import plugins
-from audit.core.data import Canaries, Records
+from audit.core.canaries import Canaries, CoordinateGradients, DirectionGradients
+from audit.core.data import Records
 from audit.core.errors import ConfigError, DataError, ObservationError
 from audit.core.models import Reduction, Representations
 from audit.core.seeds import Seed
@@ -319,17 +320,18 @@ def weight_products(
     movement = np.concatenate(
         [(np.asarray(value, np.float64) - final[name]).reshape(len(value), -1) for name, value in initial.items()], axis=1
     )
-    if canaries.coordinates is not None:
-        if len(canaries.coordinates) and int(np.max(canaries.coordinates)) >= movement.shape[1]:
+    payload = canaries.payload
+    if isinstance(payload, CoordinateGradients):
+        if len(payload) and int(np.max(payload.coordinates)) >= movement.shape[1]:
             raise DataError(f"canaries '{canaries.kind}' name coordinates beyond the model's {movement.shape[1]} parameters")
-        products = movement[:, canaries.coordinates]
-    elif canaries.directions is not None:
-        if canaries.directions.shape[1] != movement.shape[1]:
+        products = movement[:, payload.coordinates]
+    elif isinstance(payload, DirectionGradients):
+        if payload.directions.shape[1] != movement.shape[1]:
             raise DataError(
-                f"canaries '{canaries.kind}' have directions of length {canaries.directions.shape[1]} "
+                f"canaries '{canaries.kind}' have directions of length {payload.directions.shape[1]} "
                 f"but the model has {movement.shape[1]} parameters"
             )
-        products = movement @ np.asarray(canaries.directions, np.float64).T
+        products = movement @ np.asarray(payload.directions, np.float64).T
     else:
         raise DataError(f"canaries '{canaries.kind}' are records; they have no direction in parameter space")
     result: NDArray[np.float32] = products.astype(np.float32)

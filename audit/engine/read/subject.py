@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from audit.core.data import Array, Canaries, Records
+from audit.core.canaries import Canaries
+from audit.core.data import Array, Records
 from audit.core.errors import ObservationError
 from audit.core.models import Reduction, Representations, Signal
 from audit.core.training import Executed, TrainedModels, TrainingJob

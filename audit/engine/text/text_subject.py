@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from audit.core.data import Array, Canaries, Records
+from audit.core.canaries import Canaries
+from audit.core.data import Array, Records
 from audit.core.errors import ObservationError, UnsupportedMechanism
 from audit.core.models import Reduction, Representations, Signal
 from audit.core.training import Executed

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from audit.core.data import Canaries
+from audit.core.canaries import Canaries
 from audit.core.game_results import AttackResult, LevelCount, SecretFigures
 from audit.core.protocols import Attack
 from audit.core.secret_units import SecretScorer, SecretUnit
@@ -22,7 +22,7 @@ def with_secrets(result: AttackResult, attack: Attack, scores: Scores, canaries:
         return result
     predicted = records.labels >= 0
     starts = predicted & ~np.pad(predicted, ((0, 0), (1, 0)))[:, :-1]  # a user's texts are side by side, each with its secret
-    texts = canaries.copies * int(starts.sum(axis=1).max())
+    texts = canaries.payload.copies * int(starts.sum(axis=1).max())
     return replace(result, secrets=secret_figures(scores, attack.unit, texts))
 
 

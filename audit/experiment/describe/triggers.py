@@ -17,7 +17,7 @@ def trigger_result(models: GameModels, dataset: Dataset, claim_limits: ClaimLimi
     assignment = models.prepared_game.assignment
     canaries, observed = assignment.canaries, models.observed
     finite = np.flatnonzero(~observed.diverged[: assignment.runs])
-    if canaries.aim != "backdoor" or canaries.records is None or not len(finite):
+    if canaries.payload.aim != "backdoor" or canaries.records is None or not len(finite):
         return None
     classes = reading.predicted_classes(observed.signals, finite)
     if classes is None:
@@ -26,13 +26,13 @@ def trigger_result(models: GameModels, dataset: Dataset, claim_limits: ClaimLimi
     included = assignment.included[finite]
     with_records, hits_with = int(included.sum()), int((is_hit & included).sum())
     without_records, hits_without = int((~included).sum()), int((is_hit & ~included).sum())
-    together = ClaimLimits(claim=claim_limits.claim).of_group(canaries.copies)
+    together = ClaimLimits(claim=claim_limits.claim).of_group(canaries.payload.copies)
     accuracy = None
     if ACCURACY in observed.test_figures:
         counts = np.rint(observed.test_figures[ACCURACY][finite] * len(dataset.test))  # whole again: the mean of all at once
         accuracy = float(counts.sum() / (len(finite) * len(dataset.test)))
     return TriggerResult(
-        records=canaries.copies,
+        records=canaries.payload.copies,
         with_records=with_records,
         hits_with=hits_with,
         without_records=without_records,

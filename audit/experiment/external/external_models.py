@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from audit.core import checks
-from audit.core.data import Array, Canaries, Records
+from audit.core.canaries import Canaries
+from audit.core.data import Array, Records
 from audit.core.errors import ConfigError, DataError
 from audit.core.models import Signal
 from audit.core.training import Executed

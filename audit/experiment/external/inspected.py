@@ -13,7 +13,8 @@ from attacks.signals.losses import Losses
 from audit.bounds.budget import Budget
 from audit.checks import blind
 from audit.checks.membership import IMPLAUSIBLE, dependence_tail
-from audit.core.data import Array, Assignment, Records
+from audit.core.canaries import Assignment
+from audit.core.data import Array, Records
 from audit.core.errors import ConfigError
 from audit.core.preflight import Preflight
 from audit.core.provenance import DataSummary

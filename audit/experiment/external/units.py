@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from audit.core.data import Array, Canaries, Records
+from audit.core.canaries import Canaries, CanaryRecords
+from audit.core.data import Array, Records
 from audit.core.errors import DataError
 from audit.core.protocols import Attack, Chooser, Needs
 from audit.core.seeds import Seed
@@ -78,9 +79,7 @@ class Users:
         return Canaries(
             kind="given",
             description="users given as members and nonmembers, all records of each in or out together",
-            records=records.take(self.first),
-            copies=copies,
-            unit="user",
+            payload=CanaryRecords(records=records.take(self.first), copies=copies, unit="user"),
         )
 
     def draw(self, random: np.random.Generator, rate: float) -> Array:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CanaryRecords, PlantedRecords
+from audit.core.data import Array, Dataset, Records
 from audit.core.errors import ConfigError, ObservationError
 from audit.core.models import Reduction, Signal
 from audit.core.protocols import Trainer
@@ -105,26 +106,24 @@ def fit_and_observe(
 
 def check_files(dataset: Dataset, canaries: Canaries) -> None:
     """Raise `DataError` if records are read from a file that was changed."""
-    parts = (dataset.train, dataset.test, canaries.records, canaries.planted, canaries.companions, canaries.queries)
-    for records in parts:
-        if records is not None and isinstance(records.inputs, RecordArray):
-            records.inputs.check_files()
+    for array in (dataset.train.inputs, dataset.test.inputs, *canaries.payload.arrays):
+        if isinstance(array, RecordArray):
+            array.check_files()
 
 
 def with_copies(canaries: Canaries) -> Canaries:
     """The canaries as they are trained on: the records planted for each, or its copies, those of one canary together."""
-    if canaries.planted is not None:
-        return replace(canaries, records=canaries.planted, identifiers=None, planted=None, queries=None, secrets=None, copies=1)
-    if canaries.copies == 1 or canaries.records is None:
+    payload = canaries.payload
+    if isinstance(payload, PlantedRecords):
+        return replace(canaries, payload=CanaryRecords(records=payload.planted), secrets=None)
+    if payload.copies == 1:
         return canaries
-    index = np.repeat(np.arange(len(canaries)), canaries.copies)
-    identifiers = None if canaries.identifiers is None else canaries.identifiers[index]
-    return replace(canaries, records=canaries.records.take(index), identifiers=identifiers)
+    return replace(canaries, payload=payload.take(np.repeat(np.arange(len(canaries)), payload.copies)))
 
 
 def with_companions(dataset: Dataset, canaries: Canaries) -> Dataset:
     """Return the data set whose training records are joined by those that come with the canaries."""
-    extra = canaries.companions
+    extra = canaries.payload.companions
     if extra is None:
         return dataset
     inputs = concatenate([dataset.train.inputs, extra.inputs])
@@ -200,14 +199,9 @@ def _add(digest: Any, values: Any) -> None:
 
 def canaries_digest(canaries: Canaries) -> str:
     """The hash of what is planted."""
-    digest = hashlib.sha256(f"{canaries.kind}:{canaries.copies}:{canaries.fitted_start}".encode())
+    digest = hashlib.sha256(f"{canaries.kind}:{canaries.payload.copies}:{canaries.payload.fitted_start}".encode())
     if canaries.behaviour is not None:
         digest.update(repr(canaries.behaviour).encode())
-    forms = [canaries.coordinates, canaries.directions]
-    for records in (canaries.records, canaries.planted, canaries.companions, canaries.queries):
-        if records is not None:
-            forms += [records.inputs, records.labels]
-    for form in forms:
-        if form is not None:
-            _add(digest, form)
+    for array in canaries.payload.arrays:
+        _add(digest, array)
     return digest.hexdigest()

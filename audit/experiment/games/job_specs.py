@@ -13,7 +13,8 @@ import numpy as np
 
 from attacks.signals.logits import Logits
 from audit.core import coins, event_reading
-from audit.core.data import Canaries, Dataset
+from audit.core.canaries import Canaries
+from audit.core.data import Dataset
 from audit.core.seeds import of_models
 from audit.core.training import TrainingJob
 from audit.execution import code
@@ -45,7 +46,7 @@ def make_job_specs(prepared_game: PreparedGame, dataset: Dataset, execution: Exe
         make = functools.partial(
             _training_job,
             included=coins.of_models(assignment.included, slice(rows.start, rows.stop)),
-            copies=canaries.copies,
+            copies=canaries.payload.copies,
             seeds=seeds[rows.start : rows.stop],
             mechanism=training_design.run_event,
             model=training_design.model,

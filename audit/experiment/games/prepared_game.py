@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from audit.core.canaries import Assignment, Canaries, CanaryRecords
 from audit.core.coins import Coins
-from audit.core.data import Array, Assignment, Canaries, Dataset, Records
+from audit.core.data import Array, Dataset, Records
 from audit.core.errors import ConfigError
 from audit.core.event_reading import unit
 from audit.core.events import Event
@@ -70,13 +71,13 @@ class PreparedGame:
             runs=self.assignment.runs,
             references=self.game_design.references,
             inclusion_probability=self.game_design.inclusion_probability,
-            independent_noise=canaries.orthogonal and self.game_design.access.each_release,
+            independent_noise=canaries.payload.orthogonal and self.game_design.access.each_release,
             canary=canaries.description,
-            copies=canaries.copies,
+            copies=canaries.payload.copies,
             choices=1 if canaries.secrets is None else canaries.secrets.choices,
             secret="" if canaries.secrets is None else canaries.secrets.kind,
-            aim=canaries.aim,
-            unit=canaries.unit,
+            aim=canaries.payload.aim,
+            unit=canaries.payload.unit,
         )
 
     def without(self, left_out: Mapping[str, str]) -> PreparedGame:
@@ -98,7 +99,11 @@ class ExternalRecords:
     @classmethod
     def of(cls, records: Records) -> ExternalRecords:
         """Return the records as canaries."""
-        return cls(canaries=Canaries(kind="given", description="records given as members and nonmembers", records=records))
+        return cls(
+            canaries=Canaries(
+                kind="given", description="records given as members and nonmembers", payload=CanaryRecords(records=records)
+            )
+        )
 
     def make(self, dataset: Dataset, count: int, parameters: int, seed: Seed) -> Canaries:
         """The same, whatever is asked."""

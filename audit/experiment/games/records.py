@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from audit.core.data import Array, Canaries, Dataset
+from audit.core.canaries import Canaries
+from audit.core.data import Array, Dataset
 from audit.core.game_results import GroupResult, RecordExposure
 from audit.core.views import Scores
 from audit.experiment.games.naming import RecordKey
@@ -35,7 +36,7 @@ class RecordTable:
 
 def make_record_table(canaries: Canaries, dataset: Dataset, key: RecordKey) -> RecordTable:
     """The canaries under names that only the holder of the key can trace back, their class and the user's column."""
-    rows = canaries.identifiers
+    rows = canaries.payload.identifiers
     has_rows = rows is not None and len(np.unique(rows)) == len(canaries)
     names = tuple(key.names(rows.tolist() if has_rows and rows is not None else range(len(canaries))))
     if canaries.records is None:

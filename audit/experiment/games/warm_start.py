@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from audit.core.access import Access
-from audit.core.data import Array, Canaries, Dataset
+from audit.core.canaries import Canaries
+from audit.core.data import Array, Dataset
 from audit.core.events import sgd
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
@@ -20,7 +21,7 @@ OPTIMIZER = {"kind": "adam", "learning_rate": 1e-3}
 def fitted_start(
     model: Mapping[str, Any], dataset: Dataset, canaries: Canaries, seed: Seed, device: str
 ) -> Mapping[str, Array] | None:
-    """Weights after `canaries.fitted_start` steps of training without privacy and without any canary; None for 0 steps.
+    """Weights after the canaries' `fitted_start` steps of training without privacy and without any canary; None for 0 steps.
 
     The claim of DP-SGD holds from any initial weights, and an adversary may choose them. If the shared records are
     fitted already, their gradients are small and the canary's is what moves the model.
@@ -28,7 +29,7 @@ def fitted_start(
     References:
         Annamalai and De Cristofaro 2024, arXiv 2405.14106.
     """
-    if canaries.fitted_start == 0:
+    if canaries.payload.fitted_start == 0:
         return None
     from audit.engine.ensemble import train
 
@@ -38,7 +39,7 @@ def fitted_start(
         canaries=canaries,
         included=np.zeros((1, len(canaries)), dtype=bool),
         seeds=(seed.child("fitted start"),),
-        mechanism=sgd(sample_rate=rate, steps=canaries.fitted_start),
+        mechanism=sgd(sample_rate=rate, steps=canaries.payload.fitted_start),
         model=model,
         optimizer=OPTIMIZER,
         access=Access.FINAL_MODEL,

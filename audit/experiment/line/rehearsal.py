@@ -10,8 +10,9 @@ import numpy as np
 
 from audit.core import event_reading
 from audit.core.access import ROUNDS
+from audit.core.canaries import Canaries
 from audit.core.coins import of_models
-from audit.core.data import Array, Canaries, Dataset
+from audit.core.data import Array, Dataset
 from audit.core.errors import ConfigError, ObservationError
 from audit.experiment.games.attack import score
 from audit.experiment.games.job_specs import checkpoints
@@ -118,7 +119,7 @@ def rehearse(prepared_game: PreparedGame, steps: int, models: Any) -> Rehearsal:
     limit = min(SCORE_RECORDS, max(RECORDS, NUMBERS // max(numbers, 1)))
     limit = QUERY_RECORDS if any(signal.source == "label_queries" for signal in signals) else limit
     rows = _decisive(of_models(assignment.included, slice(game_design.runs, None)), len(assignment.canaries), limit)
-    canaries = _select_rows(assignment.canaries, rows)
+    canaries = replace(assignment.canaries, payload=assignment.canaries.payload.take(rows), secrets=None)
     sources = {"steps", *ROUNDS} if canaries.are_gradients else ROUNDS if prepared_game.training.training else set()
     sources = sources & game_design.trained_for.released
     silent = np.zeros((MODELS, len(canaries), steps if sources else 0), dtype=np.float32)
@@ -145,17 +146,3 @@ def _decisive(included: Any, count: int, limit: int) -> Array:
     members = included.sum(axis=0) if len(included) else np.zeros(count)
     order = [int(members.argmax()), int(members.argmin()), *range(count)]
     return np.array(sorted(list(dict.fromkeys(order))[:limit]))
-
-
-def _select_rows(canaries: Canaries, rows: Array) -> Canaries:
-    forms: dict[str, Any] = {
-        name: None if form is None else form[rows]
-        for name in ("coordinates", "directions", "identifiers")
-        for form in [getattr(canaries, name)]
-    }
-    records = None if canaries.records is None else canaries.records.take(rows)
-    queries = canaries.queries
-    if queries is not None:
-        queries = queries.take(np.arange(len(queries)).reshape(len(canaries), -1)[rows].ravel())
-    bare: dict[str, Any] = {"copies": 1, "secrets": None, "planted": None, "companions": None}
-    return replace(canaries, records=records, queries=queries, **bare, **forms)

@@ -33,7 +33,7 @@ def look_at_noise(models: GameModels) -> tuple[Check, ...]:
     noise = None if design is None else noisy_steps(design.mechanism)
     key = _SIGNALS.get(game.game_design.access, "")
     values = models.observed.signals.get(key)
-    if noise is None or not noise.noise_multiplier or values is None or not canaries.are_gradients or not canaries.orthogonal:
+    if noise is None or not noise.noise_multiplier or values is None or not canaries.payload.orthogonal:
         return ()
     energies = np.zeros((values.shape[1], values.shape[2]))
     counts = np.zeros(values.shape[1])

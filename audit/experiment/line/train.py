@@ -7,7 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from audit.core import stages
-from audit.core.data import Canaries, Dataset
+from audit.core.canaries import Canaries
+from audit.core.data import Dataset
 from audit.core.training import Watcher
 from audit.execution.store import Store
 from audit.experiment.games.job import JobSpec, fit_and_observe

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from audit.core.access import Access
-from audit.core.data import Array, Canaries, Dataset, Records
+from audit.core.canaries import Canaries, CoordinateGradients
+from audit.core.data import Array, Dataset, Records
 from audit.core.errors import ObservationError
 from audit.core.models import Representations, Signal
 from audit.core.protocols import ModelMaker
@@ -32,7 +33,7 @@ def untrained_models(training_design: TrainingDesign, dataset: Dataset, device: 
     empty = np.zeros(0, dtype=np.int64)
     job = TrainingJob(
         dataset=replace(dataset, test=dataset.test.take(np.arange(min(len(dataset.test), _TEST_RECORDS)))),
-        canaries=Canaries(kind="none", description="none", coordinates=empty),
+        canaries=Canaries(kind="none", description="none", payload=CoordinateGradients(coordinates=empty)),
         included=np.zeros((MODELS, 0), dtype=bool),
         seeds=seeds,
         mechanism=training_design.run_event,
