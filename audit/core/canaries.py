@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -112,7 +112,11 @@ class CanaryRecords:
     def take(self, rows: Array) -> Self:
         """Return the canaries at `rows`, in that order."""
         identifiers = None if self.identifiers is None else self.identifiers[rows]
-        return replace(self, records=self.records.take(rows), identifiers=identifiers)
+        return replace(self, records=self.records.take(rows), identifiers=identifiers, **self._take_groups(rows))
+
+    def _take_groups(self, rows: Array) -> dict[str, Any]:
+        """Return what else goes with the canaries at `rows`, by field."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -151,14 +155,9 @@ class PlantedRecords(CanaryRecords):
     def _tables(self) -> tuple[Records | None, ...]:
         return self.records, self.planted, self.companions, self.queries
 
-    def take(self, rows: Array) -> Self:
-        """Return the canaries at `rows`, in that order, with all that is planted and asked about in their place."""
-
-        def grouped(records: Records) -> Records:
-            return records.take(np.arange(len(records)).reshape(len(self), -1)[rows].ravel())
-
-        own, queries = CanaryRecords.take(self, rows), None if self.queries is None else grouped(self.queries)
-        return replace(own, planted=grouped(self.planted), queries=queries)
+    def _take_groups(self, rows: Array) -> dict[str, Any]:
+        groups = {name: part for name, part in (("planted", self.planted), ("queries", self.queries)) if part is not None}
+        return {name: part.take(np.arange(len(part)).reshape(len(self), -1)[rows].ravel()) for name, part in groups.items()}
 
 
 class _Gradients:
