@@ -44,10 +44,10 @@ def backdoors(dataset: Dataset, count: int, seed: Seed, *, kind: str, poisons: i
     )
 
 
-def _hosts(labels: Array, own: int, target: int, random: np.random.Generator, *, poisons: int, kind: str) -> Array:
+def _hosts(labels: Array, row: int, target: int, random: np.random.Generator, *, poisons: int, kind: str) -> Array:
     """Return rows of other records of the pool, of other classes than the target."""
     eligible = np.flatnonzero(labels != target)
-    eligible = eligible[eligible != own]
+    eligible = eligible[eligible != row]
     if len(eligible) < poisons:
         raise ConfigError(
             f"{kind}: {len(eligible)} records of the pool are of another class than a target; expected at least "

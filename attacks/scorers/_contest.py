@@ -104,7 +104,7 @@ class Contest:
         tails = {name: _tails(rows, coins) for name, rows in able.items()}
         if FORMULA in able and self._is_tied():
             areas = {name: _areas(rows, coins) for name, rows in able.items()}
-            name, lead, figure = _ahead_of_formula(tails, areas)
+            name, lead, figure = _lead_formula(tails, areas)
             return Winner(name, FORMULA, strength(able[name], coins), len(able), lead, figure)
         name, lead = _ahead(tails, mixture.name)
         return Winner(name, mixture.name, strength(able[name], coins), len(able), lead, TAIL)
@@ -141,9 +141,9 @@ def _ranks(rows: list[Array]) -> bool:
     return any(bool((values != values[:1]).any()) for values in rows)
 
 
-def _lead(own: Array, rival: Array) -> Lead:
+def _lead(figures: Array, rival: Array) -> Lead:
     """Mean difference between two attacks' figures on each target, and its standard error."""
-    ahead = own - rival
+    ahead = figures - rival
     return float(ahead.mean()), float(ahead.std(ddof=1)) / len(ahead) ** 0.5 if len(ahead) > 1 else np.inf
 
 
@@ -160,7 +160,7 @@ def _ahead(figures: Mapping[str, Array], usual: str) -> tuple[str, Lead]:
     return (name, lead) if _is_clear(lead) else (usual, (0.0, 0.0))
 
 
-def _ahead_of_formula(tails: Mapping[str, Array], areas: Mapping[str, Array]) -> tuple[str, Lead, str]:
+def _lead_formula(tails: Mapping[str, Array], areas: Mapping[str, Array]) -> tuple[str, Lead, str]:
     """Return what leads RMIA up to 5 % FPR and is not clearly behind in AUC, else in AUC and no worse up to 5 % FPR, or it."""
     able = {key: values for key, values in tails.items() if not _is_clear(_lead(areas[FORMULA], areas[key]))}
     name, lead = _ahead(able, FORMULA)

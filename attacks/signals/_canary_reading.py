@@ -35,7 +35,7 @@ def products(target: View, attack: str, key: str) -> Array:
     return products
 
 
-def of_groups(values: Array, canaries: Canaries) -> Array:
+def sum_groups(values: Array, canaries: Canaries) -> Array:
     """Return what was seen of each planted record in rounds `(N, m copies, rounds)`, summed over each canary's group."""
     models, planted, rounds = values.shape
     if planted == len(canaries):

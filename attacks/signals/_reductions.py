@@ -37,7 +37,7 @@ def read(reduction: Reduction, models: Models, canaries: Canaries) -> Array | No
     if records is None or not records.are_classified:
         return None
     outputs = models.outputs(records.inputs)
-    return reduction.of(outputs, outputs[:, 0], records.labels)
+    return reduction.reduce(outputs, outputs[:, 0], records.labels)
 
 
 def _top_confidence(logits: Array, labels: Array) -> Array:

@@ -20,7 +20,7 @@ class PredictedClasses(OnePerCanary):
     key = _reductions.PREDICTED_CLASSES
     source = "outputs"
 
-    def of(self, outputs: Array, first: Array, labels: Array) -> Array:
+    def reduce(self, outputs: Array, first: Array, labels: Array) -> Array:
         """`(N, rows)`, a byte each if there are 256 classes or fewer."""
         return np.asarray(np.argmax(outputs, axis=-1), np.min_scalar_type(outputs.shape[-1] - 1))
 
@@ -36,7 +36,7 @@ class RepeatedOutputs(OnePerCanary):
     key = _reductions.REPEATED_OUTPUTS
     source = "outputs"
 
-    def of(self, outputs: Array, first: Array, labels: Array) -> Array:
+    def reduce(self, outputs: Array, first: Array, labels: Array) -> Array:
         """`(N, rows)` bool."""
         return np.asarray((outputs == first[:, None]).all(axis=-1))
 

@@ -24,7 +24,7 @@ class RoundProducts(OnePerStep):
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array:
         """`(N, m, rounds)`."""
-        return canary_reading.of_groups(models.round_products(self.source), canaries)
+        return canary_reading.sum_groups(models.round_products(self.source), canaries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class LossDrops(OnePerStep):
 
     def read(self, models: OpenModels, canaries: Canaries) -> Array | None:
         """`(N, m, rounds)`; None for canary clients, which have no loss."""
-        return None if canaries.are_gradients else canary_reading.of_groups(models.round_loss_drops(self.source), canaries)
+        return None if canaries.are_gradients else canary_reading.sum_groups(models.round_loss_drops(self.source), canaries)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

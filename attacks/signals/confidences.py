@@ -40,7 +40,7 @@ class Confidences:
         """Numbers of 4 bytes that are kept of one canary under one model."""
         return 2
 
-    def of(self, outputs: Array, first: Array, labels: Array) -> Array:
+    def reduce(self, outputs: Array, first: Array, labels: Array) -> Array:
         """`(N, rows)` float64."""
         with np.errstate(over="ignore", invalid="ignore"):
             values = signals.scaled_confidence(outputs, labels, self.temperature)

@@ -35,8 +35,8 @@ class Losses:
             return None
         if canaries.records.are_texts:
             return texts.mean_losses(models.outputs(canaries.records.inputs), canaries.records.labels)
-        own = models.own_losses(canaries.records)
-        return _output_losses(models, canaries.records) if own is None else np.logaddexp(0.0, own)
+        losses = models.own_losses(canaries.records)
+        return _output_losses(models, canaries.records) if losses is None else np.logaddexp(0.0, losses)
 
 
 def _output_losses(models: Models, records: Records) -> Array:

@@ -37,7 +37,7 @@ class OutputFigures:
         """Numbers of 4 bytes that are kept of one canary under one model."""
         return 2
 
-    def of(self, outputs: Array, first: Array, labels: Array) -> Array:
+    def reduce(self, outputs: Array, first: Array, labels: Array) -> Array:
         """`(N, rows)` float64."""
         with np.errstate(invalid="ignore"):
             values = _reductions.FIGURES[self.figure](outputs, labels)

@@ -46,7 +46,7 @@ class TableTriple:
         return [self.names.index(name) for name in columns]
 
 
-def of_frames(synthetic: Any, training: Any, control: Any, categorical: Sequence[str] = ()) -> TableTriple:
+def read_frames(synthetic: Any, training: Any, control: Any, categorical: Sequence[str] = ()) -> TableTriple:
     """The tables of three pandas frames; columns of numbers are compared by distance, unless they are named in `categorical`.
 
     Raises:

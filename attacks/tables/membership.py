@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from attacks.tables.columns import TableTriple, distances, of_frames
+from attacks.tables.columns import TableTriple, distances, read_frames
 from audit.core.data import Array
 
 NEIGHBOURS = 5
@@ -30,10 +30,10 @@ def membership_scores(synthetic: Any, training: Any, candidates: Any, categorica
     Raises:
         DataError: the columns differ.
     """
-    tables = of_frames(synthetic, training, candidates, categorical)
+    tables = read_frames(synthetic, training, candidates, categorical)
     nearest = _log_nearest(tables, tables.synthetic)
-    own = _log_nearest(tables, tables.training)
-    density_ratio = own.mean(axis=1) - nearest.mean(axis=1)
+    nearest_training = _log_nearest(tables, tables.training)
+    density_ratio = nearest_training.mean(axis=1) - nearest.mean(axis=1)
     return np.stack([density_ratio, -nearest[:, 0], -nearest.mean(axis=1), _pair_ratios(tables)], axis=1)
 
 

@@ -10,7 +10,7 @@ from audit.api.event_sources import AnyEvent, read_event
 from audit.core import checks
 from audit.core.adjacency import Adjacency
 from audit.core.errors import ConfigError, UnsupportedMechanism
-from audit.core.event_changes import grouped, has_noise, noise_of, repeated_step
+from audit.core.event_changes import grouped, has_noise, read_noise, repeated_step
 from audit.core.events import Repeated, dp_sgd
 from audit.core.tables import Table
 
@@ -57,7 +57,7 @@ def noise(
             epsilon = float(accountant.claim(calibrated_event, delta=delta, adjacency=relation).epsilon)
             row = NoiseRow(
                 accountant=name,
-                noise_multiplier=noise_of(calibrated_event),
+                noise_multiplier=read_noise(calibrated_event),
                 epsilon=epsilon,
                 note=caveat(accountant),
                 factor=factor,

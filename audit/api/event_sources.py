@@ -51,7 +51,7 @@ def read_event(source: AnyEvent, *, mechanism: str = "") -> Event:
     if isinstance(source, Event):
         return source
     if not isinstance(source, str | Path):
-        return _of_value(source)
+        return _read_value(source)
     text = str(source)
     if _is_file(text):
         return _file_event(Path(text), mechanism)
@@ -67,7 +67,7 @@ def read_event(source: AnyEvent, *, mechanism: str = "") -> Event:
     )
 
 
-def _of_value(source: Any) -> Event:
+def _read_value(source: Any) -> Event:
     """Return the event of an object in memory."""
     tree = source.history if isinstance(source, HistoryHolder) else source
     if isinstance(tree, Mapping | Sequence | deque):

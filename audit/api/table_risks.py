@@ -41,7 +41,7 @@ def table_risks(
         DataError: tables that cannot be read, are too small or have other columns; the message names which.
         ConfigError: settings that do not fit the tables.
     """
-    from attacks.tables.columns import of_frames
+    from attacks.tables.columns import read_frames
     from audit.data.source import combined_sha256
     from audit.experiment.external.table_report import TableSource, inspect_table
     from audit.experiment.external.table_risks import TableSettings
@@ -54,7 +54,7 @@ def table_risks(
     for side, table in sides.items():
         frames[side], names[side], content = read_side(table, side)
         files.append((names[side], content))
-    tables = of_frames(frames["synthetic"], frames["training"], frames["control"], categorical)
+    tables = read_frames(frames["synthetic"], frames["training"], frames["control"], categorical)
     table_settings = settings or TableSettings()
     general = Settings(
         confidence=table_settings.confidence, seed=table_settings.seed, title=title, command=command, certificates=0

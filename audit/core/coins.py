@@ -124,12 +124,12 @@ def as_coins(included: Any) -> Any:
     return included if isinstance(included, Coins) else np.asarray(included, dtype=bool)
 
 
-def of_models(included: Any, models: Any) -> Any:
+def take_models(included: Any, models: Any) -> Any:
     """The coins of some models as they are, whatever they are held as."""
     return included.models(models) if isinstance(included, Coins) else included[models]
 
 
 def some_models(included: Any, models: Any) -> Any:
     """The coins of some models for those who read them: an array where they are few, which third-party code may expect."""
-    part = of_models(included, models)
+    part = take_models(included, models)
     return np.asarray(part) if isinstance(part, Coins) and part.size <= _ARRAY_PAIRS else part

@@ -106,7 +106,7 @@ def has_noise(event: Event) -> bool:
     return hasattr(event, "noise_multiplier") or any(has_noise(part) for part in parts(event))
 
 
-def noise_of(event: Event) -> float | None:
+def read_noise(event: Event) -> float | None:
     """Return the noise multiplier of an event that has a single one, else None."""
     values = {float(node.noise_multiplier) for node in nodes(event) if hasattr(node, "noise_multiplier")}
     return values.pop() if len(values) == 1 else None

@@ -51,10 +51,10 @@ class Signal(Protocol):
 class Reduction(Signal, Protocol):
     """A signal that is made of a record's outputs alone, so that these need not be kept: models are observed in parts.
 
-    `of` gives the same numbers for a record in whatever part it is.
+    `reduce` gives the same numbers for a record in whatever part it is.
     """
 
-    def of(self, outputs: Array, first: Array, labels: Array) -> Array:
+    def reduce(self, outputs: Array, first: Array, labels: Array) -> Array:
         """`(N, rows)` from outputs `(N, rows, classes)`, those of the first canary `(N, classes)`, and labels `(rows,)`."""
 
 

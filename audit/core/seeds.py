@@ -53,13 +53,13 @@ _SHORT_STREAMS = ("init", "noise", "canary noise", "count", "user function", "us
 """What a model draws from generators that read the low 32 bits of a seed alone, as torch's of the CPU do."""
 
 
-def of_models(seeds: Iterable[Seed]) -> tuple[Seed, ...]:
+def separate_seeds(seeds: Iterable[Seed]) -> tuple[Seed, ...]:
     """The seeds of the models of a game, such that no two models start such a generator with the same 32 bits.
 
     By chance two of 10,000 would share their noise once in 86 games. A seed of which a stream has the bits of another, of
     its own or of a model before it, is left for its child "again", or that one's, until none has: the others stay as they are.
 
-    >>> of_models([Seed(7).child("model", 0), Seed(7).child("model", 1)])[1] == Seed(7).child("model", 1)
+    >>> separate_seeds([Seed(7).child("model", 0), Seed(7).child("model", 1)])[1] == Seed(7).child("model", 1)
     True
     """
     used_bits: set[int] = set()

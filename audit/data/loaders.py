@@ -37,7 +37,7 @@ def is_indexed(side: object) -> bool:
     return hasattr(side, "__getitem__") and hasattr(side, "__len__")
 
 
-def rows_of_loader(loader: Loader, name: str) -> list[int]:
+def read_loader(loader: Loader, name: str) -> list[int]:
     """Positions in the data set, ascending, of all that the loader draws."""
     sampler, size = loader.sampler, _size(loader.dataset, name)
     kind = type(sampler).__name__

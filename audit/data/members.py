@@ -15,7 +15,7 @@ from audit.core.errors import DataError
 from audit.data import loaders
 from audit.data.archives import only_keys, read_npz
 from audit.data.model_records import FURTHER, find_numbers, split_side
-from audit.data.row_containers import RowContainer, concatenate, find_digests, numbers_of, read_rows
+from audit.data.row_containers import RowContainer, concatenate, find_digests, read_numbers, read_rows
 from audit.data.source import array_sha256, as_whole, combined_sha256, finite_inputs, read_bytes
 
 _LARGEST = float(np.finfo(np.float32).max) / 1e4  # squares of columns are added up in float64
@@ -118,7 +118,7 @@ def _join_inputs(members: Any, nonmembers: Any) -> tuple[Array, RowContainer | N
     """Return both sides as numbers, and in their own form unless they are given as numbers."""
     if not isinstance(members, np.ndarray) or not isinstance(nonmembers, np.ndarray) or members.dtype.kind not in "biuf":
         full = concatenate(members, nonmembers, ("members", "nonmembers"))
-        numbers, size = numbers_of(full), len(read_rows(full, "members and nonmembers"))
+        numbers, size = read_numbers(full), len(read_rows(full, "members and nonmembers"))
         inputs = np.empty((size, 0)) if numbers is None else np.clip(numbers, -_LARGEST, _LARGEST)
         return inputs.astype(np.float32), read_rows(full, "members and nonmembers")
     _refuse_unlike(members, nonmembers)

@@ -89,7 +89,7 @@ def _split_mapping(side: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _read_loader(loader: loaders.Loader, name: str) -> Any:
-    rows = loaders.rows_of_loader(loader, name)
+    rows = loaders.read_loader(loader, name)
     if not rows:
         raise DataError(f"{name}: the loader has no record; expected at least one")
     starts = range(0, len(rows), loaders.BATCH)

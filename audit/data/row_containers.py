@@ -71,7 +71,7 @@ def _read(side: Any, name: str) -> RowContainer:
         return _parts(side, name)
     if isinstance(side, loaders.Loader):
         loader = side
-        places = loaders.rows_of_loader(loader, name)
+        places = loaders.read_loader(loader, name)
         return RowContainer(
             size=len(places), take=lambda rows: loader.collate_fn([loader.dataset[places[row]] for row in rows.tolist()])
         )
@@ -145,16 +145,16 @@ def _taker(value: Any) -> Callable[[Array], Any]:
     return lambda rows: [value[row] for row in rows.tolist()]
 
 
-def numbers_of(batch: Any) -> Array | None:
+def read_numbers(batch: Any) -> Array | None:
     """Return the numbers of a batch as columns `(k, d)`, for comparisons without a model; None if it holds others.
 
     Columns of text become a code of each text, alike on both sides.
     """
     if isinstance(batch, Mapping | tuple):
-        return _join([numbers_of(part) for part in (batch.values() if isinstance(batch, Mapping) else batch)])
+        return _join([read_numbers(part) for part in (batch.values() if isinstance(batch, Mapping) else batch)])
     if hasattr(batch, "iloc") and hasattr(batch, "columns"):
-        return _join([numbers_of(batch.iloc[:, place].to_numpy()) for place in range(batch.shape[1])])
-    array = _array_of(batch)
+        return _join([read_numbers(batch.iloc[:, place].to_numpy()) for place in range(batch.shape[1])])
+    array = _read_array(batch)
     if array is not None and array.dtype.kind in "OUSM" and array.ndim == 1:
         return np.array([[_code(value)] for value in array.tolist()])
     if array is None or array.dtype.kind not in "biuf" or array.ndim == 0:
@@ -162,7 +162,7 @@ def numbers_of(batch: Any) -> Array | None:
     return np.nan_to_num(array.reshape(len(array), -1).astype(np.float64))
 
 
-def _array_of(batch: Any) -> Array | None:
+def _read_array(batch: Any) -> Array | None:
     """Return an array of one shape; None for records of several, or of objects that are no numbers."""
     if isinstance(batch, list) and not all(isinstance(item, int | float | str | np.ndarray | np.generic) for item in batch):
         return None

@@ -24,7 +24,7 @@ from audit.engine.gradients.dispatch import model_gradients
 from audit.engine.gradients.dropout_draws import can_repeat
 from audit.engine.gradients.ghost_clipping import TapeGradients, full_precision
 from audit.engine.gradients.step_noise import StepNoise
-from audit.engine.losses import loss_of
+from audit.engine.losses import find_loss
 from audit.engine.measurements import Measurements, ThrottledProgress, export
 from audit.engine.microbatches import Passes
 from audit.engine.optimizing import start_optimizer
@@ -33,7 +33,7 @@ from audit.engine.random.counter_batches import CounterSampler, DeviceBlock
 from audit.engine.random.counter_streams import CounterStreams
 from audit.engine.random.cyclic_batches import CyclicSampler
 from audit.engine.random.dropout_streams import Place
-from audit.engine.random.noise import NoiseSource, noise_of
+from audit.engine.random.noise import NoiseSource, make_noise
 from audit.engine.random.sampling import Block, EnsembleSampler, Law
 from audit.engine.schedule import Arrangement
 from audit.engine.trial.clip_check import Recomputation
@@ -55,7 +55,7 @@ class Chunk:
         self.job = job
         self.inputs, self.labels, self.records = data.inputs, data.labels, data.records
         self.device = self.labels.device
-        self.loss = loss_of(job.loss)
+        self.loss = find_loss(job.loss)
         self.passes = Passes(arrangement.rows, arrangement.planned, self.device)
         self.part, self.seeds, self.apart = part, job.seeds[part], arrangement.source.apart
         self.included = np.asarray(job.included[part], dtype=bool)
@@ -95,7 +95,7 @@ class Chunk:
     def _noise_source(self, seeds: tuple[Seed, ...]) -> NoiseSource:
         if isinstance(self.models, CompiledGradients) and not self.counters:
             return compiled_noise(self.models.layout, seeds, self.models.flat)
-        return noise_of(self.models.layout, seeds, self.models.flat, counters=self.counters)
+        return make_noise(self.models.layout, seeds, self.models.flat, counters=self.counters)
 
     def _initial(self, arrangement: Arrangement) -> Gradients:
         source = arrangement.source
@@ -197,7 +197,7 @@ class Chunk:
     def _add_records(self, at: tuple[int, int], total: Tensor, measurements: Measurements) -> None:
         """Adds the (clipped) gradients of the sampled records of a step, given by its number in the run and in the block."""
         first = 0
-        for rows_at, mask in self.passes.of_step(at[1]):
+        for rows_at, mask in self.passes.iterate_step(at[1]):
             place = Place(step=at[0], first=first, rows=mask.shape[1])
             due = first == 0 and self.recomputation is not None and self.recomputation.due(at[0])
             first += place.rows

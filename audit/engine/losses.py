@@ -92,7 +92,7 @@ def cross_entropy_per_user(outputs: Tensor, labels: Tensor) -> Tensor:
     return (losses * present).sum(1) / present.sum(1)
 
 
-def loss_of(name: str) -> RecordLoss:
+def find_loss(name: str) -> RecordLoss:
     """Return the loss that a job names: "" for the usual one, or "package.module:function".
 
     Raises:

@@ -55,7 +55,7 @@ class Passes:
         self._extra: Tensor | None = None
 
     def load(self, block: Block | DeviceBlock) -> None:
-        """Makes `block` the one that `of_step` refers to."""
+        """Makes `block` the one that `iterate_step` refers to."""
         self._largest = block.counts.max(axis=1, initial=0)
         if isinstance(block, DeviceBlock):
             self._largest = np.maximum(self._largest, 1)  # all steps have a first pass, so that all launch the same
@@ -108,7 +108,7 @@ class Passes:
             raise DataError("a block without gradient canaries was asked which of them take part")
         return self._extra[within]
 
-    def of_step(self, within: int) -> Iterator[tuple[Tensor, Tensor]]:
+    def iterate_step(self, within: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Record numbers `(N * rows,)` and the mask of real rows `(N, rows)` of each pass."""
         cuts = list(self._cuts(int(self._largest[within])))
         for (index, mask), (_, width) in zip(self._parts, cuts, strict=False):

@@ -27,7 +27,7 @@ from audit.engine.compiled.compiled_gradients import COMPILE, COVERED, compilabl
 from audit.engine.compiled.compiled_mlp import Chain
 from audit.engine.device import find_device
 from audit.engine.dp_options import Technique
-from audit.engine.losses import USUAL, input_tensor, label_tensor, loss_of
+from audit.engine.losses import USUAL, find_loss, input_tensor, label_tensor
 from audit.engine.microbatches import planned_rows
 from audit.engine.parameter_layout import Layout
 from audit.engine.random.sampling import Law
@@ -279,7 +279,7 @@ def _probe(job: TrainingJob) -> Probe:
     return Probe(
         inputs=input_tensor(inputs, torch.float32),
         labels=label_tensor(labels, torch.float32),
-        loss=loss_of(job.loss),
+        loss=find_loss(job.loss),
         classes=job.dataset.classes,
     )
 

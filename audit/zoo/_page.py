@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from audit import plugins
-from audit.zoo._survey import LOOP, LOOP_PLAN, LOOPS, PLAN, RELEASE, STEP, Entry, epsilon_of
+from audit.zoo._survey import LOOP, LOOP_PLAN, LOOPS, PLAN, RELEASE, STEP, Entry, claim_epsilon
 from audit.zoo._trainings import AUDITS, CANARIES, MANY_RUNS, RUNS
 
 HEAD = """# The zoo: wrong DP code, and what refutes it
@@ -111,7 +111,7 @@ def page(entries: Sequence[Entry]) -> str:
         beside_share=len(beside_hits) / max(1, len(beside)),
         steps=PLAN.steps,
         rate=PLAN.sample_rate,
-        claim=epsilon_of(PLAN.noise_multiplier),
+        claim=claim_epsilon(PLAN.noise_multiplier),
         delta=PLAN.delta,
         divisor=PLAN.divisor,
     )
@@ -169,7 +169,7 @@ def _power(entries: Sequence[Entry]) -> str:
         canaries=CANARIES,
         runs=RUNS,
         delta=PLAN.delta,
-        claim=epsilon_of(PLAN.noise_multiplier),
+        claim=claim_epsilon(PLAN.noise_multiplier),
         audits=" | ".join((STEP, *AUDITS)),
         rule="|".join("---" for _ in (STEP, *AUDITS)),
     )

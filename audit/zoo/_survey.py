@@ -184,8 +184,8 @@ def _survey_step(name: str, step: Any, trainings: bool) -> Entry:
         name=name,
         wrong=step.wrong,
         visibility=step.visibility,
-        claim=epsilon_of(PLAN.noise_multiplier),
-        truth=(0.0, epsilon_of(step.effective_noise(**PLAN.setting))),
+        claim=claim_epsilon(PLAN.noise_multiplier),
+        truth=(0.0, claim_epsilon(step.effective_noise(**PLAN.setting))),
         checks=tuple(finding.check for finding in (*report.failures, *report.weaknesses)),
         seconds=time.process_time() - start,
         proofs=tuple(prove(step, PLAN)) if trainings else (),
@@ -230,7 +230,7 @@ _KINDS: Mapping[str, Callable[[str, Any, bool], Entry]] = {
 }
 
 
-def epsilon_of(noise_multiplier: float) -> float:
+def claim_epsilon(noise_multiplier: float) -> float:
     """Return the epsilon of the training with that noise multiplier; infinite without noise."""
     if noise_multiplier == 0:
         return math.inf

@@ -48,7 +48,7 @@ def attacks() -> dict[str, Attack]:
 def view_of(attack: Attack, logits: Array, *, whole: bool, **more: Any) -> View:
     """What the attack is shown of models: their outputs, or what it says that it reads of them."""
     reductions = OF_FIGURES | attack.needs.reductions
-    values = {reduction.key: reduction.of(logits, logits[:, 0], LABELS) for reduction in reductions}
+    values = {reduction.key: reduction.reduce(logits, logits[:, 0], LABELS) for reduction in reductions}
     signals: Mapping[str, Array] = {Logits.key: logits} if whole else values
     return View(signals={key: array for key, array in signals.items() if key in reading.view_keys(attack.needs)}, **more)
 
@@ -96,7 +96,7 @@ def test_models_are_observed_in_parts_as_whole(batch: int) -> None:
     result = reader.reduce_outputs(reductions, records)
     assert result.keys() == {reduction.key for reduction in reductions}
     for reduction in reductions:
-        full = reduction.of(outputs, outputs[:, 0], LABELS)
+        full = reduction.reduce(outputs, outputs[:, 0], LABELS)
         assert result[reduction.key].dtype == full.dtype and result[reduction.key].tobytes() == full.tobytes()
 
 

@@ -170,7 +170,7 @@ def test_passes_hold_every_record_of_a_batch_once() -> None:
     passes.load(block)
     for step in range(law.block_steps):
         gathered: list[list[int]] = [[] for _ in SEEDS]
-        for index, mask in passes.of_step(step):
+        for index, mask in passes.iterate_step(step):
             assert index.shape == (mask.numel(),)
             for model, (row, real) in enumerate(zip(index.view(mask.shape), mask, strict=True)):
                 gathered[model] += row[real].tolist()
@@ -180,5 +180,5 @@ def test_passes_hold_every_record_of_a_batch_once() -> None:
 def test_empty_batches_have_a_pass_of_padding() -> None:
     passes = Passes(32, 48, CPU)
     passes.load(sampler(Law(population=20, rate=0.0)).block())
-    parts = list(passes.of_step(0))
+    parts = list(passes.iterate_step(0))
     assert len(parts) == 1 and parts[0][0].shape == (4 * 32,) and not parts[0][1].any()

@@ -104,7 +104,7 @@ def test_a_pass_that_was_made_smaller_is_followed_by_as_wide_ones() -> None:
         passes = Passes(rows, planned, torch.device("cpu"))
         passes.load(block)
         for step in range(5):
-            result = list(passes.of_step(step))
+            result = list(passes.iterate_step(step))
             widths = [mask.shape[1] for _, mask in result]
             wide = [min(rows, planned - start) for start in range(0, planned, rows)]  # the last no wider than what is planned
             assert widths[: len(wide)] == wide[: len(widths)] and set(widths[len(wide) :]) <= {16}

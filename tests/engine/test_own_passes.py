@@ -39,7 +39,7 @@ def test_passes_hold_each_record_once_and_no_more_than_seven_rows_beside(rows: i
     passes = Passes(rows, None, torch.device("cpu"))
     passes.load(block)
     for step in range(len(block.counts)):
-        of_step, count = list(passes.of_step(step)), int(block.counts[step, 0])
+        of_step, count = list(passes.iterate_step(step)), int(block.counts[step, 0])
         widths = [mask.shape[1] for _, mask in of_step]
         assert sum(widths) < count + 8 and set(widths[:-1]) <= {rows}
         assert all(len(index) == mask.shape[1] for index, mask in of_step)

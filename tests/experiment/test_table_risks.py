@@ -15,7 +15,7 @@ import pytest
 import audit
 import reports
 from attacks.tables import neighbours, singling_out
-from attacks.tables.columns import of_frames
+from attacks.tables.columns import read_frames
 from audit.cli.app import answer
 from audit.core.errors import ConfigError, DataError
 from audit.core.table_risks import TableAudit
@@ -34,7 +34,7 @@ def people(count: int, random: np.random.Generator) -> pd.DataFrame:
 
 
 def risks(synthetic: pd.DataFrame, training: pd.DataFrame, control: pd.DataFrame, **settings: int) -> TableAudit:
-    return table_audit(of_frames(synthetic, training, control), TableSettings(**{"attacks": 100, "splits": 499, **settings}))
+    return table_audit(read_frames(synthetic, training, control), TableSettings(**{"attacks": 100, "splits": 499, **settings}))
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_limits_of_the_excess_hold() -> None:
 
 
 def test_attacks_agree_with_naive_loops(tables: list[pd.DataFrame]) -> None:
-    provided = of_frames(tables[2].assign(job=tables[2]["job"].where(tables[2].index > 3)), tables[0], tables[1])
+    provided = read_frames(tables[2].assign(job=tables[2]["job"].where(tables[2].index > 3)), tables[0], tables[1])
     records = provided.training[:20]
 
     def distance(first: np.ndarray, second: np.ndarray, places: list[int]) -> float:
@@ -116,7 +116,7 @@ def test_attacks_agree_with_naive_loops(tables: list[pd.DataFrame]) -> None:
 
 
 def test_guessing_is_known_exactly(tables: list[pd.DataFrame]) -> None:
-    provided = of_frames(*tables)
+    provided = read_frames(*tables)
     random = np.random.default_rng(0)
     drawn = random.choice(provided.synthetic[:, 2], (4000, 40))
     right = neighbours.is_right(provided, 2, drawn, provided.training[None, :40, 2]).mean()
@@ -128,12 +128,12 @@ def test_guessing_is_known_exactly(tables: list[pd.DataFrame]) -> None:
 def test_what_does_not_fit_is_named(tables: list[pd.DataFrame]) -> None:
     training, control, synthetic = tables
     with pytest.raises(DataError, match="differ in column 'town'"):
-        of_frames(synthetic.drop(columns="town"), training, control)
+        read_frames(synthetic.drop(columns="town"), training, control)
     with pytest.raises(DataError, match="column 'age' is numbers in one table and not in another"):
-        of_frames(synthetic.assign(age="old"), training, control)
+        read_frames(synthetic.assign(age="old"), training, control)
     with pytest.raises(DataError, match="control table has 5 records"):
         risks(synthetic, training, control[:5])
-    provided = of_frames(synthetic, training, control)
+    provided = read_frames(synthetic, training, control)
     with pytest.raises(DataError, match="secrets names no column 'name'"):
         table_audit(provided, TableSettings(secrets=("name",)))
     with pytest.raises(DataError, match="column 'age' is on both sides"):
@@ -172,15 +172,15 @@ def test_the_report_says_it_and_reads_back(tables: list[pd.DataFrame]) -> None:
 def test_whole_numbers_that_float64_cannot_tell_apart_are_refused() -> None:
     frame = pd.DataFrame({"id": 2**62 + np.arange(30), "age": np.arange(30)})
     with pytest.raises(DataError, match=r"column 'id' of the synthetic table holds whole numbers beyond 2\^53"):
-        of_frames(frame, frame, frame)
-    tables = of_frames(frame, frame, frame, ("id",))
+        read_frames(frame, frame, frame)
+    tables = read_frames(frame, frame, frame, ("id",))
     assert len(np.unique(tables.training[:, 0])) == 30
 
 
 def test_categories_that_are_numbers_are_the_same_beside_missing_cells() -> None:
     full = pd.DataFrame({"postcode": np.arange(30), "age": np.arange(30)})
     missing = full.assign(postcode=full["postcode"].where(full["age"] > 0))
-    tables = of_frames(full, missing, full, ("postcode",))
+    tables = read_frames(full, missing, full, ("postcode",))
     assert (tables.synthetic[1:, 0] == tables.training[1:, 0]).all()
     assert tables.synthetic[0, 0] != tables.training[0, 0]
 
@@ -239,4 +239,4 @@ def test_large_numbers_beside_missing_cells_are_read_exactly(tmp_path: Path, suf
     exact = [with_exact_numbers(frame, path.read_bytes(), path) for frame, path in zip(rounded, paths, strict=True)]
     assert rounded[0]["id"].nunique() < 100 and exact[0]["id"].nunique() == 149
     with pytest.raises(DataError, match="read as equal"):
-        of_frames(*rounded, ["id"])
+        read_frames(*rounded, ["id"])

@@ -168,8 +168,8 @@ def test_the_tightest_claim_decides_unless_one_is_refuted() -> None:
     tight = judge.judge(CLAIM, [bound(1.0, 4.0)], evidence_valid=True)
     far = judge.judge(loose, [bound(1.0, 4.0)], evidence_valid=True)
     assert far.outcome is Outcome.OUT_OF_REACH
-    assert judge.of_mechanism([far, tight]) is Outcome.CONSISTENT
-    assert judge.of_mechanism([]) is None
+    assert judge.conclude_mechanism([far, tight]) is Outcome.CONSISTENT
+    assert judge.conclude_mechanism([]) is None
 
 
 @pytest.mark.parametrize(

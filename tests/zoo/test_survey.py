@@ -42,7 +42,7 @@ def test_audits_of_one_training(name: str, refutes: bool) -> None:
     """The audits of one training refute a step without noise and spare a correct one; many trainings are slow."""
     step = plugins.find(_survey.STEPS, name)()
     proofs = _trainings.one_training(step, _survey.PLAN)
-    claim = _survey.epsilon_of(_survey.PLAN.noise_multiplier)
+    claim = _survey.claim_epsilon(_survey.PLAN.noise_multiplier)
     assert [proof.audit for proof in proofs] == list(_trainings.AUDITS[:3])
     by_audit = {proof.audit: proof.epsilon > claim for proof in proofs}
     assert by_audit[_trainings.WHITE_BOX] is by_audit[_trainings.PER_STEP] is refutes
@@ -55,7 +55,7 @@ def test_unknown_entries_are_refused() -> None:
 
 
 def test_epsilon_grows_as_noise_shrinks() -> None:
-    assert _survey.epsilon_of(1.0) < _survey.epsilon_of(0.5) < _survey.epsilon_of(0.0) == math.inf
+    assert _survey.claim_epsilon(1.0) < _survey.claim_epsilon(0.5) < _survey.claim_epsilon(0.0) == math.inf
 
 
 def test_every_entry_stands_on_the_page() -> None:

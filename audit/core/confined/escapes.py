@@ -194,7 +194,7 @@ def _limits_elsewhere(bait: Mapping[str, Any]) -> Any:
     return resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE, (64, 64))
 
 
-def _limits_of_process(bait: Mapping[str, Any]) -> Any:
+def _raise_limits(bait: Mapping[str, Any]) -> Any:
     import resource
 
     try:
@@ -239,7 +239,7 @@ def _type_into_terminal(bait: Mapping[str, Any]) -> Any:
     raise last
 
 
-def _affinity_of_parent(bait: Mapping[str, Any]) -> Any:
+def _set_parent_affinity(bait: Mapping[str, Any]) -> Any:
     os.sched_setaffinity(os.getppid(), os.sched_getaffinity(0))
     return "set"
 
@@ -310,14 +310,14 @@ ATTEMPTS: dict[str, Attempt] = {
     "the environment": _environment,
     "what /proc says of the parent": _parents_files,
     "limits of the parent (prlimit)": _limits_elsewhere,
-    "raising limits of its own": _limits_of_process,
+    "raising limits of its own": _raise_limits,
     "ptrace": _trace,
     "process_vm_readv": _read_memory,
     "process_vm_writev": _write_memory,
     "signals to the parent": _signal_parent,
     "signals by ownership (F_SETOWN)": _signal_by_owner,
     "typing into the terminal (TIOCSTI)": _type_into_terminal,
-    "processors of the parent": _affinity_of_parent,
+    "processors of the parent": _set_parent_affinity,
     "outliving the parent": _undo_death_signal,
     "system calls of x32": _other_interface,
     "system calls of 32 bits (int 0x80)": _interrupt_80,

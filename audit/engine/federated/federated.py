@@ -163,7 +163,7 @@ class Federations:
         unknown = self.canaries.unknown()
         background = honest if unknown is None else honest - unknown
         total += honest
-        noise = self.noise_of(number)
+        noise = self.draw_noise(number)
         measures.note_noise(noise, self._spread(number))
         model_release = self.released(total, noise)
         noisy_sum = total if self.plan.noise == "central" else model_release
@@ -248,7 +248,7 @@ class Federations:
         """Take the server's step by the released sum; `total` is that before the noise."""
         self.optimizer.step(self.served, release / self.denominator)
 
-    def noise_of(self, number: int) -> Tensor:
+    def draw_noise(self, number: int) -> Tensor:
         """Return the noise of this round on the released sum `(N, width)`, 0 in the padding."""
         noise = self._draw(self.streams)
         if self.private is None:

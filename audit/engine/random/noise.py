@@ -87,7 +87,7 @@ class CounterNoise:
         self._first, self._next = self._first + steps, 0
 
 
-def noise_of(layout: Layout, seeds: tuple[Seed, ...], like: Tensor, *, counters: bool) -> NoiseSource:
+def make_noise(layout: Layout, seeds: tuple[Seed, ...], like: Tensor, *, counters: bool) -> NoiseSource:
     """Return the noise of models with the flat parameters `like` `(N, width)`, on their device."""
     return CounterNoise(layout, seeds, like) if counters else NoiseStreams(layout, seeds, like)
 

@@ -236,7 +236,7 @@ def reduce_parts(
     for part, outputs in parts:
         first = outputs[:, 0].copy() if first is None else first
         for reduction in reductions:
-            numbers = reduction.of(outputs, first, records.labels[part])
+            numbers = reduction.reduce(outputs, first, records.labels[part])
             if reduction.key not in values:
                 values[reduction.key] = np.empty((len(outputs), len(records)), dtype=numbers.dtype)
             values[reduction.key][:, part] = numbers

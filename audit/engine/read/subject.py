@@ -13,7 +13,7 @@ from audit.core.data import Array, Records
 from audit.core.errors import ObservationError
 from audit.core.models import Reduction, Representations, Signal
 from audit.core.training import Executed, TrainedModels, TrainingJob
-from audit.engine.losses import loss_of
+from audit.engine.losses import find_loss
 from audit.engine.read import observe
 from audit.engine.trial.model_source import ModelSource
 
@@ -37,7 +37,7 @@ class Ensemble:
             probe,
             job.dataset.outputs,
             device=job.device,
-            loss=loss_of(job.loss),
+            loss=find_loss(job.loss),
             source=self._source,
         )
         self._inside: tuple[Records, Representations | None] | None = None

@@ -193,7 +193,7 @@ class AdapterModels:
 
     def _run(self, tokens: Tensor, labels: Tensor, owner: Tensor, gradients: Tensor, *, per_record: bool = False) -> None:
         anchor = torch.zeros((), requires_grad=True, device=self.flat.device)
-        per_user = self.text_model.texts_of(tokens)
+        per_user = self.text_model.count_texts(tokens)
         step_pass = _Pass(
             flat=self.flat,
             gradients=gradients,

@@ -81,7 +81,7 @@ class TextModel:
         """Return the texts of records `(rows, T)` alone, `(texts, length)`."""
         return tokens.reshape(-1, self._text_length) if self._text_length else tokens
 
-    def texts_of(self, tokens: Tensor) -> int:
+    def count_texts(self, tokens: Tensor) -> int:
         """Return how many texts a record holds."""
         return tokens.shape[1] // self._text_length if self._text_length else 1
 
@@ -159,7 +159,7 @@ class TextModel:
 
     def record_gradients(self, tokens: Tensor, labels: Tensor) -> dict[str, Tensor]:
         """Return name to `(rows, ...)`: the gradient of each record."""
-        return RecordGradients(self.module).of(lambda: self.record_losses(tokens, labels), self.texts_of(tokens))[1]
+        return RecordGradients(self.module).of(lambda: self.record_losses(tokens, labels), self.count_texts(tokens))[1]
 
     def test_gradients(self, tokens: Tensor, labels: Tensor) -> float:
         """Return the largest relative difference between gradients of records and those of one record at a time.

@@ -166,7 +166,7 @@ class TextModels:
         raise ObservationError(f"language models recorded no canary clients in the {source} of each round")
 
     def _demand_one_text(self, inputs: Array) -> None:
-        if self._model.texts_of(self._tensor(inputs[:1])) > 1:
+        if self._model.count_texts(self._tensor(inputs[:1])) > 1:
             raise UnsupportedMechanism("a record holds all texts of a user, and models continue one; use scorers of losses")
 
     def _search(self, tokens: Tensor, begin: Tensor, width: int) -> Tensor:

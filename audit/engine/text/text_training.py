@@ -17,7 +17,7 @@ from audit.core.training import Executed, Progress, TrainingJob
 from audit.engine.gradients.clipping import Clip, Clipping
 from audit.engine.optimizing import start_optimizer
 from audit.engine.parameter_layout import Layout
-from audit.engine.random.noise import noise_of
+from audit.engine.random.noise import make_noise
 from audit.engine.random.sampling import EnsembleSampler, Law
 from audit.engine.record_rows import RecordRows
 from audit.engine.text.text_model import TESTED
@@ -146,7 +146,7 @@ class _Step:
         if self._private is not None:
             noise_seeds = tuple(seed.child("noise") for seed in seeds)
             counters = learners.flat.device.type != "cpu"
-            self._noise = noise_of(learners.layout, noise_seeds, learners.flat, counters=counters)
+            self._noise = make_noise(learners.layout, noise_seeds, learners.flat, counters=counters)
         # where the models are, and read at the end: no pass waits for a device's answer
         self._squares, self._largest = torch.zeros(2, len(seeds), dtype=torch.float64, device=learners.flat.device)
         self._skips, self._steps = torch.zeros(len(seeds), dtype=torch.int64, device=learners.flat.device), 0

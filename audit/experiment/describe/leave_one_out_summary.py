@@ -15,7 +15,7 @@ import numpy as np
 from attacks.signals import _reading as reading
 from attacks.signals._remarks import PredictedClasses
 from attacks.signals.logits import Logits
-from audit.core.coins import as_coins, of_models, some_models
+from audit.core.coins import as_coins, some_models, take_models
 from audit.core.data import Array
 from audit.core.evaluation import Calibrated, Evaluation, Fidelity, GroupSpread, RecordSpread, ScorerSpread, UnitSpread
 from audit.core.protocols import Attack, Chooser
@@ -189,7 +189,7 @@ def _fidelity(models: LeaveOneOutModels) -> Fidelity | None:
     keys = models.views.signals.keys() if models.labels is not None else set()
     if Logits.key not in keys and PredictedClasses.key not in keys:
         return None
-    own = View(included=of_models(coins, slice(runs, None)), signals=_rows(models.views, slice(runs, None)))
+    own = View(included=take_models(coins, slice(runs, None)), signals=_rows(models.views, slice(runs, None)))
     references = Resemblance(own, models.labels, models.room)
     targets = [View(labels=models.labels, signals=_rows(models.views, run)) for run in range(runs)]
     comparisons = [references.of(target, coins[run]) for run, target in enumerate(targets)]

@@ -244,7 +244,7 @@ def _positive(losses: Array) -> tuple[Array, bool]:
 
 def _numbers(sides: _Sides) -> Array | None:
     """Return the records as numbers `(m, d)` if they are any, for the guard that needs no model."""
-    parts = [row_containers.numbers_of(rows.take(np.arange(len(rows)))) for rows in (sides.members, sides.nonmembers)]
+    parts = [row_containers.read_numbers(rows.take(np.arange(len(rows)))) for rows in (sides.members, sides.nonmembers)]
     if parts[0] is None or parts[1] is None or parts[0].shape[1] != parts[1].shape[1]:
         return None
     return np.concatenate([parts[0], parts[1]])[sides.positions].astype(np.float32)

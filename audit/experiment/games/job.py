@@ -155,7 +155,7 @@ def _reduce_zeros(reduction: Reduction, value: Mapping[str, Array], canaries: Ca
         return np.zeros((1, 0))
     labels, zeros = canaries.records.labels, np.zeros((1, _ROWS, classes), dtype=np.float32)
     parts = [labels[start : start + _ROWS] for start in range(0, len(labels), _ROWS)]
-    values = [reduction.of(zeros[:, : len(part)], zeros[:, 0], part) for part in parts]
+    values = [reduction.reduce(zeros[:, : len(part)], zeros[:, 0], part) for part in parts]
     return np.concatenate(values, axis=1)
 
 

@@ -15,7 +15,7 @@ from attacks.signals.logits import Logits
 from audit.core import coins, event_reading
 from audit.core.canaries import Canaries
 from audit.core.data import Dataset
-from audit.core.seeds import of_models
+from audit.core.seeds import separate_seeds
 from audit.core.training import TrainingJob
 from audit.execution import code
 from audit.experiment.games.job import JobSpec, canaries_digest, dataset_digest, job_key, with_companions, with_copies
@@ -41,11 +41,11 @@ def make_job_specs(prepared_game: PreparedGame, dataset: Dataset, execution: Exe
     steps, running = event_reading.steps(training_design.run_event), code.digest(execution.foreign)
     copies, looks, jobs = with_copies(canaries), checkpoints(game_design, canaries, steps), []
     complete = with_companions(dataset, canaries)
-    seeds = of_models(seed.child("model", row) for row in range(game_design.models))
+    seeds = separate_seeds(seed.child("model", row) for row in range(game_design.models))
     for rows in game_design.portions(execution.models_per_job):
         make = functools.partial(
             _training_job,
-            included=coins.of_models(assignment.included, slice(rows.start, rows.stop)),
+            included=coins.take_models(assignment.included, slice(rows.start, rows.stop)),
             copies=canaries.payload.copies,
             seeds=seeds[rows.start : rows.stop],
             mechanism=training_design.run_event,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.core.coins import Coins, of_models
+from audit.core.coins import Coins, take_models
 from audit.core.data import Array
 from audit.core.errors import ObservationError
 from audit.core.training import Executed
@@ -95,7 +95,7 @@ def load_models(prepared_game: PreparedGame, jobs: Sequence[JobSpec], store: Sto
     records = assignment.canaries.records
     return GameModels(
         prepared_game=replace(
-            prepared_game, assignment=replace(assignment, included=of_models(assignment.included, as_slice(rows)), runs=runs)
+            prepared_game, assignment=replace(assignment, included=take_models(assignment.included, as_slice(rows)), runs=runs)
         ),
         observed=gather([job.key for job in by_start], store),
         labels=None if records is None or prepared_game.game_design.by_losses else records.labels,

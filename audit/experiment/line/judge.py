@@ -103,7 +103,7 @@ def _outcome(training: Training, games: Sequence[GameOutcome], verdicts: Sequenc
         return Outcome.INVALID
     if not any(game.result.attacks for game in games):
         return Outcome.OUT_OF_REACH
-    return of_mechanism(verdicts)
+    return conclude_mechanism(verdicts)
 
 
 def _merge(checks: Sequence[Check]) -> tuple[Check, ...]:
@@ -168,7 +168,7 @@ def _deciding(claim: Claim, bounds: Sequence[ReportedBound]) -> ReportedBound | 
     return max(free or bounds, key=read_epsilon, default=None)
 
 
-def of_mechanism(verdicts: Sequence[Verdict]) -> Outcome | None:
+def conclude_mechanism(verdicts: Sequence[Verdict]) -> Outcome | None:
     """The outcome for a mechanism: any refuted or invalid claim decides, else the tightest claim; None without claims."""
     outcomes = {verdict.outcome for verdict in verdicts}
     for decisive in (Outcome.VIOLATED, Outcome.INVALID):

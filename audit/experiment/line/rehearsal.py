@@ -11,7 +11,7 @@ import numpy as np
 from audit.core import event_reading
 from audit.core.access import ROUNDS
 from audit.core.canaries import Canaries
-from audit.core.coins import of_models
+from audit.core.coins import take_models
 from audit.core.data import Array, Dataset
 from audit.core.errors import ConfigError, ObservationError
 from audit.experiment.games.attack import score
@@ -118,7 +118,7 @@ def rehearse(prepared_game: PreparedGame, steps: int, models: Any) -> Rehearsal:
     numbers = sum(signal.size(models.classes, steps) for signal in signals) * (1 + references)
     limit = min(SCORE_RECORDS, max(RECORDS, NUMBERS // max(numbers, 1)))
     limit = QUERY_RECORDS if any(signal.source == "label_queries" for signal in signals) else limit
-    rows = _decisive(of_models(assignment.included, slice(game_design.runs, None)), len(assignment.canaries), limit)
+    rows = _decisive(take_models(assignment.included, slice(game_design.runs, None)), len(assignment.canaries), limit)
     canaries = replace(assignment.canaries, payload=assignment.canaries.payload.take(rows), secrets=None)
     sources = {"steps", *ROUNDS} if canaries.are_gradients else ROUNDS if prepared_game.training.training else set()
     sources = sources & game_design.trained_for.released
