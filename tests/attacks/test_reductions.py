@@ -104,7 +104,7 @@ def test_outputs_that_are_not_finite_stay_visible() -> None:
     logits = LOGITS[:2].copy()
     wrong = (LABELS[5] + 1) % CLASSES
     logits[0, 5, wrong], logits[1, 7] = -np.inf, np.nan  # a class that is excluded leaves the confidence finite
-    values = Confidences().of(logits, logits[:, 0], LABELS)
+    values = Confidences().reduce(logits, logits[:, 0], LABELS)
     assert np.flatnonzero(~np.isfinite(values).all(axis=0)).tolist() == [5, 7]
 
 
