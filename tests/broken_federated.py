@@ -94,8 +94,8 @@ class DividedByReplies(Broken):
 
 
 class _NoNoise(Federations):
-    def noise_of(self, number: int) -> Tensor:
-        return torch.zeros_like(super().noise_of(number))
+    def draw_noise(self, number: int) -> Tensor:
+        return torch.zeros_like(super().draw_noise(number))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +106,9 @@ class NoNoise(Broken):
 class _SameNoise(Federations):
     """One draw serves all rounds: the generator is made anew from one seed in each."""
 
-    def noise_of(self, number: int) -> Tensor:
+    def draw_noise(self, number: int) -> Tensor:
         if not hasattr(self, "_drawn"):
-            self._drawn = super().noise_of(number)
+            self._drawn = super().draw_noise(number)
         return self._drawn
 
 
@@ -120,8 +120,8 @@ class SameNoise(Broken):
 class _DividedTwice(Federations):
     """The noise of the sum is added to the mean after it was divided by the number of clients, and divided again."""
 
-    def noise_of(self, number: int) -> Tensor:
-        return super().noise_of(number) / (self.rate * self.plan.clients)
+    def draw_noise(self, number: int) -> Tensor:
+        return super().draw_noise(number) / (self.rate * self.plan.clients)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,10 +144,10 @@ class SharesAsWhole(Broken):
 class _ClientNoiseAsCentral(Federations):
     """Each client adds the noise that is meant for the mean to its own update; claimed is what the server would add."""
 
-    def noise_of(self, number: int) -> Tensor:
+    def draw_noise(self, number: int) -> Tensor:
         replies = self.coins[:, number, : self.plan.clients].sum(1)
         share = torch.from_numpy(replies**0.5 / (self.rate * self.plan.clients)).to(self.served)
-        return super().noise_of(number) * share.unsqueeze(1)
+        return super().draw_noise(number) * share.unsqueeze(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,8 +174,8 @@ class NoNoiseInside(Broken):
 class _QuietLastRound(Federations):
     """The last round's model is released without noise."""
 
-    def noise_of(self, number: int) -> Tensor:
-        return super().noise_of(number) * (number < self.rounds - 1)
+    def draw_noise(self, number: int) -> Tensor:
+        return super().draw_noise(number) * (number < self.rounds - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,8 +186,8 @@ class QuietLastRound(Broken):
 class _QuietTensor(Federations):
     """The first layer gets no noise."""
 
-    def noise_of(self, number: int) -> Tensor:
-        noise = super().noise_of(number)
+    def draw_noise(self, number: int) -> Tensor:
+        noise = super().draw_noise(number)
         self.workers.layout.slots[0].view(noise).zero_()
         return noise
 
@@ -200,8 +200,8 @@ class QuietTensor(Broken):
 class _QuietBias(Federations):
     """The last tensor, of a few coordinates, gets no noise."""
 
-    def noise_of(self, number: int) -> Tensor:
-        noise = super().noise_of(number)
+    def draw_noise(self, number: int) -> Tensor:
+        noise = super().draw_noise(number)
         self.workers.layout.slots[-1].view(noise).zero_()
         return noise
 
@@ -214,8 +214,8 @@ class QuietBias(Broken):
 class _CoarseNoise(Federations):
     """Noise is rounded to a grid of four deviations, and has the right variance."""
 
-    def noise_of(self, number: int) -> Tensor:
-        noise = super().noise_of(number)
+    def draw_noise(self, number: int) -> Tensor:
+        noise = super().draw_noise(number)
         deviation = self.private.noise_multiplier * self.scale if self.private else 1.0
         step = 4 * deviation
         uniform = torch.special.ndtr(noise / deviation)
@@ -230,8 +230,8 @@ class CoarseNoise(Broken):
 class _UniformNoise(Federations):
     """Noise is uniform, with the variance that it should have."""
 
-    def noise_of(self, number: int) -> Tensor:
-        noise = super().noise_of(number)
+    def draw_noise(self, number: int) -> Tensor:
+        noise = super().draw_noise(number)
         deviation = self.private.noise_multiplier * self.scale if self.private else 1.0
         return (torch.special.ndtr(noise / deviation) - 0.5) * (12**0.5 * deviation) * (noise != 0)
 
@@ -260,8 +260,8 @@ class TensorsClippedApart(Broken):
 class _SharesMissing(Federations):
     """Three of ten shares of the noise are missing."""
 
-    def noise_of(self, number: int) -> Tensor:
-        return super().noise_of(number) * 0.7**0.5
+    def draw_noise(self, number: int) -> Tensor:
+        return super().draw_noise(number) * 0.7**0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,8 +284,8 @@ class NoiseInTheLog(Broken):
 class _OneNumberPerTensor(Federations):
     """All coordinates of a tensor get the same draw."""
 
-    def noise_of(self, number: int) -> Tensor:
-        noise = super().noise_of(number)
+    def draw_noise(self, number: int) -> Tensor:
+        noise = super().draw_noise(number)
         for slot in self.workers.layout.slots:
             part = noise[:, slot.start : slot.start + slot.size]
             part.copy_(part[:, :1].clone())
@@ -300,10 +300,10 @@ class OneNumberPerTensor(Broken):
 class _CancellingNoise(Federations):
     """Every other round takes the noise of the round before it out of the model again."""
 
-    def noise_of(self, number: int) -> Tensor:
+    def draw_noise(self, number: int) -> Tensor:
         if number % 2:
             return -self._drawn
-        self._drawn = super().noise_of(number)
+        self._drawn = super().draw_noise(number)
         return self._drawn
 
 
@@ -315,8 +315,8 @@ class CancellingNoise(Broken):
 class _FadingNoise(Federations):
     """Noise is divided by the number of the round."""
 
-    def noise_of(self, number: int) -> Tensor:
-        return super().noise_of(number) / (number + 1)
+    def draw_noise(self, number: int) -> Tensor:
+        return super().draw_noise(number) / (number + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,8 +327,8 @@ class FadingNoise(Broken):
 class _NarrowNoise(Federations):
     """Noise is drawn for a quarter of the directions and turned into the whole model."""
 
-    def noise_of(self, number: int) -> Tensor:
-        noise = super().noise_of(number)
+    def draw_noise(self, number: int) -> Tensor:
+        noise = super().draw_noise(number)
         quarter = noise.shape[1] // 4
         noise[:, quarter:] = 0
         noise[:, :quarter] *= 2
@@ -343,8 +343,8 @@ class NarrowNoise(Broken):
 class _CutNoise(Federations):
     """Noise beyond one deviation is cut off, and the rest is scaled to the right variance."""
 
-    def noise_of(self, number: int) -> Tensor:
-        noise = super().noise_of(number)
+    def draw_noise(self, number: int) -> Tensor:
+        noise = super().draw_noise(number)
         deviation = self.private.noise_multiplier * self.scale if self.private else 1.0
         return noise.clamp(-deviation, deviation) / 0.718
 

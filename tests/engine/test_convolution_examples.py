@@ -11,7 +11,7 @@ from audit.engine.gradients.clipping import Clip, Rows
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.layers import convolution_direct, convolution_examples
 from audit.engine.layers.convolution_patches import read_geometry
-from audit.engine.losses import loss_of
+from audit.engine.losses import find_loss
 
 CONVOLUTIONS = {
     "large images": (nn.Conv2d(16, 32, 3, padding=1), 14),
@@ -68,7 +68,7 @@ def test_norms_and_sums_of_a_layer(name: str, kept: int, monkeypatch: pytest.Mon
     state = {key: value.detach().unsqueeze(0) for key, value in module.state_dict().items()}
     models = TapeGradients(module, state)
     labels = torch.arange(16) % layer.out_channels
-    rows = Rows(inputs=inputs, labels=labels, mask=torch.ones(1, 16, dtype=torch.bool), copies=1, loss=loss_of(""))
+    rows = Rows(inputs=inputs, labels=labels, mask=torch.ones(1, 16, dtype=torch.bool), copies=1, loss=find_loss(""))
     own = torch.zeros_like(models.flat)
     clipping = models.add_sum(rows, Clip(norm=0.05), own)
     assert clipping is not None

@@ -22,7 +22,7 @@ from audit.engine.parameter_layout import Layout
 from audit.engine.random import noise
 from audit.engine.random.counter_streams import CounterStreams, _last, multipliers, philox, round_keys
 from audit.engine.random.dropout_streams import CounterDraws, Place
-from audit.engine.random.noise import CounterNoise, gaps, noise_of
+from audit.engine.random.noise import CounterNoise, gaps, make_noise
 from audit.engine.schedule import ScheduleSettings
 from tests.engine import cases
 
@@ -155,7 +155,7 @@ def test_noise_fills_the_storage_in_pieces_of_any_size(draws: int, monkeypatch: 
     monkeypatch.setattr(noise, "_DRAW_NUMBERS", draws)
     layout = Layout.of(MODULE)
     like = torch.zeros(len(SEEDS), layout.width)
-    source = noise_of(layout, SEEDS, like, counters=True)
+    source = make_noise(layout, SEEDS, like, counters=True)
     assert type(source) is CounterNoise
     drawn = torch.stack([source.step().clone() for _ in range(70)])
     wanted = streams().normals(steps(70), 0, layout.width).float()

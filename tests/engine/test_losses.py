@@ -23,7 +23,7 @@ from audit.core.training import TrainingJob
 from audit.engine.ensemble import train
 from audit.engine.gradients.clipping import Clip, Rows, stacked_state
 from audit.engine.gradients.dispatch import model_gradients
-from audit.engine.losses import UsualLoss, loss_of
+from audit.engine.losses import UsualLoss, find_loss
 from audit.engine.read.subject import Ensemble
 from audit.engine.schedule import ScheduleSettings
 from audit.engine.trial.loss_trial import examine_loss
@@ -176,7 +176,7 @@ def test_sums_are_those_of_a_slow_loop(kind: str, loss: str, clip_norm: float | 
     inputs = inputs.double() if inputs.is_floating_point() else inputs
     state = stacked_state(modules, torch.float64, torch.device("cpu"))
     models = model_gradients(modules[0], state, inputs, force_loop=sequential)
-    own = loss_of(f"tests.engine.test_losses:{loss}" if loss else "")
+    own = find_loss(f"tests.engine.test_losses:{loss}" if loss else "")
     mask = torch.ones(2, 10, dtype=torch.bool)
     mask[1, 7:] = False
     total = torch.zeros_like(models.flat)
@@ -270,11 +270,11 @@ def test_losses_that_mix_records_once_a_model_fits_or_misses_are_refused(loss: s
 def test_labels_keep_their_precision_in_trials() -> None:
     """The library's backward pass of Huber's loss refuses single precision beside double."""
     values = torch.randn(36, 3, generator=torch.Generator().manual_seed(0))
-    examine_loss(loss_of("tests.experiment.test_several_labels:huber"), values, values.flip(0))
+    examine_loss(find_loss("tests.experiment.test_several_labels:huber"), values, values.flip(0))
 
 
 def test_a_loss_that_takes_chances_alone_is_tried_where_it_can_be() -> None:
-    loss = loss_of("tests.engine.test_losses:of_chances")
+    loss = find_loss("tests.engine.test_losses:of_chances")
     examine_loss(
         loss, torch.rand(36, 3, generator=torch.Generator().manual_seed(0)), torch.eye(3, dtype=torch.bool).repeat(12, 1)
     )
