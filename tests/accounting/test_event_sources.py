@@ -16,7 +16,7 @@ from audit.accounting.event_expressions import parse
 from audit.accounting.foreign_events import DP_EVENTS
 from audit.api.event_sources import read_event
 from audit.core.errors import ConfigError, DataError, UnsupportedMechanism
-from audit.core.event_changes import EventChange, changed, noise_of
+from audit.core.event_changes import EventChange, changed, read_noise
 from audit.core.event_forms import dp_events, encode, kinds_by_name
 from audit.core.event_reading import steps
 from audit.core.events import Composed, Event, Gaussian, Laplace, PoissonSampled, Repeated, SampledWithoutReplacement, dp_sgd
@@ -136,7 +136,7 @@ def test_a_wrong_file_is_named(text: str, name: str, message: str) -> None:
 @pytest.mark.slow
 def test_a_config_stands_for_its_private_training() -> None:
     event = read_event("quickstart")
-    assert noise_of(event) is not None and steps(event) > 1
+    assert read_noise(event) is not None and steps(event) > 1
     with pytest.raises(ConfigError, match="no training 'nothing'"):
         read_event("quickstart", mechanism="nothing")
     with pytest.raises(ConfigError, match="neither a file, nor"):

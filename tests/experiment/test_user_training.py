@@ -17,7 +17,7 @@ from audit.core.data import Records
 from audit.core.errors import ConfigError
 from audit.core.seeds import Seed
 from audit.data.load import load
-from audit.engine.losses import USERS_LOSS, loss_of
+from audit.engine.losses import USERS_LOSS, find_loss
 from audit.engine.read.observe import EnsembleReader
 from audit.experiment.games.hypothesis import state
 from audit.experiment.games.prepared_game import prepare_games
@@ -57,7 +57,7 @@ def test_the_gradient_of_a_user_is_the_mean_of_the_records_gradients() -> None:
     users = Records(inputs=draw.normal(size=(3, 4, 5)).astype(np.float32), labels=labels)
     module = initialise_model(MODEL, (4, 5), 3, Seed(2))
     weights = {name: value.detach().numpy()[None] for name, value in module.named_parameters()}
-    reader = EnsembleReader(MODEL, weights, users.inputs[:2], 3, loss=loss_of(USERS_LOSS))
+    reader = EnsembleReader(MODEL, weights, users.inputs[:2], 3, loss=find_loss(USERS_LOSS))
     norms = reader.gradient_norms(users)[0]
     for user in range(3):
         present = labels[user] >= 0
