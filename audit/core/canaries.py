@@ -169,7 +169,6 @@ class _Gradients:
     companions: ClassVar[None] = None
     copies: ClassVar[int] = 1
     fitted_start: ClassVar[int] = 0
-    unit: ClassVar[str] = ""
     aim: ClassVar[str] = "membership"
 
 
@@ -179,11 +178,13 @@ class CoordinateGradients(_Gradients):
 
     Attributes:
         coordinates: `(m,)` distinct parameter indices.
+        unit: as of `CanaryRecords`.
     """
 
     orthogonal: ClassVar[bool] = True
 
     coordinates: Array
+    unit: str = ""
 
     def __post_init__(self) -> None:
         if len(np.unique(self.coordinates)) < len(self):
@@ -199,7 +200,7 @@ class CoordinateGradients(_Gradients):
 
     def take(self, rows: Array) -> CoordinateGradients:
         """Return the canaries at `rows`, in that order."""
-        return CoordinateGradients(coordinates=self.coordinates[rows])
+        return replace(self, coordinates=self.coordinates[rows])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -209,10 +210,12 @@ class DirectionGradients(_Gradients):
     Attributes:
         directions: `(m, d)` rows of unit l2 norm over the flattened parameters.
         orthogonal: they are exactly orthogonal to each other.
+        unit: as of `CanaryRecords`.
     """
 
     directions: Array
     orthogonal: bool = False
+    unit: str = ""
 
     def __len__(self) -> int:
         return len(self.directions)

@@ -140,8 +140,8 @@ def insert(training_design: TrainingDesign, game_design: GameDesign, audit_input
         canaries = maker.make_in_tensors(*arguments, tensors, seed.child("canaries"))
     else:
         canaries = maker.make(*arguments, sum(tensors), seed.child("canaries"))
-    if audit_inputs.dataset.unit == "user" and not canaries.unit:
-        canaries = replace(canaries, unit="user")
+    if audit_inputs.dataset.unit == "user" and not canaries.payload.unit:
+        canaries = replace(canaries, payload=replace(canaries.payload, unit="user"))
     if canaries.behaviour is not None and unit(training_design.run_event) != "client":
         raise ConfigError(
             f"games.{game_design.name}: canaries '{canaries.kind}' are clients of a federation, and "
