@@ -104,12 +104,11 @@ def _read_scores(folder: Path, report: Mapping[str, Any], comparison: NumberChec
     from pyarrow import parquet
 
     table = {name: np.asarray(values) for name, values in parquet.read_table(path).to_pydict().items()}
-    count = len(table["score"])
     games = [(result["name"], game) for result in report["mechanisms"] for game in result["games"]]
     owners = [(name, game["name"]) for name, game in games]
     attack_keys = {(name, game["name"], attack["scorer"]) for name, game in games for attack in game["attacks"]}
-    training = table.get("mechanism", np.full(count, owners[0][0] if owners else ""))
-    of_game = table.get("game", np.full(count, owners[0][1] if owners else ""))
+    first = owners[0] if owners else ("", "")
+    training, of_game = (table.get(("mechanism", "game")[k], np.full(len(table["score"]), first[k])) for k in (0, 1))
     columns = {}
     for key in sorted(set(zip(training.tolist(), of_game.tolist(), table["attack"].tolist(), strict=True))):
         rows = (training == key[0]) & (of_game == key[1]) & (table["attack"] == key[2])
@@ -133,18 +132,19 @@ def _identity(report: Mapping[str, Any], folder: Path, comparison: NumberCheck) 
     digest, text = report["provenance"]["config_sha256"], report["config"]
     comparison.equal("id", report["id"], f"PA-{digest[:8].upper()}")
     if text:
-        parts = re.split(r"(?m)^(?=\w[^\n]*:)", text)
-        bare = "".join(part for part in parts if part.partition(":")[0] not in APART)
+        bare = "".join(part for part in re.split(r"(?m)^(?=\w[^\n]*:)", text) if part.partition(":")[0] not in APART)
         digests = {hashlib.sha256(content.encode()).hexdigest() for content in (text, bare)}
         comparison.holds("provenance.config_sha256", digest in digests, "not the hash of the config in the report")
-        if seed := re.search(r"(?m)^seed: *(\d+)\s*$", text):
-            comparison.equal("provenance.seed", report["provenance"]["seed"], int(seed[1]))
-        for name in ("delta", "confidence"):
-            if match := re.search(rf"(?m)^{name}: *([\d.eE+-]+)\s*$", text):
-                comparison.equal(name, report[name], float(match[1]))
-    path = folder / "config.resolved.yaml"
+        for name, value in (report | {"seed": report["provenance"]["seed"]}).items():
+            match = re.search(rf"(?m)^{name}: *([\d.eE+-]+)\s*$", text)
+            if match and name in ("seed", "delta", "confidence"):
+                comparison.equal(name, value, json.loads(match[1]))
+    path, machine = folder / "config.resolved.yaml", folder / "environment.json"
     if path.is_file():
         comparison.holds("config", path.read_text(encoding="utf-8") == text, "not the text of config.resolved.yaml")
+    stated = report["provenance"] | {"packages": dict(report["provenance"]["packages"])}
+    for name, value in json.loads(machine.read_text(encoding="utf-8")).items() if machine.is_file() else ():
+        comparison.equal(f"provenance.{name}", stated.get(name, value), value)
 
 
 def _mechanism(result: Mapping[str, Any], report: Mapping[str, Any], tables: Any, comparison: NumberCheck) -> None:
@@ -273,14 +273,13 @@ def _bounds(bounds: Any, report: Any, column: AttackScores | None, owner: str, c
     for bound in bounds:
         place = f"{owner}: {bound['estimator']}"
         comparison.equal(f"{place}: delta", bound["delta"], report["delta"])
-        inside = 0 <= figure(bound) <= figure(bound, "ceiling") + CLOSE
-        comparison.holds(f"{place}: epsilon", inside, "not between 0 and its ceiling")
-        share = (1 - report["confidence"]) / report["comparisons"]
-        comparison.equal(f"{place}: confidence", bound["confidence"], 1 - share)
-        guesses = _GUESSES.search(bound["selected"])
+        comparison.holds(
+            f"{place}: epsilon", 0 <= figure(bound) <= figure(bound, "ceiling") + CLOSE, "not from 0 to its ceiling"
+        )
+        comparison.equal(f"{place}: confidence", bound["confidence"], 1 - (1 - report["confidence"]) / report["comparisons"])
         usual = column is not None and not re.search(OPTIONS, report["config"])
         if usual and bound["estimator"] in ("one_run", "clopper_pearson") and bound.get("family") is None:
-            _proof(bound, guesses, column, place, comparison)
+            _proof(bound, column, place, comparison)
         else:
             comparison.left.add(f"epsilon and ceiling of {bound['estimator']}")
         if bound["estimator"] == "gaussian" and 0 < figure(bound) < 300:
@@ -289,13 +288,13 @@ def _bounds(bounds: Any, report: Any, column: AttackScores | None, owner: str, c
             comparison.holds(f"{place}: epsilon", limits[0] >= bound["delta"] >= limits[1], f"not that of mu {mu:.6f}")
 
 
-def _proof(bound: Any, guesses: Any, column: Any, place: str, comparison: NumberCheck) -> None:
+def _proof(bound: Any, column: Any, place: str, comparison: NumberCheck) -> None:
     """Compare epsilon, ceiling, comparisons and guesses of a bound with those that follow from the scores."""
     error, delta, perfect = 1 - bound["confidence"], bound["delta"], column.member.astype(float)
     if bound["estimator"] == "one_run":
         epsilon, right, count, tests = one_run(column.scores, column.member, delta, error)
         ceiling = one_run(perfect, column.member, delta, error)[0]
-        if guesses:
+        if guesses := _GUESSES.search(bound["selected"]):
             comparison.equal(f"{place}: guesses", [int(text.replace(",", "")) for text in guesses.groups()], [right, count])
     else:
         epsilon, tests = rectangles(column.scores, column.member, delta, error)
@@ -309,7 +308,7 @@ def _proof(bound: Any, guesses: Any, column: Any, place: str, comparison: Number
 def mass(trials: int, rate: float) -> Any:
     """Return the chances `(trials + 1,)` of each count of hits."""
     hits = np.arange(trials + 1)
-    return np.exp(_choices(trials) + hits * math.log(rate) + (trials - hits) * math.log1p(-rate))
+    return np.exp(_choices(trials) + hits * math.log(rate) + hits[::-1] * math.log1p(-rate))
 
 
 @functools.lru_cache(maxsize=64)
@@ -358,7 +357,6 @@ def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float
     above, below = (np.concatenate([[0], np.cumsum(side)]) for side in (ranking, ~ranking[::-1]))
     right = above[top] + below[counts - top]
     roots = np.concatenate([[0.0], np.cumsum(np.arange(1, size + 1) ** -0.5)])
-
     hits = list(zip(counts.tolist(), right.tolist(), strict=True))
 
     def surprises(rate: float) -> list[float]:
@@ -395,7 +393,8 @@ def one_run(scores: Any, member: Any, delta: float, error: float) -> tuple[float
         end = follow(low, middle := (low + high) / 2)
         return end if end < middle else follow(middle, high)
 
-    index = int(np.argmin(surprises(1 / (1 + math.exp(-(epsilon := follow(0.0, 32.0)))))))
+    epsilon = follow(0.0, 32.0)
+    index = int(np.argmin(surprises(1 / (1 + math.exp(-epsilon)))))
     return epsilon, int(right[index]), int(counts[index]), len(counts)
 
 
@@ -415,19 +414,24 @@ def _cut(falling: Any) -> int:
 
 
 def _records(game: Any, tables: Any, name: str, comparison: NumberCheck) -> None:
-    """Compare what is said of single records with their scores."""
-    columns = [column for key, column in tables.items() if key[:2] == (name, game["name"]) and column.records]
-    for row in game["records"]:
-        places = [(column, column.records.index(row["record"])) for column in columns if row["record"] in column.records]
-        if not places:
-            continue
-        place = f"{name}/{game['name']}: record {row['record']}"
-        places_of_row = [(part, bool(part.member[index]) == row["member"], float(part.scores[index])) for part, index in places]
-        agreeing = [part for part, match, score in places_of_row if match and is_equal(row["score"], score)]
-        comparison.holds(place, bool(agreeing), "score or membership is not that of scores.parquet")
-        shares = [float((column.scores[~column.member] >= row["score"] - CLOSE).mean()) for column in agreeing]
-        is_share = not shares or any(is_equal(row["fpr"], share) for share in shares)
-        comparison.holds(f"{place}: fpr", is_share, "another share follows")
+    """Compare the list of most exposed records with that which an attack's scores of the first run give."""
+    columns = [column for key, column in tables.items() if key[:2] == (name, game["name"])] if game["records"] else []
+    if lists := [_list_exposed(column, len(column.scores) // game["game"]["runs"]) for column in columns]:
+        written = [[row[key] for key in ("rank", "member", "score", "fpr", "record")] for row in game["records"]]
+        written = [row[: len(lists[0][0])] for row in written]
+        place, nearest = f"{name}/{game['name']}", max(lists, key=lambda rows: sum(row in rows for row in written))
+        comparison.equal(f"{place}: records", len(written), len(nearest))
+        for row, follows in zip(written, nearest, strict=False):
+            comparison.equal(f"{place}: record {row[0]}", row, follows)
+
+
+def _list_exposed(column: AttackScores, count: int) -> list[list[Any]]:
+    """Return rank, membership, score, share of nonmembers at least as high, and a name if known, of the 30 highest scores."""
+    scores, member = column.scores[:count], column.member[:count]
+    order = np.argsort(-scores, kind="stable")[:30].tolist()
+    shares = [float((scores[~member] >= scores[i]).sum() / max(1, (~member).sum())) for i in order]
+    rows = enumerate(zip(order, shares, strict=True), start=1)
+    return [[k, bool(member[i]), float(scores[i]), share, *column.records[i : i + 1]] for k, (i, share) in rows]
 
 
 def number(value: Any) -> float:
@@ -437,8 +441,7 @@ def number(value: Any) -> float:
 
 def _verdicts(result: Any, comparison: NumberCheck) -> None:
     """Compare each verdict with bounds, claim, controls and checks, and the outcome with the verdicts."""
-    name = result["name"]
-    rows = list(all_bounds(result))
+    name, rows = result["name"], list(all_bounds(result))
     controls = [attack["control"] for game in result["games"] for attack in game["attacks"] if attack["control"]]
     controls += [game["watched"]["control"] for game in result["games"] if game["watched"] and game["watched"].get("control")]
     evidence = all(control["passed"] for control in controls)
@@ -446,9 +449,8 @@ def _verdicts(result: Any, comparison: NumberCheck) -> None:
     claims = [json.dumps(claim, sort_keys=True) for claim in result["claims"]]
     comparison.equal(f"{name}: claims", [json.dumps(row["claim"], sort_keys=True) for row in result["verdicts"]], claims)
     for verdict in result["verdicts"]:
-        claim = verdict["claim"]
+        claim, epsilon = verdict["claim"], number(verdict["claim"]["epsilon"])
         place = f"{name}: claim by {claim['source']}"
-        epsilon = number(claim["epsilon"])
         able = [bound for bound in rows if bound["delta"] == claim["delta"] and bound["family"] in (None, claim["family"])]
         verdict_bound = verdict["bound"]
         comparison.holds(f"{place}: bound", verdict_bound is None or verdict_bound in able, "no game has this bound")
@@ -468,16 +470,14 @@ def _verdicts(result: Any, comparison: NumberCheck) -> None:
         figures += [bound["parameter"] for bound in rows if bound["parameter"] is not None]
         strange = [value for value in numbers if not any(abs(value - row) <= 0.0101 for row in figures if math.isfinite(row))]
         comparison.holds(f"{place}: reason", not strange, f"{strange} is no bound, ceiling or claim of this training")
-    outcomes = [verdict["outcome"] for verdict in result["verdicts"]]
-    tightest = min(result["verdicts"], key=lambda row: number(row["claim"]["epsilon"]), default=None)
-    usual = next((word for word in ("violated", "invalid") if word in outcomes), tightest and tightest["outcome"])
-    attacks = any(game["attacks"] for game in result["games"])
-    if attacks and outcomes:
-        comparison.holds(f"{name}: outcome", result["outcome"] in (usual, "invalid" if not evidence else usual),
-                         f"{result['outcome']!r} is written, {usual!r} follows from its verdicts")  # fmt: skip
+    outcomes = [row["outcome"] for row in sorted(result["verdicts"], key=lambda row: number(row["claim"]["epsilon"]))]
+    if outcomes and any(game["attacks"] for game in result["games"]):
+        usual = next((word for word in ("violated", "invalid") if word in outcomes), outcomes[0])
+        agrees = result["outcome"] in (usual, usual if evidence else "invalid")
+        comparison.holds(f"{name}: outcome", agrees, f"{result['outcome']!r} is written, {usual!r} follows from its verdicts")
+    void = result["outcome"] == "invalid" or not evidence
     for bound in rows:
-        is_void = "void_epsilon" in bound
-        comparison.equal(f"{name}: {bound['estimator']}: void", is_void, result["outcome"] == "invalid" or not evidence)
+        comparison.equal(f"{name}: {bound['estimator']}: void", "void_epsilon" in bound, void)
 
 
 def all_bounds(result: Any) -> Iterator[Any]:

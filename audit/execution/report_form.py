@@ -15,7 +15,21 @@ from typing import Any
 from audit.execution.recompute import NumberCheck, all_bounds, figure, is_equal, number
 
 _COUNT = re.compile(r"([\d,]+) canaries")
+_COVERED = re.compile(r"[\d,]+ (?:canaries|secrets) over \d+ training runs?, scorers (.*)")
+LEVELS = ("label_only", "final_model", "final_weights", "all_steps")  # of access, each with all before it
+REASONS = {  # what an outcome may be explained by
+    "consistent": r"no bound lies above the claim; perfect scores would have proved up to \S+( inside the family '\w+')?",
+    "out_of_reach": r"even perfect scores would have proved at most \S+( inside the family '\w+')?, so this audit could not"
+    " have refuted the claim|membership was decided by a data split, not by recorded coins, so no epsilon can be proven or"
+    " refuted",
+    "violated": r"\w+ (proves epsilon|refutes the claimed curve) .*, above the claimed \S+",
+    "invalid": r".+",  # a doubt in its finder's words
+}
 LEFT = {
+    "evaluation": "figures over several targets",
+    "preflight": "figures of the first look",
+    "checks": "checks of the training",
+    "notes": "remarks",
     "utility": "accuracies",
     "trajectories": "claims over the steps",
     "certificates": "certificates",
@@ -29,12 +43,26 @@ LEFT = {
 
 def check_form(report: Any, comparison: NumberCheck) -> None:
     """Check what is written once or alike everywhere, and what the config of an audit of scores or of one model says of it."""
-    options = dict(re.findall(r"(?m)^(\w+): (.+)$", report["config"])) if report["kind"] in ("scores", "model") else {}
     singles = [("trainings", [result["name"] for result in report["mechanisms"]])]
-    comparison.left |= {words for key, words in LEFT.items() if f'"{key}": [{{' in json.dumps(report["mechanisms"])}
+    text = json.dumps(report)
+    there = {words for key, words in LEFT.items() if re.search(rf'"{key}": (\[?\{{|\["\w)', text)}
+    comparison.left |= {"what is said in words"} | there
     count = sum(len(list(all_bounds(result))) for result in report["mechanisms"])
     comparison.holds("comparisons", count <= report["comparisons"], f"{count} bounds are there")
+    first = report["config"].partition(":")[0]
+    kind = first if first in ("scores", "model") else "run" if "\nmechanisms:" in report["config"] else report["kind"]
+    comparison.holds("kind", report["kind"] == kind, f"the config is of {kind}")
+    options = dict(re.findall(r"(?m)^(\w+): (.+)$", report["config"])) if kind in ("scores", "model") else {}
+    config = read_paths(report["config"]) if kind == "run" else {}
+    check_settings(report, config, comparison)
+    _check_coverage(report, comparison)
     for result in report["mechanisms"]:
+        for verdict in result["verdicts"]:
+            form = re.fullmatch(REASONS[verdict["outcome"]], verdict["reason"])
+            comparison.holds(f"{result['name']}: reason", bool(form), f"no reason for {verdict['outcome']}")
+        models = sum(game["models"] for game in result["games"])
+        few = result["models"] <= models and all(row["models"] <= result["models"] for row in result["utility"])
+        comparison.holds(f"{result['name']}: models", few, "more than its games have")
         areas = [attack["auc"] for game in result["games"] for attack in game["attacks"]]
         preflight = (result["preflight"] or {}).get("auc")
         if preflight is not None and areas:
@@ -45,12 +73,9 @@ def check_form(report: Any, comparison: NumberCheck) -> None:
             singles.append((place, [attack["scorer"] for attack in game["attacks"]]))
             comparison.left |= {"bands of curves"} if game["attacks"] else set()
             _alike(game, place, comparison)
-            _groups(game, place, comparison)
-            for bound in (row for attack in game["attacks"] for row in attack["bounds"]):
-                has_family = bound["family"] is not None
-                comparison.equal(
-                    f"{place}: family", has_family, "epsilon_inside" in bound or (has_family and "void_epsilon" in bound)
-                )
+            _groups(game, result, place, comparison)
+            for bound in (row for attack in game["attacks"] for row in attack["bounds"] if "void_epsilon" not in row):
+                comparison.equal(f"{place}: family", bound["family"] is not None, "epsilon_inside" in bound)
         _trajectories(result, comparison)
         if options:
             _check_options(result, report, options, comparison)
@@ -60,9 +85,89 @@ def check_form(report: Any, comparison: NumberCheck) -> None:
         comparison.holds(place, len(set(names)) == len(names), "a name is there twice")
 
 
+def read_paths(text: str) -> dict[str, str]:
+    """Return the leaves of a resolved config, YAML in block style as PyYAML writes it, by path."""
+    stack: list[tuple[int, str]] = []
+    values: dict[str, str] = {}
+    for line in filter(None, text.splitlines()):
+        column = len(line) - len(line.lstrip(" "))
+        path, rest = ".".join(name for _, name in stack), line.strip()
+        if values.get(path) and column > stack[-1][0]:  # a long text goes on
+            values[path] += f" {rest}"
+            continue
+        while rest.startswith("- "):
+            items = [int(name) for place, name in stack if place == column and name.isdigit()]
+            stack = [row for row in stack if row[0] < column or (row[0] == column and not row[1].isdigit())]
+            stack.append((column, str(items[0] + 1 if items else 0)))
+            column, rest = column + 2, rest[2:]
+        if key := re.match(r"(\w+):(?: |$)", rest):
+            stack = [*(row for row in stack if row[0] < column), (column, key[1])]
+            rest = rest[key.end() :]
+        values[".".join(name for _, name in stack)] = rest
+    return values
+
+
+def check_settings(report: Any, config: Mapping[str, str], comparison: NumberCheck) -> None:
+    """Compare the settings on the page, the rules of each game and DP-SGD's parameters with the config of a run."""
+    rows = [(f"settings: {path}", path, value) for path, value in report["settings"]]
+    names = {
+        (path[: -len("name")], value) for path, value in config.items() if re.fullmatch(r"(games|mechanisms)\.\d+\.name", path)
+    }
+    for result in report["mechanisms"]:
+        for game in result["games"]:
+            for start in (start for start, name in names if start[0] == "g" and name == game["name"]):
+                keys = ("access", "adjacency", "inclusion_probability", "references", "runs")
+                rows += [(f"{result['name']}/{game['name']}: {key}", start + key, game["game"][key]) for key in keys]
+            for attack in game["attacks"]:
+                comparison.equal("confidence of a curve", attack["roc"]["confidence"], report["confidence"])
+        event = result["mechanism"] or {}
+        if event.get("type") == "DpSgd":
+            rows += [
+                (f"{result['name']}: {key}", start + key, event[key])
+                for start, name in names
+                for key in ("noise_multiplier", "clip_norm")
+                if start[0] == "m" and name == result["name"] and config.get(start + key) != "null"
+            ]
+            for own in (f"{start}training." for start, name in names if start[0] == "m" and name == result["name"]):
+                steps = own + "steps" if config.get(own + "steps") != "null" else "training.steps"
+                if config.get(steps, "null") != "null" and config.get(own + "epochs") == "null":
+                    rows.append((f"{result['name']}: steps", steps, event["steps"]))
+    if config and report["data"]:
+        paths = [f"data.{key}" for key in ("train", "pool") if config.get(f"data.{key}", "").isdigit()]
+        rows += [(path, path, report["data"][path[5:]]) for path in paths]
+    if config:
+        title = config["title"] if _plain(config["title"]) != "none" else config["name"]
+        rows.append(("title", "title", report["title"]))
+        config = {**config, "title": title}
+    for place, path, value in rows:
+        if not config.get(path, '"').startswith('"'):
+            comparison.equal(place, _plain(str(value)), _plain(config[path]))
+
+
+def _plain(text: str) -> str:
+    """Return a value of a config in one spelling."""
+    text = " ".join(text.strip("'").replace("''", "'").lower().split())
+    try:
+        return str(float(text))
+    except ValueError:
+        return "none" if text in ("", "null", "[]", "{}") else text
+
+
+def _check_coverage(report: Any, comparison: NumberCheck) -> None:
+    """Check that the attacks that coverage names are those of the report, and that no other class says it was run."""
+    attacks = {attack["scorer"] for result in report["mechanisms"] for game in result["games"] for attack in game["attacks"]}
+    rows = [(row["attack_class"], row["status"], _COVERED.fullmatch(row["done"])) for row in report["coverage"]]
+    comparison.equal("coverage", {name for _, _, text in rows if text for name in text[1].split(", ")}, attacks)
+    for name, status, text in rows:
+        comparison.equal(f"coverage: {name}", status == "run", text is not None)
+
+
 def _alike(game: Any, place: str, comparison: NumberCheck) -> None:
     """Check that the attacks of a game have the same targets and form, and that its coins fit its rules."""
     attacks, rules = game["attacks"], game["game"]
+    comparison.holds(f"{place}: models", game["models"] <= rules["runs"] + rules["references"], "more than runs and references")
+    sees_sums = rules["access"] not in LEVELS[:3]
+    comparison.holds(f"{place}: noise", sees_sums or not rules["independent_noise"], "independent without steps")
     proven = [attack for attack in attacks if attack["bounds"]]
     forms = [{json.dumps([row["target_fpr"] for row in attack["tpr_at"]]) for attack in attacks}]
     forms.append(
@@ -73,6 +178,8 @@ def _alike(game: Any, place: str, comparison: NumberCheck) -> None:
     balance = all(estimators.count(name) == len(proven) for name in estimators)
     comparison.holds(place, balance, "its attacks have different estimators")
     for attack in attacks:
+        levels = [LEVELS.index(name) for name in (attack["access"], rules["access"]) if name in LEVELS]
+        comparison.holds(f"{place}/{attack['scorer']}: access", levels == sorted(levels), "more than the game gives")
         ends = [attack["roc"][key][-1] for key in ("fpr", "tpr")]
         comparison.equal(f"{place}/{attack['scorer']}: end of the curve", ends, [1.0, 1.0])
         members, total = attack["roc"]["members"], attack["roc"]["members"] + attack["roc"]["nonmembers"]
@@ -86,6 +193,15 @@ def _alike(game: Any, place: str, comparison: NumberCheck) -> None:
 def _check_options(result: Any, report: Any, options: Mapping[str, str], comparison: NumberCheck) -> None:
     """Compare an audit of scores or of one model with the records and the claim of its config."""
     name = options.get("scores", options.get("model", "")).strip('"')
+    if "model" in options:
+        comparison.holds("model", report["model"].startswith(name), "not the model of the config")
+        data = report["data"]
+        comparison.equal("data.sha256", data["sha256"], options["sha256"].strip('"'))
+        if options["overlap"] == '"refuse"':
+            comparison.equal("data", data["train"] + data["pool"], int(options["records"]))
+        rates = {row["value"] for row in result["utility"]}
+        read = [(result["preflight"] or {}).get(side) for side in ("members", "nonmembers")]
+        comparison.holds("preflight", not rates or rates.issuperset(filter(None, read)), "no accuracy of the training")
     comparison.holds("name", name.startswith(result["name"]), f"{result['name']!r} is not what the config names")
     claim_text = options.get("claim_epsilon", "null")
     claims = [[number(claim["epsilon"]), claim["adjacency"], claim["family"]] for claim in result["claims"]]
@@ -97,6 +213,9 @@ def _check_options(result: Any, report: Any, options: Mapping[str, str], compari
         rules = game["game"]
         counts = {int(text.replace(",", "")) for row in report["coverage"] for text in _COUNT.findall(row["done"])}
         comparison.holds("coverage", counts <= {int(options["records"])}, f"canaries {counts} are not those of the config")
+        texts = [game["note"], *map(json.dumps, (report["notes"], result["checks"]))]
+        says = rules["inclusion"] != "split" or all("data split" in text for text in texts)
+        comparison.holds("notes", says, "not said everywhere that a split decided")
         sizes = [*sorted((rules["canaries"], rules["runs"])), rules["copies"]]
         comparison.equal("records", sizes, [1, int(options["records"]), 1])
         comparison.equal("adjacency", rules["adjacency"], options["adjacency"].strip('"'))
@@ -108,7 +227,19 @@ def _check_options(result: Any, report: Any, options: Mapping[str, str], compari
         comparison.holds("comparisons", bounds in (0, report["comparisons"]), f"{bounds} bounds are there")
 
 
-def _groups(game: Any, owner: str, comparison: NumberCheck) -> None:
+def _groups(game: Any, result: Any, owner: str, comparison: NumberCheck) -> None:
+    """Check counts and areas of groups, and that their accuracies are that of all records."""
+    groups, sides = game["groups"], ("members", "nonmembers")
+    if groups and game["attacks"]:
+        curve = game["attacks"][0]["roc"]
+        counts = [sum(group[side] for group in groups) for side in sides]
+        parts = round(counts[0] / max(1, curve["members"]))  # columns that divide the records
+        comparison.equal(f"{owner}: groups", counts, [parts * curve[side] for side in sides])
+        rates = {row["name"]: row["value"] for row in result["utility"]}
+        if "accuracy on members" in rates and None not in [group["accuracy"] for group in groups]:
+            hits = sum(group["accuracy"] * sum(group[side] for side in sides) for group in groups)
+            follows = parts * sum(rates[f"accuracy on {side}"] * curve[side] for side in sides)
+            comparison.equal(f"{owner}: accuracy", hits, follows)
     for group in game["groups"]:
         row = (group["auc_lower"], group["auc"], group["auc_upper"])
         holds = min(group["members"], group["nonmembers"]) >= 0 and (None in row or 0 <= row[0] <= row[1] <= row[2] <= 1)

@@ -259,6 +259,13 @@ def test_what_was_not_checked_is_not_passed_over(run: Path, tmp_path: Path, caps
     assert verification.verify(folder, again=True) == 0
     printed = capsys.readouterr().out
     assert "unsigned: shows only that the files agree" in printed and "numbers recomputed" in printed
+    for name in ("report.html", "report-zh.pdf", "summary.pdf", "figures/other.png", "report-external.json"):
+        (folder / name).write_bytes((folder / "report.json").read_bytes())
+        signed_sums(folder)
+        assert verification.verify(folder) == 1
+        assert f"{name}: not what report.json renders to" in capsys.readouterr().out
+        (folder / name).unlink()
+    signed_sums(folder)
     (folder / run_folder.SIGNATURE).write_text("hello")
     assert verification.verify(folder) == 1
     assert "SHA256SUMS.sig: not checked" in capsys.readouterr().out
