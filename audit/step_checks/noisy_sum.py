@@ -58,25 +58,31 @@ class NoisySumStep:
     def release(self, batch: Batch, setting: Setting, seed: int) -> Tensors:
         """Return the noisy sum of one call, scaled to noise of deviation sigma C; the sum alone if sigma is 0.
 
+        One scale serves all sigma and C, that of the claim, so that noise which does not follow them shows.
+
         Raises:
             NotFollowedError: the result is not the reference's, given its noisy sum, or the noise is not white.
         """
         noisy = replace(setting, noise_multiplier=setting.noise_multiplier or self.claimed.noise_multiplier)
-        if noisy not in self._references:
-            self._references[noisy] = self._runs.run(self.reference, noisy, Recording(seed=self.seed, schedule=Schedule.EARLY))
-        first = self._references[noisy]
+        first = self._reference(noisy)
         recording = Recording(seed=seed, schedule=Schedule.EARLY, frozen=first.recording)
         run = self._runs.run(batch, noisy, recording)
         cause = recording.divergence or ", ".join([*recording.gaps, *first.differing(run, besides=GENERATOR)][:3])
-        deviation = _deviation(recording)
-        if cause or deviation != _deviation(first.recording):
+        if cause or _deviation(recording) != _deviation(first.recording):
             raise NotFollowedError(f"given the same noisy sum, {cause or 'the deviation of the noise'} differs")
-        scale = noisy.noise_multiplier * noisy.clip_norm / deviation
+        claimed = replace(self.claimed, divisor=setting.divisor)
+        scale = claimed.noise_multiplier * claimed.clip_norm / _deviation(self._reference(claimed).recording)
         quiet = setting.noise_multiplier == 0
         return {
             f"noisy sum {i}": scale * (entry.rows.value if quiet else recording.evaluate(entry.rows))
             for i, entry in enumerate(recording.releases)
         }
+
+    def _reference(self, setting: Setting) -> StepRun:
+        if setting not in self._references:
+            recording = Recording(seed=self.seed, schedule=Schedule.EARLY)
+            self._references[setting] = self._runs.run(self.reference, setting, recording)
+        return self._references[setting]
 
 
 def _deviation(recording: Recording) -> float:

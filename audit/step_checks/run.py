@@ -17,6 +17,7 @@ from audit.step_checks.steps import PARAMETERS, FunctionStep, RescaledStep, Sett
 
 PROBES = "audit.step_checks.probes"
 LEAST_RECORDS = 8
+PROPORTION = 1e-4  # 1 less the cosine of two vectors that half precision rounds
 SUM_CHECKS = ("clip.", "noise.", "sum.")
 """Checks about the noisy sum; the others are about the whole step."""
 
@@ -178,5 +179,22 @@ def _read_noisy_sum(bench: StepUnderTest, findings: tuple[Finding, ...], probes:
         "What is returned is a function of a sum with noise, in every call equal to the last bit given that sum: "
         f"{', '.join(SUM_CHECKS)} are about the sum"
     )
-    kept = [finding for finding in findings if not finding.check.startswith(SUM_CHECKS)]
-    return (*(finding for finding in sums if finding.check.startswith(SUM_CHECKS)), *kept, note("step.processing", text))
+    # a sum is read in double precision: how its noise was drawn shows in what is returned, if that is the sum
+    outer = ("noise.resolution",) if _are_in_proportion(bench, inner) else ()
+    kept = [finding for finding in findings if finding.check in outer or not finding.check.startswith(SUM_CHECKS)]
+    about_sums = [finding for finding in sums if finding.check.startswith(SUM_CHECKS) and finding.check not in outer]
+    return (*about_sums, *kept, note("step.processing", text))
+
+
+def _are_in_proportion(bench: StepUnderTest, inner: StepUnderTest) -> bool:
+    """True if without noise the step returns its sum, but for a factor and rounding."""
+    if not bench.adjusts("noise_multiplier"):
+        return False
+    batch, quiet = bench.of_size(max(bench.batch_sizes)), bench.at(noise=0.0)
+    returned, sums = (
+        np.concatenate([value.ravel() for value in asked.release(batch, quiet).values()]) for asked in (bench, inner)
+    )
+    if returned.size != sums.size:
+        return False
+    lengths = float(np.linalg.norm(returned)) * float(np.linalg.norm(sums))
+    return bool(lengths > 0 and float(returned @ sums) > (1 - PROPORTION) * lengths)
