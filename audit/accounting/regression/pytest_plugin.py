@@ -116,13 +116,12 @@ def settle(result: suite.Result, loosest: float | None, spec: str) -> suite.Resu
     from audit.accounting.regression import explain
     from audit.accounting.regression.suite import CaseFinding
 
-    case = result.case
-    failure = explain.paragraph(result, spec)
     if result.finding is CaseFinding.UNSUPPORTED:
         pytest.skip(result.message)
     if result.finding in (CaseFinding.WRONG, CaseFinding.CRASH):
-        pytest.fail(failure, pytrace=False)
-    if loosest is not None and result.factor > loosest and case.kind == "bracket":
+        pytest.fail(explain.paragraph(result, spec), pytrace=False)
+    if loosest is not None and result.factor > loosest and result.case.kind == "bracket":
+        failure = explain.paragraph(result, spec)
         pytest.fail(f"{failure}\n  {result.factor:.3g} times the upper end, more than the {loosest:g} allowed", pytrace=False)
     return result
 

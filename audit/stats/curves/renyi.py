@@ -23,6 +23,7 @@ from audit.stats.curves.loss_pairs import sampled_loss
 Array = NDArray[np.float64]
 _FINE = {1 + x / 100 for x in range(1, 100, 3)} | {x / 10 for x in range(20, 100, 2)} | {float(x) for x in range(10, 65)}
 ORDERS = (*sorted(_FINE), 80.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0, 768.0, 1024.0, 2048.0, 4096.0)
+_ROWS = 64  # orders of about one size whose sums are made together
 WHOLE_ORDERS = tuple(order for order in ORDERS if order.is_integer() and order >= 2)
 
 
@@ -85,21 +86,27 @@ def sampled_curve(orders: Sequence[float], noise: float, rate: float) -> Array:
         return np.zeros(len(values)) if rate == 0 else values / (2 * noise * noise)
     full = (values == np.floor(values)) & (values <= 4096)
     excess = np.empty(len(values))
-    excess[full] = [_whole_excess(int(order), noise, rate) for order in values[full]]
+    excess[full] = _whole_excess(values[full], noise, rate)
     if not full.all():
         excess[~full] = _log_excess(values[~full], noise, rate)
     return np.asarray(np.logaddexp(0.0, excess) / (values - 1), dtype=np.float64)
 
 
-def _whole_excess(order: int, noise: float, rate: float) -> float:
-    """Logarithm of `E_Q[(P/Q)^order] - 1` by the binomial sum."""
-    k = np.arange(2, order + 1, dtype=np.float64)
-    choose = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
+def _whole_excess(orders: Array, noise: float, rate: float) -> Array:
+    """Logarithm of `E_Q[(P/Q)^order] - 1` at each whole order by the binomial sum."""
+    rows = [orders[start : start + _ROWS] for start in range(0, len(orders), _ROWS)]
+    return np.concatenate([_binomial_sums(row, noise, rate) for row in rows]) if rows else np.empty(0)
+
+
+def _binomial_sums(orders: Array, noise: float, rate: float) -> Array:
+    k = np.arange(2, float(orders.max()) + 1)
     growth = k * (k - 1) / (2 * noise * noise)  # log(exp(growth) - 1) by the stable branch of each size
     with np.errstate(over="ignore"):
         log_growth = np.where(growth > 1, growth + np.log1p(-np.exp(-growth)), np.log(np.expm1(np.minimum(growth, 1.0))))
-    terms = choose + (order - k) * math.log1p(-rate) + k * math.log(rate) + log_growth
-    return float(log_sum_exp(terms)) if np.isfinite(terms).all() else float(logsumexp(terms))
+    left = orders[:, None] - k
+    choose = gammaln(orders + 1)[:, None] - gammaln(k + 1) - gammaln(np.maximum(left, 0) + 1)
+    terms = np.where(left >= 0, choose + left * math.log1p(-rate) + k * math.log(rate) + log_growth, -math.inf)
+    return np.asarray(logsumexp(terms, axis=-1) if np.isinf(terms[left >= 0]).any() else log_sum_exp(terms))
 
 
 def _log_excess(orders: Array, noise: float, rate: float) -> Array:
