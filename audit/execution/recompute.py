@@ -135,7 +135,7 @@ def _identity(report: Mapping[str, Any], folder: Path, comparison: NumberCheck) 
         bare = "".join(part for part in re.split(r"(?m)^(?=\w[^\n]*:)", text) if part.partition(":")[0] not in APART)
         digests = {hashlib.sha256(content.encode()).hexdigest() for content in (text, bare)}
         comparison.holds("provenance.config_sha256", digest in digests, "not the hash of the config in the report")
-        for name, value in (report | {"seed": report["provenance"]["seed"]}).items():
+        for name, value in {**report, "seed": report["provenance"]["seed"]}.items():
             match = re.search(rf"(?m)^{name}: *([\d.eE+-]+)\s*$", text)
             if match and name in ("seed", "delta", "confidence"):
                 comparison.equal(name, value, json.loads(match[1]))
