@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from audit.core import checks
+from audit.core.errors import ConfigError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,6 +30,8 @@ def make_canaries(table: pd.DataFrame, count: int, generator: np.random.Generato
     import pandas as pd
 
     checks.count(count, "canaries", minimum=1)
+    if not len(kinds):
+        raise ConfigError(f"kinds is {kinds!r}; expected at least one of {', '.join(KINDS)}")
     kind_names = [checks.choice(kind, "kinds", KINDS) for kind in kinds]
     turns = np.array([kind_names[place % len(kind_names)] for place in range(count)])
     is_original = generator.random((count, table.shape[1])) >= 1 / 3

@@ -86,6 +86,8 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function, each alone: a name that is imported for checkers alone leaves one open, not all."""
     hints = {}
     for name, text in function.__annotations__.items():
+        if name == "return":
+            continue
         try:
             hints[name] = eval(text, {}, _Names(function)) if isinstance(text, str) else text
         except (AttributeError, TypeError):
@@ -103,6 +105,10 @@ class _Names(dict[str, Any]):
         super().__init__({**common, **types_by_name, **given_names, "ArrayLike": np.ndarray})
 
     def __missing__(self, name: str) -> Any:
+        if name == "pd":
+            import pandas
+
+            return pandas
         public: Any = sys.modules[__name__.partition(".")[0]]  # which imports this module
         return getattr(public, name) if name in public.__all__ else Any
 

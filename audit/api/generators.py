@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.api.training import TrainingReport, check_training
+from audit.api.training import CheckTerms, TrainingReport, check_system, make_claim
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed, new_seed
 
@@ -59,6 +59,7 @@ def check_generator(
     from attacks.tables.canaries import make_canaries
     from attacks.tables.membership import membership_scores
     from audit.api.table_risks import read_side
+    from audit.experiment.external.system_game import Rounds, SystemUnderTest
 
     table = read_side(training, "training")[0].reset_index(drop=True)
     root = new_seed() if seed is None else seed
@@ -67,23 +68,20 @@ def check_generator(
         records = make_canaries(table, canaries, Seed(root).child("table canaries").numpy(), kinds)
 
     def score(synthetic: Any, candidates: Any) -> Any:
+        if not hasattr(synthetic, "columns"):
+            raise DataError(f"generate gave a {type(synthetic).__name__}; expected generate(table, seed) -> table, a frame")
         columns = membership_scores(synthetic, table, candidates, categorical)
         return columns if references else columns[:, 0]
 
-    return check_training(
-        _Command(generate) if isinstance(generate, str) else generate,
-        table,
-        records,
-        epsilon=epsilon,
-        delta=delta,
-        runs=runs,
-        references=references,
-        confidence=confidence,
-        seed=root,
+    system = SystemUnderTest(
+        train=_Command(generate) if isinstance(generate, str) else generate,
+        train_name="generate",
         score=score,
-        title=title,
-        command=command,
+        data=table,
+        canaries=records,
     )
+    terms = CheckTerms(claim=make_claim(epsilon, delta), confidence=confidence, seed=root, title=title, command=command)
+    return check_system(system, Rounds(runs=runs, references=references), terms)
 
 
 def check_text_generator(

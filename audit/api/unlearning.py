@@ -78,7 +78,8 @@ def check_unlearning(
         raise ConfigError("data is None, so that nothing is left to train a twin on; give the records that are never forgotten")
     alone = together or len(read_rows(canaries, "canaries")) == 1
     if alone and runs < 2:
-        raise DataError(f"runs is {runs} with one coin a run; a bound needs many runs, such as 60")
+        reason = "together is True" if together else "canaries hold a single record"
+        raise DataError(f"runs is {runs} with one coin a run, since {reason}; a bound needs many runs, such as 60")
     claim = replace(make_claim(epsilon, delta), unit="forgotten record")
     if not alone:
         stated = claim

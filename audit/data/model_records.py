@@ -35,16 +35,19 @@ def split_side(side: Any, name: str) -> dict[str, Any]:
         return {"x": side[0] if len(side) == 2 else side[:-1], "y": side[-1]}
     if isinstance(side, loaders.Loader):
         return split_side(_read_loader(side, name), name)
-    if hasattr(side, "column_names") and loaders.is_indexed(side):  # Hugging Face
-        rows = side[list(range(len(side)))]
+    if hasattr(side, "column_names") and hasattr(side, "with_format"):  # Hugging Face
+        if not loaders.is_indexed(side):
+            raise DataError(f"{name} are an {type(side).__name__}; expected datasets.Dataset.from_list(list({name}))")
+        rows = (side if side.format["type"] in (None, "numpy", "torch") else side.with_format("numpy"))[list(range(len(side)))]
         return _split_mapping({key: _stack(list(rows[key])) for key in rows}, name)
     is_container = isinstance(side, np.ndarray | list | tuple | str) or hasattr(side, "numpy") or hasattr(side, "columns")
     if loaders.is_indexed(side) and not is_container:
         return split_side(_read_dataset(side, name), name)
     if hasattr(side, "columns"):
+        is_frame, end = hasattr(side, "iloc"), ".to_pandas()" * hasattr(side, "to_pylist")
         raise DataError(
             f"{name} are a {type(side).__name__} alone, so which column is y is not known; expected "
-            f'({name}.drop(columns="target"), {name}["target"])'
+            f'({name}.drop({"columns=" * is_frame}"target"){end}, {name}["target"]{end})'
         )
     raise DataError(
         f"{name} are given as {type(side).__name__}; expected (x, y), a path of an npz file with x and y, a Dataset or a "
@@ -68,6 +71,10 @@ def _split_mapping(side: Mapping[str, Any], name: str) -> dict[str, Any]:
     truths = [key for key in TRUTHS if key in side]
     if "x" in side or not truths:
         if "x" not in side and side:
+            if all(hasattr(value, "with_format") for value in side.values()):
+                raise DataError(
+                    f"{name}: data sets by the names {', '.join(map(repr, side))}; give one: {name}[{next(iter(side))!r}]"
+                )
             raise DataError(
                 f"{name}: a dictionary with {', '.join(repr(key) for key in side)} and no y; expected it under one of "
                 f"{', '.join(TRUTHS)}, or as " + '{"x": {...}, "y": labels}'

@@ -58,6 +58,11 @@ def read_rows(side: Any, name: str) -> RowContainer:
     """
     if isinstance(side, str | Path):
         side = dict(read_npz(read_bytes(Path(side), name), Path(side)))
+    if hasattr(side, "batch_dims"):
+        raise DataError(
+            f"{name} are a {type(side).__name__}; expected a dictionary of tensors, dict({name}.items()), and as model, "
+            "unless it takes one: lambda batch: model(TensorDict(batch, batch_size=[len(y)]))['logits']"
+        )
     rows = _read(side, name)
     if not rows.size:
         raise DataError(f"{name}: no record; expected at least one")
@@ -79,7 +84,7 @@ def _read(side: Any, name: str) -> RowContainer:
         return RowContainer(size=_count(side), take=_taker(side))
     raise DataError(
         f"{name} are given as {type(side).__name__}, of which records cannot be asked for by their place; expected {FORMS} "
-        f"(of a generator or an IterableDataset: {name}=list({name}))"
+        f"(of a generator or an IterableDataset: {name}=list({name}); of an Arrow table: its to_pandas())"
     )
 
 
@@ -120,7 +125,7 @@ def _demand_one_size(sizes: Mapping[str, int], name: str) -> None:
 
 def _has_rows(value: Any) -> bool:
     """Return whether records can be asked for by their place."""
-    if isinstance(value, str | bytes | Mapping):
+    if isinstance(value, str | bytes | Mapping) or hasattr(value, "to_pylist"):
         return False
     if hasattr(value, "iloc") or hasattr(value, "tocsr"):
         return True
@@ -197,8 +202,8 @@ def _plain(value: Any) -> Any:
         return [(str(key), _plain(item)) for key, item in value.items()]
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if hasattr(value, "iloc"):
-        return [_plain(item) for item in value.to_numpy(dtype=object).ravel().tolist()]
+    if hasattr(value, "iloc") or hasattr(value, "get_column"):  # pandas, polars
+        return _plain(value.rows() if hasattr(value, "get_column") else value.to_numpy(dtype=object).ravel().tolist())
     if hasattr(value, "tocsr"):
         value = value.toarray()
     if hasattr(value, "detach") or isinstance(value, np.ndarray | np.generic):
@@ -207,7 +212,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, str | bytes | int | float | bool | type(None)):
         return value
     fields = getattr(value, "to_dict", None)  # graphs of PyTorch Geometric
-    return _plain(fields()) if callable(fields) else _plain(vars(value)) if hasattr(value, "__dict__") else str(value)
+    return _plain(fields()) if callable(fields) else _plain(vars(value)) if hasattr(value, "__dict__") else value
 
 
 def find_digests(rows: RowContainer) -> Array:

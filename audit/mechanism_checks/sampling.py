@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from audit.core.data import Array
-from audit.core.errors import ConfigError, DataError
+from audit.core.errors import AuditError, ConfigError, DataError
 from audit.mechanism_checks.outputs import collect, without_mask
 
 PARTS = 8  # calls of a side that a function with `size` answers, so that a drift meets both sides
@@ -59,9 +59,17 @@ class Sampler:
 
         Raises:
             DataError: a function with `size` that returns another number of outputs.
+            ConfigError: whatever the function raises, with its name and what was expected.
         """
-        with np.errstate(invalid="ignore", over="ignore"):  # of hostile records, whose outputs say enough
-            return self._draw(pair, count, generator)
+        try:
+            with np.errstate(invalid="ignore", over="ignore"):  # of hostile records, whose outputs say enough
+                return self._draw(pair, count, generator)
+        except AuditError:
+            raise
+        except Exception as error:  # whatever a user's function raises is reported with what it was given
+            name, given = getattr(self.function, "__qualname__", self.function), type(pair.data).__name__
+            reason = f"was given a {given} and a generator, and raised {type(error).__name__}: {error}"
+            raise ConfigError(f"the function {name} {reason}; expected (data, rng) -> output") from error
 
     def accepts(self, pair: Pair, generator: np.random.Generator) -> bool:
         """Return whether the function takes both sides of a hostile pair; an error for them is a refusal, not an output."""

@@ -20,12 +20,14 @@ from audit.core.seeds import Seed
 from audit.core.training import Executed, Progress, TrainingJob
 from audit.engine.device import find_device, one_precision
 from audit.engine.text.adapters import AdapterModels
+from audit.engine.text.own_state import OwnState
 from audit.engine.text.text_model import Precision, TextModel
 from audit.engine.text.text_subject import TextModels
 from audit.engine.text.text_training import Texts, TextTraining
 from audit.models.language import Adapter, LanguageModel
 
 PRECISIONS = ("float32", "bfloat16")
+_PROBED = 2  # texts by which models of several seeds are compared before they are trained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +129,13 @@ class LanguageModelTrainer:
                 flats.append(first.flat.clone())
             yield numbers, AdapterModels(first, torch.cat(flats))
             return
+        tokens = torch.from_numpy(np.array(job.dataset.train.inputs[:_PROBED], np.int64)).to(first.device)
+        state = OwnState.of(first, tokens, classes=job.dataset.classes)
         yield (0,), first
         for number in numbers[1:]:
-            yield (number,), self._text_model(job.model, job.dataset, job.seeds[number].child("init"), job.device)
+            model = self._text_model(job.model, job.dataset, job.seeds[number].child("init"), job.device)
+            state.refuse_other(model, classes=job.dataset.classes)
+            yield (number,), model
 
     def _text_model(self, model: Mapping[str, Any], dataset: Dataset, seed: Seed | None, device: str) -> TextModel:
         if dataset.vocabulary is None:

@@ -162,7 +162,10 @@ def test_a_score_that_looks_at_the_request_makes_the_audit_invalid() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"together": True}, "runs is 1 with one coin a run"), ({"epsilon": 30.0}, "allows anything between two requests")],
+    [
+        ({"together": True}, "runs is 1 with one coin a run, since together"),
+        ({"epsilon": 30.0}, "allows anything between two requests"),
+    ],
 )
 def test_what_cannot_be_put_to_the_test_is_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(audit.AuditError, match=message):

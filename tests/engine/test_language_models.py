@@ -225,7 +225,7 @@ def test_a_local_folder_of_weights_is_read_as_it_is(tmp_path: Path) -> None:
     assert dataset.vocabulary is not None
     module: Any = LanguageModel.of(GPT2).build(dataset.vocabulary, 12, Seed(5))
     module.save_pretrained(tmp_path / "weights")
-    spec = {"kind": "language_model", "folder": str(tmp_path / "weights")}
+    spec: dict[str, Any] = {"kind": "language_model", "folder": str(tmp_path / "weights")}
     again = LanguageModel.of(spec).build(dataset.vocabulary, 12)
     for name, value in module.state_dict().items():
         torch.testing.assert_close(again.state_dict()[name], value)
@@ -329,3 +329,55 @@ def test_searched_tokens_are_those_that_a_folder_s_model_finds_least_likely(tmp_
         order = [token for token in logits.argsort().tolist() if token not in used]
         assert labels[place] == order[0]
         used.add(order[0])
+
+
+class KeepsDraws(torch.nn.Module):
+    """An output layer of a language model with a value beside its weights, of one of several kinds."""
+
+    def __init__(self, head: torch.nn.Module, kind: str) -> None:
+        super().__init__()
+        self.head, self.kind, self.weight = head, kind, head.weight
+        if kind == "buffer":
+            self.register_buffer("kept", torch.randn(()))
+        elif kind == "frozen parameter":
+            self.kept = torch.nn.Parameter(torch.randn(()), requires_grad=False)
+        else:
+            self.kept = torch.zeros(()) if kind in ("first call", "every call") else torch.randn(())
+
+    def forward(self, hidden: torch.Tensor) -> Any:
+        if self.kind == "every call" or (self.kind == "first call" and not self.kept):
+            self.kept = torch.randn(())
+        return self.head(hidden) * (1 + self.kept if self.kind != "unused" else 1)
+
+
+@pytest.mark.parametrize("kind", ["attribute", "unused", "buffer", "frozen parameter", "first call", "every call"])
+def test_what_language_models_draw_beside_their_weights_is_refused_by_its_name(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = LanguageModel.build
+
+    def build_with_draw(self: LanguageModel, *arguments: Any) -> torch.nn.Module:
+        module: Any = build(self, *arguments)
+        module.lm_head = KeepsDraws(module.lm_head, kind)
+        return module
+
+    trainer = LanguageModelTrainer()
+    trainer.fit(text_job(PLAIN), silent)
+    monkeypatch.setattr(LanguageModel, "build", build_with_draw)
+    with pytest.raises(UnsupportedMechanism, match=r"'lm_head\.kept'"):
+        trainer.fit(text_job(PLAIN), silent)
+
+
+def test_an_architecture_that_draws_in_each_call_or_cannot_be_called_is_refused() -> None:
+    options = {"hidden_size": 16, "is_decoder": True, "attn_layers": ["lsh", "lsh"], "num_attention_heads": 2}
+    sizes = {"attention_head_size": 8, "axial_pos_embds": False, "feed_forward_size": 32, "num_buckets": 2}
+    spec: dict[str, Any] = {
+        "kind": "language_model",
+        "architecture": "reformer",
+        "options": {**options, **sizes, "lsh_attn_chunk_length": 11},
+    }
+    with pytest.raises(UnsupportedMechanism, match=r"attention_seed. is not trained and differs"):
+        LanguageModelTrainer().fit(text_job(PLAIN, model=spec), silent)
+    spec["options"]["lsh_attn_chunk_length"] = 4
+    with pytest.raises(UnsupportedMechanism, match="has to be a multiple"):
+        LanguageModelTrainer().fit(text_job(PLAIN, model=spec), silent)

@@ -203,7 +203,7 @@ class TextModel:
         for name, value in self.module.named_parameters():
             if not value.requires_grad:
                 digest.update(name.encode())
-                digest.update(value.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+                digest.update(as_bytes(value))
         return digest.hexdigest()
 
     def refuse_inert(self, initial: Tensor, digest: str) -> None:
@@ -231,6 +231,11 @@ class TextModel:
         if not self.precision.bfloat16:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+
+def as_bytes(value: Tensor) -> memoryview:
+    """Return what a tensor holds, of any device and type."""
+    return value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().data
 
 
 def name_weights(layout: Layout, flat: Tensor) -> Mapping[str, Tensor]:

@@ -18,12 +18,11 @@ from audit.engine.gradients.trials import CODE_ERRORS, model_name
 from audit.engine.layers.modes import Modes
 from audit.engine.losses import input_tensor
 from audit.engine.trial.mixing import alike
-from audit.engine.trial.outside_state import outside_state, trainable_paths
+from audit.engine.trial.outside_state import State, outside_state, trainable_paths
 from audit.models.build import is_foreign, seeded_stream, starting
 
 _TWINS, _RECORDS = 3, 4
 _STREAMS = ("first twin", "second twin")
-State = Mapping[str, Hashable]
 Form = tuple[tuple[int, ...], torch.dtype, bool]
 
 

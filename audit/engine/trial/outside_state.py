@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
+State = Mapping[str, Hashable]
 _PLAIN = (bool, int, str, bytes, type(None), torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format)
 _TABLES = ("_parameters", "_buffers", "_modules")
 _LIBRARIES = frozenset({"torch", "numpy", "audit", *sys.stdlib_module_names})
@@ -22,7 +23,7 @@ _ROUTINES = (types.BuiltinFunctionType, types.MethodDescriptorType, types.Wrappe
 _METHODS = (type, types.FunctionType, classmethod, staticmethod, property, *_ROUTINES)
 
 
-def outside_state(module: nn.Module) -> dict[str, Hashable]:
+def outside_state(module: nn.Module) -> State:
     """Return the classes, modes, layout and attributes of `module`, by path: equal for models that differ in weights alone.
 
     Attributes are followed into containers, objects, closures, partial functions and hooks; tensors and arrays are taken by
@@ -31,7 +32,7 @@ def outside_state(module: nn.Module) -> dict[str, Hashable]:
     return _Walk(module).values
 
 
-def trainable_paths(state: Mapping[str, Hashable]) -> list[str]:
+def trainable_paths(state: State) -> list[str]:
     """Return the paths of tensors that ask for a gradient and are no parameters, so that no optimiser moves them."""
     return [path for path, value in state.items() if isinstance(value, _TensorForm) and value.requires_grad]
 

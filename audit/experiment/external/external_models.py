@@ -216,9 +216,11 @@ def query_model(target: Any, inputs: Array | RowContainer, labels: Array, names:
     outputs = answer(inputs)
     if names is model_names and names is not None and len(names) > 2:
         _demand_columns(target, names, outputs, inputs)
-    truths = read_labels(demand_numbers(outputs, labels), labels, names)
-    if is_regressor(target) and truths.ndim == 1 and outputs.size == len(truths):
-        truths = truths.astype(np.float64)  # whose predictions of 0 and 1 are numbers as well
+    demand_numbers(outputs, labels)
+    if is_regressor(target) and outputs.size == np.size(labels) and np.asarray(labels).dtype.kind in "biuf":
+        truths = np.asarray(labels, np.float64)  # whose predictions of 0 and 1, and of whole numbers, are numbers as well
+    else:
+        truths = read_labels(outputs, labels, names)
     answers = read_answers(outputs, truths)
     remark = _repeat(answer, inputs, outputs)
     return replace(answers, remarks=(*answers.remarks, remark)) if remark else answers

@@ -68,7 +68,7 @@ def read_labels(outputs: Array, labels: Array, names: Array | None = None) -> Ar
     if labels.dtype.kind not in "if":
         raise DataError(
             f"y has type {labels.dtype} ('{labels.flat[0]}', ...) and the model does not name the classes of its columns; give "
-            "y as whole numbers, the column of each record's class, or the estimator itself, whose classes_ names them"
+            "y as whole numbers (y.astype(int)), the column of each record's class, or the estimator itself with its classes_"
         )
     if labels.dtype.kind == "f":
         _refuse_shares(outputs, labels)
@@ -173,14 +173,15 @@ def _read_numbers(outputs: Array, labels: Array) -> Array:
     """Return whole numbers beside as many real predictions as those of a regression.
 
     Raises:
-        DataError: predictions are whole numbers by their type, the names of classes, or y has two values, as labels have.
+        DataError: predictions are whole numbers by their type, or all of them classes of y, or y has two values, as labels.
     """
     names = np.unique(labels)
-    if outputs.dtype.kind != "f":
+    if outputs.dtype.kind != "f" or np.isin(outputs, names).all():
+        form = "classes of y alone, " * (outputs.dtype.kind == "f") + f"{outputs.dtype} of shape {outputs.shape}"
         raise DataError(
-            f"the target gives {outputs.dtype} of shape {outputs.shape} for {len(labels)} records of classes {labels.min()} to "
-            f"{labels.max()}; expected logits or probabilities, ({len(labels)}, {labels.max() + 1}); for a regression give "
-            "predictions as real numbers"
+            f"the target gives {form} for {len(labels)} records of classes {labels.min()} to {labels.max()}; expected logits "
+            f"or probabilities, ({len(labels)}, {labels.max() + 1}); of a regression give the estimator itself, or "
+            "audit.check(loss_of=...)"
         )
     if len(names) == 2:
         raise DataError(

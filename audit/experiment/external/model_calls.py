@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from audit.data import loaders
 from audit.data.row_containers import RowContainer, describe
 
 BATCH = 256
-_METHODS = ("predict_proba", "decision_function", "predict")
+_METHODS = ("predict_proba", "decision_function", "inplace_predict", "predict")  # the third is of XGBoost's boosters
 
 
 def find_query(target: Any) -> Callable[[Array | RowContainer], Array]:
@@ -37,15 +38,18 @@ def find_query(target: Any) -> Callable[[Array | RowContainer], Array]:
         return functools.partial(_ask_module, ModuleTarget(module=target))
     method = next((method for method in _METHODS if hasattr(target, method)), None)
     if method is not None:
-        name, read = f"{type(target).__name__}.{method}", _predict if method == "predict" else _estimate
+        name, read = f"{type(target).__name__}.{method}", _predict if method.endswith("predict") else _estimate
         function = functools.partial(call_named, getattr(target, method), name=name)
         return _whole_or_batches(lambda batch: read(function, batch, name))
     if callable(target):
-        name = f"the function {getattr(target, '__qualname__', type(target).__name__)}"
+        name = f"the target's function {_qualname(target)}"
         return _whole_or_batches(lambda batch: _ask_function(target, batch, name))
+    is_file = isinstance(target, str | Path | bytes)
     raise ConfigError(
         f"the target is a {type(target).__name__}; expected a torch module, a function of arrays, an estimator with "
         "predict_proba, decision_function or predict, a Target or a Subject"
+        + "; load a file first, as joblib.load(path), or audit it by the command `audit model`"
+        * is_file
     )
 
 
@@ -71,11 +75,32 @@ def call_named(function: Callable[..., Any], batch: Any, name: str) -> Any:
         numbers = _frame_numbers(batch)
         if numbers is not None:
             return call_named(function, numbers, name)
-        at = plugins.fault(error)
-        raise ConfigError(
-            f"{name} was given {describe(batch)} and raised {type(error).__name__}: {error}{f' ({at})' if at else ''}; "
-            "expected logits, probabilities or numbers, one row a record"
-        ) from error
+        table = "; where a model takes a table, give x as pd.DataFrame(x)" * isinstance(batch, Mapping)
+        raise _report(name, (batch,), error, f"logits, probabilities or numbers, one row a record{table}") from error
+
+
+def call_argument(function: Callable[..., Any], arguments: tuple[Any, ...], name: str, expectation: str) -> Any:
+    """Return what a function gives that a user handed over as the argument `name` of a public function.
+
+    Raises:
+        ConfigError: whatever it raises, with the name of the argument, what it was given and what was expected.
+    """
+    try:
+        return function(*arguments)
+    except AuditError:
+        raise
+    except Exception as error:  # as above
+        raise _report(f"{name}, the function {_qualname(function)},", arguments, error, expectation) from error
+
+
+def _report(name: str, arguments: tuple[Any, ...], error: Exception, expectation: str) -> ConfigError:
+    at, given = plugins.fault(error), ", ".join(map(describe, arguments))
+    reason = f"raised {type(error).__name__}: {error}{f' ({at})' if at else ''}"
+    return ConfigError(f"{name} was given {given} and {reason}; expected {expectation}")
+
+
+def _qualname(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__name__))
 
 
 def call_with_parts(function: Callable[..., Any], batch: Any, *, is_module: bool = False) -> Any:

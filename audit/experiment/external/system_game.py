@@ -17,7 +17,9 @@ from audit.core.data import Array
 from audit.core.errors import ConfigError, DataError
 from audit.core.game import Game, Inclusion
 from audit.core.seeds import Seed
-from audit.data.row_containers import concatenate, read_rows
+from audit.data import loaders
+from audit.data.row_containers import concatenate, describe, read_rows
+from audit.experiment.external.model_calls import call_argument
 from audit.stats.scoring.column_comparison import compare_columns
 
 FEWEST_REFERENCES = 4  # fewer give no spread of a canary's score on either side
@@ -35,6 +37,7 @@ class SystemUnderTest:
         canaries: the records under test, of the same form.
         forget: of unlearning, `forget(system, request, data, seed) -> system`: the canaries that were trained on are its
             request, and the data are what stays. None if nothing is to be forgotten.
+        train_name: the argument that `train` was handed over as.
     """
 
     train: Callable[..., Any]
@@ -42,6 +45,7 @@ class SystemUnderTest:
     data: Any
     canaries: Any
     forget: Callable[..., Any] | None = None
+    train_name: str = "train"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +165,10 @@ def _train_and_score(system: SystemUnderTest, coins: Array, run: Seed) -> Array:
     subject = _train(system, coins, run)
     if system.forget is not None and coins.any():
         request = read_rows(system.canaries, "canaries").take(np.flatnonzero(coins))
-        subject = system.forget(subject, request, system.data, run.child("forget").integer() % 2**31)
+        arguments, had_result = (subject, request, system.data, run.child("forget").integer() % 2**31), subject is not None
+        subject = call_argument(system.forget, arguments, "forget", "forget(system, request, data, seed) -> system")
+        if subject is None and had_result:
+            raise DataError("forget gave None; expected the system after forgetting, also if forget changes it in place")
     return _score(system, subject)
 
 
@@ -176,13 +183,19 @@ def _train(system: SystemUnderTest, coins: Array | None, run: Seed) -> Any:
     if system.data is not None or (coins is not None and coins.any()):
         rows = read_rows(records, "data")
         records = rows.take(run.child("order").numpy().permutation(len(rows)))
-    return system.train(records, run.integer() % 2**31)
+    name = system.train_name
+    return call_argument(system.train, (records, run.integer() % 2**31), name, f"{name}(records, seed) -> system")
 
 
 def _score(system: SystemUnderTest, trained: Any) -> Array:
     canaries = system.canaries
-    values = np.asarray(system.score(trained, *(canaries if isinstance(canaries, tuple) else (canaries,))), dtype=np.float64)
+    parts = canaries if isinstance(canaries, tuple) else (canaries,)
+    given = call_argument(system.score, (trained, *parts), "score", "score(system, canaries) -> (m,), a number for each canary")
     count = len(read_rows(canaries, "canaries"))
+    try:
+        values = loaders.array(given).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"score gave {describe(given)}; expected a number for each of {count} canaries") from error
     if values.ndim not in (1, 2) or len(values) != count or np.isnan(values).any():
         raise DataError(f"the scores have shape {values.shape} for {count} canaries, or hold NaN; expected one number each")
     return values.reshape(count, -1)
