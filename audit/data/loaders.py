@@ -59,7 +59,16 @@ def _size(dataset: Any, name: str) -> int:
 
 
 def array(value: Any) -> Array:
-    """Return a tensor of any device, or whatever else holds numbers, as an array."""
+    """Return a tensor of any device, or whatever else holds numbers, as an array.
+
+    Raises:
+        DataError: some of its values are masked.
+    """
+    if np.ma.is_masked(value):
+        raise DataError(
+            f"an array of shape {value.shape} has {np.ma.count_masked(value)} masked values, which no array without a mask "
+            "holds; leave those records out on all sides, or fill them: values.filled(...)"
+        )
     if str(getattr(value, "dtype", "")) == "torch.bfloat16":
         value = value.float()  # numpy has no such type
     if str(getattr(value, "layout", "")).startswith("torch.sparse"):

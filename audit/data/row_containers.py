@@ -60,7 +60,7 @@ def read_rows(side: Any, name: str) -> RowContainer:
         side = dict(read_npz(read_bytes(Path(side), name), Path(side)))
     if hasattr(side, "batch_dims"):
         raise DataError(
-            f"{name} are a {type(side).__name__}; expected a dictionary of tensors, dict({name}.items()), and as model, "
+            f"{name} are a {type(side).__name__}; expected a dictionary of tensors, dict(x.items()), and as model, "
             "unless it takes one: lambda batch: model(TensorDict(batch, batch_size=[len(y)]))['logits']"
         )
     rows = _read(side, name)

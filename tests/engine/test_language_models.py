@@ -334,6 +334,8 @@ def test_searched_tokens_are_those_that_a_folder_s_model_finds_least_likely(tmp_
 class KeepsDraws(torch.nn.Module):
     """An output layer of a language model with a value beside its weights, of one of several kinds."""
 
+    kept: Any
+
     def __init__(self, head: torch.nn.Module, kind: str) -> None:
         super().__init__()
         self.head, self.kind, self.weight = head, kind, head.weight

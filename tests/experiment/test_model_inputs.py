@@ -24,6 +24,8 @@ from torch.nn import functional
 
 import audit
 from audit.core.errors import ConfigError, DataError
+from audit.data import model_records, row_containers
+from audit.experiment.external.external_models import query_model
 
 N = 80
 RNG = np.random.default_rng(8)
@@ -458,3 +460,50 @@ def test_further_models_give_the_auc_of_an_own_computation(name: str) -> None:
 def test_an_iterable_data_set_is_refused_with_the_line_that_reads_it() -> None:
     with pytest.raises(DataError, match=r"tuple\(map\(list, zip\(\*members\)\)\)"):
         measure_area(NET, Iterable)
+
+
+class Sealed:
+    """A record that cannot be written down, nor told from others by its text."""
+
+    __slots__ = ("_value",)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("sealed")
+
+    def __repr__(self) -> str:
+        return "Sealed"
+
+
+class Rows(list[Any]):
+    """A frame by rows, as of polars, or of tensors by names."""
+
+    get_column = None
+
+    def rows(self) -> list[Any]:
+        return list(self)
+
+
+def test_records_that_cannot_be_written_down_are_equal_to_no_other() -> None:
+    assert row_containers.digest([Sealed()]) is None
+    assert (
+        row_containers.digest(Rows([(1, 2)])) == row_containers.digest(Rows([(1, 2)])) != row_containers.digest(Rows([(1, 3)]))
+    )
+
+
+def test_containers_of_other_libraries_are_read_or_refused_with_the_line_to_write() -> None:
+    class Booster:
+        def inplace_predict(self, x: Any) -> Any:
+            return torch.softmax(torch.as_tensor(x[:, :2]), 1).numpy()
+
+    assert query_model(Booster(), X, Y).reading == "outputs are probabilities of 2 classes, y holds classes"
+    tensors, arrow = Rows([1]), Rows([1])
+    tensors.batch_dims = 1  # type: ignore[attr-defined]
+    arrow.to_pylist = arrow.columns = None  # type: ignore[attr-defined]
+    with pytest.raises(DataError, match=r"expected a dictionary of tensors, dict\(x\.items\(\)\)"):
+        row_containers.read_rows(tensors, "members: x")
+    with pytest.raises(DataError, match=r"of an Arrow table: its to_pandas\(\)"):
+        row_containers.read_rows(arrow, "members: x")
+    with pytest.raises(DataError, match=r"members\['target'\]\.to_pandas|members\.drop\(\"target\"\)\.to_pandas\(\)"):
+        model_records.split_side(arrow, "members")
+    with pytest.raises(ConfigError, match=r"load a file first, as joblib\.load\(path\)"):
+        query_model("model.joblib", X, Y)

@@ -14,6 +14,7 @@ from scipy.stats import rankdata
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression
 from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeRegressor
 
 import audit
 import reports
@@ -190,6 +191,21 @@ def test_whole_numbers_beside_one_prediction_are_a_regression_of_any_type() -> N
     for kind in (np.int64, np.float32, np.uint8):
         result = check(model(counts + errors), counts.astype(kind))
         assert auc(result) == pytest.approx(loss_auc(np.abs(errors)), abs=1e-9)
+
+
+def test_predictions_that_are_all_classes_are_refused_and_those_of_a_regressor_are_not() -> None:
+    classes = np.random.default_rng(23).integers(0, 4, N)
+    with pytest.raises(audit.DataError, match=r"classes of y alone, float32 .*expected logits or probabilities, \(600, 4\)"):
+        read_outputs(np.roll(classes, 1).astype(np.float32), classes)
+    tree = DecisionTreeRegressor(random_state=0).fit(INPUTS[MEMBER], classes[MEMBER])
+    assert auc(check(tree, classes)) == pytest.approx(loss_auc(np.abs(tree.predict(INPUTS) - classes)), abs=1e-9)
+
+
+def test_masked_values_are_refused() -> None:
+    logits, labels = classifier(3, 24)
+    for outputs, y in ((logits, np.ma.masked_array(labels, labels == 2)), (np.ma.masked_array(logits, logits > 5), labels)):
+        with pytest.raises(audit.DataError, match="masked values"):
+            check(model(outputs), y)
 
 
 def test_another_unit_or_order_of_numbers_is_invalid() -> None:
