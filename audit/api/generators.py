@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from audit.api.training import CheckTerms, TrainingReport, check_system, make_claim
+from audit.api.training import CheckTerms, TrainingReport, check_system, check_training, make_claim
 from audit.core.errors import ConfigError, DataError
 from audit.core.seeds import Seed, new_seed
 

@@ -89,7 +89,8 @@ def cross_entropy_per_user(outputs: Tensor, labels: Tensor) -> Tensor:
     present = labels >= 0
     log_shares = outputs.unflatten(1, (labels.shape[1], -1)).log_softmax(2)
     losses = -log_shares.gather(2, labels.clamp(min=0).long().unsqueeze(2)).squeeze(2)
-    return (losses * present).sum(1) / present.sum(1)
+    means: Tensor = (losses * present).sum(1) / present.sum(1)
+    return means
 
 
 def find_loss(name: str) -> RecordLoss:

@@ -176,17 +176,17 @@ def _read_numbers(outputs: Array, labels: Array) -> Array:
         DataError: predictions are whole numbers by their type, or all of them classes of y, or y has two values, as labels.
     """
     names = np.unique(labels)
-    if outputs.dtype.kind != "f" or np.isin(outputs, names).all():
-        form = "classes of y alone, " * (outputs.dtype.kind == "f") + f"{outputs.dtype} of shape {outputs.shape}"
-        raise DataError(
-            f"the target gives {form} for {len(labels)} records of classes {labels.min()} to {labels.max()}; expected logits "
-            f"or probabilities, ({len(labels)}, {labels.max() + 1}); of a regression give the estimator itself, or "
-            "audit.check(loss_of=...)"
-        )
-    if len(names) == 2:
+    is_float = outputs.dtype.kind == "f"
+    if is_float and len(names) == 2:
         raise DataError(
             f"y holds the two values {names[0]} and {names[1]}, as labels do, beside outputs of shape {outputs.shape}; give 0 "
             f"and 1, as y == {names[1]}; the loss of a regression is given as audit.check(loss_of=...)"
+        )
+    if not is_float or np.isin(outputs, names).all():
+        raise DataError(
+            f"the target gives {'classes of y alone, ' * is_float}{outputs.dtype} of shape {outputs.shape} for {len(labels)} "
+            f"records of classes {labels.min()} to {labels.max()}; expected logits or probabilities, ({len(labels)}, "
+            f"{labels.max() + 1}); for a regression give predictions as real numbers, or the estimator itself"
         )
     return labels.astype(np.float64)
 
