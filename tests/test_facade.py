@@ -58,7 +58,7 @@ def test_a_wrong_argument_is_an_error_to_a_type_checker(tmp_path: Path) -> None:
         "audit.run('quickstart').to_pandas('bonds')\n"
         "audit.accountant.noise(target_epsilon='2', sample_rate=0.1, steps=3)\n"
         "audit.check(3, 'members.npz', 'nonmembers.npz')\n"
-        "audit.check(lambda x: x, 'members.npz', 5)\n"
+        "audit.check(lambda x: x, 'members.npz', 'nonmembers.npz', claim_epsilon='2')\n"
         "audit.plot('report.json')\n"
         "audit.plan_run('quickstart', violation='2')\n"
         "audit.plan_run('quickstart').to_pandas('roofs')\n"
