@@ -124,8 +124,8 @@ class WorstCaseInitialisation:
             records = _pool.unused_directions(dataset, count, 1.0, seed.child("worst case"), kind)
         else:
             words = f"records held out of {dataset.name} with a wrong label"
-            chosen = _pool.choose(dataset, count, seed.child("worst case"), kind)
-            originals, rows = dataset.pool.take(chosen), dataset.pool_index[chosen]
+            places = _pool.choose(dataset, count, seed.child("worst case"), kind)
+            originals, rows = dataset.pool.take(places), dataset.pool_index[places]
             labels = _pool.wrong_labels(dataset, originals.labels, seed.child("labels"), kind)
             records = Records(inputs=originals.inputs, labels=labels)
         return Canaries(

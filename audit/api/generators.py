@@ -111,24 +111,24 @@ def check_text_generator(
     """
     from attacks.tables.synthetic_texts import make_text_canaries, text_scores
 
-    root, known = new_seed() if seed is None else seed, list(texts)
+    root, public_texts = new_seed() if seed is None else seed, list(texts)
     records = (
-        make_text_canaries(known, canaries, Seed(root).child("text canaries").numpy())
+        make_text_canaries(public_texts, canaries, Seed(root).child("text canaries").numpy())
         if isinstance(canaries, int)
         else list(canaries)
     )
 
     def train(groups: list[list[str]], run_seed: int) -> list[str]:
-        written = generate([text for group in groups for text in group], run_seed)
-        return written.splitlines() if isinstance(written, str) else list(written)
+        synthetic = generate([text for group in groups for text in group], run_seed)
+        return synthetic.splitlines() if isinstance(synthetic, str) else list(synthetic)
 
     def score(synthetic: list[str], groups: list[list[str]]) -> Any:
-        columns = text_scores(synthetic, known, [group[0] for group in groups])
+        columns = text_scores(synthetic, public_texts, [group[0] for group in groups])
         return columns if references else columns[:, 0]
 
     return check_training(
         train,
-        [[text] for text in known],
+        [[text] for text in public_texts],
         [[text] * copies for text in records],
         epsilon=epsilon,
         delta=delta,

@@ -58,14 +58,14 @@ def refutes(estimator: Estimator, scores: Scores, *, epsilon: float, delta: floa
     return estimator.lower_bound(scores, delta=delta, confidence=confidence, seed=seed).epsilon > epsilon
 
 
-def refutes_each(
-    estimator: Estimator, many: Sequence[Scores], *, epsilon: float, delta: float, confidence: float, seeds: Sequence[Seed]
+def refutes_tables(
+    estimator: Estimator, tables: Sequence[Scores], *, epsilon: float, delta: float, confidence: float, seeds: Sequence[Seed]
 ) -> list[bool]:
     """`refutes` for each of many audits of one game."""
     question = {"epsilon": epsilon, "delta": delta, "confidence": confidence}
-    if isinstance(estimator, ManyRefuter) and many[0].game.copies == 1 and math.isfinite(epsilon):
-        return estimator.refutes_each(many, **question)
-    return [refutes(estimator, scores, **question, seed=seed) for scores, seed in zip(many, seeds, strict=True)]
+    if isinstance(estimator, ManyRefuter) and tables[0].game.copies == 1 and math.isfinite(epsilon):
+        return estimator.refutes_tables(tables, **question)
+    return [refutes(estimator, scores, **question, seed=seed) for scores, seed in zip(tables, seeds, strict=True)]
 
 
 @functools.lru_cache(maxsize=256)

@@ -29,7 +29,7 @@ POWER = 0.8
 DRAWS = 1000  # a rate of 80 % is then known to 1.3 %
 DRAW_CHOICES = (1000, 500, 200, 100)  # where as many take long
 LOOKS, PATIENCE = 2.5, 12.5  # tests of each draw, about, and seconds that they may take together
-PILOT, PILOT_LESS, PILOT_TOLERANCE = 100, 0.1, 0.03  # draws that say where the search begins, at so much less power
+PILOT, PILOT_DEFICIT, PILOT_TOLERANCE = 100, 0.1, 0.03  # draws that say where the search begins, at so much less power
 BALANCES = 5  # numbers of members that represent all, if the coins are not what is tested: nulls are simulated for each
 TOLERANCE = 0.01  # of the least epsilon that is caught, relative
 FEWER_DRAWS = 25  # where whole bounds are simulated
@@ -161,15 +161,15 @@ class PowerQuery:
 
     def catches_draw(self, epsilon: float, draw: int) -> bool:
         """True if simulated audit number `draw` of a Gaussian mechanism with this true epsilon refutes the claim."""
-        return bool(self.find_caught(epsilon, [draw]))
+        return bool(self.find_catches(epsilon, [draw]))
 
-    def find_caught(self, epsilon: float, draws: Sequence[int]) -> list[int]:
+    def find_catches(self, epsilon: float, draws: Sequence[int]) -> list[int]:
         """Return those of some simulated audits that refute the claim, in their order."""
         question, mu = self.question, tradeoff.gdp_mu(epsilon, self.question.delta)
-        is_coin, caught = _tests_coins(self.estimator), []
+        is_coin, catches = _tests_coins(self.estimator), []
         step = max(1, MOST_TOGETHER // (self.game.canaries * self.game.runs))
         for part in (draws[begin : begin + step] for begin in range(0, len(draws), step)):
-            refuted = claim_test.refutes_each(
+            answers = claim_test.refutes_tables(
                 self.estimator,
                 [ideal_scores(self.game, mu, _score_power(draw), self.mechanism, each_coin=is_coin) for draw in part],
                 epsilon=question.claim,
@@ -177,8 +177,8 @@ class PowerQuery:
                 confidence=question.confidence,
                 seeds=[_estimator_power(draw) for draw in part],
             )
-            caught += [draw for draw, is_refuted in zip(part, refuted, strict=True) if is_refuted]
-        return caught
+            catches += [draw for draw, is_refuted in zip(part, answers, strict=True) if is_refuted]
+        return catches
 
     def catches(self, epsilon: float) -> bool:
         """True if the claim is refuted with the wanted power; stops simulating as soon as that is settled."""
@@ -218,7 +218,7 @@ def detectable(
     if question.draws <= PILOT:
         return _search(query, first, first, tolerance)
     # a few draws find an epsilon that is caught a little too rarely: there most draws catch, and need no further test
-    rarely = replace(question, draws=PILOT, power=max(question.power - PILOT_LESS, question.power / 2))
+    rarely = replace(question, draws=PILOT, power=max(question.power - PILOT_DEFICIT, question.power / 2))
     first = _search(replace(query, question=rarely), first, first, PILOT_TOLERANCE)
     return first if math.isinf(first) else _search(query, first, first / 10, tolerance)
 
@@ -232,7 +232,7 @@ def _search(query: PowerQuery, first: float, stride: float, tolerance: float) ->
     sure, unsure, beyond = 0, list(range(question.draws)), False
     while not beyond or high > low * (1 + tolerance) + tolerance / 5:
         at = (low + high) / 2 if beyond else high
-        detections = query.find_caught(at, unsure)
+        detections = query.find_catches(at, unsure)
         if sure + len(detections) >= question.quota:
             high, unsure, beyond = at, detections, True
             continue

@@ -41,8 +41,8 @@ def claim_seconds(estimator: Estimator, scores: int, *, together: bool = False) 
     """About how long one test of one claim takes, alone or as one of many audits."""
     kind = _kind(estimator)
     alone = SECONDS.get(kind, UNKNOWN)[0], SECONDS_A_SCORE
-    seconds, for_each = TOGETHER.get(kind, alone) if together else alone
-    return seconds + for_each * scores
+    seconds, slope = TOGETHER.get(kind, alone) if together else alone
+    return seconds + slope * scores
 
 
 def _kind(estimator: Estimator) -> str:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 VERIFICATION_FAILURE = 1
 PAGES = (".pdf", ".html", ".htm", ".xml", ".sarif", ".json", ".yaml", ".yml", ".md", ".txt", ".svg", ".png", ".docx")
-SEVERAL = ("figures", "annex", "label", "registry")  # formats whose files do not end as their names
 
 
 def verify(
@@ -89,13 +88,13 @@ def _problems(source: Path, audit_report: AuditReport) -> list[str]:
 
     if source.is_dir():
         problems = run_folder.verify_folder(source)
-        changed = {line.partition(":")[0] for line in problems}
+        differing = {line.partition(":")[0] for line in problems}
         usual = reports.render(audit_report)
-        fresh = usual | _further_pages(source, set(usual) | changed, audit_report)
+        fresh = usual | _further_pages(source, set(usual) | differing, audit_report)
         return problems + [
             f"{name}: {problem}"
             for name, content in fresh.items()
-            if name not in changed and (problem := _compare(source / name, content, audit_report))
+            if name not in differing and (problem := _compare(source / name, content, audit_report))
         ]
     if source.read_bytes().startswith(b"%PDF-"):
         (content,) = reports.render(audit_report, ("pdf",), pdf.language(source.read_bytes())).values()
@@ -105,7 +104,7 @@ def _problems(source: Path, audit_report: AuditReport) -> list[str]:
     return [f"{source.name}: {problem}"] if problem else []
 
 
-def _further_pages(folder: Path, known: set[str], audit_report: AuditReport) -> dict[str, bytes]:
+def _further_pages(folder: Path, usual_names: set[str], audit_report: AuditReport) -> dict[str, bytes]:
     """Return what the pages of a folder should be that no run writes by itself: other formats, languages and editions.
 
     A page that no format of this package writes should be nothing: its checksum says nothing of what it tells a reader.
@@ -115,10 +114,10 @@ def _further_pages(folder: Path, known: set[str], audit_report: AuditReport) -> 
     from audit.execution import run_folder
     from reports.editions import external
 
-    listed = (path.relative_to(folder) for path in run_folder.list_files(folder))
-    pages = [path for path in listed if path.suffix.lower() in PAGES and path.parts[0] not in run_folder.OWN]
+    paths = (path.relative_to(folder) for path in run_folder.list_files(folder))
+    pages = [path for path in paths if path.suffix.lower() in PAGES and path.parts[0] not in run_folder.OWN]
     contents = {}
-    for path in (path for path in pages if path.as_posix() not in known):
+    for path in (path for path in pages if path.as_posix() not in usual_names):
         stem, is_external, _ = path.stem.partition("-external")
         language = next((tag for tag in plugins.names("reports.words.languages") if stem.endswith(f"-{tag}")), "en")
         edition = folder / "report-external.json"
@@ -126,10 +125,12 @@ def _further_pages(folder: Path, known: set[str], audit_report: AuditReport) -> 
         if is_external and not (external.is_external(report) and len(report.mechanisms) == len(audit_report.mechanisms)):
             contents[path.as_posix()] = b""
             continue
-        formats = [name for name in plugins.names(reports.PACKAGE) if reports.suffix(name) == path.suffix or name in SEVERAL]
+        endings = {name: reports.suffix(name) for name in plugins.names(reports.PACKAGE)}
+        # a format without a page's suffix writes several files, or one of another name
+        formats = [name for name, ending in endings.items() if ending == path.suffix or ending not in PAGES]
         name = path.with_name(stem + path.suffix).as_posix()
-        rendered = (reports.render(report, [format], language) for format in formats)
-        contents[path.as_posix()] = next((files[name] for files in rendered if name in files), b"")
+        candidates = (reports.render(report, [format], language) for format in formats)
+        contents[path.as_posix()] = next((files[name] for files in candidates if name in files), b"")
     return contents
 
 

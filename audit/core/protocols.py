@@ -163,7 +163,7 @@ class Refuter(Protocol):
 class ManyRefuter(Refuter, Protocol):
     """A refuter that draws nothing and tests a claim on many audits of one game in far less time than one after another."""
 
-    def refutes_each(self, many: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> list[bool]: ...
+    def refutes_tables(self, tables: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> list[bool]: ...
 
 
 Pairs = Callable[[float], tuple[float, float]]

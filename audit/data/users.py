@@ -15,19 +15,19 @@ NO_RECORD = -1.0
 """The label that stands where a user has no further record."""
 
 
-def group_source(source: Source, most: object) -> Source:
-    """Return the source with a user in place of each record: `(users, most, ...)` inputs, `(users, most)` float64 labels.
+def group_source(source: Source, limit: object) -> Source:
+    """Return the source with a user in place of each record: `(users, limit, ...)` inputs, `(users, limit)` float64 labels.
 
-    Users are named by `owners`; without them `most` neighbouring records of the file make up one. Further records of a user
-    are left out: what bounds a user's part is clipped, and `most` only bounds the work.
+    Users are named by `owners`; without them `limit` neighbouring records of the file make up one. Further records of a user
+    are left out: what bounds a user's part is clipped, and `limit` only bounds the work.
 
     Raises:
-        ConfigError: `most` is no whole number of at least 1; records are texts, or have no class.
+        ConfigError: `limit` is no whole number of at least 1; records are texts, or have no class.
         DataError: a column is scaled by what the train split holds, or fewer than two users are left.
     """
-    count = typed.records("records_per_user", most)
+    count = typed.records("records_per_user", limit)
     if count is None or count < 1:
-        raise ConfigError(f"data.records_per_user is {most!r}; expected a whole number of at least 1")
+        raise ConfigError(f"data.records_per_user is {limit!r}; expected a whole number of at least 1")
     if source.vocabulary is not None or source.unit != "example" or not source.classes:
         raise ConfigError(
             "data.records_per_user joins records that have a class each; texts of a user are joined by data.user (kind: text)"
@@ -38,25 +38,25 @@ def group_source(source: Source, most: object) -> Source:
             "limits in data.ranges"
         )
     main = _group(source.main, count)
-    named = "named in the data" if source.main.owners is not None else f"{count} neighbouring records each"
+    naming = "named in the data" if source.main.owners is not None else f"{count} neighbouring records each"
     if len(main) < 2:
         raise DataError(f"data.records_per_user: the records belong to {len(main)} user; expected at least 2")
-    origin = f"{source.origin}; a record is a user ({named}), with at most {count} records"
+    origin = f"{source.origin}; a record is a user ({naming}), with at most {count} records"
     test = None if source.test is None else _group(source.test, count)
     return replace(source, origin=origin, main=main, test=test, unit="user", columns={})
 
 
-def _group(part: Part, most: int) -> Part:
-    owners = np.arange(len(part)) // most if part.owners is None else part.owners
+def _group(part: Part, limit: int) -> Part:
+    owners = np.arange(len(part)) // limit if part.owners is None else part.owners
     _, first, codes = np.unique(owners, return_index=True, return_inverse=True)
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(len(first)))
     place = np.arange(len(part)) - starts[codes[order]]  # of each record among those of its user
-    kept = place < most
-    rows = np.zeros((len(first), most), dtype=np.int64)
-    rows[codes[order][kept], place[kept]] = order[kept]
+    within = place < limit
+    rows = np.zeros((len(first), limit), dtype=np.int64)
+    rows[codes[order][within], place[within]] = order[within]
     present = np.zeros(rows.shape, dtype=bool)
-    present[codes[order][kept], place[kept]] = True
+    present[codes[order][within], place[within]] = True
     rows = np.where(present, rows, first[:, None])  # a record of the user's own, which the loss leaves out by its label
     flat = part.inputs.take_rows(rows.ravel()) if isinstance(part.inputs, RecordArray) else part.inputs[rows.ravel()]
     return Part(

@@ -15,7 +15,7 @@ from typing import Any
 from audit.execution.recompute import NumberCheck, all_bounds, figure, is_equal, number
 
 _COUNT = re.compile(r"([\d,]+) canaries")
-_COVERED = re.compile(r"[\d,]+ (?:canaries|secrets) over \d+ training runs?, scorers (.*)")
+_COVERAGE = re.compile(r"[\d,]+ (?:canaries|secrets) over \d+ training runs?, scorers (.*)")
 LEVELS = ("label_only", "final_model", "final_weights", "all_steps")  # of access, each with all before it
 REASONS = {  # what an outcome may be explained by
     "consistent": r"no bound lies above the claim; perfect scores would have proved up to \S+( inside the family '\w+')?",
@@ -45,8 +45,8 @@ def check_form(report: Any, comparison: NumberCheck) -> None:
     """Check what is written once or alike everywhere, and what the config of an audit of scores or of one model says of it."""
     singles = [("trainings", [result["name"] for result in report["mechanisms"]])]
     text = json.dumps(report)
-    there = {words for key, words in LEFT.items() if re.search(rf'"{key}": (\[?\{{|\["\w)', text)}
-    comparison.left |= {"what is said in words"} | there
+    present_kinds = {words for key, words in LEFT.items() if re.search(rf'"{key}": (\[?\{{|\["\w)', text)}
+    comparison.left |= {"what is said in words"} | present_kinds
     count = sum(len(list(all_bounds(result))) for result in report["mechanisms"])
     comparison.holds("comparisons", count <= report["comparisons"], f"{count} bounds are there")
     first = report["config"].partition(":")[0]
@@ -61,8 +61,8 @@ def check_form(report: Any, comparison: NumberCheck) -> None:
             form = re.fullmatch(REASONS[verdict["outcome"]], verdict["reason"])
             comparison.holds(f"{result['name']}: reason", bool(form), f"no reason for {verdict['outcome']}")
         models = sum(game["models"] for game in result["games"])
-        few = result["models"] <= models and all(row["models"] <= result["models"] for row in result["utility"])
-        comparison.holds(f"{result['name']}: models", few, "more than its games have")
+        is_within = result["models"] <= models and all(row["models"] <= result["models"] for row in result["utility"])
+        comparison.holds(f"{result['name']}: models", is_within, "more than its games have")
         areas = [attack["auc"] for game in result["games"] for attack in game["attacks"]]
         preflight = (result["preflight"] or {}).get("auc")
         if preflight is not None and areas:
@@ -91,19 +91,19 @@ def read_paths(text: str) -> dict[str, str]:
     values: dict[str, str] = {}
     for line in filter(None, text.splitlines()):
         column = len(line) - len(line.lstrip(" "))
-        path, rest = ".".join(name for _, name in stack), line.strip()
+        path, entry = ".".join(name for _, name in stack), line.strip()
         if values.get(path) and column > stack[-1][0]:  # a long text goes on
-            values[path] += f" {rest}"
+            values[path] += f" {entry}"
             continue
-        while rest.startswith("- "):
+        while entry.startswith("- "):
             items = [int(name) for place, name in stack if place == column and name.isdigit()]
             stack = [row for row in stack if row[0] < column or (row[0] == column and not row[1].isdigit())]
             stack.append((column, str(items[0] + 1 if items else 0)))
-            column, rest = column + 2, rest[2:]
-        if key := re.match(r"(\w+):(?: |$)", rest):
+            column, entry = column + 2, entry[2:]
+        if key := re.match(r"(\w+):(?: |$)", entry):
             stack = [*(row for row in stack if row[0] < column), (column, key[1])]
-            rest = rest[key.end() :]
-        values[".".join(name for _, name in stack)] = rest
+            entry = entry[key.end() :]
+        values[".".join(name for _, name in stack)] = entry
     return values
 
 
@@ -156,7 +156,7 @@ def _plain(text: str) -> str:
 def _check_coverage(report: Any, comparison: NumberCheck) -> None:
     """Check that the attacks that coverage names are those of the report, and that no other class says it was run."""
     attacks = {attack["scorer"] for result in report["mechanisms"] for game in result["games"] for attack in game["attacks"]}
-    rows = [(row["attack_class"], row["status"], _COVERED.fullmatch(row["done"])) for row in report["coverage"]]
+    rows = [(row["attack_class"], row["status"], _COVERAGE.fullmatch(row["done"])) for row in report["coverage"]]
     comparison.equal("coverage", {name for _, _, text in rows if text for name in text[1].split(", ")}, attacks)
     for name, status, text in rows:
         comparison.equal(f"coverage: {name}", status == "run", text is not None)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from audit import plugins
 from audit.core.data import Array
 from audit.core.errors import AuditError, ConfigError, DataError
 from audit.mechanism_checks.outputs import collect, without_mask
@@ -67,8 +68,9 @@ class Sampler:
         except AuditError:
             raise
         except Exception as error:  # whatever a user's function raises is reported with what it was given
-            name, given = getattr(self.function, "__qualname__", self.function), type(pair.data).__name__
-            reason = f"was given a {given} and a generator, and raised {type(error).__name__}: {error}"
+            name, kind = getattr(self.function, "__qualname__", self.function), type(pair.data).__name__
+            place = f" ({plugins.fault(error)})" if plugins.fault(error) else ""
+            reason = f"was given a {kind} and a generator, and raised {type(error).__name__}: {error}{place}"
             raise ConfigError(f"the function {name} {reason}; expected (data, rng) -> output") from error
 
     def accepts(self, pair: Pair, generator: np.random.Generator) -> bool:

@@ -180,7 +180,8 @@ def _read_noisy_sum(bench: StepUnderTest, findings: tuple[Finding, ...], probes:
         f"{', '.join(SUM_CHECKS)} are about the sum"
     )
     # a sum is read in double precision: how its noise was drawn shows in what is returned, if that is the sum
-    outer = ("noise.resolution",) if _are_in_proportion(bench, inner) else ()
+    outer = {"noise.resolution"} if _are_in_proportion(bench, inner) else set()
+    outer |= {finding.check for finding in sums if finding.status is PropertyStatus.GAP}  # it contradicts nothing
     kept = [finding for finding in findings if finding.check in outer or not finding.check.startswith(SUM_CHECKS)]
     about_sums = [finding for finding in sums if finding.check.startswith(SUM_CHECKS) and finding.check not in outer]
     return (*about_sums, *kept, note("step.processing", text))
@@ -191,10 +192,10 @@ def _are_in_proportion(bench: StepUnderTest, inner: StepUnderTest) -> bool:
     if not bench.adjusts("noise_multiplier"):
         return False
     batch, quiet = bench.of_size(max(bench.batch_sizes)), bench.at(noise=0.0)
-    returned, sums = (
-        np.concatenate([value.ravel() for value in asked.release(batch, quiet).values()]) for asked in (bench, inner)
+    outputs, sums = (
+        np.concatenate([value.ravel() for value in under_test.release(batch, quiet).values()]) for under_test in (bench, inner)
     )
-    if returned.size != sums.size:
+    if outputs.size != sums.size:
         return False
-    lengths = float(np.linalg.norm(returned)) * float(np.linalg.norm(sums))
-    return bool(lengths > 0 and float(returned @ sums) > (1 - PROPORTION) * lengths)
+    lengths = float(np.linalg.norm(outputs)) * float(np.linalg.norm(sums))
+    return bool(lengths > 0 and float(outputs @ sums) > (1 - PROPORTION) * lengths)

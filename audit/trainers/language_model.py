@@ -27,7 +27,7 @@ from audit.engine.text.text_training import Texts, TextTraining
 from audit.models.language import Adapter, LanguageModel
 
 PRECISIONS = ("float32", "bfloat16")
-_PROBED = 2  # texts by which models of several seeds are compared before they are trained
+_PROBE_TEXTS = 2  # texts by which models of several seeds are compared before they are trained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,12 +129,12 @@ class LanguageModelTrainer:
                 flats.append(first.flat.clone())
             yield numbers, AdapterModels(first, torch.cat(flats))
             return
-        tokens = torch.from_numpy(np.array(job.dataset.train.inputs[:_PROBED], np.int64)).to(first.device)
+        tokens = torch.from_numpy(np.array(job.dataset.train.inputs[:_PROBE_TEXTS], np.int64)).to(first.device)
         state = OwnState.of(first, tokens, classes=job.dataset.classes)
         yield (0,), first
         for number in numbers[1:]:
             model = self._text_model(job.model, job.dataset, job.seeds[number].child("init"), job.device)
-            state.refuse_other(model, classes=job.dataset.classes)
+            state.refuse_differing(model, classes=job.dataset.classes)
             yield (number,), model
 
     def _text_model(self, model: Mapping[str, Any], dataset: Dataset, seed: Seed | None, device: str) -> TextModel:

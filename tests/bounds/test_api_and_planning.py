@@ -225,7 +225,7 @@ def test_the_promised_power_is_that_of_fresh_games_with_coins_of_their_own(name:
         values = draw.normal(size=scores) + mu * coins
         played.append(Scores(values=values, included=coins, game=Game.of_scores(rules, scores)))
     estimator, question = plugins.build("audit.bounds.estimators", {"kind": name}), {"delta": 1e-5, "confidence": 0.95}
-    caught = claim_test.refutes_each(estimator, played, epsilon=claim, seeds=[Seed(0)] * len(played), **question)
+    caught = claim_test.refutes_tables(estimator, played, epsilon=claim, seeds=[Seed(0)] * len(played), **question)
     assert 0.75 <= np.mean(caught) <= 0.85
 
 

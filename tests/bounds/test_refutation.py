@@ -84,9 +84,9 @@ def test_audits_that_are_tested_together_are_judged_as_alone() -> None:
     many = [scores(mu, seed, count) for seed, mu in enumerate((0.0, 1.0, 1.5, 3.0)) for count in (40, 61, 100)]
     seeds = [Seed(0)] * len(many)
     alone = [estimator.lower_bound(one, delta=DELTA, confidence=0.95, seed=Seed(0)).epsilon > 0.2 for one in many]
-    assert claim_test.refutes_each(estimator, many, seeds=seeds, **question) == alone
+    assert claim_test.refutes_tables(estimator, many, seeds=seeds, **question) == alone
     assert any(alone) and not all(alone)
-    assert not any(claim_test.refutes_each(estimator, many, seeds=seeds, **{**question, "epsilon": math.inf}))
+    assert not any(claim_test.refutes_tables(estimator, many, seeds=seeds, **{**question, "epsilon": math.inf}))
 
 
 @pytest.mark.slow

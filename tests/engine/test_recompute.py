@@ -128,4 +128,4 @@ def test_a_derivative_that_jumps_within_rounding_blames_no_engine(apart: float, 
         weight = recomputation._values(engine, 0)["weight"].item()  # type: ignore[arg-type]
         return {0: 0.0 if sign * (weight - 1.0) > apart else 1.0}
 
-    assert recomputation._least(engine, errors) == {0: told}  # type: ignore[arg-type]
+    assert recomputation._least_errors(engine, errors) == {0: told}  # type: ignore[arg-type]

@@ -156,7 +156,7 @@ class Reference:
         return pld.epsilon_bracket(leaves, delta, directions=_directions(adjacency), tolerance=self.tolerance)
 
     def on_grid(self, event: Event, deltas: Sequence[float], *, adjacency: Adjacency, grid: float) -> tuple[float, ...]:
-        """What accounting by privacy loss distributions on that grid gives at each delta, however far from the truth.
+        """Return what accounting by privacy loss distributions on that grid gives at each delta, however far from the truth.
 
         Raises:
             UnsupportedMechanism: some part has no single pair.

@@ -199,12 +199,12 @@ def _numerical(method: Method, question: ClaimQuestion, truth: Interval, claimed
         return low, math.inf
     deltas = delta + error, delta - error
     try:
-        less, more = Reference().on_grid(question.event, deltas, adjacency=question.adjacency, grid=grid)
+        lowest, highest = Reference().on_grid(question.event, deltas, adjacency=question.adjacency, grid=grid)
     except (UnsupportedMechanism, MemoryError, ArithmeticError):  # no room, or no proof: what the grid gives is not known
         return low, math.inf
     if method.grid and PoissonSampled in parts and count > 1:  # others may be composed before they are put on the grid
-        return max(low, less * (1 - EXACT)), more * (1 + EXACT)
-    return low, max(truth[1] if method.grid else high, more) * (1 + EXACT)
+        return max(low, lowest * (1 - EXACT)), highest * (1 + EXACT)
+    return low, max(truth[1] if method.grid else high, highest) * (1 + EXACT)
 
 
 def _gdp(question: ClaimQuestion) -> Interval:

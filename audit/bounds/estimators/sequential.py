@@ -75,22 +75,22 @@ class Sequential:
 
     def refutes(self, scores: Scores, *, epsilon: float, delta: float, confidence: float, seed: Seed) -> bool:
         """True if `epsilon` at `delta` was refuted at some time, each member in turn with a nonmember."""
-        return self.refutes_each([scores], epsilon=epsilon, delta=delta, confidence=confidence)[0]
+        return self.refutes_tables([scores], epsilon=epsilon, delta=delta, confidence=confidence)[0]
 
-    def refutes_each(self, many: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> list[bool]:
+    def refutes_tables(self, tables: Sequence[Scores], *, epsilon: float, delta: float, confidence: float) -> list[bool]:
         """`refutes` for audits of one game, those of equal sizes played at once: each with a fortune of its own."""
-        against = self._alone(many[0], epsilon, delta)
+        against = self._alone(tables[0], epsilon, delta)
         if against is None:
-            return [False] * len(many)
-        sides = [_check_sides(scores) for scores in many]
+            return [False] * len(tables)
+        sides = [_check_sides(scores) for scores in tables]
         lengths = np.array([(len(members), len(nonmembers)) for members, nonmembers in sides]).min(axis=1)
-        refuted = np.zeros(len(many), dtype=bool)
+        is_refuted = np.zeros(len(tables), dtype=bool)
         for pairs in np.unique(lengths):
             (places,) = np.nonzero(lengths == pairs)
             members, nonmembers = (np.stack([sides[place][side][:pairs] for place in places]) for side in (0, 1))
             path = sequential.follow_pairs(against, members, nonmembers)
-            refuted[places] = (path.separate >= _threshold(confidence)).any(axis=(0, 2))
-        return refuted.tolist()
+            is_refuted[places] = (path.separate >= _threshold(confidence)).any(axis=(0, 2))
+        return is_refuted.tolist()
 
     def bound_along(self, scores: Scores, pairs: Pairs, *, confidence: float, seed: Seed) -> tuple[float, float]:
         """The largest parameter of a fixed grid such that it and all below were refuted at some time, and the ceiling.

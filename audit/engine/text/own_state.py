@@ -50,7 +50,7 @@ class OwnState:
             )
         return cls(state=state, frozen=_frozen(model), flat=model.flat[0].clone(), outputs=outputs, tokens=tokens)
 
-    def refuse_other(self, model: TextModel, *, classes: int) -> None:
+    def refuse_differing(self, model: TextModel, *, classes: int) -> None:
         """Raise `UnsupportedMechanism` if a model of another seed, not yet trained, differs in more than what is trained."""
         own = model.flat[0].clone()
         model.load(self.flat)

@@ -156,7 +156,7 @@ class Recomputation:
                 for model, (plain, floor) in sums.items()
             }
 
-        for model, error in self._least(engine, errors).items():
+        for model, error in self._least_errors(engine, errors).items():
             self._note(step, model, error)
 
     def compare(self, step: int, engine: Gradients, rows: Rows, clip: Clip) -> None:
@@ -168,10 +168,10 @@ class Recomputation:
         rows_by_model = self._rows_to_check(rows)
         if not rows_by_model:
             return
-        for model, error in self._least(engine, lambda: self._example_errors(engine, rows, rows_by_model, clip)).items():
+        for model, error in self._least_errors(engine, lambda: self._example_errors(engine, rows, rows_by_model, clip)).items():
             self._note(step, model, error)
 
-    def _least(self, engine: Gradients, work: Callable[[], dict[int, float]]) -> dict[int, float]:
+    def _least_errors(self, engine: Gradients, work: Callable[[], dict[int, float]]) -> dict[int, float]:
         """Return the errors that `work` finds, model to error; above the limit the least of several tries.
 
         The derivative of ReLU or of a maximum jumps at zero. Where a value is zero within rounding, two right ways land on

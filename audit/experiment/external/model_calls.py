@@ -94,9 +94,9 @@ def call_argument(function: Callable[..., Any], arguments: tuple[Any, ...], name
 
 
 def _report(name: str, arguments: tuple[Any, ...], error: Exception, expectation: str) -> ConfigError:
-    at, given = plugins.fault(error), ", ".join(map(describe, arguments))
+    at, inputs = plugins.fault(error), ", ".join(map(describe, arguments))
     reason = f"raised {type(error).__name__}: {error}{f' ({at})' if at else ''}"
-    return ConfigError(f"{name} was given {given} and {reason}; expected {expectation}")
+    return ConfigError(f"{name} was given {inputs} and {reason}; expected {expectation}")
 
 
 def _qualname(function: Any) -> str:

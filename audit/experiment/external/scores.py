@@ -99,8 +99,8 @@ def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOri
     tables = [Scores(values=column, included=included, game=origin.game, attack=key) for key, column in columns.items()]
     by_coins = origin.game.inclusion is Inclusion.COINS
     by_size = origin.log_odds and settings.estimators is None and defaults.for_epsilon(origin.game) == "one_run"
-    named = [{"kind": "one_run", "order": "distance"}] if by_size else settings.estimators
-    estimators = granted_estimators(origin.game, named) if by_coins else ()
+    specs = [{"kind": "one_run", "order": "distance"}] if by_size else settings.estimators
+    estimators = granted_estimators(origin.game, specs) if by_coins else ()
     odd = _odd(tables, frozenset().union(*(estimator.assumes for estimator in estimators)))
     budget = Budget(
         delta=settings.delta,

@@ -190,12 +190,14 @@ def _train(system: SystemUnderTest, coins: Array | None, run: Seed) -> Any:
 def _score(system: SystemUnderTest, trained: Any) -> Array:
     canaries = system.canaries
     parts = canaries if isinstance(canaries, tuple) else (canaries,)
-    given = call_argument(system.score, (trained, *parts), "score", "score(system, canaries) -> (m,), a number for each canary")
+    answer = call_argument(
+        system.score, (trained, *parts), "score", "score(system, canaries) -> (m,), a number for each canary"
+    )
     count = len(read_rows(canaries, "canaries"))
     try:
-        values = loaders.array(given).astype(np.float64)
+        values = loaders.array(answer).astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"score gave {describe(given)}; expected a number for each of {count} canaries") from error
+        raise DataError(f"score gave {describe(answer)}; expected a number for each of {count} canaries") from error
     if values.ndim not in (1, 2) or len(values) != count or np.isnan(values).any():
         raise DataError(f"the scores have shape {values.shape} for {count} canaries, or hold NaN; expected one number each")
     return values.reshape(count, -1)

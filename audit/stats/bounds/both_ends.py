@@ -208,8 +208,8 @@ def _verdict(design: Design, exceedances: list[int], blocks: int, level: float) 
     """
     count, rows = sum(exceedances[:blocks]), blocks * pair_draws.ROWS
     *coarser, (total, _) = _classes(design, level)
-    agreed = all(sum(exceedances[:first]) < rank for first, rank in coarser if first <= blocks)
-    if agreed and count < critical_rank(rows, level):
+    agrees = all(sum(exceedances[:first]) < rank for first, rank in coarser if first <= blocks)
+    if agrees and count < critical_rank(rows, level):
         return True
     return False if blocks == total or count > most_likely_reached(rows, level) else None
 

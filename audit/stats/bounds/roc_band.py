@@ -114,13 +114,13 @@ def upper_limits(path: ThresholdPath, rates: Array, critical: float) -> Array:
     for _ in range(HALVINGS):
         middle = (inner + outer) / 2
         # more members than `middle` leads to expect do not speak against it: the limit is further up
-        expected = middle[row]
-        plausible = (true >= path.members * expected) | (divergence(true, path.members, expected) <= budget)
-        reached = np.zeros(len(rates), bool)
-        reached[row[plausible]] = True
-        inner, outer = np.where(reached, middle, inner), np.where(reached, outer, middle)
-        kept = plausible | ~reached[row]  # a threshold below the best of its rate decides nothing further up
-        row, true, budget = row[kept], true[kept], budget[kept]
+        middles = middle[row]
+        plausible = (true >= path.members * middles) | (divergence(true, path.members, middles) <= budget)
+        hit = np.zeros(len(rates), bool)
+        hit[row[plausible]] = True
+        inner, outer = np.where(hit, middle, inner), np.where(hit, outer, middle)
+        staying = plausible | ~hit[row]  # a threshold below the best of its rate decides nothing further up
+        row, true, budget = row[staying], true[staying], budget[staying]
     return outer
 
 

@@ -103,10 +103,10 @@ def _binomial_sums(orders: Array, noise: float, rate: float) -> Array:
     growth = k * (k - 1) / (2 * noise * noise)  # log(exp(growth) - 1) by the stable branch of each size
     with np.errstate(over="ignore"):
         log_growth = np.where(growth > 1, growth + np.log1p(-np.exp(-growth)), np.log(np.expm1(np.minimum(growth, 1.0))))
-    left = orders[:, None] - k
-    choose = gammaln(orders + 1)[:, None] - gammaln(k + 1) - gammaln(np.maximum(left, 0) + 1)
-    terms = np.where(left >= 0, choose + left * math.log1p(-rate) + k * math.log(rate) + log_growth, -math.inf)
-    return np.asarray(logsumexp(terms, axis=-1) if np.isinf(terms[left >= 0]).any() else log_sum_exp(terms))
+    rest_order = orders[:, None] - k
+    choose = gammaln(orders + 1)[:, None] - gammaln(k + 1) - gammaln(np.maximum(rest_order, 0) + 1)
+    terms = np.where(rest_order >= 0, choose + rest_order * math.log1p(-rate) + k * math.log(rate) + log_growth, -math.inf)
+    return np.asarray(logsumexp(terms, axis=-1) if np.isinf(terms[rest_order >= 0]).any() else log_sum_exp(terms))
 
 
 def _log_excess(orders: Array, noise: float, rate: float) -> Array:
