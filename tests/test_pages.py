@@ -108,6 +108,7 @@ def _is_present(dotted: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_the_design_page_names_what_exists() -> None:
     """Paths, dotted names and `module.name` in backticks; any other name is somewhere in the code."""
     page = (DOCS / "develop" / "design.md").read_text(encoding="utf-8")

@@ -90,6 +90,7 @@ def read_name(node: ast.AST) -> str | None:
     return node.arg if isinstance(node, ast.arg) else None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("folder", LIMITS)
 def test_rates_stay_within_their_limits(folder: str) -> None:
     found, limits = measure(folder), LIMITS[folder]

@@ -205,6 +205,7 @@ def test_a_word_of_the_field_is_let_pass(name: str) -> None:
     assert not is_empty(name)
 
 
+@pytest.mark.slow
 def test_every_exception_is_in_use() -> None:
     present = {name for path in sources() for name, *_ in names_of(path)}
     assert not (idle := sorted((KEYS.keys() | FIELD.keys()) - present)), f"no name needs the exception: {idle}"

@@ -63,7 +63,7 @@ def draws(noise: float, steps: int, epochs: int, member: bool) -> np.ndarray:
     return losses
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "steps", "epochs"), [(1.0, 10, 1), pytest.param(1.5, 20, 3, marks=pytest.mark.slow)])
 def test_the_bracket_holds_what_is_drawn(noise: float, steps: int, epochs: int) -> None:
     delta = 0.01
@@ -92,7 +92,7 @@ def delta_of_pair(pair: LossPair, epsilon: float) -> float:
     return sum(mass * -math.expm1(min(epsilon - loss, 0.0)) for loss, mass in pair.atoms)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("noise", "steps", "epsilon"), [(0.5, 20_000, 4.7), pytest.param(0.45, 10_000, 6.0, marks=pytest.mark.slow)]
 )

@@ -85,7 +85,7 @@ def test_tiny_rates_have_two_ends(rate: float) -> None:
     assert 0 < low <= high <= 1.03 * low
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("count_of_events", [6, pytest.param(60, marks=pytest.mark.slow)])
 def test_random_events_of_little_noise_are_between_independent_bounds(count_of_events: int) -> None:
     rng = np.random.Generator(np.random.PCG64(11))

@@ -111,7 +111,7 @@ for place in range(100_000):
 """
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
 def test_what_was_acknowledged_survives_a_kill(file: Path, seed: int) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -48,6 +48,7 @@ def test_a_field_without_a_range_is_an_error_that_names_it() -> None:
         schema.fields(made)
 
 
+@pytest.mark.slow
 def test_every_field_has_two_cases_far_beyond_the_usual() -> None:
     stored, usual = stored_values(suite.load_checked()), stored_values(suite.load())
     gaps = []

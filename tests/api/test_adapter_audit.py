@@ -86,6 +86,7 @@ def test_the_command_reads_the_same_folder(folders: Path, capsys: pytest.Capture
     assert "holds a tokenizer.json" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_is_no_adapter_of_this_base_is_named(folders: Path, tmp_path: Path) -> None:
     options = {"base": folders / "base", "canaries": folders / "canaries.jsonl", "tokenizer": "bytes"}
     with pytest.raises(DataError, match=r"no config\.json"):
@@ -148,7 +149,7 @@ def test_the_hub_is_off_while_folders_are_read_and_afterwards_as_before(folders:
     assert visited == [True] and not constants.is_offline_mode()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("options", [{}, {"use_dora": True}, {"use_rslora": True}, {"modules_to_save": ["lm_head"]}])
 def test_an_adapter_is_read_as_peft_reads_it(options: dict[str, Any], folders: Path, tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
@@ -251,7 +252,7 @@ NONSENSE: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("change", NONSENSE, ids=lambda change: str(change)[1:-1])
 def test_a_config_that_makes_no_model_ends_in_one_line(
     change: dict[str, Any], folders: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -75,7 +75,7 @@ def test_three_statements_prove_an_epsilon(tmp_path: Path) -> None:
     assert len(canaries.commitment) == 64 and (tmp_path / "canaries" / "canaries.jsonl").exists()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["cut", "unlabelled", "stray", "missing", "twice"])
 def test_canaries_that_are_not_there_as_planned_stop_the_training(broken: str, tmp_path: Path) -> None:
     canaries = CanaryAudit(count=20, seed=5)

@@ -78,7 +78,7 @@ def test_packing_that_cuts_secrets_stops_the_training(tmp_path: Path) -> None:
         collated(canaries, tmp_path, Collator(), packed(canaries.plant(TEXTS), whole=False)).train()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("collator", "message"),
     [(Collator(cut=24), "nowhere: truncation"), (Collator(answers_from=BLOCK), "there without a label")],
@@ -184,7 +184,7 @@ def test_a_shorter_training_of_the_same_model_is_scored_by_itself(tmp_path: Path
     assert list(callback.scores) == [2]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [

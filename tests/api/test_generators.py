@@ -67,6 +67,7 @@ def with_own_range(table: Any, seed: int) -> Any:
     return noisy_marginals(table, seed).assign(income=draw.uniform(edges[chosen], edges[chosen + 1]))
 
 
+@pytest.mark.slow
 def test_marginals_with_noise_are_not_refuted_and_copies_are() -> None:
     right = audit.check_generator(noisy_marginals, TABLE, epsilon=CLAIM, canaries=100, references=4, seed=1)
     assert right.exit_code == 0 and right.bound is not None and right.bound.epsilon <= CLAIM < right.bound.ceiling

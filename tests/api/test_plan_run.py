@@ -47,6 +47,7 @@ def test_its_tables_are_data_frames(plan: audit.RunPlan) -> None:
         plan.to_pandas("ceiling")  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_its_power_is_drawn(plan: audit.RunPlan, file: Path) -> None:
     (axes,) = audit.plot(plan).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == [

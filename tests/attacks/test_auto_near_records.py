@@ -101,6 +101,7 @@ def test_the_choice_looks_at_a_part_of_the_records_with_their_near_ones() -> Non
     assert attack.score(target, reference, SEED).shape == (2400,)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["auto", "near_records"])
 def test_an_untouched_model_scores_nothing_though_its_sums_over_near_records_differ(kind: str) -> None:
     random = np.random.default_rng(4)

@@ -494,6 +494,7 @@ def test_offline_auto_leaves_references_with_the_record_out() -> None:
         score("auto", target, View.of(included=np.ones((4, 300), dtype=bool), losses=reference["losses"][:4]), online=False)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("references", [2, 8])
 def test_auto_weighs_ranks_by_how_many_pairs_the_combination_learned_from(references: int) -> None:
     target, reference, _ = gaussian_toy(records=300, references=references, shift=1.0)
@@ -592,6 +593,7 @@ def test_views_average_losses_over_queries() -> None:
     assert theirs.shape == (0, 2)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["loss", "lira", "offset", "attack_r", "rmia", "auto"])
 def test_a_regression_is_scored_alike_in_every_unit(name: str) -> None:
     random = np.random.default_rng(3)

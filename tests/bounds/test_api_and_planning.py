@@ -65,6 +65,7 @@ def test_a_claimed_family_decides_the_default_too(rules: str, family: str, name:
         audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game=rules, family="fdp")
 
 
+@pytest.mark.slow
 def test_options_reach_the_estimator() -> None:
     chosen = {"kind": "rank_exact", "family": "gdp"}
     result = audit.lower_bound(MEMBERS, NONMEMBERS, delta=1e-5, game="independent_trials", estimator=chosen)

@@ -118,6 +118,7 @@ def test_inside_the_family_full(spec: dict[str, Any], delta: float, size: int) -
     assert wrong(spec, law, size, trials) / trials <= SIGNIFICANCE + 2 * (SIGNIFICANCE * (1 - SIGNIFICANCE) / trials) ** 0.5
 
 
+@pytest.mark.slow
 def test_the_laws_would_catch_a_search_that_is_not_paid_for() -> None:
     """The largest Clopper-Pearson bound over all thresholds, the common practice, fails on the flat law."""
     from audit.stats.bounds import thresholds

@@ -79,7 +79,7 @@ def test_adjacency_is_what_the_caller_states() -> None:
         asked(*sides(20, 20), adjacency="swap")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("estimator", ["auto", "both_ends", "one_run", "clopper_pearson"])
 def test_presence_proves_nothing_of_replacement(estimator: str) -> None:
     """A release of the number of records tells every coin of presence and nothing of a record that is replaced."""

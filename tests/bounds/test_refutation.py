@@ -63,7 +63,7 @@ def scores(mu: float, seed: int, count: int = 160, mechanism: Repeated | None = 
     return Scores(values=values, included=included, game=rules, mechanism=mechanism)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "mechanism"), SPECS, ids=label)
 def test_a_claim_is_refuted_where_the_bound_lies_above_it(spec: dict[str, Any], mechanism: Repeated) -> None:
     estimator = plugins.build(PACKAGE, spec)
@@ -156,7 +156,7 @@ def test_delta_of_the_defaults_is_that_of_their_closed_forms() -> None:
     assert not rank_exact.refutes(tests, tradeoff_curves.epsilon_delta(1.0, 1.001 * result), significance=0.05)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "mechanism"), SPECS, ids=label)
 def test_delta_falls_with_epsilon_and_turns_back_into_it(spec: dict[str, Any], mechanism: Repeated) -> None:
     if spec["kind"] == "sequential":

@@ -99,6 +99,7 @@ def test_one_run_is_wrong_in_five_per_cent_at_most_in_larger_games(counts: tuple
     check_one_run(counts, copies)
 
 
+@pytest.mark.slow
 def test_a_search_that_takes_the_tests_for_monotone_is_caught() -> None:
     """Bisecting over single epsilons, as if what is refuted were one interval, is wrong in more than five per cent."""
     counts, copies = (4, 10, 20), 2
@@ -153,6 +154,7 @@ def worst_release(wrong: np.ndarray, coins: int, epsilon: float, delta: float) -
     return float(-solved.fun)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("calibration", ["joint", "each"])
 @pytest.mark.parametrize(("delta", "copies"), [(1e-3, 1), (4e-3, 1), (1e-3, 2), (3e-4, 3)])
 def test_one_run_is_right_for_the_worst_release_with_delta(calibration: str, delta: float, copies: int) -> None:

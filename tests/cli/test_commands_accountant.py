@@ -160,6 +160,7 @@ class Lower:
 NONSENSE = ["--case", "refuse-noise-nan"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("name", "code"), [("raises", 6), ("two", 6), ("none", 6), ("Lower", 6), ("unchecked", 5), ("slightly", 1)]
 )
@@ -171,6 +172,7 @@ def test_exit_codes_tell_defects_missing_checks_and_silence_apart(
     assert invoke("check", "-a", f"pretending_accountants:{name}", *FEW, *NONSENSE)[0] == code
 
 
+@pytest.mark.slow
 def test_accepted_findings_pass_and_new_ones_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pretending_accountants.py").write_text(PRETENDERS)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -271,7 +273,7 @@ def test_phases_groups_and_delta() -> None:
         invoke("epsilon", "Gaussian(1)", "--what-if", "noise")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["--epsilon", "--target-epsilon"])
 @pytest.mark.parametrize("command", ["delta", "noise", "steps"])
 def test_a_budget_has_one_name_in_every_command(command: str, name: str) -> None:

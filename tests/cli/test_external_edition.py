@@ -63,6 +63,7 @@ def test_what_the_attacker_calls_certain_is_right() -> None:
         assert known.sum() > 50 and (recovery.certain[known] == game.included[known]).all() and not recovery.contradicts
 
 
+@pytest.mark.slow
 def test_the_order_of_records_with_equal_scores_tells_the_attacker_nothing() -> None:
     """Members come first in many files: a game without a leak stays without one, however many scores are equal."""
     included = np.arange(800) < 400

@@ -40,7 +40,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str], within: Path) 
     return message
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
 @pytest.mark.parametrize("kind", ["fifo", "zero"])
 def test_tables_models_and_data_that_never_end(tiny: Path, capsys: pytest.CaptureFixture[str], suffix: str, kind: str) -> None:
@@ -83,7 +83,7 @@ SIZES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", SIZES)
 def test_sizes_beyond_memory_are_refused_before_anything_is_made(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
@@ -120,6 +120,7 @@ FOREIGN = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FOREIGN)
 def test_an_error_in_code_that_a_config_names_is_told_to_its_owner(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str
@@ -212,6 +213,7 @@ def test_names_longer_than_a_file_may_have(
     assert code in (2, 4) and "Traceback" not in message and "internal error" not in message, message
 
 
+@pytest.mark.slow
 def test_bombs_are_refused_by_what_they_say_that_they_hold(
     tiny: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,7 +240,7 @@ def test_a_thousand_games_are_planned_soon(tiny: Path, capsys: pytest.CaptureFix
 HONEST = {"--noise": "1", "--rate": "0.01", "--steps": "10", "--delta": "1e-5"}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     ["1e308", "1e-308", *(pytest.param(value, marks=pytest.mark.slow) for value in ("nan", "inf", "-1", "1e400", "x", ""))],

@@ -72,6 +72,7 @@ def test_code_of_the_user_is_named_and_not_called(tmp_path: Path) -> None:
     assert parse((tmp_path / "mine.yaml").read_text()).config.model == {"factory": "no_such_module:build"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

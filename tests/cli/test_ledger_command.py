@@ -43,6 +43,7 @@ def show(file: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.slow
 def test_releases_of_every_kind_compose(book: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(["ledger", "record", str(book), "training", *TRAINING, "200", "--when", "2026-01-05"]) == 0
     event = tmp_path / "event.json"
@@ -73,6 +74,7 @@ def test_what_exceeds_the_budget_is_refused_and_not_recorded(book: Path, capsys:
     assert "'too much' would bring the total to epsilon" in message and "the budget is 2" in message
 
 
+@pytest.mark.slow
 def test_a_plan_says_whether_and_how_often_it_fits(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer(["ledger", "record", str(book), "training", *TRAINING, "200"])
     capsys.readouterr()
@@ -149,6 +151,7 @@ def test_a_ledger_is_never_overwritten_and_needs_an_upper_bound(book: Path, tmp_
     assert not (tmp_path / "new.ledger").exists()
 
 
+@pytest.mark.slow
 def test_a_budget_is_changed_with_a_reason(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(["ledger", "budget", str(book), "4", "--note", "agreed by the board", "--when", "2026-02-01"]) == 0
     assert "of 4 at delta" in capsys.readouterr().out
@@ -158,6 +161,7 @@ def test_a_budget_is_changed_with_a_reason(book: Path, capsys: pytest.CaptureFix
     assert answer(["ledger", "budget", str(book), "9"]) == 2
 
 
+@pytest.mark.slow
 def test_a_seal_is_printed_and_looked_for(book: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer(["ledger", "record", str(book), "training", *TRAINING, "20"])
     capsys.readouterr()
@@ -190,6 +194,7 @@ def test_an_old_file_is_named_and_imported(tmp_path: Path, capsys: pytest.Captur
     assert release["name"] == "histogram" and 0 < release["spent_after"] < 2
 
 
+@pytest.mark.slow
 def test_the_trajectory_is_drawn(book: Path, tmp_path: Path) -> None:
     answer(["ledger", "record", str(book), "training", *TRAINING, "200"])
     for name, start in (("spent.svg", b"<?xml"), ("spent.png", b"\x89PNG")):

@@ -59,7 +59,7 @@ def test_a_signed_history_may_grow(book: Path, keys: Path, capsys: pytest.Captur
     assert (row["entries"], row["signed_entries"], row["signature_problem"]) == (4, 3, "")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("names", ["aB", "a", "ba", ""])
 def test_a_history_that_was_written_anew_is_refused(
     tmp_path: Path, keys: Path, book: Path, names: str, capsys: pytest.CaptureFixture[str]

@@ -114,7 +114,7 @@ def test_every_format_is_written_for_a_target(tmp_path, folder, trained, monkeyp
     assert (folder / "out" / "report.pdf").read_bytes().startswith(b"%PDF")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["torch_export", "torchscript", "safetensors", "state_dict"])
 def test_every_kind_of_target_gives_the_same_report(folder, trained, capsys, kind):
     net, x, y, coins = trained
@@ -267,6 +267,7 @@ def test_a_pickled_model_is_refused_and_not_run(folder, trained):
     assert not (folder / "ran").exists()
 
 
+@pytest.mark.slow
 def test_overlap_is_refused_and_can_be_dropped(folder, trained, capsys):
     net, x, y, coins = trained
     target = saved("torch_export", net, x)

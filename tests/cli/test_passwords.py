@@ -23,7 +23,7 @@ URLS = [
 ]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("url", URLS)
 @pytest.mark.parametrize("verb", ["show", "create"])
 def test_no_message_about_a_ledger_holds_one(url: str, verb: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,7 +160,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", CHANGES)
 def test_a_changed_number_is_found(run: Path, kind: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
@@ -192,7 +192,7 @@ def scores_changed(name: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
     return changes[name]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "kind",
     ["inverted", "memberships exchanged", "memberships of one attack", "an attack left out", "rows left out", "rows twice",

@@ -42,6 +42,7 @@ def folder(tmp_path: Path, rendered: dict[str, bytes]) -> Path:
     return _folder(tmp_path / "run", rendered)
 
 
+@pytest.mark.slow
 def test_an_untouched_folder_is_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert verification.verify(folder) == 0
     assert "verified" in capsys.readouterr().out
@@ -147,6 +148,7 @@ def test_an_unknown_edition_is_named(folder: Path) -> None:
         commands.report(folder, edition="public")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("new", "code"),
     [(Outcome.CONSISTENT, 0), (Outcome.VIOLATED, 1), (Outcome.OUT_OF_REACH, 1), (Outcome.INVALID, 1)],

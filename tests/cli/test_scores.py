@@ -40,7 +40,7 @@ def table(path, **columns):
     return path
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["npz", "csv", "parquet"])
 def test_the_same_bound_from_every_file(tmp_path, capsys, suffix):
     audit(table(tmp_path / f"s.{suffix}"), "--delta", "1e-5", "--claim-epsilon", "1", "--json", expect=1)

@@ -99,6 +99,7 @@ app.main(["run"])
     assert done.stderr == "stopped by SIGTERM\n", "no run had begun"
 
 
+@pytest.mark.slow
 def test_a_stop_in_a_destructor_ends_the_program_all_the_same() -> None:
     code = """
 import os, signal, time

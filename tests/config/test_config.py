@@ -57,6 +57,7 @@ def test_a_whole_entry_named_as_a_string_can_be_gone_into() -> None:
     assert resolved.config.games[0].canaries == {"kind": "held_out"}
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
@@ -117,6 +118,7 @@ def test_missing_files_and_names(tmp_path: Path) -> None:
         load(str(tmp_path / "latin.yaml"))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", shipped_configs())
 def test_every_shipped_config_is_valid(name: str) -> None:
     assert load(name, environment={}).config.name
@@ -126,6 +128,7 @@ INSIDE = {"gaussian": "gdp", "fdp_rank": "dp_sgd", "one_run_fdp": "dp_sgd", "pro
 ASSERTED = {"pld": "dp_sgd", "reference": "dp_sgd", "gaussian_clt": "gdp", "opacus_gdp": "gdp"}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", shipped_configs())
 def test_no_shipped_config_pays_for_an_estimator_that_can_decide_nothing(name: str) -> None:
     config = load(name, environment={}).config

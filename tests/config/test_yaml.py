@@ -60,7 +60,7 @@ def nothing_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
         yield
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.usefixtures("nothing_written")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_yaml_is_refused(name: str) -> None:

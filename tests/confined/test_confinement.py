@@ -117,6 +117,7 @@ def test_a_forged_reply_is_an_error_of_the_audit(reply: str) -> None:
     assert type(caught.value).__name__ in ("DataError", "ConfigError")
 
 
+@pytest.mark.slow
 def test_a_process_ends_with_an_audit_that_is_killed(tmp_path: Path) -> None:
     """It computes for ever, reads no more requests, and has tried to ignore every signal."""
     program = """

@@ -54,7 +54,7 @@ def test_many_releases_are_one_with_less_noise(name: str) -> None:
     assert ask(name, 20.0, 1.0, 25).epsilon == pytest.approx(ask(name, 4.0, 1.0, 1).epsilon, rel=0.02)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "classical_gaussian"])
 @pytest.mark.parametrize(
     ("less", "more"),
@@ -69,6 +69,7 @@ def test_less_protection_costs_more(name: str, less: tuple[float, float, int], m
     assert ask(name, *less).epsilon < ask(name, *more).epsilon
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_smaller_delta_costs_more(name: str) -> None:
     assert ask(name, 4.0, 1.0, 1, delta=1e-7).epsilon > ask(name, 4.0, 1.0, 1).epsilon

@@ -60,7 +60,7 @@ def bound(spec: dict[str, Any], what: Scores, confidence: float = 0.95, delta: f
     return plugins.build(PACKAGE, spec).lower_bound(what, delta=delta, confidence=confidence, seed=Seed(1))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @EVERY
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
@@ -107,7 +107,7 @@ def test_a_larger_delta_never_proves_more_of_few_tied_scores(spec: dict[str, Any
     assert result == sorted(result, reverse=True)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @EVERY
 def test_the_ends_of_what_scores_can_be(spec: dict[str, Any]) -> None:
     item = bound(spec, scores([1.0], [-1.0]))
@@ -137,7 +137,7 @@ def test_rows_sorted_by_score_are_refused_where_their_order_counts(spec: dict[st
     assert few_values.epsilon > 0, "rows that chance alone sorts now and then"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @EVERY
 def test_thousands_of_scores(spec: dict[str, Any]) -> None:
     draw = np.random.default_rng(0)

@@ -76,7 +76,7 @@ def allowed(trials: int, rate: float = 0.05, tail: float = 1e-4) -> int:
     return int(np.quantile(draws, 1 - tail))
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_result_is_complete(name: str) -> None:
     result = bound(name, gaussian(200, 1.0, 1))
@@ -89,7 +89,7 @@ def test_result_is_complete(name: str) -> None:
     assert result.selected
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_strong_leakage_is_proved(name: str) -> None:
     """A stub that returns 0, or one with the sign wrong, fails here."""
@@ -100,7 +100,7 @@ def test_strong_leakage_is_proved(name: str) -> None:
     assert bound(name, scores(shuffled, shuffled + 300.0)).epsilon == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", NAMES)
 def test_false_alarms_on_nothing(name: str) -> None:
     trials = 60
@@ -127,6 +127,7 @@ def test_coverage_on_the_gaussian_mechanism(name: str) -> None:
     assert over <= allowed(trials)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_invariant_under_monotone_maps(name: str) -> None:
     plain = gaussian(80, 1.5, 3)
@@ -179,14 +180,14 @@ def test_one_score_a_side(name: str) -> None:
     assert result.epsilon == 0 <= result.ceiling
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_all_scores_equal(name: str) -> None:
     alarms = sum(bound(name, scores(np.ones(50), np.ones(50)), seed=i).epsilon > 0 for i in range(20))
     assert alarms <= allowed(20)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_heavy_ties_prove_no_more_than_the_truth(name: str) -> None:
     draw = Seed(8).numpy()
@@ -196,7 +197,7 @@ def test_heavy_ties_prove_no_more_than_the_truth(name: str) -> None:
     assert bound(name, binary) == result
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_infinite_scores_are_ranks_like_any_other(name: str) -> None:
     drawn = gaussian(100, 2.0, 9)
@@ -225,7 +226,7 @@ def test_a_data_split_grants_nothing(name: str) -> None:
         game(10, inclusion=Inclusion.SPLIT).require(estimator.assumes, name)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=15, deadline=None)
 @given(data=st.data())
@@ -245,7 +246,7 @@ def _drawn(data: st.DataObject) -> Scores:
     return scores([value + 9 for value in members], nonmembers)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())
@@ -261,7 +262,7 @@ def test_the_bound_depends_on_the_order_of_scores_alone(name: str, data: st.Data
 SLACK = {"one_run": 2e-3}  # where a search ends sooner
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow(NAMES, ["both_ends"]))
 @settings(max_examples=8, deadline=None)
 @given(data=st.data())

@@ -24,7 +24,7 @@ NAMES = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("kind", ["model", "scores"])
 def test_a_format_gives_bytes_under_its_names(name: str, kind: str) -> None:
@@ -39,7 +39,7 @@ def test_a_format_gives_bytes_under_its_names(name: str, kind: str) -> None:
         assert set(files) == {f"{stem}.{kind}" for stem in stems for kind in ("svg", "png")}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", FORMATS)
 def test_equal_reports_give_equal_bytes(name: str) -> None:
     from reports.formats.figures import _drawings
@@ -49,7 +49,7 @@ def test_equal_reports_give_equal_bytes(name: str) -> None:
     assert dict(reports.renderer(name).render(sample.scores())) == first
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_format_depends_on_the_report(name: str) -> None:
     assert dict(reports.renderer(name).render(sample.scores())) != dict(reports.renderer(name).render(sample.model()))

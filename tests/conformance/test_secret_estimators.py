@@ -103,7 +103,7 @@ def test_strong_leakage_is_proved_and_nothing_proves_nothing(spec: dict[str, Any
     assert bound(spec, scores(np.zeros((300, choices)), drawn)).epsilon == 0  # ties count against the attack
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("spec", SPECS, ids=IDS)
 @pytest.mark.parametrize("choices", [2, 10])
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])
@@ -118,7 +118,7 @@ def test_coverage_on_randomised_response(spec: dict[str, Any], choices: int, eps
     assert sum(result.epsilon > epsilon for result in bounds) <= allowed(trials)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", SPECS, ids=IDS)
 def test_coverage_on_the_gaussian_mechanism_in_both_adjacencies(spec: dict[str, Any]) -> None:
     trials, truth = 30, {True: tradeoff.gdp_epsilon(math.sqrt(2), DELTA), False: tradeoff.gdp_epsilon(1.0, DELTA)}
@@ -160,7 +160,7 @@ def test_the_curve_of_dp_sgd_asks_for_a_mechanism_and_for_add_remove() -> None:
         bound(spec, sampled(0.8, 0, adjacency=Adjacency.REPLACE_ONE))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [3, 8])
 @pytest.mark.parametrize("epsilon", [0.0, 0.7])
 def test_coverage_of_guesses_of_several_values(named: int, epsilon: float) -> None:
@@ -197,7 +197,7 @@ def test_guesses_of_several_values_need_equal_priors_and_a_value_left() -> None:
         bound({"kind": "one_run_secrets", "named": 4}, what)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", [5.0, 0.5])
 def test_likelihood_guesses_under_strong_priors_prove_what_posterior_guesses_do_not(prior: float) -> None:
     """And accuracy says nothing of it: the posterior is right more often."""

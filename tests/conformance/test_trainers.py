@@ -63,7 +63,7 @@ def test_refuses_a_mechanism_that_it_does_not_execute(made: tuple[Trainer, Event
         trainer.fit(cases.job(peer), cases.silent)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_same_seed_same_weights(made: tuple[Trainer, Event, Event]) -> None:
     trainer, mine, _ = made
     first, second = (trainer.fit(cases.job(mine), cases.silent).models for _ in range(2))
@@ -73,7 +73,7 @@ def test_same_seed_same_weights(made: tuple[Trainer, Event, Event]) -> None:
         assert (value != peer.weights[name]).any()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_realised_noise_clip_and_batches_are_those_of_the_mechanism(made: tuple[Trainer, Event, Event]) -> None:
     trainer, mine, _ = made
     job = cases.job(mine, models=5, optimizer={"kind": "sgd", "learning_rate": 0.05})
@@ -93,7 +93,7 @@ def test_realised_noise_clip_and_batches_are_those_of_the_mechanism(made: tuple[
         np.testing.assert_array_equal(done.noise_multiplier, 0.0)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_canaries_with_coin_zero_leave_no_trace(made: tuple[Trainer, Event, Event]) -> None:
     trainer, mine, _ = made
     job = cases.job(mine)
@@ -135,6 +135,7 @@ def test_gradient_canaries_show_their_inclusion(made: tuple[Trainer, Event, Even
             assert 1e-4 < stats.chi2.sf(statistic, len(result) - 1) < 1 - 1e-4
 
 
+@pytest.mark.sampled(2)
 def test_final_weights_come_with_the_first_ones(made: tuple[Trainer, Event, Event]) -> None:
     trainer, mine, _ = made
     done = trainer.fit(cases.job(mine, access=Access.FINAL_WEIGHTS), cases.silent).models
@@ -143,6 +144,7 @@ def test_final_weights_come_with_the_first_ones(made: tuple[Trainer, Event, Even
     assert any((value != done.weights[name]).any() for name, value in done.initial.items())
 
 
+@pytest.mark.sampled(2)
 def test_progress_adds_up(made: tuple[Trainer, Event, Event]) -> None:
     trainer, mine, _ = made
     observed: list[int] = []

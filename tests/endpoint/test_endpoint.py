@@ -70,7 +70,7 @@ def test_values_that_cannot_be_believed_are_refused(mode: str, message: str) -> 
     assert "--score generations" in str(refusal.value)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mode", ["good", "generated_only", "no_echo", "clamped"])
 def test_generations_tell_members_on_any_server(mode: str) -> None:
     with served(mode, KNOWN) as server:
@@ -79,6 +79,7 @@ def test_generations_tell_members_on_any_server(mode: str) -> None:
     assert values[coins].min() == 1.0 and values[~coins].max() < 0.5
 
 
+@pytest.mark.slow
 def test_64_requests_in_flight_and_no_more() -> None:
     canaries = canary_law.digit_canaries(100, Seed(3), digits=6)
     with served("good", tuple(canary.text for canary in canaries[:5])) as server:
@@ -88,6 +89,7 @@ def test_64_requests_in_flight_and_no_more() -> None:
     assert values[:5].min() > values[5:].max(), "no answer went to another request"
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_half_way_loses_nothing(tmp_path: Path) -> None:
     cache = tmp_path / "answers.jsonl"
     with served("good", KNOWN) as server:
@@ -110,7 +112,7 @@ def test_a_server_that_dies_half_way_loses_nothing(tmp_path: Path) -> None:
     np.testing.assert_array_equal(full, again.values)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["log_probabilities", "next_tokens", "generations", "samples"])
 def test_a_cache_of_another_model_convicts_nobody(rule: str, tmp_path: Path) -> None:
     cache, canaries = tmp_path / "answers.jsonl", CANARIES[:24]
@@ -139,6 +141,7 @@ def test_a_model_that_is_replaced_during_the_run_is_found() -> None:
         scores(client_of(server))
 
 
+@pytest.mark.slow
 def test_a_server_that_drifts_proves_nothing_of_a_sorted_file() -> None:
     canaries = sorted(CANARIES, key=lambda canary: not canary.included)
     with served("good") as server:
@@ -179,6 +182,7 @@ def test_busy_servers_are_asked_again_with_growing_pauses_within_the_patience() 
             client.completion(body | {"max_tokens": 3}, dict)
 
 
+@pytest.mark.slow
 def test_faults_and_broken_answers_in_between_end_nothing_and_are_paid_for() -> None:
     with served("good", KNOWN) as server:
         server.broken = 7
@@ -284,7 +288,7 @@ def test_a_difference_to_the_model_before_training() -> None:
     assert np.all(difference[~coins] == 0) and difference[coins].min() > 1
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["lists_as_chat", "lists_as_completions"])
 def test_secrets_are_spelled_by_lists_of_likely_tokens(mode: str) -> None:
     canaries = CANARIES[:10]
@@ -430,6 +434,7 @@ def test_left_out_canaries_that_the_model_knows_are_told_from_decoys() -> None:
     assert report.mechanisms[0].bounds[0].epsilon > 2 and report.outcome is None
 
 
+@pytest.mark.slow
 def test_chosen_texts_have_several_attacks_and_no_epsilon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     random, words = np.random.default_rng(2), np.array(["ash", "bay", "cup", "dew", "elm", "fog", "gum", "hay", "ice", "jam"])
     texts = [

@@ -68,6 +68,7 @@ def gradients_by_hooks(model: TextModel, flat: torch.Tensor, length: int = 12) -
     return result
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("length", [12, 24], ids=["texts", "users"])
 @pytest.mark.parametrize("name", CASES)
 def test_sums_are_those_of_clipped_gradients_of_each_model_s_own_records(name: str, length: int) -> None:
@@ -111,7 +112,7 @@ def test_the_self_test_finds_a_wrong_product() -> None:
         learners.test_gradients(*(values[:3] for values in rows()))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
     [dp_sgd(noise_multiplier=1.3, clip_norm=0.5, sample_rate=0.1, steps=5), sgd(sample_rate=0.1, steps=5)],

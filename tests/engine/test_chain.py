@@ -73,6 +73,7 @@ def doubled(rows: Rows) -> Rows:
     return replace(rows, inputs=rows.inputs.double(), labels=labels)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("classes", [0, 3, 19])
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("name", sorted(SHAPES))

@@ -62,7 +62,7 @@ def compare(modules: list[nn.Module], models: Gradients, rows: Rows, clip_norm: 
     return torch.cat(all_norms)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(cases.MODELS))
 def test_clipped_sum_equals_the_slow_loop(name: str) -> None:
     modules, models, shape = ensemble(name)

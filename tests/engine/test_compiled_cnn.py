@@ -120,7 +120,7 @@ def rows_for(shape: tuple[int, ...], rows: int, outputs: int = 3) -> Rows:
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 def test_sums_and_norms_equal_those_in_double_precision(name: str) -> None:
     compiled, exact, _ = pair(name)
@@ -135,7 +135,7 @@ def test_sums_and_norms_equal_those_in_double_precision(name: str) -> None:
             torch.testing.assert_close(observed.left.double(), known.left, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("first", [0, pytest.param(40, marks=pytest.mark.slow)])
 def test_random_networks_equal_those_in_double_precision(first: int) -> None:
     for seed in range(first, 40 if first == 0 else 600):

@@ -71,6 +71,7 @@ def test_adult(data_root):
     assert STANDARDISATION in data.source
 
 
+@pytest.mark.slow
 def test_bank_marketing(data_root):
     categorical = ["job", "marital", "education", "default", "housing", "loan", "contact", "month", "day_of_week", "poutcome"]
     spec = {"kind": "table", "root": str(data_root), "path": "bank_marketing/bank-additional-full.csv.gz", "separator": ";"}

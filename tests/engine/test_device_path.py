@@ -65,7 +65,7 @@ def small(job: TrainingJob) -> TrainingJob:
     )
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "technique",
     [
@@ -86,7 +86,7 @@ def test_augmented_images_stay_on_the_device() -> None:
         train(make_job("cnn", NOISY), cases.silent, None, Technique(flip=True, shift=2, copies=2))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["adam", "adamw"])
 def test_optimisers_keep_their_state_on_the_device(kind: str) -> None:
     with pretended():

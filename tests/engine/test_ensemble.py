@@ -368,7 +368,7 @@ def test_no_steps_is_a_model_as_initialised() -> None:
     assert done.executed.batch_sizes.shape == (3, 0) and done.executed.noise_draws == 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("raw", [False, True], ids=["together", "one by one"])
 @pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=6)], ids=["dpsgd", "plain"])
 def test_dropout_draws_from_each_models_own_stream(mechanism: Repeated, raw: bool) -> None:

@@ -48,7 +48,7 @@ def make_job(name: str, mechanism: Repeated, **changes: object) -> TrainingJob:
     return replace(job, **changes)  # type: ignore[arg-type]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("clip_norm", [0.05, 1e9, None], ids=["clipped", "unclipped", "plain"])
 @pytest.mark.parametrize("name", sorted(users.EXACT))
 def test_models_of_users_train_like_the_slow_loop(name: str, clip_norm: float | None) -> None:
@@ -84,6 +84,7 @@ def test_what_cannot_be_trained_at_all_is_refused_without_privacy_too(name: str)
     assert caught.value.exit_code == 2
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mechanism", [cases.varied(QUIET, noise_multiplier=1.0), PLAIN], ids=["dpsgd", "plain"])
 def test_dropout_as_a_function_repeats_and_ignores_the_neighbours(mechanism: Repeated) -> None:
     job = make_job("functional_dropout", mechanism)
@@ -95,6 +96,7 @@ def test_dropout_as_a_function_repeats_and_ignores_the_neighbours(mechanism: Rep
         np.testing.assert_array_equal(value, alone.weights[name])
 
 
+@pytest.mark.slow
 def test_adapters_and_frozen_layers_take_the_fast_path(caplog: pytest.LogCaptureFixture) -> None:
     for name in ("lora", "frozen_convolutions", "frozen_backbone", "no_gradient", "positions_leading"):
         train(make_job(name, replace(QUIET, count=1)), cases.silent)

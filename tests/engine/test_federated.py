@@ -252,6 +252,7 @@ def test_the_denominator_does_not_count_replies() -> None:
         assert distance <= provided.optimizer["learning_rate"] * 1e-3 * count / (0.5 * CLIENTS) + 1e-6
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("noise", "seen"),
     [

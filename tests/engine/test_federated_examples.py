@@ -202,7 +202,7 @@ def test_batches_of_records_are_poisson() -> None:
     assert counts[0].std() > 2, "batches differ in size"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, None])
 def test_held_examples_are_told_from_others_by_what_their_client_sends(noise: float | None) -> None:
     """Means over 8 federations: members' losses fall further by their own client's update."""

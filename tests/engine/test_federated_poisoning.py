@@ -78,6 +78,7 @@ def test_a_client_of_one_record_multiplies_what_it_learned() -> None:
     np.testing.assert_allclose(moved(provided, trainer(noise="none")), expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("boost", [1.0, 50.0, 1e6])
 def test_g_clients_move_the_mean_by_g_clip_norms_over_n_at_most(boost: float) -> None:
     """The invariant, whatever they send; with a boost it is met, because clients that share a label push alike."""
@@ -100,6 +101,7 @@ def test_records_that_clients_claim_do_not_count_beyond_the_cap() -> None:
     assert float(np.linalg.norm(moved(provided, trainer(example_cap=5)))) <= 3 * CLIP / CLIENTS * (1 + 1e-5)
 
 
+@pytest.mark.slow
 def test_a_free_rider_sends_the_last_step_back_and_reads_no_record() -> None:
     provided = job(ClientBehaviour(trains=False), [True, True], rounds=3)
     peer = replace(

@@ -99,7 +99,7 @@ def job(kind: str, mechanism: Any = NOISELESS, **changes: Any) -> Any:
     return cases.job(mechanism, model=model, data=cases.dataset(SHAPE), **changes)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("mechanism", [NOISELESS, sgd(sample_rate=0.4, steps=4)], ids=["private", "plain"])
 @pytest.mark.parametrize("kind", ["head", "zero head", *WHOLE])
 def test_models_are_those_of_a_slow_loop(kind: str, mechanism: Any) -> None:

@@ -47,6 +47,7 @@ def test_random_modules_train_like_the_slow_loop(seed: int) -> None:
     compare(seed, False, dp_sgd(noise_multiplier=0.0, clip_norm=clip_norm, sample_rate=0.2, steps=3))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_modules_that_mix_records_are_refused_under_privacy_and_trained_as_they_are_without(seed: int) -> None:
     with pytest.raises(UnsupportedMechanism, match="other records of the batch"):

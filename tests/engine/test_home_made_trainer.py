@@ -38,7 +38,7 @@ def start(model: Any) -> dict[str, torch.Tensor]:
     return {name: value.detach().clone() for name, value in model.module.named_parameters()}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("clip", [1.0, 0.01])
 def test_one_replaced_record_moves_the_update_too_far(model: Any, clip: float) -> None:
     known = torch.from_numpy(sentences().train.inputs[:1].astype(np.int64))

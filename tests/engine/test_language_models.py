@@ -141,6 +141,7 @@ def test_a_layer_that_mixes_records_is_refused() -> None:
         TextModel(module, CPU)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mechanism", [PRIVATE, PLAIN], ids=["dp", "plain"])
 @pytest.mark.parametrize("adapter", [None, {"rank": 2, "layers": ["c_attn"]}], ids=["full", "adapter"])
 def test_the_trainer_executes_what_is_accounted_for(mechanism: Repeated, adapter: dict[str, Any] | None) -> None:
@@ -163,7 +164,7 @@ def test_the_trainer_executes_what_is_accounted_for(mechanism: Repeated, adapter
         assert all("lora" in name for name in subject.weights), "frozen weights are not released as trained ones"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [PRIVATE, PLAIN], ids=["dp", "plain"])
 def test_micro_batches_change_a_model_by_rounding_alone(mechanism: Repeated) -> None:
     optimizer = {"kind": "sgd", "learning_rate": 0.05}  # Adam would blow rounding of tiny gradients up
@@ -262,6 +263,7 @@ def test_nothing_of_the_extra_is_imported_before_it_is_asked_for() -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_the_exposure_of_secrets_that_were_never_trained_on_is_that_of_a_uniform_rank() -> None:
     """A model that knows nothing of random tokens ranks them by chance: the mean is within four errors of the exact one."""
     from attacks.canaries._planted_texts import RandomTokens
@@ -352,6 +354,7 @@ class KeepsDraws(torch.nn.Module):
         return self.head(hidden) * (1 + self.kept if self.kind != "unused" else 1)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["attribute", "unused", "buffer", "frozen parameter", "first call", "every call"])
 def test_what_language_models_draw_beside_their_weights_is_refused_by_its_name(
     kind: str, monkeypatch: pytest.MonkeyPatch

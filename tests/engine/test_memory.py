@@ -45,6 +45,7 @@ def job(models: int = 11) -> TrainingJob:
     return cases.job(NOISY, models=models)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError, RuntimeError])
 def test_halves_of_a_chunk_give_the_same_bits(
     error: type[RuntimeError], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

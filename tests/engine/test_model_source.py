@@ -33,7 +33,7 @@ def make_job(kind: str, mechanism: Any = PLAIN, models: int = 3) -> TrainingJob:
     return cases.job(mechanism, model=spec, data=cases.dataset((5,)), models=models)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "mechanism"),
     [

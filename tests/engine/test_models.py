@@ -87,7 +87,7 @@ def test_a_vit_needs_patches_that_fit() -> None:
         build({"kind": "vit", "patch": 3}, (3, 8, 8), 10)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "name", slow(["vit", "transformer", "recurrent", "wide_resnet", "cnn", "mlp"], ["recurrent", "transformer", "wide_resnet"])
 )

@@ -159,7 +159,7 @@ def named(name: str) -> str:
     return f"{__name__}:{name}"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["erased", "jittered"])
 @pytest.mark.parametrize("mechanism", [NOISY, sgd(sample_rate=0.3, steps=4)], ids=["private", "plain"])
 def test_models_have_draws_of_their_own_whatever_runs_beside_them(name: str, mechanism: Any) -> None:
@@ -175,6 +175,7 @@ def test_models_have_draws_of_their_own_whatever_runs_beside_them(name: str, mec
         assert together.executed.largest_norm.max() <= 1.0 + 1e-6
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("trainer", [DpSgdTrainer, SgdTrainer])
 def test_trainers_take_it_and_its_code_is_in_the_key_of_a_job(trainer: Any) -> None:
     own = trainer(augmentation=named("jittered"))
@@ -189,7 +190,7 @@ def test_augmentation_that_mixes_records_is_refused(name: str) -> None:
         train(cases.job(NOISY), cases.silent, None, Technique(augmentation=named(name)))
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["erased", "jittered", "moved", "one_by_one", "pairs", "curved", "from_derived"])
 @pytest.mark.parametrize("shape", [(9,), (13,), (1, 11, 13)])
 def test_draws_of_each_record_are_no_matter_of_its_place(name: str, shape: tuple[int, ...]) -> None:
@@ -198,6 +199,7 @@ def test_draws_of_each_record_are_no_matter_of_its_place(name: str, shape: tuple
         examine_augmentation(load_augmentation(named(name)), records)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("draw", ["uniform", "normal", "exponential", "random", "multinomial", "bernoulli"])
 def test_no_draw_hides_that_a_view_is_a_matter_of_place(draw: str) -> None:
     own = OwnAugmentation(draw, by_parity_and(draw))
@@ -205,7 +207,7 @@ def test_no_draw_hides_that_a_view_is_a_matter_of_place(draw: str) -> None:
         examine_augmentation(own, torch.randn(40, 9, generator=torch.Generator().manual_seed(0)))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["by_place", "by_parity", "by_size", "noise_by_place", "erased_by_size"])
 def test_augmentation_by_a_records_place_is_refused(name: str) -> None:
     with pytest.raises(UnsupportedMechanism, match="changes with its place in the batch, or with the number"):

@@ -157,6 +157,7 @@ def test_each_model_is_stepped_alone_and_whole_parameters_are_seen() -> None:
         np.testing.assert_array_equal(together.weights[name], alone.weights[name])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "words"),
     [

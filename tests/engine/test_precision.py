@@ -65,6 +65,7 @@ def test_one_example_moves_the_sum_by_at_most_the_clip_norm_whatever_was_rounded
             assert (lengths <= 0.01 * (1 + 1e-9)).all() and (lengths > 0.004).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients_are_off_by_the_rounding_of_eight_bits(name: str) -> None:
     short, exact, rows = ensemble(name)

@@ -95,6 +95,7 @@ def test_a_poisoned_example_is_zero_by_either_way() -> None:
     assert (executed.skipped > 0).all() and torch.tensor(executed.recomputed).max() < 1e-4
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compiled", ["off", "on"])
 @pytest.mark.parametrize("name", ["mlp", "cnn"])
 @pytest.mark.parametrize("size", [1e20, 1e30])

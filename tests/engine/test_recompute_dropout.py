@@ -97,7 +97,7 @@ def test_draws_that_cannot_be_held_are_not_recomputed() -> None:
     assert (train(job("permuted", PLAIN), cases.silent).executed.recomputed == -1).all()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["layer", "function"])
 def test_wrong_gradients_beside_dropout_end_the_training(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("audit.engine.trial.model_trial.loop_reason", lambda *_: None)
@@ -115,6 +115,7 @@ def test_wrong_gradients_beside_dropout_end_the_training(way: str, monkeypatch: 
         train(job(way, NOISY), cases.silent)
 
 
+@pytest.mark.slow
 def test_dropout_whose_draws_reach_another_record_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     honest = DropoutLayer.forward
 

@@ -27,6 +27,7 @@ QUIET = dp_sgd(noise_multiplier=0.0, clip_norm=0.4, sample_rate=0.3, steps=6)
 DOUBLE = ScheduleSettings(dtype=torch.float64)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("force_loop", [False, True])
 @pytest.mark.parametrize("name", ["mlp", "cnn", "wide_resnet", "used_twice", "many_channels"])
 def test_per_layer_clipping_equals_a_slow_loop(name: str, force_loop: bool) -> None:

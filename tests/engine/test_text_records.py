@@ -112,6 +112,7 @@ def test_users_are_trained_on_as_records(mechanism: Event, tmp_path: Path) -> No
         FormattedSecret().make(dataset, 4, 1000, Seed(2))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("spec", "adapter"),
     [(GPT2, None), (BERT, None), (LLAMA, {"rank": 2, "layers": ["q_proj", "v_proj"]})],

@@ -18,7 +18,7 @@ examples: Any = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(examples)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", examples.KINDS, ids=lambda kind: kind.__name__)
 def test_the_auc_of_the_loss_is_the_share_of_pairs_that_it_orders(kind: Any) -> None:
     torch.manual_seed(0)

@@ -43,6 +43,7 @@ def test_every_source_of_the_project_counts(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_what_a_named_object_reaches_counts(tmp_path: Path) -> None:
     (tmp_path / "loop.py").write_text("import helper, json\ndef fit(): return helper.rate\n")
     (tmp_path / "helper.py").write_text("from package.inner import rate\n")

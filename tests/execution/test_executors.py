@@ -47,6 +47,7 @@ def always_dies(shared: tuple[()], job: int, progress: Progress, device: str | N
     return job
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["serial", "processes"])
 def test_results_and_progress(kind: str) -> None:
     heard: list[int] = []
@@ -62,6 +63,7 @@ def slow(shared: tuple[Path], job: int, progress: Progress, device: str | None =
     return job
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["serial", "processes"])
 def test_closing_gives_up_what_has_not_finished(kind: str, tmp_path: Path) -> None:
     results = made(kind).map(slow, (tmp_path,), [0, 1, 2, 3], lambda steps: None)
@@ -83,6 +85,7 @@ def stopped(steps: int) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_a_stop_waits_for_no_job_that_is_under_way(tmp_path: Path) -> None:
     """It may come at any moment, also while the driver waits for jobs and not only while it stores one."""
     started = time.monotonic()
@@ -94,12 +97,14 @@ def test_a_stop_waits_for_no_job_that_is_under_way(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["serial", "processes"])
 def test_a_failure_is_not_swallowed(kind: str) -> None:
     with pytest.raises(ConfigError, match="job -1"):
         list(made(kind).map(scaled, (1,), [1, -1], lambda steps: None))
 
 
+@pytest.mark.slow
 def test_a_killed_process_costs_only_its_unfinished_jobs(tmp_path: Path) -> None:
     result = dict(made("processes", workers=1).map(dies_once, (tmp_path,), [0, 1, 2, 3], lambda steps: None))
     assert result == {0: 0, 1: 1, 2: 2, 3: 3}
@@ -107,6 +112,7 @@ def test_a_killed_process_costs_only_its_unfinished_jobs(tmp_path: Path) -> None
     assert started == ["0", "1", "2", "2", "3"]
 
 
+@pytest.mark.slow
 def test_processes_that_keep_dying_are_given_up() -> None:
     with pytest.raises(WorkerLost, match="--resume"):
         list(made("processes", workers=1, restarts=1).map(always_dies, (), [0], lambda steps: None))
@@ -132,6 +138,7 @@ class FailsElsewhere:
         return __import__, ("no_such_module",)
 
 
+@pytest.mark.slow
 def test_an_error_while_a_worker_reads_what_it_shares_is_told_once_as_what_it_is(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         list(made("processes", workers=1).map(scaled, (FailsElsewhere(),), [1, 2], lambda steps: None))
@@ -142,6 +149,7 @@ def first_of(shared: tuple[np.ndarray], job: int, progress: Progress, device: st
     return float(shared[0][0]) * job
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_while_it_is_started_does_not_hang_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     """The data are far more than a pipe takes, and the first process is killed before it has read any."""
     launch = multiprocessing.util.spawnv_passfds  # type: ignore[attr-defined]
@@ -198,6 +206,7 @@ def listed(shared: tuple[Path], job: int, progress: Progress, device: str | None
     return sorted(path.name for path in shared[0].iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="a file without a name needs Linux")
 def test_what_all_jobs_share_has_no_name_that_a_kill_could_leave_and_prints_are_no_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

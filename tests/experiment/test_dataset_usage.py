@@ -32,6 +32,7 @@ def estimate(share: float, strength: float, seed: int, references: int = 12) -> 
     return answer, float(included[0].mean())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 1.0])
 def test_the_share_is_found_and_the_limits_hold(share: float) -> None:
     answers = [estimate(share, 2.0, seed) for seed in range(24)]

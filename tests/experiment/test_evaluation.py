@@ -156,6 +156,7 @@ def naive_distance(losses: Array, coins: Array, item: int, others: Array) -> flo
     return float(max(gaps))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("decimals", [1, 8], ids=["ties", "no ties"])
 def test_fidelity_equals_a_naive_comparison(decimals: int) -> None:
     target, coins, references = views(1.3)

@@ -231,6 +231,7 @@ def test_noise_that_clients_forget_in_their_own_steps_shows_in_an_honest_log(tmp
     assert failed(audited(tmp_path, *INSIDE, broken, "mechanisms.fed.trainer.admits=true")) == {"inner-noise"}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
@@ -342,7 +343,7 @@ def test_a_planted_bug_is_refuted_though_its_log_says_that_all_is_well(
     assert len(refuted(results)) == 1
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bug", "overrides"),
     [("SharesMissing", (*DISTRIBUTED, *SUMS)), ("SharesMissing", COORDINATES), ("QuietBias", TENSORS)],

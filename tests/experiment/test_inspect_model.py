@@ -238,6 +238,7 @@ def test_labels_alone_can_bias_a_split():
     assert result.auc > 0.9
 
 
+@pytest.mark.slow
 def test_a_class_that_one_side_lacks_is_found():
     generator = np.random.default_rng(4)
     x, y = generator.normal(size=(1500, 8)), generator.integers(0, 10, 1500)
@@ -263,6 +264,7 @@ def guard_alarms(repetitions: int) -> int:
     return alarms
 
 
+@pytest.mark.slow
 def test_the_guard_rarely_cries_wolf():
     assert guard_alarms(6) <= 1  # at a rate of 1 % more have probability 1.5e-3
 
@@ -312,6 +314,7 @@ def test_a_torch_module_a_function_and_probabilities_agree():
     assert not any("gives probabilities" in note for note in reports[0].notes)
 
 
+@pytest.mark.slow
 def test_a_model_that_changes_its_mind_is_remarked():
     x, y = records()
     members, nonmembers = sides(x, y, np.arange(400) % 2 == 0)

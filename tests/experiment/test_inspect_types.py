@@ -43,6 +43,7 @@ def sides(dtype: str = "int64") -> list[tuple[np.ndarray, np.ndarray]]:
     return [(generator.integers(0, 50, size=(60, 12)).astype(dtype), generator.integers(0, 3, size=60)) for _ in range(2)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
 def test_token_models_that_return_an_object_are_audited(dtype: str) -> None:
     model, (members, nonmembers) = Classifier(), sides(dtype)

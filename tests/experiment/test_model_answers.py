@@ -99,7 +99,7 @@ def test_regressors_of_scikit_learn_and_torch_are_audited_as_they_are() -> None:
     assert {row.status[:7] for row in audit.check(net, members, nonmembers, quiet=True).attacks} == {"run", "not run"}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["logit", "column", "probability", "torch"])
 def test_one_output_is_two_classes(form: str) -> None:
     labels = (INPUTS[:, 1] > 0).astype(np.int64)

@@ -156,7 +156,7 @@ PACKED: dict[str, tuple[Any, Callable[[slice], Any]]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", PACKED)
 def test_every_container_gives_the_auc_of_an_own_computation(name: str) -> None:
     model, pack = PACKED[name]
@@ -260,7 +260,7 @@ MASKED: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", MASKED)
 def test_masks_and_images_give_the_auc_of_an_own_computation(name: str) -> None:
     table, y, losses = MASKED[name]
@@ -371,6 +371,7 @@ def test_records_on_both_sides_are_refused_or_dropped_in_any_form() -> None:
     assert next(row.auc for row in result.attacks if row.attack == "loss") == pytest.approx(expected(LOSSES), abs=5e-4)
 
 
+@pytest.mark.slow
 def test_a_sparse_matrix_is_asked_about_in_its_own_form() -> None:
     model = LogisticRegression(C=100).fit(scipy.sparse.csr_matrix(X[:N]), Y[:N])
     losses = -model.predict_proba(X)[np.arange(2 * N), Y]
@@ -450,7 +451,7 @@ FURTHER: dict[str, tuple[Any, Callable[[slice], Any], Any]] = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FURTHER)
 def test_further_models_give_the_auc_of_an_own_computation(name: str) -> None:
     model, pack, losses = FURTHER[name]

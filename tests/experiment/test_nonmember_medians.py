@@ -49,6 +49,7 @@ def auc(scores: Array, included: Array) -> float:
     return float(roc.auc(scores[included], scores[~included]))
 
 
+@pytest.mark.slow
 def test_it_finds_members_among_records_of_which_the_model_is_unevenly_sure() -> None:
     result = inspected(1.0, scorers=("loss", "quantile_regression"))
     values = {name: auc(scores, result.included) for name, scores in result.scores.items()}
@@ -106,6 +107,7 @@ def test_it_proves_no_epsilon_and_is_left_out_where_it_says_nothing() -> None:
     assert "quantile_regression" in inspected(1.0, references=references).not_run
 
 
+@pytest.mark.slow
 def test_a_model_that_answers_the_same_of_all_is_told_apart_by_no_attack() -> None:
     random = np.random.default_rng(0)
     inputs, labels = random.normal(size=(600, 5)).astype(np.float32), random.integers(0, 3, 600)

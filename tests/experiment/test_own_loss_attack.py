@@ -37,6 +37,7 @@ def test_logits_give_the_losses_that_an_attack_asks_for() -> None:
     assert [row.mean for row in by_logits.rows] == pytest.approx([row.mean for row in by_losses.rows])
 
 
+@pytest.mark.slow
 def test_a_model_that_shows_nothing_gives_chance_at_every_rate() -> None:
     coins = audit.draw_coins(1000, 7)
     x, y = np.arange(1000, dtype=np.float32)[:, None], np.arange(1000) % 2

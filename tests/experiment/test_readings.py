@@ -208,6 +208,7 @@ def test_masked_values_are_refused() -> None:
             check(model(outputs), y)
 
 
+@pytest.mark.slow
 def test_another_unit_or_order_of_numbers_is_invalid() -> None:
     random = np.random.default_rng(14)
     truths = random.normal(size=(N, 3))

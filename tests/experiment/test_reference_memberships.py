@@ -96,6 +96,7 @@ def test_references_tell_nonmembers_that_were_trained_on(is_honest: bool) -> Non
     assert max(shares) < 0.5 if is_honest else np.median(shares) > 0.5
 
 
+@pytest.mark.slow
 def test_sides_that_are_alike_are_remarked_on() -> None:
     """Noisy labels, and a target that was trained on both sides: nothing of one model tells it from one that generalises."""
     rng = np.random.default_rng(0)

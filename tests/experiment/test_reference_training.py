@@ -84,6 +84,7 @@ def trainings() -> int:
     return len(Path("trainings.txt").read_text().splitlines())
 
 
+@pytest.mark.slow
 def test_trained_references_are_references_trained_by_hand() -> None:
     members, nonmembers, _ = sides()
     training = ReferenceTraining(train="my_training:fit", runs=6)

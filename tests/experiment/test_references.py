@@ -174,6 +174,7 @@ def test_references_of_other_records_or_outputs_are_refused() -> None:
         References(included=np.full((2, N), 0.5), losses=np.zeros((2, N)))
 
 
+@pytest.mark.slow
 def test_confidences_are_computed_once_for_all_attacks_and_change_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
     labels, included, logits = drawn()
     references = References(included=included[1:], logits=logits[1:])
@@ -204,6 +205,7 @@ def members_first() -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[A
     return labels[order], included[:, order], logits[:, order], order
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["logits", "losses", "models"])
 def test_references_with_members_first_beside_an_index_are_refused_and_in_its_order_they_serve(form: str) -> None:
     labels, included, logits, index = members_first()

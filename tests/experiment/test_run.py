@@ -168,7 +168,7 @@ def test_a_dry_run_trains_nothing(config: Path, tmp_path: Path, capsys: pytest.C
     assert sum(row["bounds"] for row in plan["ceilings"]) == plan["bounds"]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("change", "parts"),
     [
@@ -204,6 +204,7 @@ def test_what_cannot_be_run_is_said_with_exit_code_2(
     assert not list(tmp_path.iterdir()), "a refused run left something behind"
 
 
+@pytest.mark.slow
 def test_bad_usage_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert answer(["rum"]) == 2
     assert answer(["run"]) == 2
@@ -220,6 +221,7 @@ def test_an_unwritable_output_is_exit_code_4_before_any_work(
     assert "choose another --output" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys; from audit.cli.app import answer; answer(['--help']); "

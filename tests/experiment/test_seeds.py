@@ -54,6 +54,7 @@ def test_a_run_that_is_resumed_takes_the_seed_that_it_drew(config: Path, tmp_pat
     assert scores_of(config, tmp_path / "resumed", "--resume") == scores
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("content", ["", "x", "12", str(2**64 - 1)])
 def test_a_stored_seed_that_was_changed_is_refused(config: Path, tmp_path: Path, content: str) -> None:
     started = tmp_path / "run.partial" / "private"
@@ -75,7 +76,7 @@ def test_a_seed_that_can_be_guessed_is_refused_for_own_data(tmp_path: Path, caps
     refuse_short_seed(configs.load(str(tmp_path / "mine.yaml"), [mine, f"seed={line[1]}"]))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", shipped_configs())
 def test_shipped_demonstrations_have_public_seeds_for_their_own_data_alone(name: str) -> None:
     refuse_short_seed(configs.load(name))

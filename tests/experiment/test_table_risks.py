@@ -72,6 +72,7 @@ def test_independent_samples_are_called_beyond_chance_no_more_often_than_promise
     assert alarms <= 15  # 150 with 5 %: more than 15 with probability 0.005
 
 
+@pytest.mark.slow
 def test_the_test_by_splits_keeps_its_level_where_predicates_share_records() -> None:
     """Counting predicates as independent would not: many of them are met by the same outlier."""
     random, split, fisher = np.random.default_rng(2), 0, 0
@@ -156,6 +157,7 @@ def test_the_command_prints_and_gates(tables: list[pd.DataFrame], tmp_path: Path
     assert answer(["table", str(tmp_path / "copy.csv"), *files, "--first", "age,,job", "--second", "pay"]) == 2
 
 
+@pytest.mark.slow
 def test_the_report_says_it_and_reads_back(tables: list[pd.DataFrame]) -> None:
     from reports.formats.json import from_json, to_json
     from reports.pages.document import sections
@@ -220,6 +222,7 @@ def test_an_honest_split_is_no_overlap_however_often_records_repeat(training: in
     assert tail < 1e-6
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
 def test_large_numbers_beside_missing_cells_are_read_exactly(tmp_path: Path, suffix: str, tables: list[pd.DataFrame]) -> None:
     ids = 2**53 + np.arange(150)

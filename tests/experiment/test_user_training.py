@@ -69,6 +69,7 @@ def test_the_gradient_of_a_user_is_the_mean_of_the_records_gradients() -> None:
         assert reader.losses(users)[0, user] == pytest.approx(loss.item(), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_claims_sampling_and_coins_are_by_user() -> None:
     experiment = assemble(read_config(str(CONFIG)).config)
     private = experiment.design.training_designs[1]

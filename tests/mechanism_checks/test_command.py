@@ -33,6 +33,7 @@ def own_module(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("own_module")
 def test_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(capsys, "noise_of_ours:right", "--epsilon", "1", *ANSWERS, *FEW)[0] == 0

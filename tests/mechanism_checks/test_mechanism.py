@@ -48,7 +48,7 @@ def test_a_control_keeps_its_claim(entry: KnownMechanism) -> None:
     assert report.exit_code == 0
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("entry", [entry for entry in wrong_twins() if entry.name not in NARROW], ids=lambda entry: entry.name)
 def test_a_wrong_twin_is_refuted(entry: KnownMechanism) -> None:
     report = check(entry)
@@ -128,6 +128,7 @@ def test_a_narrow_violation_takes_more_outputs(name: str) -> None:
     assert report.verdict.outcome is Outcome.VIOLATED and report.fit.epsilon > 10, str(report)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("entry", [controls()[0], controls()[5], wrong_twins()[0]], ids=lambda entry: entry.name)
 def test_bounds_come_near_the_truth(entry: KnownMechanism) -> None:
     assert check(entry, 100_000).epsilon.epsilon > 0.95 * entry.exact
@@ -293,6 +294,7 @@ def test_numbers_that_mark_an_event_are_an_input_of_their_own() -> None:
     assert higher.mean() > 0.7
 
 
+@pytest.mark.slow
 def test_memory_for_a_linear_classifier_does_not_grow_with_outputs() -> None:
     stream = np.random.default_rng(0)
     first, second = (stream.normal(mean, 1, size=(50_000, 100)).astype(np.float32) for mean in (0.05, 0.0))

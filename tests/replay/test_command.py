@@ -97,6 +97,7 @@ def test_the_witness_of_a_wrong_program_fails_as_a_test(tmp_path: Path) -> None:
         names["test_noisy_sum_keeps_its_claim"]()
 
 
+@pytest.mark.slow
 def test_a_declared_release_costs_what_its_input_moves() -> None:
     hidden = np.random.default_rng(3).laplace  # a sampler that the replay does not see
 
@@ -131,6 +132,7 @@ def test_a_claim_is_epsilon_or_mu() -> None:
         audit.replay(noisy_sum, 3.0, epsilon=1.0)
 
 
+@pytest.mark.slow
 def test_the_command_prints_one_object_and_answers_with_the_verdict(capsys: Any) -> None:
     module = __name__
     arguments = ["replay", f"{module}:noisy_sum", "--data", f"{module}:data_set", "--high", "10", "--quiet", "--json"]

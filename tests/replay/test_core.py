@@ -47,6 +47,7 @@ def sparse_vector(data: Any, rng: Any) -> Any:
     return next((i for i in range(3) if np.sum(data > i) + rng.laplace(0, 4) > threshold), None)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("function", "loss"),
     [
@@ -75,7 +76,7 @@ def test_selections_cost_their_own_law_and_not_their_composition() -> None:
     assert vector.verdict is ReplayVerdict.PROVED and 0 < vector.loss < 1
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "function",
     [

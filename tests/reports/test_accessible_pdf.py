@@ -114,6 +114,7 @@ def metadata(language: str) -> str:
     return str(root(language)["/Metadata"].get_object().get_data(), "utf-8")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_metadata_title_language_and_conformance(language: str) -> None:
     """06-001 to 06-004, 07-001, 07-002, 11-006; PDF/A-3: part, level, output intent, identifier."""

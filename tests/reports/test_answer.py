@@ -220,6 +220,7 @@ def test_whether_the_split_can_be_trusted() -> None:
     assert answer.trust(failed).status is Status.FAILED
 
 
+@pytest.mark.slow
 @given(st.floats(0.05, 12), st.floats(0.5, 0.9999))
 def test_the_needed_coins_are_the_least_that_prove_the_claim(epsilon: float, confidence: float) -> None:
     coins = answer.needed_coins(epsilon, confidence)
@@ -263,6 +264,7 @@ def _objects(plain: Any) -> list[dict[str, Any]]:
     return [inner for value in plain for inner in _objects(value)] if isinstance(plain, list) else []
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.sampled_from(["gdp", "dp_sgd", "my_family"]), values, st.sampled_from(list(sample.ALL)))
 def test_no_output_holds_a_family_bound_without_its_family(family: str, epsilon: float, kind: str) -> None:

@@ -138,6 +138,7 @@ CONDITION = re.compile(r"inside|in family|the family|within|机制族|族内|dp_
 """Words without which no text may hold a figure of a bound inside a family."""
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("outcome", [Outcome.CONSISTENT, Outcome.VIOLATED])
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_no_output_prints_a_family_bound_as_proven_for_any_mechanism(name: str, outcome: Outcome) -> None:
@@ -206,6 +207,7 @@ def test_no_output_of_tied_scores_prints_a_family_bound_as_proven(name: str) -> 
         assert not re.search(r"(?<![\d.])6\.58", line) or CONDITION.search(line), line
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", [name for name in OUTPUTS if name not in ("json", "console json", "pandas", "third party")])
 @pytest.mark.parametrize(("claim", "bound"), [(1.0, 1.000001), (1.001, 1.004), (3.0, 3.0000000004)])
 def test_a_bound_above_its_claim_is_printed_above_it(name: str, claim: float, bound: float) -> None:

@@ -57,6 +57,7 @@ def test_equal_mechanisms_share_a_sheet_and_others_than_claimed_have_none() -> N
     assert sheet.deltas == DELTAS and len(sheet.curve) == len(DELTAS)
 
 
+@pytest.mark.slow
 def test_what_leaves_the_range_of_the_mechanism_is_left_out() -> None:
     labels = [line.label for line in priced().costs[0].what_if]
     assert labels == [f"{quantity} {value}" for quantity, value in CHANGES if (quantity, value) != ("rate", "x2")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from audit.core.access import Access
 from audit.core.evaluation import (
     Calibrated,
@@ -125,6 +127,7 @@ def test_it_survives_json_and_does_not_leave_the_house() -> None:
             assert game.evaluation is None and game.records == game.groups == ()
 
 
+@pytest.mark.slow
 def test_each_adversary_has_a_bar() -> None:
     mechanism = next(item for item in sample.run().mechanisms if item.claims)
     assert list(headline.levels(mechanism)) == [Access.FINAL_MODEL, Access.ALL_STEPS]

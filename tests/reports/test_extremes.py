@@ -47,6 +47,7 @@ def test_no_page_but_the_last_is_left_half_empty(name: str) -> None:
     assert min(ends[:-1]) > 0.935 - MOST_LEFT_EMPTY, [round(end, 2) for end in ends]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", CASES)
 def test_every_table_has_rows_and_room_for_its_words(name: str) -> None:
     """A column that takes what is left needs something to be left by those that are as wide as their text."""
@@ -83,7 +84,7 @@ def outside(report: AuditReport, name: str) -> float:
     return 25.4 * max(-box.x0, -box.y0, box.x1 - figure.get_figwidth(), box.y1 - figure.get_figheight())
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", CASES)
 def test_no_name_is_cut_off_beside_a_drawing_of_all_trainings(case: str) -> None:
     wide = {

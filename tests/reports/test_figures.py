@@ -40,6 +40,7 @@ def test_svg_uses_the_colours_and_no_other_hue(report: AuditReport) -> None:
         assert used <= allowed, (item.name, used - allowed)
 
 
+@pytest.mark.slow
 def test_svg_holds_no_date_and_no_machine(report: AuditReport) -> None:
     for item in figures.drawings(report).values():
         assert not re.search(rb"20[0-9]{2}-[0-9]{2}|<dc:date>|/home/|/tmp/", item.svg), item.name

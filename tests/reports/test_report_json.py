@@ -25,6 +25,7 @@ def report(request: pytest.FixtureRequest) -> AuditReport:
     return sample.ALL[request.param]()
 
 
+@pytest.mark.sampled(2)
 def test_round_trip_is_exact(report: AuditReport) -> None:
     data = report_json.to_json(report)
     assert report_json.from_json(data) == report
@@ -67,6 +68,7 @@ def _edited(edit: Any) -> bytes:
     return json.dumps(plain).encode()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("edit", "message"),
     [

@@ -80,6 +80,7 @@ def test_the_command_logs_the_edition_that_it_writes(store: str, tmp_path: Path,
     assert [file.path for file in client.list_artifacts(printed["mlflow_run"])] == ["report-external.json"]
 
 
+@pytest.mark.slow
 def test_a_store_that_cannot_be_written_is_said(store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import reports
 

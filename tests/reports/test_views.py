@@ -59,7 +59,7 @@ class Balance(HTMLParser):
             assert self.open.pop() == tag
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["consistent", "model", "scores"])
 def test_the_page_is_one_well_formed_file_that_asks_for_nothing(kind: str) -> None:
     text = page(kind)
@@ -192,6 +192,7 @@ def test_the_record_is_valid_by_the_schema_of_the_registry() -> None:
         jsonschema.validate({"tier": 0}, schema)
 
 
+@pytest.mark.slow
 def test_the_external_edition_keeps_no_setting_and_no_person() -> None:
     provided = Engagement(owner="A hospital", auditor="A. Auditor", reviewer="B. Reviewer")
     report = replace(sample.run(), settings=(("seed", "20260101"),), config_lines=(("seed", 3),), engagement=provided)

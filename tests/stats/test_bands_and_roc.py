@@ -104,6 +104,7 @@ def test_roc_band_covers_the_true_curve_at_every_rate() -> None:
     assert held >= stats.binom.ppf(1e-4, trials, 0.9)
 
 
+@pytest.mark.slow
 def test_auc_interval_covers_and_contains_the_estimate() -> None:
     draw, held, trials = np.random.default_rng(2), 0, 300
     for _ in range(trials):

@@ -37,7 +37,7 @@ def drawn(law: ScoreLaw, members: int, nonmembers: int, seed: int) -> ranks.Memb
     return ranks.by_rank(law.draw(included, np.random.default_rng([seed, members])), included)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.0), (1.0, 0.0), (0.5, 0.1)])
 def test_simulated_counts_have_the_law_of_whole_samples(epsilon: float, delta: float) -> None:
     """Means and spreads of the right guesses at every count, against placing 9 members and 15 nonmembers one by one."""
@@ -86,6 +86,7 @@ def test_a_member_that_moves_up_raises_no_count_of_wrong_guesses() -> None:
         assert (both_ends.right_guesses(moved) >= both_ends.right_guesses(ranked)).all()
 
 
+@pytest.mark.slow
 def test_a_true_epsilon_is_refuted_as_seldom_as_promised() -> None:
     """Fast version; `pytest -m calibration tests/bounds/test_coverage.py` has the full one."""
     for law in (
@@ -201,6 +202,7 @@ def median_of_one_run(curve: Curve, shape: both_ends.Design, delta: float) -> fl
     return low
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("law", CURVES)
 @pytest.mark.parametrize("side", [100, pytest.param(1000, marks=pytest.mark.slow)])
 def test_the_median_sample_refutes_what_one_run_proves_from_its_own_but_for_a_hundredth(law: str, side: int) -> None:
@@ -217,6 +219,7 @@ def test_the_median_sample_refutes_what_one_run_proves_from_its_own_but_for_a_hu
     assert both_ends._rejects(shape, limits, (epsilon, delta), (1 - both_ends.RANKS) * 0.05)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("level", "streams"), [(0.05, 8), pytest.param(0.02, 8, marks=pytest.mark.slow)])
 def test_the_luck_of_no_stream_of_draws_lifts_the_level(level: float, streams: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """All 3,432 orders of 7 members and 7 nonmembers are alike if nothing leaks, so the chance of each stream is known."""

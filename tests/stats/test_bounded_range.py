@@ -37,7 +37,7 @@ def bracket(epsilon: float, count: int, delta: float, *, work: float = 1e8) -> t
     return bounded_range.epsilon_bracket(epsilon, count, delta, reach=reach, work=work)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 @pytest.mark.parametrize("delta", [1e-2, 1e-6])
 def test_one_mechanism_by_maximising_over_its_pair(epsilon: float, delta: float) -> None:
@@ -76,6 +76,7 @@ def test_between_one_fixed_pair_and_what_contains_it(epsilon: float, count: int,
     assert high <= bracket(epsilon, count + 1, delta, work=1e6)[1] * (1 + 1e-2)
 
 
+@pytest.mark.slow
 def test_brackets_are_narrow_where_the_divergence_is_seven_per_cent_off() -> None:
     low, high = bracket(1.0, 100, 1e-6, work=1e7)
     assert 0 < high - low < 2e-3 * high

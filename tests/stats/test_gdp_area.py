@@ -49,7 +49,7 @@ def test_crossings_are_order_statistics_of_differences_rounded_down(wins: int) -
     assert (lost >= 0).all() and (lost < math.sqrt(1 / 7 + 1 / 9) / gdp_area.GRID + 1e-5).all()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sides", "mu", "level"),
     [

@@ -24,6 +24,7 @@ def single(noise: float, rate: float, direction: Direction, log_tail: float) -> 
     return subsampled_gaussian(noise, rate, direction, log_tail=log_tail)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("noise", "rate", "steps"), [(1.0, 0.05, 100), (0.6, 0.3, 5)])
 def test_a_group_of_one_is_one_record(noise: float, rate: float, steps: int) -> None:
     alone = epsilon_bracket([(partial(single, noise, rate), steps)], 1e-6)
@@ -32,6 +33,7 @@ def test_a_group_of_one_is_one_record(noise: float, rate: float, steps: int) -> 
     assert grouped[1] - grouped[0] < 1e-3 * grouped[1]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("size", [2, 5])
 def test_a_group_that_is_always_there_moves_the_sum_as_far(size: int) -> None:
     low, high = epsilon_bracket([(partial(group, 3.0, 1.0, size), 4)], 1e-6)
@@ -67,6 +69,7 @@ def power(size: float, epsilon: float, delta: float) -> float:
     return min(1.0, delta + math.exp(epsilon) * size, 1 - math.exp(-epsilon) * (1 - delta - size))
 
 
+@pytest.mark.slow
 @given(epsilon=st.floats(0.01, 2), delta=st.sampled_from([0.0, 1e-6, 0.02]), size=st.integers(1, 6), budget=st.floats(0, 6))
 @settings(max_examples=60, deadline=None)
 def test_approximate_groups_are_the_curve_applied_again_and_again(

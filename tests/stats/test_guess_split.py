@@ -248,6 +248,7 @@ def test_no_release_of_up_to_forty_coins_is_refuted_too_often(
     assert worst_chance(refuted, coins, epsilon, delta) <= LEVEL + 1e-7
 
 
+@pytest.mark.slow
 def test_guesses_by_distance_hold_against_a_release_that_is_sure_of_some_members() -> None:
     """Members are named with probability 0.1 e^1.5, nonmembers with 0.1: epsilon 1.5, or nearly 0 from the other end."""
     epsilon, wrong, bounds = 1.5, 0, []

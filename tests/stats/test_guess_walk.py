@@ -167,6 +167,7 @@ def test_counts_on_their_own_stand_in_where_delta_leaves_no_room() -> None:
     assert guess_walk.bound(nothing, 0.05) == (0.0, -1) and not guess_walk.refutes(nothing, 0.0, 0.05)
 
 
+@pytest.mark.slow
 def test_the_bound_falls_with_confidence_and_delta() -> None:
     for seed in range(4):
         guesses, correct = gaussian_counts(3000, 1.0, seed)

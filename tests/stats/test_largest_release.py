@@ -25,6 +25,7 @@ def test_chances_of_cells_are_those_of_simulated_releases() -> None:
         assert abs(share - expected) <= 5 * math.sqrt(expected / runs)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("count", [1, 5])
 def test_it_tells_no_more_than_the_shifted_release_alone(count: int) -> None:
     """One release is distinguished almost as its Gaussian pair; among several, less."""

@@ -137,6 +137,7 @@ def test_a_curve_gives_the_same_test_as_its_shift() -> None:
     assert direct - 0.005 < looked_up <= direct + 1e-4
 
 
+@pytest.mark.slow
 def test_quick_null_check_never_skips_a_rejection() -> None:
     for seed in range(40):
         ranked = ranked_normals(30, 0.35, seed)
@@ -241,7 +242,7 @@ def chances_of_wins(members: int, nonmembers: int) -> np.ndarray:
 LEVELS = (0.05, 0.05 / 2, 0.05 / 3, 0.01, 0.05 / 20)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(20, 20), (21, 20), (33, 47), pytest.param((100, 100), marks=pytest.mark.slow)])
 def test_at_each_size_the_area_under_the_roc_refutes_nothing_as_seldom_as_stated(sizes: tuple[int, int]) -> None:
     """The exact level if nothing leaks, given the draws: their luck may not lift it, and costs a quarter at most."""

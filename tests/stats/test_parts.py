@@ -20,6 +20,7 @@ def test_blocks_cover_the_records_once_and_none_stands_alone(records: int, width
     assert all(part.stop - part.start > 1 for part in slices) or records < 2
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("models", [2, 5, 40])
 @pytest.mark.parametrize("variance", membership.VARIANCES)
 def test_attacks_give_the_same_bits_in_blocks_of_any_size(models: int, variance: str, monkeypatch: pytest.MonkeyPatch) -> None:

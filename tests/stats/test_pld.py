@@ -99,6 +99,7 @@ def test_laplace(scale: float, steps: int, delta: float, known: float) -> None:
     assert high - low <= 2e-4 * high
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("direction", "epsilon"), [("remove", 0.1), ("remove", 0.4), ("add", 0.1)])
 def test_one_subsampled_laplace_release(direction: Direction, epsilon: float) -> None:
     rate, scale = 0.3, 0.8

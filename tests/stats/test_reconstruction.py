@@ -43,6 +43,7 @@ def best_success(priors: list[float], epsilon: float, delta: float, *, replace: 
     return -optimize.linprog(gain, A_ub=np.array(rows), b_ub=limits, A_eq=total, b_eq=np.ones(states), method="highs").fun
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("replace", [True, False])
 @pytest.mark.parametrize("delta", [0.0, 1e-3, 0.1])
 @pytest.mark.parametrize("priors", [[0.5, 0.5], [0.25] * 4, [0.1] * 10, [0.6, 0.3, 0.1]])

@@ -31,6 +31,7 @@ def slow_limits(members: Array, nonmembers: Array, rate: float, critical: float)
     return min(plausible), max(plausible)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
@@ -61,6 +62,7 @@ def test_a_curve_lies_in_the_band_where_its_departure_is_below_the_critical_valu
     assert all(agree)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("sides", "trials"),
     [

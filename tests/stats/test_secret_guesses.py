@@ -52,6 +52,7 @@ def test_the_sharp_term_is_the_largest_value_of_steins_solution(guesses: int, co
     assert one_count.stein_factor(correct, guesses, rate) == pytest.approx(slow_stein(correct, guesses, rate), rel=1e-6)
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("secrets", "guesses"), [(3, 3), (5, 2), (10, 10), (30, 15)])
 @pytest.mark.parametrize("choices", [2, 3, 10])
 @pytest.mark.parametrize("delta", [0.0, 1e-3, 0.05])
@@ -206,6 +207,7 @@ def worst_release(priors: list[list[float]], epsilon: float, delta: float, is_re
     return -float(solved.fun)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "priors", [[[0.5, 0.5], [0.5, 0.5]], [[1 / 3] * 3, [1 / 3] * 3], [[0.7, 0.3], [0.4, 0.6]], [[0.6, 0.3, 0.1], [0.5, 0.5]]]
 )
@@ -272,7 +274,7 @@ def reveal_or_randomise(secrets: int, choices: int, epsilon: float, delta: float
     return np.eye(choices)[message], drawn
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("choices", [2, 10])
 @pytest.mark.parametrize("delta", [1e-5, 1e-4])
 def test_coverage_on_randomised_response_with_reveal(choices: int, delta: float) -> None:
@@ -319,6 +321,7 @@ def worst_of_sets(shape: tuple[int, int, int], epsilon: float, delta: float, cor
     return -float(solved.fun)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shape", slow([(1, 3, 2), (1, 4, 2), (1, 5, 3), (2, 3, 2), (2, 4, 2)], [(2, 4, 2)]))
 @pytest.mark.parametrize("delta", [0.0, 0.05])
 def test_guesses_of_several_values_stay_below_the_theorem(shape: tuple[int, int, int], delta: float) -> None:

@@ -47,6 +47,7 @@ def naive(scores: np.ndarray, included: np.ndarray, curve: TradeoffCurve, chance
     return path
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("place", "chance"), [(0, 0.5), (10, 0.5), (30, 0.3)])
 def test_wealth_equals_the_plain_game(place: int, chance: float) -> None:
     scores, included = drawn(0, 1.5, 36)

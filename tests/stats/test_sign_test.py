@@ -49,6 +49,7 @@ def count_sums(doubled_ranks: np.ndarray, size: int) -> np.ndarray:
     return np.cumsum(counts[size] / counts[size].sum())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("count", "size"), [(24, 12), (60, 30), (120, 60), (200, 30)])
 @pytest.mark.parametrize("level", [1e-5, 1e-5 / 7])
 def test_the_level_is_exact_far_out(count: int, size: int, level: float) -> None:

@@ -25,6 +25,7 @@ def mean_over_orders(members: Array, nonmembers: Array, fpr: float) -> float:
     return float(np.mean(figures))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_tied_scores_get_the_mean_over_all_their_orders(seed: int) -> None:
     stream = np.random.default_rng(seed)

@@ -66,6 +66,7 @@ def test_figures_of_tied_scores_depend_on_neither_order_nor_seed() -> None:
             assert point.tpr == pytest.approx(point.target_fpr, abs=0.02)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("values", [2, 5, pytest.param(12, marks=pytest.mark.slow), pytest.param(50, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shift", [0.0, 1.0])
 def test_limits_hold_under_ties(values: int, shift: float) -> None:

@@ -69,6 +69,7 @@ class Playing(stand_in.Correct):
         super().__init__(noise_multiplier=noise_multiplier, num_sampled_clients=CLIENTS + CANARIES)
 
 
+@pytest.mark.slow
 def test_canary_clients_prove_what_a_strategy_releases_and_no_more() -> None:
     for noise, low in ((1.0, 1.0), (20.0, 0.0)):
         strategy = Playing(noise)

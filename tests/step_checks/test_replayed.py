@@ -128,6 +128,7 @@ RIGHT_SETUPS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     "name", ["ghost", *(pytest.param(name, marks=pytest.mark.slow) for name in RIGHT_SETUPS if name != "ghost")]
@@ -155,7 +156,7 @@ WRONG_SETUPS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", WRONG_SETUPS)
 def test_what_passes_by_opacus_is_refuted(name: str) -> None:

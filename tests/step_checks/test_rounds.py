@@ -27,7 +27,7 @@ def names(report: StepReport, status: PropertyStatus = PropertyStatus.FAILED) ->
     return {finding.check for finding in report.findings if finding.status is status}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [stand_in.Correct(), stand_in.RefusesWeights(2.0, 0.5, 12)])
 def test_a_correct_strategy_is_not_accused(strategy: Any) -> None:
     report = checked(strategy)
@@ -35,7 +35,7 @@ def test_a_correct_strategy_is_not_accused(strategy: Any) -> None:
     assert len(report.findings) == 15
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("broken", "checks"),
     [

@@ -133,7 +133,7 @@ class CutNoise(DpSgdStep):
         return {name: noise_multiplier * clip_norm * value for name, value in noise.items()}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [3.2, math.inf])
 def test_noise_cut_beyond_three_deviations_fails_by_its_largest_value(cut: float) -> None:
     step = FunctionStep(function=CutNoise(cut=cut), params=small_parameters())

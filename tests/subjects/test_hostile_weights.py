@@ -38,6 +38,7 @@ def saved(path: Path, weight: torch.Tensor) -> Path:
     return path
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_that_are_no_dense_numbers_are_refused(tmp_path: Path, kind: str) -> None:
     with warnings.catch_warnings():
@@ -52,6 +53,7 @@ def test_weights_that_stand_for_more_than_they_hold_are_refused(tmp_path: Path) 
         target(saved(tmp_path / "w.pt", torch.zeros(1).expand(10**12, 3)))
 
 
+@pytest.mark.slow
 def test_a_bomb_is_refused_before_torch_reads_it(tmp_path: Path) -> None:
     file = io.BytesIO()
     torch.save({"weight": torch.zeros(2**24 + 1)}, file)

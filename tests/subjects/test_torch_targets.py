@@ -64,6 +64,7 @@ def exported(path: Path, *, batch: int = 5, fixed: bool = False, train: bool = F
 # ---- torch.export
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("batch", "fixed"), [(5, False), (5, True), (1, True)])
 def test_exported_program_gives_the_outputs_of_the_module(tmp_path, batch, fixed):
     target = build("torch_export", exported(tmp_path / "m.pt2", batch=batch, fixed=fixed), batch_size=16)
@@ -203,7 +204,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_archives_are_refused(tmp_path, name, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -38,6 +38,7 @@ RUN_BY_THE_READER = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", RUN_BY_THE_READER)
 def test_what_torch_would_run_while_it_reads_is_refused(tmp_path: Path, name: str) -> None:
     old, new = RUN_BY_THE_READER[name]

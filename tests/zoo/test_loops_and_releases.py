@@ -54,6 +54,7 @@ def test_every_entry_is_listed() -> None:
     assert set(RELEASE_CHECKS) == set(plugins.names(_survey.RELEASES))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", LOOP_CHECKS)
 def test_a_loop_fails_by_its_check(name: str) -> None:
     entry = loop(name)
@@ -115,7 +116,7 @@ def test_a_survey_takes_what_the_same_code_left(tmp_path: Any, monkeypatch: pyte
         _survey.survey(["poisson"], folder=tmp_path)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("damage", ["half", "list", "another name", "another type"])
 def test_what_is_no_kept_row_is_computed_again(tmp_path: Any, damage: str) -> None:
     (first,) = _survey.survey(["tuning_composed"], folder=tmp_path)
