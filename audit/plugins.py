@@ -276,3 +276,13 @@ def fault(error: BaseException) -> str:
     frames = [(frame.f_globals.get("__name__") or "", frame, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     own = [(frame, line) for name, frame, line in frames if name.partition(".")[0] in _FURTHER]
     return f"{own[-1][0].f_code.co_filename}, line {own[-1][1]}" if own else ""
+
+
+def explain(error: BaseException) -> str:
+    """Return type, message and, of third-party code, the place of an error.
+
+    >>> explain(ValueError("too few"))
+    'ValueError: too few'
+    """
+    at = fault(error)
+    return f"{type(error).__name__}: {error}{f' ({at})' if at else ''}"

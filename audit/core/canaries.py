@@ -160,16 +160,31 @@ class PlantedRecords(CanaryRecords):
         return {name: part.take(np.arange(len(part)).reshape(len(self), -1)[rows].ravel()) for name, part in groups.items()}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Gradients:
-    """What crafted gradients, which enter the sum in a record's place, all lack."""
-
-    __slots__ = ()
+    """Crafted gradients, which enter the sum in a record's place, and what they all lack."""
 
     identifiers: ClassVar[None] = None
     companions: ClassVar[None] = None
     copies: ClassVar[int] = 1
     fitted_start: ClassVar[int] = 0
     aim: ClassVar[str] = "membership"
+    values: ClassVar[str]  # the field with a row per canary
+
+    unit: str = ""
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Return all numbers that decide what is planted."""
+        return (getattr(self, self.values),)
+
+    def take(self, rows: Array) -> Self:
+        """Return the canaries at `rows`, in that order."""
+        numbers: dict[str, Any] = {self.values: self.arrays[0][rows]}
+        return replace(self, **numbers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -182,25 +197,13 @@ class CoordinateGradients(_Gradients):
     """
 
     orthogonal: ClassVar[bool] = True
+    values: ClassVar[str] = "coordinates"
 
     coordinates: Array
-    unit: str = ""
 
     def __post_init__(self) -> None:
         if len(np.unique(self.coordinates)) < len(self):
             raise DataError(f"{len(self)} coordinates of gradients are not distinct; expected a parameter of its own for each")
-
-    def __len__(self) -> int:
-        return len(self.coordinates)
-
-    @property
-    def arrays(self) -> tuple[Array, ...]:
-        """Return all numbers that decide what is planted."""
-        return (self.coordinates,)
-
-    def take(self, rows: Array) -> CoordinateGradients:
-        """Return the canaries at `rows`, in that order."""
-        return replace(self, coordinates=self.coordinates[rows])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -213,21 +216,10 @@ class DirectionGradients(_Gradients):
         unit: as of `CanaryRecords`.
     """
 
+    values: ClassVar[str] = "directions"
+
     directions: Array
     orthogonal: bool = False
-    unit: str = ""
-
-    def __len__(self) -> int:
-        return len(self.directions)
-
-    @property
-    def arrays(self) -> tuple[Array, ...]:
-        """Return all numbers that decide what is planted."""
-        return (self.directions,)
-
-    def take(self, rows: Array) -> DirectionGradients:
-        """Return the canaries at `rows`, in that order."""
-        return replace(self, directions=self.directions[rows])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

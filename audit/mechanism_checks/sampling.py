@@ -69,8 +69,7 @@ class Sampler:
             raise
         except Exception as error:  # whatever a user's function raises is reported with what it was given
             name, kind = getattr(self.function, "__qualname__", self.function), type(pair.data).__name__
-            place = f" ({plugins.fault(error)})" if plugins.fault(error) else ""
-            reason = f"was given a {kind} and a generator, and raised {type(error).__name__}: {error}{place}"
+            reason = f"was given a {kind} and a generator, and raised {plugins.explain(error)}"
             raise ConfigError(f"the function {name} {reason}; expected (data, rng) -> output") from error
 
     def accepts(self, pair: Pair, generator: np.random.Generator) -> bool:

@@ -40,7 +40,7 @@ class NoisySumStep:
     claimed: Setting
     seed: int
     _runs: StepRuns = field(init=False)
-    _references: dict[Setting, StepRun] = field(default_factory=dict, init=False)
+    _references: dict[Setting, tuple[StepRun, float]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._runs = StepRuns(step=self.step, seed=self.seed)
@@ -64,24 +64,24 @@ class NoisySumStep:
             NotFollowedError: the result is not the reference's, given its noisy sum, or the noise is not white.
         """
         noisy = replace(setting, noise_multiplier=setting.noise_multiplier or self.claimed.noise_multiplier)
-        first = self._reference(noisy)
+        first, deviation = self._reference(noisy)
         recording = Recording(seed=seed, schedule=Schedule.EARLY, frozen=first.recording)
         run = self._runs.run(batch, noisy, recording)
         cause = recording.divergence or ", ".join([*recording.gaps, *first.differing(run, besides=GENERATOR)][:3])
-        if cause or _deviation(recording) != _deviation(first.recording):
+        if cause or _deviation(recording) != deviation:
             raise NotFollowedError(f"given the same noisy sum, {cause or 'the deviation of the noise'} differs")
         claimed = replace(self.claimed, divisor=setting.divisor)
-        scale = claimed.noise_multiplier * claimed.clip_norm / _deviation(self._reference(claimed).recording)
+        scale = claimed.noise_multiplier * claimed.clip_norm / self._reference(claimed)[1]
         quiet = setting.noise_multiplier == 0
         return {
             f"noisy sum {i}": scale * (entry.rows.value if quiet else recording.evaluate(entry.rows))
             for i, entry in enumerate(recording.releases)
         }
 
-    def _reference(self, setting: Setting) -> StepRun:
+    def _reference(self, setting: Setting) -> tuple[StepRun, float]:
         if setting not in self._references:
-            recording = Recording(seed=self.seed, schedule=Schedule.EARLY)
-            self._references[setting] = self._runs.run(self.reference, setting, recording)
+            run = self._runs.run(self.reference, setting, Recording(seed=self.seed, schedule=Schedule.EARLY))
+            self._references[setting] = run, _deviation(run.recording)
         return self._references[setting]
 
 

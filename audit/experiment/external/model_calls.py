@@ -94,9 +94,8 @@ def call_argument(function: Callable[..., Any], arguments: tuple[Any, ...], name
 
 
 def _report(name: str, arguments: tuple[Any, ...], error: Exception, expectation: str) -> ConfigError:
-    at, inputs = plugins.fault(error), ", ".join(map(describe, arguments))
-    reason = f"raised {type(error).__name__}: {error}{f' ({at})' if at else ''}"
-    return ConfigError(f"{name} was given {inputs} and {reason}; expected {expectation}")
+    inputs = ", ".join(map(describe, arguments))
+    return ConfigError(f"{name} was given {inputs} and raised {plugins.explain(error)}; expected {expectation}")
 
 
 def _qualname(function: Any) -> str:

@@ -186,10 +186,8 @@ def _ask(function: LossOf, rows: RowContainer, places: Array, side: str, name: s
     try:
         result = function(batch)
     except Exception as error:  # whatever a user's function raises is reported with what it was given
-        at = plugins.fault(error)
         raise ConfigError(
-            f"{context}, and raised {type(error).__name__}: {error}{f' ({at})' if at else ''}; expected {size} losses, "
-            "fn(batch) -> (n,)"
+            f"{context}, and raised {plugins.explain(error)}; expected {size} losses, fn(batch) -> (n,)"
         ) from error
     try:
         losses = loaders.array(result)

@@ -233,10 +233,9 @@ def _fit_and_ask(context: tuple[Any, TrainingRecords], job: _Job, progress: Prog
     try:
         model = function(records.take(job.included), job.seed)
     except Exception as error:  # whatever the user's own code raises is told to its owner, from whichever process
-        at = plugins.fault(error)
         raise ConfigError(
-            f"training {job.number} by {train} failed: {type(error).__name__}: {error}{f' ({at})' if at else ''}; expected "
-            "train((inputs, labels), seed) to return a model"
+            f"training {job.number} by {train} failed: {plugins.explain(error)}; expected train((inputs, labels), seed) to "
+            "return a model"
         ) from error
     names = records.names
     if names is None and records.labels.ndim == 1 and find_class_names(model) is not None:
