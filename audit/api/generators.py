@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PLACES = ("{input}", "{output}")
+TEXT_FORM = "generate(texts, seed) -> texts"
 LINE_LIMIT = 5  # of what a command that failed wrote last
 
 
@@ -110,6 +111,8 @@ def check_text_generator(
     Guarantee: as of `audit.check_training`.
     """
     from attacks.tables.synthetic_texts import make_text_canaries, text_scores
+    from audit.data.row_containers import describe
+    from audit.experiment.external.model_calls import call_argument
 
     root, public_texts = new_seed() if seed is None else seed, list(texts)
     records = (
@@ -119,8 +122,13 @@ def check_text_generator(
     )
 
     def train(groups: list[list[str]], run_seed: int) -> list[str]:
-        synthetic = generate([text for group in groups for text in group], run_seed)
-        return synthetic.splitlines() if isinstance(synthetic, str) else list(synthetic)
+        arguments = ([text for group in groups for text in group], run_seed)
+        synthetic = call_argument(generate, arguments, "generate", TEXT_FORM)
+        rows = synthetic.splitlines() if isinstance(synthetic, str) else synthetic
+        rows = list(rows) if isinstance(rows, Iterable) else [rows]
+        if not all(isinstance(text, str) for text in rows):
+            raise DataError(f"generate gave {describe(synthetic)}; expected {TEXT_FORM}, a list of texts")
+        return rows
 
     def score(synthetic: list[str], groups: list[list[str]]) -> Any:
         columns = text_scores(synthetic, public_texts, [group[0] for group in groups])

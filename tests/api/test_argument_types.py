@@ -298,18 +298,8 @@ def test_a_call_with_a_wrong_value_is_refused_by_the_name_of_its_argument(block:
     assert [fault for row in sampled(False)[block::10] if (fault := refusal(*row))] == []
 
 
-NAMED_ANOTHER_WAY = ("check_text_generator",)
-"""A function of a wrong form (`int`, `print`) is named by itself or by what it returned, not by the argument."""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.xfail(name in NAMED_ANOTHER_WAY, reason="wrong callables"))
-        for name in sorted(CALLABLES)
-    ],
-)
+@pytest.mark.parametrize("name", sorted(CALLABLES))
 def test_every_wrong_value_is_refused_by_the_name_of_its_argument(name: str, folder: Path) -> None:
     assert [fault for row in sampled(True) if row[0] == name and (fault := refusal(*row))] == []
 
