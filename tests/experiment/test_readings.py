@@ -20,6 +20,7 @@ import audit
 import reports
 from audit.core.claims import Outcome
 from audit.core.data import Array
+from audit.core.preflight import Preflight
 from audit.experiment.external.model_answers import read_outputs
 from audit.experiment.line.preflight import ReadRecords, look
 from audit.stats.sign_test import lower_tail
@@ -139,6 +140,52 @@ def test_shuffled_labels_are_asked_about_and_better_answers_are_not() -> None:
                 asked.append(look(records, by_coins=False).question)
         assert sum("the model is no better" in question for question in questions[True]) >= 14
         assert not any("shuffled labels" in question for question in questions[False])
+
+
+def look_at(labels: Array, answers: Array, *, by_coins: bool = False) -> Preflight:
+    random = np.random.default_rng(6)
+    logits = random.normal(size=(N, 10)) + 9 * np.eye(10)[answers]
+    losses = special.logsumexp(logits, axis=1) - logits[np.arange(N), labels]
+    return look(ReadRecords(losses=losses, included=MEMBER, reading="", logits=logits, labels=labels), by_coins=by_coins)
+
+
+def test_y_that_goes_wrong_on_the_nonmembers_alone_is_loud() -> None:
+    """Random labels learned by heart are asked about and never refused; a model that knows half of what it learned is not."""
+    random = np.random.default_rng(25)
+    ways: dict[str, Callable[[Array], Array]] = {
+        "shuffled": random.permutation,
+        "reversed": lambda y: y[::-1],
+        "moved": lambda y: np.roll(y, 1),
+        "renumbered": lambda y: (y + 1) % 10,
+    }
+    for _ in range(10):
+        labels = random.integers(0, 10, N)
+        answers = np.where(random.random(N) < np.where(MEMBER, 1.0, 0.5), labels, random.permutation(labels))
+        assert not look_at(labels, answers).doubt and not look_at(labels, answers).question
+        learned = look_at(labels, np.where(MEMBER, labels, random.permutation(labels)))
+        assert not learned.doubt and "no better than shuffled y:" in learned.question
+        sure = np.where(random.random(N) < np.where(MEMBER, 1.0, 0.8), labels, random.permutation(labels))
+        for way, change in ways.items():
+            wrong_labels = labels.copy()
+            wrong_labels[~MEMBER] = change(labels[~MEMBER])
+            result = look_at(wrong_labels, sure)
+            assert bool(result.doubt) == (way in ("reversed", "renumbered")), way
+            assert result.doubt or "no better than shuffled y" in result.question, way
+            assert way != "moved" or "y of the nonmembers one record later would" in result.question
+            by_coins = look_at(wrong_labels, sure, by_coins=True)
+            assert not by_coins.doubt and by_coins.question, way
+
+
+@pytest.mark.parametrize("way", ["numbers", "several labels"])
+def test_shuffled_nonmembers_of_other_models_are_asked_about(way: str) -> None:
+    random = np.random.default_rng(26)
+    truths = random.normal(size=(N, 3)) if way == "numbers" else random.integers(0, 2, (N, 3))
+    noise = random.normal(size=(N, 3)) * np.where(MEMBER, 0.1, 0.8)[:, None]
+    outputs = truths + noise if way == "numbers" else 2.0 * truths - 1 + noise
+    wrong_truths = truths.copy()
+    wrong_truths[~MEMBER] = random.permutation(truths[~MEMBER])
+    assert "no better than shuffled y" in str(check(model(outputs), wrong_truths))
+    assert "Look first" not in str(check(model(outputs), truths))
 
 
 @pytest.mark.slow

@@ -185,6 +185,7 @@ def _look(case: InspectedCase, settings: Settings, scores: Sequence[Scores], gam
         errors=errors,
         truths=truths,
         hits=None if answers.hits is None else answers.hits[rows],
+        choices=None if answers.choices is None else answers.choices[rows],
         baseline=answers.baseline(np.asarray(case.included[0])),
     )
     bounded_scores = [score for score in scores if score.attack in bound_attacks]

@@ -61,6 +61,7 @@ class Answers:
         remarks: on how they were read.
         labels: y as it was read beside them; None if no one gave it.
         hits: `(n,)` share of several labels, or tokens, that are answered right; None for classes and numbers.
+        choices: `(n, labels)` zeros and ones, the answers to several labels; or None.
     """
 
     logits: Array | None = None
@@ -69,6 +70,7 @@ class Answers:
     remarks: tuple[str, ...] = ()
     labels: Array | None = None
     hits: Array | None = None
+    choices: Array | None = None
 
     @property
     def form(self) -> str:
@@ -303,8 +305,10 @@ def _several_labels(outputs: Array, labels: Array) -> Answers:
     if values.min() >= 0 and values.max() <= 1:
         values = _logarithms(values) - _logarithms(1 - values)
         remarks.append(_FROM_PROBABILITIES)
-    hits = ((values > 0) == (labels == 1)).mean(axis=1)
-    return Answers(losses=signals.binary_cross_entropy(values, labels), remarks=tuple(remarks), hits=hits)
+    choices = values > 0
+    hits = (choices == (labels == 1)).mean(axis=1)
+    losses = signals.binary_cross_entropy(values, labels)
+    return Answers(losses=losses, remarks=tuple(remarks), hits=hits, choices=choices.astype(np.float64))
 
 
 def _place_losses(outputs: Array, labels: Array) -> Answers:

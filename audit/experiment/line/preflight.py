@@ -14,6 +14,7 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.preflight import Preflight, TriedReading
 from audit.core.views import Scores
+from audit.experiment.line.side_agreement import ReadRecords, are_beyond_chance, compare_classes, question_nonmembers
 from audit.stats.bounds import roc
 from audit.stats.column_order import find_order, order_by_correlation
 from audit.stats.scoring.signals import cross_entropy
@@ -25,7 +26,6 @@ LEVEL = 1e-5
 _QUESTION_LEVEL = 0.01
 _FAR = 0.2
 _STRANGE = 0.05
-_SURE = 3.0
 _MOST_CLASSES = 1000
 _MOST_NUMBERS = 300
 _LOWER_SCORES = (
@@ -35,30 +35,6 @@ _LOWER_SCORES = (
 _SIDES_SWAP = "members and nonmembers swapped"
 _NUMBERS = "y as the numbers 0 and 1, the output as a prediction (give min(max(output, 0), 1), or loss_of)"
 _OWN_ANSWER = "y set aside for the model's own answers"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ReadRecords:
-    """The target's answers for the audited records, as they were read.
-
-    Attributes:
-        losses: `(n,)`; `included` `(n,)` bool, the members.
-        logits: `(n, classes)` with `labels` `(n,)`; or None.
-        errors: `(n, d)` prediction less truth, with the `truths` `(n, d)`; or None.
-        hits: `(n,)` share of several labels or tokens that is right; `baseline` of naming the commonest; or None.
-        reading: how outputs and y were read; `labels_are_tokens` if they are classes of several places each.
-    """
-
-    losses: Array
-    included: Array
-    reading: str
-    labels_are_tokens: bool = False
-    logits: Array | None = None
-    labels: Array | None = None
-    errors: Array | None = None
-    truths: Array | None = None
-    hits: Array | None = None
-    baseline: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -112,7 +88,13 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
     exchanged = _exchange_labels(records, figures)
     if exchanged is not None and not doubt and not by_coins:
         doubt, alternatives = f"another reading fits far better: '{exchanged.name}'", [exchanged]
-    question = "" if doubt else _ask(records, measure, figures, min(chance, smallest_tail))
+    side_reading, side_question = (None, "") if doubt else question_nonmembers(records)
+    if side_reading is not None and side_reading.is_sure and not by_coins:
+        losses = records.losses.copy()
+        losses[~included] = cross_entropy(np.asarray(records.logits)[~included], side_reading.labels)
+        doubt = f"another reading fits far better: '{side_reading.name}'"
+        alternatives = [TriedReading(name=side_reading.name, fit=None, auc=area(losses, included))]
+    question = "" if doubt else _ask(records, measure, figures, min(chance, smallest_tail)) or side_question
     return Preflight(
         reading=records.reading,
         measure=measure,
@@ -181,7 +163,7 @@ def _ask(records: ReadRecords, measure: str, figures: tuple[float | None, float 
     if (
         fit is None
         or trivial is None
-        or (fit < trivial if measure == "error" else fit > trivial and _is_beyond_chance(records))
+        or (fit < trivial if measure == "error" else fit > trivial and are_beyond_chance(records))
     ):
         return ""
     if measure == "error":
@@ -191,23 +173,6 @@ def _ask(records: ReadRecords, measure: str, figures: tuple[float | None, float 
         f"the model is no better on its own training records than {instead}: are records and labels exactly as it was trained "
         "on them? Strongly private training can do this as well"
     )
-
-
-def _is_beyond_chance(records: ReadRecords) -> bool:
-    """Return whether more answers on members are right than of shuffled labels, by three standard deviations.
-
-    The deviation is that over all orders of y; of several labels or tokens, beside naming the commonest, that of rows.
-    """
-    included = records.included
-    if records.logits is None or records.labels is None:
-        hits = np.zeros(0) if records.hits is None else records.hits[included]
-        excess, deviation = hits.mean() - float(records.baseline or 0.0), hits.std() / np.sqrt(len(hits))
-        return bool(excess > _SURE * deviation)
-    answers, labels = records.logits[included].argmax(axis=1), records.labels[included]
-    (named, held), by_chance = _shares(answers, labels)
-    variance = by_chance + by_chance**2 - (named * held * (named + held)).sum()
-    excess = float((answers == labels).mean()) - by_chance
-    return bool(excess > _SURE * np.sqrt(variance / max(len(labels) - 1, 1)))
 
 
 def notes(result: Preflight) -> list[str]:
@@ -247,7 +212,7 @@ def _measure(records: ReadRecords) -> tuple[str, tuple[float | None, float | Non
         right = answers == labels
         commonest = float(np.bincount(labels[included]).max() / included.sum())
         figures = float(right[included].mean()), float(right[~included].mean()), commonest
-        return "accuracy", figures, _agreement(answers[included], labels[included])
+        return "accuracy", figures, compare_classes(answers[included], labels[included]).strength
     if records.errors is not None and records.truths is not None:
         truths = records.truths[included]
         spread = float(np.sqrt(((truths - truths.mean(axis=0)) ** 2).mean()))
@@ -257,19 +222,6 @@ def _measure(records: ReadRecords) -> tuple[str, tuple[float | None, float | Non
         sides = [float(records.hits[side].mean()) for side in (included, ~included)]
         return "accuracy", (sides[0], sides[1], records.baseline), None
     return "", (None, None, None), None
-
-
-def _agreement(answers: Array, labels: Array) -> float:
-    """Return Cohen's kappa."""
-    by_chance = _shares(answers, labels)[1]
-    return (float((answers == labels).mean()) - by_chance) / (1 - by_chance) if by_chance < 1 else 0.0
-
-
-def _shares(answers: Array, labels: Array) -> tuple[Array, float]:
-    """Return the shares of classes among answers and labels, `(2, classes)`, and how many agree if they are independent."""
-    size = int(max(answers.max(), labels.max())) + 1
-    shares = np.stack([np.bincount(values, minlength=size) / len(values) for values in (answers, labels)])
-    return shares, float(shares[0] @ shares[1])
 
 
 def _candidates(records: ReadRecords) -> Iterator[_Candidate]:
@@ -308,7 +260,7 @@ def _read_numbers(records: ReadRecords) -> _Candidate | None:
         losses=np.abs(predictions - labels),
         included=inside,
         fit=float((answers == labels)[inside].mean()),
-        agreement=_agreement(answers[inside], labels[inside]),
+        agreement=compare_classes(answers[inside], labels[inside]).strength,
     )
 
 
@@ -319,7 +271,7 @@ def _classes(name: str, logits: Array, labels: Array, included: Array) -> _Candi
         losses=cross_entropy(logits, labels),
         included=included,
         fit=float((answers == labels[included]).mean()),
-        agreement=_agreement(answers, labels[included]),
+        agreement=compare_classes(answers, labels[included]).strength,
     )
 
 
