@@ -1,14 +1,16 @@
 """What was found in libraries of differential privacy: each reproduction run again, in an environment that this command makes.
 
     python benchmarks/findings.py                               # what has no answer yet, one library after the other
-    python benchmarks/findings.py --library diffprivlib --fresh
-    python benchmarks/findings.py --library diffprivlib --release 0.6.5   # another release: which findings are there, which not
-    python benchmarks/findings.py --write docs/evidence/findings.md
+    python benchmarks/findings.py --libraries diffprivlib dpmm --fresh
+    python benchmarks/findings.py --libraries diffprivlib --release 0.6.5   # another release: which findings are there
+    python benchmarks/findings.py --write                       # docs/evidence/findings.md and the rows beside it
+    python benchmarks/findings.py --reports FOLDER              # a draft to each maintainer, and a witness of each finding
 
-A library is a page in docs/evidence/findings, named by library and version. Under its title: `Install:` (what pip is given) and
-`Promise:`. A section `## N. title` is a finding: `Instrument:`, `Class:` and `Source:` (file and a fragment of it), a block
-of Python and what it prints. A page also counts where a fragment stands in the installed file, so that a finding is read in
-the source and not believed for its output alone. Sections under `## What holds` begin with `### ` and are run the same way.
+A library is a page in docs/evidence/findings, named by library and version. Under its title: `Install:` (what pip is given),
+perhaps `Alone:` (what is installed without its requirements) and `Python:`, and `Promise:`. A section `## N. title` is a
+finding: `Instrument:`, `Class:`, `Source:` (file and a fragment of it), perhaps `Mend:`, a block of Python and what it prints.
+A page also counts where a fragment stands in the installed file, so that a finding is read in the source and not believed
+for its output alone. Sections under `## What holds` begin with `### ` and are run the same way.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ import json
 import logging
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
-import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +39,8 @@ ANSWERS = PAGES / "answers.json"
 INSTRUMENTS = ("replay", "step", "mechanism", "accountant", "auditor")
 CLASSES = ("violated promise", "promise unclear", "crash on legal input", "weakness outside of the promise")
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
-SECONDS = 300  # for all reproductions of a library
+SECONDS = 600  # for all reproductions of a library, on a machine that does other things
+CPU_SECONDS = 60  # of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,8 @@ class Section:
     kind: str
     file: str
     fragment: str
+    text: str
+    mend: str
     blocks: tuple[tuple[str, str], ...]
 
 
@@ -60,6 +65,7 @@ class Page:
     library: str
     version: str
     install: tuple[str, ...]
+    alone: tuple[str, ...]
     python: str
     promise: str
     preamble: tuple[tuple[str, str], ...]
@@ -81,7 +87,8 @@ def read_page(path: Path) -> Page:
         library=library,
         version=version,
         install=tuple(_field(head, "Install", path.name).strip("`").split()),
-        python=_field(head, "Python", path.name) if "\nPython: " in head else "",
+        alone=tuple(_optional(head, "Alone", path.name).strip("`").split()),
+        python=_optional(head, "Python", path.name),
         promise=_field(head, "Promise", path.name),
         preamble=tuple(BLOCK.findall(head)),
         sections=tuple(sections),
@@ -94,6 +101,10 @@ def _field(text: str, name: str, where: str) -> str:
     if found is None:
         raise ValueError(f"{where}: no line '{name}: ...' in '{text.splitlines()[0] if text else ''}'")
     return " ".join(found[1].split())
+
+
+def _optional(text: str, name: str, where: str) -> str:
+    return _field(text, name, where) if f"\n{name}: " in text else ""
 
 
 def _read_section(where: str, text: str) -> Section:
@@ -113,6 +124,8 @@ def _read_section(where: str, text: str) -> Section:
         kind=kind,
         file=source[1] if source else "",
         fragment=source[2] if source else "",
+        text=text,
+        mend=_optional(text, "Mend", where),
         blocks=tuple(BLOCK.findall(text)),
     )
 
@@ -173,6 +186,8 @@ def make_environment(page: Page, folder: Path, release: str | None) -> Path:
             raise FileNotFoundError(f"{page.library} needs python{page.python}, which is not on the path")
         subprocess.run([maker, "-m", "venv", "--clear", str(place)], check=True)
         subprocess.run([python, "-m", "pip", "install", "-q", *install], check=True)
+        if page.alone:
+            subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", *page.alone], check=True)
         (place / "ready").touch()
     return python
 
@@ -181,7 +196,7 @@ def ask(path: Path, folder: Path | None, release: str | None) -> dict[str, Any]:
     """Run a page in its environment (in this one if there is no folder) and return the answer that is kept."""
     page = read_page(path)
     python = Path(sys.executable) if folder is None else make_environment(page, folder, release)
-    start = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run = subprocess.run(
         [python, __file__, "--page", str(path)],
         env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
@@ -189,76 +204,27 @@ def ask(path: Path, folder: Path | None, release: str | None) -> dict[str, Any]:
         text=True,
         timeout=SECONDS,
         check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1)),
     )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     if run.returncode:
-        raise subprocess.SubprocessError(run.stderr.strip().splitlines()[-1] if run.stderr else "it ended without a message")
+        message = run.stderr.strip().splitlines()
+        raise subprocess.SubprocessError(message[-1] if message else f"it ended with {run.returncode} after {spent:.0f} CPU s")
     rows = json.loads(run.stdout.splitlines()[-1])
-    return {"page": page.digest, "seconds": round(time.monotonic() - start, 1), "rows": rows}
-
-
-def table(pages: list[Page], answers: dict[str, Any]) -> str:
-    """Return docs/evidence/findings.md."""
-    findings = [(page, section) for page in pages for section in page.sections if section.number]
-    lines = [
-        "# What was found in libraries of differential privacy",
-        "",
-        "Generated by `benchmarks/findings.py --write docs/evidence/findings.md`; do not edit. "
-        f"{len(findings)} findings in {len({page.library for page, _ in findings})} libraries. Each has the promise that it "
-        "is measured by, lines that show it, the line of its source, and a class. A cell counts what fails and, after the "
-        "stroke, what was asked and holds; a dot: not asked. *Again*: how many reproductions print what the page says when "
-        "they are run in an environment of the library's own. *Replay*: what a program releases is recorded on a data set "
-        "and on its neighbour and compared, by `audit.replay` or, if its noise has no law that can be followed, by the "
-        "page's own recording of the mechanisms' inputs. Who is not asked, and why: [others](findings/others.md).",
-        "",
-        "| library | " + " | ".join(INSTRUMENTS) + " | again | s |",
-        "|---|" + "---|" * (len(INSTRUMENTS) + 2),
-    ]
-    for page in pages:
-        cells = []
-        for instrument in INSTRUMENTS:
-            asked = [section for section in page.sections if section.instrument == instrument]
-            fails = sum(1 for section in asked if section.number)
-            cells.append(f"{fails} / {len(asked) - fails}" if asked else ".")
-        name = f"{page.library}-{page.version}"
-        answer = answers.get(name)
-        again = [row["state"] in ("shown", "holds") for row in answer["rows"]] if answer else []
-        fresh = f"{sum(again)} of {len(again)}" if answer and answer["page"] == page.digest else "not run"
-        seconds = answer["seconds"] if answer else ""
-        lines.append(f"| [{page.library} {page.version}](findings/{name}.md) | {' | '.join(cells)} | {fresh} | {seconds} |")
-    counts = [f"{sum(1 for _, section in findings if section.kind == kind)} {kind}" for kind in CLASSES]
-    lines += ["", f"By class: {', '.join(counts)}.", ""]
-    lines += ["| library | finding | class | asked by | source |", "|---|---|---|---|---|"]
-    for page, section in findings:
-        rows = answers.get(f"{page.library}-{page.version}", {"rows": []})["rows"]
-        line = next((row["line"] for row in rows if row["number"] == section.number), 0)
-        place = f"`{section.file}`" + (f", line {line}" if line else "")
-        lines.append(
-            f"| {page.library} | {section.number}. {section.title} | {section.kind} | {section.instrument} | {place} |"
-        )
-    return "\n".join([*lines, "", _course(answers)]).rstrip() + "\n"
-
-
-def _course(answers: dict[str, Any]) -> str:
-    older = {name: answer for name, answer in answers.items() if answer.get("release")}
-    if not older:
-        return ""
-    lines = ["## Other releases", "", "| release | findings that are there | not there, or otherwise |", "|---|---|---|"]
-    for name, answer in sorted(older.items()):
-        shown = [str(row["number"]) for row in answer["rows"] if row["number"] and row["state"] == "shown"]
-        other = [f"{row['number']}" for row in answer["rows"] if row["number"] and row["state"] != "shown"]
-        lines.append(f"| {name.replace('@', ' ')} | {', '.join(shown) or '-'} | {', '.join(other) or '-'} |")
-    return "\n".join(lines)
+    return {"page": page.digest, "seconds": round(spent, 1), "rows": rows}
 
 
 def main() -> None:
     """Ask what has no answer yet, or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library", help="this library alone")
-    parser.add_argument("--release", help="another release of it than its page is about")
+    parser.add_argument("--libraries", nargs="+", default=[], help="these alone")
+    parser.add_argument("--release", help="another release of the library than its page is about")
     parser.add_argument("--fresh", action="store_true", help="ask again what has an answer")
     parser.add_argument("--here", action="store_true", help="in this environment, without making one")
     parser.add_argument("--environments", type=Path, default=Path.home() / ".cache" / "epsilon-audit" / "findings")
-    parser.add_argument("--write", type=Path, help="write the table of all pages here; nothing is run")
+    parser.add_argument("--write", action="store_true", help="write the table and the rows of all pages; nothing is run")
+    parser.add_argument("--reports", type=Path, help="write drafts to maintainers and witnesses here; nothing is run")
     parser.add_argument("--page", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.page:
@@ -266,12 +232,17 @@ def main() -> None:
         return
     answers = json.loads(ANSWERS.read_text(encoding="utf-8")) if ANSWERS.exists() else {}
     paths = sorted(PAGES.glob("*-*.md"))
-    if options.write:
-        options.write.write_text(table([read_page(path) for path in paths], answers), encoding="utf-8")
+    chosen = [path for path in paths if not options.libraries or path.stem.rpartition("-")[0] in options.libraries]
+    if unknown := set(options.libraries) - {path.stem.rpartition("-")[0] for path in chosen}:
+        sys.exit(f"no page of {', '.join(sorted(unknown))}; there are {', '.join(path.stem for path in paths)}")
+    if options.write or options.reports:
+        import findings_tables
+
+        if options.write:
+            findings_tables.write_tables([read_page(path) for path in paths], answers, PAGES)
+        if options.reports:
+            findings_tables.write_reports([read_page(path) for path in chosen], answers, options.reports)
         return
-    chosen = [path for path in paths if options.library in (None, path.stem.rpartition("-")[0])]
-    if not chosen:
-        sys.exit(f"no page of '{options.library}'; there are {', '.join(path.stem.rpartition('-')[0] for path in paths)}")
     for path in chosen:
         name = f"{path.stem.rpartition('-')[0]}@{options.release}" if options.release else path.stem
         if not options.fresh and answers.get(name, {}).get("page") == read_page(path).digest:

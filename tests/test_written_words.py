@@ -17,6 +17,7 @@ GENERATED = {  # pages that a command writes as a whole
     "evidence/zoo.md": "audit zoo --page",
     "evidence/calibration.md": "benchmarks/estimators.py",
     "evidence/reconstruction.md": "benchmarks/reconstruction.py",
+    "evidence/findings.md": "benchmarks/findings.py --write",
 }
 MOST_OF_RESULTS = 1_500  # words beside the tables of both pages of results: conclusions, not laboratory notes
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,12 +13,37 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import findings  # noqa: E402 (benchmarks is a folder of commands, not a package)
+import findings_tables  # noqa: E402
 
+PAGE = """# L
+
+Install: `library==1.0`
+
+Promise: p
+
+## 1. It counts twice
+
+Instrument: replay
+Class: violated promise
+Source: `f.py`, `n + n`
+Mend: count it once.
+
+One record is two.
+
+```python
+n = 1
+print(n + n)
+```
+
+```text
+2
+```
+"""
 PAGES = sorted(findings.PAGES.glob("*-*.md"))
 
 
 def test_each_finding_has_lines_that_show_it_and_their_output() -> None:
-    assert len(PAGES) >= 9
+    assert len(PAGES) >= 13
     for path in PAGES:
         page = findings.read_page(path)
         assert [section.number for section in page.sections if section.number] == list(
@@ -29,8 +55,47 @@ def test_each_finding_has_lines_that_show_it_and_their_output() -> None:
 
 def test_the_table_is_that_of_the_pages_and_answers() -> None:
     answers = json.loads(findings.ANSWERS.read_text(encoding="utf-8"))
+    pages = [findings.read_page(path) for path in PAGES]
+    assert (findings.PAGES / "findings.csv").read_text(encoding="utf-8") == findings_tables.render_rows(pages, answers)
     written = (findings.PAGES.parent / "findings.md").read_text(encoding="utf-8")
-    assert written == findings.table([findings.read_page(path) for path in PAGES], answers)
+    assert written == findings_tables.render_table(pages, answers)
+
+
+def test_each_library_was_asked_within_its_cpu_seconds_and_says_again_what_its_page_says() -> None:
+    answers = json.loads(findings.ANSWERS.read_text(encoding="utf-8"))
+    for name, answer in answers.items():
+        assert answer["seconds"] <= findings.CPU_SECONDS, name
+        if "@" not in name:
+            assert [row["title"] for row in answer["rows"] if row["state"] not in ("shown", "holds")] == [], name
+
+
+def test_a_report_and_its_witnesses_follow_from_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "library-1.0.md"
+    page.write_text(PAGE, encoding="utf-8")
+    read = findings.read_page(page)
+    rows = [{"number": 1, "title": "It counts twice", "state": "shown", "line": 7}]
+    findings_tables.write_reports([read], {"library-1.0": {"rows": rows}}, tmp_path / "reports")
+    report = (tmp_path / "reports" / "library.md").read_text(encoding="utf-8")
+    assert "Violated promise. `f.py`, line 7: `n + n`\n\nOne record is two." in report
+    assert report.endswith("A mend: count it once.\n")
+    witness = tmp_path / "reports" / "library_1.py"
+    assert subprocess.run([sys.executable, witness], check=False).returncode == 1  # the finding is there
+    witness.write_text(witness.read_text(encoding="utf-8").replace("n + n", "n"), encoding="utf-8")
+    assert subprocess.run([sys.executable, witness], check=False).returncode == 0
+
+
+def test_a_release_that_was_asked_is_a_column(tmp_path: Path) -> None:
+    page = tmp_path / "library-1.10.md"
+    page.write_text(PAGE, encoding="utf-8")
+    read = findings.read_page(page)
+    row = {"number": 1, "title": "It counts twice", "line": 7}
+    answers = {
+        "library-1.10": {"page": read.digest, "seconds": 1.0, "rows": [row | {"state": "shown"}]},
+        "library@1.9": {"page": read.digest, "seconds": 1.0, "rows": [row | {"state": "prints '1'"}]},
+    }
+    assert "| finding | 1.9 | 1.10 |\n|---|---|---|\n| 1. It counts twice | prints | there |" in findings_tables.render_table(
+        [read], answers
+    )
 
 
 def test_a_section_without_its_class_is_refused(tmp_path: Path) -> None:
