@@ -2,7 +2,7 @@
 
     python benchmarks/findings.py                               # what has no answer yet, one library after the other
     python benchmarks/findings.py --libraries diffprivlib dpmm --fresh
-    python benchmarks/findings.py --libraries diffprivlib --release 0.6.5   # another release: which findings are there
+    python benchmarks/findings.py --libraries diffprivlib --release 0.6.5 0.6.4   # others: what was mended
     python benchmarks/findings.py --write                       # docs/evidence/findings.md and the rows beside it
     python benchmarks/findings.py --reports FOLDER              # a draft to each maintainer, and a witness of each finding
 
@@ -219,7 +219,7 @@ def main() -> None:
     """Ask what has no answer yet, or write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--libraries", nargs="+", default=[], help="these alone")
-    parser.add_argument("--release", help="another release of the library than its page is about")
+    parser.add_argument("--release", nargs="+", help="other releases of the libraries than their pages are about")
     parser.add_argument("--fresh", action="store_true", help="ask again what has an answer")
     parser.add_argument("--here", action="store_true", help="in this environment, without making one")
     parser.add_argument("--environments", type=Path, default=Path.home() / ".cache" / "epsilon-audit" / "findings")
@@ -230,7 +230,6 @@ def main() -> None:
     if options.page:
         print(json.dumps(run_sections(read_page(options.page))))
         return
-    answers = json.loads(ANSWERS.read_text(encoding="utf-8")) if ANSWERS.exists() else {}
     paths = sorted(PAGES.glob("*-*.md"))
     chosen = [path for path in paths if not options.libraries or path.stem.rpartition("-")[0] in options.libraries]
     if unknown := set(options.libraries) - {path.stem.rpartition("-")[0] for path in chosen}:
@@ -238,29 +237,35 @@ def main() -> None:
     if options.write or options.reports:
         import findings_tables
 
+        answers = _read_answers()
         if options.write:
             findings_tables.write_tables([read_page(path) for path in paths], answers, PAGES)
         if options.reports:
             findings_tables.write_reports([read_page(path) for path in chosen], answers, options.reports)
         return
     for path in chosen:
-        name = f"{path.stem.rpartition('-')[0]}@{options.release}" if options.release else path.stem
-        if not options.fresh and answers.get(name, {}).get("page") == read_page(path).digest:
-            continue
-        folder = None if options.here else options.environments
-        try:
-            answers[name] = ask(path, folder, options.release) | ({"release": True} if options.release else {})
-        except (FileNotFoundError, subprocess.SubprocessError) as error:
-            print(f"{name}: not run: {error}", flush=True)
-            continue
-        ANSWERS.write_text(json.dumps(answers, indent=1) + "\n", encoding="utf-8")
-        bad = [f"{row['number']} {row['state']}" for row in answers[name]["rows"] if row["state"] not in ("shown", "holds")]
-        print(
-            f"{name}: {len(answers[name]['rows']) - len(bad)} of {len(answers[name]['rows'])} again",
-            *bad,
-            sep="\n  ",
-            flush=True,
-        )
+        for release in options.release or [None]:
+            ask_again(path, release, None if options.here else options.environments, options.fresh)
+
+
+def ask_again(path: Path, release: str | None, folder: Path | None, is_fresh: bool) -> None:
+    """Ask a page about a release if it has no answer yet, or anyway; keep the answer, and print what came otherwise."""
+    name = f"{path.stem.rpartition('-')[0]}@{release}" if release else path.stem
+    if not is_fresh and _read_answers().get(name, {}).get("page") == read_page(path).digest:
+        return
+    try:
+        answer = ask(path, folder, release)
+    except (FileNotFoundError, subprocess.SubprocessError) as error:
+        print(f"{name}: not run: {error}", flush=True)
+        return
+    # read again: another run may have kept its own answers meanwhile
+    ANSWERS.write_text(json.dumps(_read_answers() | {name: answer}, indent=1) + "\n", encoding="utf-8")
+    bad = [f"{row['number']} {row['state']}" for row in answer["rows"] if row["state"] not in ("shown", "holds")]
+    print(f"{name}: {len(answer['rows']) - len(bad)} of {len(answer['rows'])} again", *bad, sep="\n  ", flush=True)
+
+
+def _read_answers() -> dict[str, Any]:
+    return json.loads(ANSWERS.read_text(encoding="utf-8")) if ANSWERS.exists() else {}
 
 
 if __name__ == "__main__":
