@@ -55,6 +55,7 @@ GRIDS: Mapping[str, tuple[float, ...]] = {
 }
 """Lists of orders that accountants in use minimise over, by name."""
 NAMES = ("rdp", "moments", "zcdp", "gdp", "pld", "prv", "none")
+_NUMBERS = ("tolerance", "grid", "delta_error")
 _CONVERSIONS: Mapping[str, Callable[..., tuple[float, float]]] = {
     "improved": renyi.epsilon_improved,
     "classic": renyi.epsilon_classic,
@@ -62,10 +63,15 @@ _CONVERSIONS: Mapping[str, Callable[..., tuple[float, float]]] = {
 _DENSE_ORDERS = 1 + np.exp(np.linspace(math.log(1e-3), math.log(60), 60))  # orders from which "every order" is refined
 _ROUND_OFF = 1e-12  # of delta, that transforms in double precision may add or take; and as much as 2^-52 for each step
 _HARMLESS = 0.01  # of delta: what rounding may put into a tail of so many losses before figures of PLD are no longer its grid's
+_CELLS = 0.1  # of the epsilon error: what cells as wide as the composed loss itself may move
+_ESTIMATE = (
+    1e-4  # relative distance of the estimates of PRV accountants in use: prv-accountant 0.2 cuts its domain, by up to 6e-5
+)
+_DENSITY = 32  # cells per deviation of a step, if only a difference is read off
 _WITH_PAIRS = {Gaussian, Laplace, PoissonSampled, Repeated, Composed}
 _NUMERICAL = {"pld": (1e-3, 1e-4, 1), "prv": (1e-3, 1e-2, 2)}
-"""Relative distance above the truth, usual grid, and how many times the grid a figure may lie above: PLD has no formula for
-its own error, PRV is within its error of either side of an estimate that is (Gopi, Lee, Wutschitz 2021, Theorem 5.5)."""
+"""Relative distance above the truth, usual grid, and how many times the grid a figure may lie above if none is named: PLD has
+no formula for its own error, PRV is within its error of an estimate that is (Gopi, Lee, Wutschitz 2021, Theorem 5.5)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +85,7 @@ class Method:
         tolerance: relative distance above the method's figure that is allowed; 0 for the method's usual one.
         grid: of "pld" the width of its loss grid, of "prv" the error in epsilon that it is asked for; 0 for the usual one, or
             for none if a tolerance is named.
+        delta_error: of "prv" with a grid, the share of delta that it is asked to be within.
         note: how it was recognised, "" if it was named.
     """
 
@@ -87,6 +94,7 @@ class Method:
     conversion: str = "improved"
     tolerance: float = 0.0
     grid: float = 0.0
+    delta_error: float = 1e-3
     note: str = ""
 
     def __post_init__(self) -> None:
@@ -95,9 +103,10 @@ class Method:
                 f"a method '{self.name}' with conversion '{self.conversion}'; expected one of {', '.join(NAMES)}, and improved "
                 "or classic"
             )
-        if not (0 <= self.tolerance < math.inf and 0 <= self.grid < math.inf):
+        if not (0 <= self.tolerance < math.inf and 0 <= self.grid < math.inf and 0 < self.delta_error < 1):
             raise ConfigError(
-                f"a method's tolerance is {self.tolerance} and its grid {self.grid}; expected numbers of at least 0"
+                f"a method's tolerance is {self.tolerance}, its grid {self.grid} and its delta_error {self.delta_error}; "
+                "expected numbers of at least 0, and a share of delta"
             )
         if not all(order > 1 for order in self.orders):
             raise ConfigError(f"orders of a method have to be above 1, here is {min(self.orders):g}")
@@ -122,13 +131,13 @@ def parse(text: str) -> Method:
     values: dict[str, Any] = {}
     for field in fields:
         key, equals, value = field.partition("=")
-        if not equals or key not in ("orders", "conversion", "tolerance", "grid"):
+        if not equals or key not in ("orders", "conversion", *_NUMBERS):
             raise ConfigError(
-                f"cannot read '{field}' in the method '{text}'; expected orders=, conversion=, tolerance= or grid="
+                f"cannot read '{field}' in the method '{text}'; expected orders=, conversion=, {', '.join(_NUMBERS)}="
             )
         values[key] = value
     try:
-        values |= {name: float(values[name]) for name in ("tolerance", "grid") if name in values}
+        values |= {name: float(values[name]) for name in _NUMBERS if name in values}
         if "orders" in values:
             values["orders"] = _orders(values["orders"])
     except ValueError as error:
@@ -158,7 +167,7 @@ def stated(accountant: Any) -> Method | None:
         method = getattr(holder, "method", None)
         if isinstance(method, str):
             values: dict[str, Any] = {
-                name: getattr(holder, name) for name in ("conversion", "tolerance", "grid") if hasattr(holder, name)
+                name: getattr(holder, name) for name in ("conversion", *_NUMBERS) if hasattr(holder, name)
             }
             if orders := tuple(getattr(holder, "orders", ())):
                 values["orders"] = tuple(float(order) for order in orders)
@@ -187,24 +196,48 @@ def expected(method: Method, question: ClaimQuestion, truth: Interval, claimed: 
 
 
 def _numerical(method: Method, question: ClaimQuestion, truth: Interval, claimed: float) -> Interval:
-    """The truth with what a tolerance or an error allows above it; for PLD what its grid gives, on both sides if named."""
+    """Return the truth with what a tolerance or an error allows above it; on both sides what its grid gives, if named."""
     share, width, times = _NUMERICAL[method.name]
     grid = method.grid or (0.0 if method.tolerance else width)
     low, high = truth[0], truth[1] * (1 + (method.tolerance or share)) + times * grid + 1e-9
-    if method.name == "prv" or method.tolerance or not (method.grid or claimed > high):
+    if method.tolerance or not (method.grid or (method.name == "pld" and claimed > high)):
         return low, high
     delta, count, parts = question.delta, count_steps(question.event), kinds(question.event)
     error = _ROUND_OFF + 2.0**-52 * count
-    if not (parts <= _WITH_PAIRS and error + 2.0**-52 * count * math.sqrt(truth[1] / grid) < _HARMLESS * delta):
-        return low, math.inf
-    deltas = delta + error, delta - error
+    is_sharp = parts <= _WITH_PAIRS and error + 2.0**-52 * count * math.sqrt(truth[1] / grid) < _HARMLESS * delta
     try:
+        if method.name == "prv":
+            return _beside_the_estimate(method, question, truth, error) if is_sharp and Laplace not in parts else (low, high)
+        if not is_sharp:
+            return low, math.inf
+        deltas = delta + error, delta - error
         lowest, highest = Reference().on_grid(question.event, deltas, adjacency=question.adjacency, grid=grid)
     except (UnsupportedMechanism, MemoryError, ArithmeticError):  # no room, or no proof: what the grid gives is not known
-        return low, math.inf
+        return low, high if method.name == "prv" else math.inf
     if method.grid and PoissonSampled in parts and count > 1:  # others may be composed before they are put on the grid
         return max(low, lowest * (1 - EXACT)), highest * (1 + EXACT)
     return low, max(truth[1] if method.grid else high, highest) * (1 + EXACT)
+
+
+def _beside_the_estimate(method: Method, question: ClaimQuestion, truth: Interval, error: float) -> Interval:
+    """Return the ends of what a PRV accountant states: the estimate at delta less its delta error, and its epsilon error.
+
+    Cells of the mesh `h = epsilon error / sqrt(T log(12 / delta error) / 2)` keep the mean loss and add a variance of
+    `h^2 / 12` per step. An epsilon of about `z` standard deviations moves by `z^2 / (2 epsilon)` of that, at most a sixth
+    of the squared epsilon error over epsilon.
+
+    References:
+        Gopi, Lee, Wutschitz 2021, arXiv 2106.02848, Theorem 5.5 and Algorithm 1.
+    """
+    delta, count, size = question.delta, count_steps(question.event), method.delta_error * question.delta
+    tail = math.sqrt(-2 * math.log(delta))
+    spread = (math.sqrt(tail**2 + 2 * truth[1]) - tail) / math.sqrt(count)  # of one step's loss
+    grid = max(spread / _DENSITY, method.grid / math.sqrt(count / 2 * math.log(12 / size)))
+    deltas = delta, delta - size + error, delta - size - error
+    middle, lowest, highest = Reference().on_grid(question.event, deltas, adjacency=question.adjacency, grid=grid)
+    cells = min(_CELLS, method.grid / (6 * truth[0])) if truth[0] > 0 else _CELLS
+    room = _ESTIMATE * truth[1] + method.grid * cells
+    return truth[0] + lowest - middle + method.grid - room, truth[1] + highest - middle + method.grid + room
 
 
 def _gdp(question: ClaimQuestion) -> Interval:
