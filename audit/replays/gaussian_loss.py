@@ -36,7 +36,8 @@ def gaussian_mu(first: Recording, second: Recording) -> float:
         if not equal[infinite].all():
             return math.inf
         movement = np.where(infinite, 0.0, movement)
-    return blockwise_mu(first_rows.index, first_rows.weight, movement)
+    size = np.nan_to_num(np.maximum(np.abs(first_rows.value), np.abs(two.value)), nan=0.0, posinf=0.0)
+    return blockwise_mu(first_rows.index, first_rows.weight, movement, size)
 
 
 def _stack(parts: Sequence[NoiseRows]) -> NoiseRows:

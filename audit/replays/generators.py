@@ -1,11 +1,10 @@
 """Generators of numbers that carry their law: numpy's Generator and RandomState, the functions of `numpy.random`, Python's
 `random`.
 
-While a program runs, the names of its sources are replaced wherever a module holds them. Seeds are noted and not used: the
-draws of a
-run come from its recording, so that a run can be repeated with other noise. A sampler that is not listed here draws plain
-numbers and
-is noted in `Recording.gaps`.
+While a program runs, the names of its sources are replaced wherever a module holds them. The draws of a run come from its
+recording, so that a run can be repeated with other noise. A generator whose seed the program did not draw has no secret: its
+numbers are constants (`Recording.constants`). A sampler that is not listed here draws plain numbers and is noted in
+`Recording.gaps`.
 """
 
 from __future__ import annotations
@@ -19,35 +18,9 @@ import numpy as np
 from audit.replays.noisy import NoisyArray, holds_noise, release_inside
 from audit.replays.recording import CHOICE, NoiseRows, Recording, Schedule, active
 
-_OPAQUE = [
-    "permuted",
-    "beta",
-    "chisquare",
-    "dirichlet",
-    "f",
-    "hypergeometric",
-    "logseries",
-    "multivariate_hypergeometric",
-    "negative_binomial",
-    "noncentral_chisquare",
-    "noncentral_f",
-    "pareto",
-    "poisson",
-    "power",
-    "standard_t",
-    "triangular",
-    "vonmises",
-    "wald",
-    "weibull",
-    "zipf",
-    "bytes",
-    "multinomial",
-    "rayleigh",
-    "lognormal",
-    "random_raw",
-    "standard_cauchy",
-]
-_RATES = {"laplace": "laplace", "normal": "normal", "gumbel": "gumbel", "logistic": "logistic"}
+_OPAQUE = """permuted beta chisquare dirichlet f hypergeometric logseries multivariate_hypergeometric negative_binomial
+    noncentral_chisquare noncentral_f pareto poisson power standard_t triangular vonmises wald weibull zipf bytes multinomial
+    rayleigh lognormal random_raw standard_cauchy""".split()  # noqa: SIM905
 _NO_ROWS = NoiseRows(value=np.zeros(0), index=np.zeros((0, 1), dtype=np.int64), weight=np.zeros((0, 1)))
 
 
@@ -218,7 +191,7 @@ def _size(size: Any, out: Any) -> Any:
 
 def _keep_seeds(numbers: Any) -> Any:
     """Return whole numbers from a large range, which are kept as seeds that the program drew."""
-    _running().drawn_seeds.update(repr(number) for item in np.ravel(numbers) for number in (item, int(item)))
+    _running().drawn_seeds.update((repr(int(number)), "") for number in np.ravel(numbers))
     return numbers
 
 
@@ -244,7 +217,7 @@ class FollowedGenerator(_Sources, np.random.Generator):  # type: ignore[misc]
         recording = active()
         super().__init__(np.random.PCG64(0))
         if recording is not None and seed:
-            _note_seed(recording, seed[0])
+            _note_seed(recording, self, seed[0])
 
     def spawn(self, n_children: int) -> Any:
         """Return other generators; all draw from the recording."""
@@ -258,11 +231,11 @@ class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc
         recording = active()
         super().__init__(0)
         if recording is not None and seed:
-            _note_seed(recording, seed[0])
+            _note_seed(recording, self, seed[0])
 
     def seed(self, *seed: Any) -> None:
         """Note a seed."""
-        _note_seed(_running(), *seed)
+        _note_seed(_running(), self, *seed)
 
     def rand(self, *shape: int) -> Any:
         """Return numbers as a RandomState does."""
@@ -289,20 +262,32 @@ class FollowedRandomState(_Sources, np.random.RandomState):  # type: ignore[misc
         return self.integers(low, high, size)
 
 
-def _note_seed(recording: Recording, seed: Any = None) -> None:
-    """Keep a seed; noise proves nothing if its seed is no draw of the program, or that of two generators."""
-    text = _seed_text(seed)
-    if text != "None" and (text not in recording.drawn_seeds or text in recording.seeds):
-        cause = "two generators have" if text in recording.drawn_seeds else "is no secret"
-        recording.gaps.append(f"numbers of a generator with the seed {text[:40]}, which {cause}")
-    recording.seeds.append(text)
+def _note_seed(recording: Recording, generator: Any, seed: Any = None) -> None:
+    """Keep a seed: one that the program drew, or the system, is a secret; any other makes a generator of constants."""
+    source, text = _seed_text(seed)
+    recording.constants.pop(id(generator), None)
+    drawn = recording.drawn_seeds.get(source)
+    if source != "None" and drawn is None:
+        kind = next(kind for kind in _KINDS if isinstance(generator, kind))
+        recording.constants[id(generator)] = (generator, _KINDS[kind](release_inside(seed)))  # the first is kept: so is its id
+    elif drawn is not None:
+        if text in recording.used_seeds:
+            recording.gaps.append(f"numbers of a generator with the seed {text[:40]}, which two generators have")
+        if drawn in recording.gaps:
+            recording.gaps.remove(drawn)  # numbers of the system that serve as a seed are followed from here
+        recording.used_seeds.add(text)
+    recording.seeds.append("of the system" if drawn else text)
 
 
-def _seed_text(seed: Any = None) -> str:
+def _seed_text(seed: Any = None) -> tuple[str, str]:
+    """Return the number that a seed is made from, and the seed itself, as texts; "None" if the system drew it."""
     if isinstance(seed, np.random.BitGenerator | np.random.SeedSequence):
-        entropy = getattr(getattr(seed, "seed_seq", seed), "entropy", None)
-        return repr(entropy) if isinstance(entropy, int | list | tuple) and not _is_fresh(entropy) else "None"
-    return repr(release_inside(seed))
+        sequence: Any = getattr(seed, "seed_seq", seed)
+        source = "None" if _is_fresh(entropy := getattr(sequence, "entropy", None)) else _seed_text(entropy)[0]
+        return source, f"{source}{getattr(sequence, 'spawn_key', None) or ''}"
+    seed = release_inside(seed)
+    text = repr(int(seed) if isinstance(seed, np.integer) else seed)
+    return text, text
 
 
 def _is_fresh(entropy: Any) -> bool:
@@ -316,13 +301,13 @@ class FollowedRandom(random.Random):
         super().seed(0)
         recording = active()
         if recording is not None:
-            _note_seed(recording, seed)
+            _note_seed(recording, self, seed)
 
     def seed(self, a: Any = None, version: int = 2) -> None:
         """Note a seed."""
         recording = active()
         if recording is not None:
-            _note_seed(recording, a)
+            _note_seed(recording, self, a)
         super().seed(0)
 
     def random(self) -> Any:
@@ -379,3 +364,28 @@ class FollowedRandom(random.Random):
         """Return plain bits, which are not followed."""
         _running().gaps.append("bits of random.getrandbits")
         return int.from_bytes(_running().entropy.bytes((k + 7) // 8), "big") >> (-k % 8)
+
+
+_KINDS: dict[type, Any] = {np.random.Generator: np.random.default_rng, np.random.RandomState: np.random.RandomState}
+_KINDS[random.Random] = random.Random
+
+
+def _or_constant(name: str, method: Any) -> Any:
+    """Return a sampler that draws from the recording, or, of a generator of constants, as that generator does."""
+
+    def sampler(self: Any, *args: Any, **options: Any) -> Any:
+        _, constant = _running().constants.get(id(self), (None, None))
+        if constant is None:
+            return method(self, *args, **options)
+        return getattr(constant, name)(*release_inside(args), **release_inside(options))
+
+    return sampler
+
+
+for _followed, _plain in ((FollowedGenerator, np.random.Generator), (FollowedRandomState, np.random.RandomState)):
+    for _name, _method in {**vars(_Sources), **vars(_followed)}.items():
+        if hasattr(_plain, _name) and not _name.startswith("__") and _name != "seed":
+            setattr(_followed, _name, _or_constant(_name, _method))
+for _name, _method in list(vars(FollowedRandom).items()):
+    if not _name.startswith("__") and _name != "seed":
+        setattr(FollowedRandom, _name, _or_constant(_name, _method))

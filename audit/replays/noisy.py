@@ -202,41 +202,9 @@ class NoisyArray(np.lib.mixins.NDArrayOperatorsMixin):
         raise AttributeError(f"'float' object has no attribute '{name}'")
 
 
-_METHODS = {
-    name: name
-    for name in [
-        "all",
-        "any",
-        "argmax",
-        "argmin",
-        "argpartition",
-        "argsort",
-        "clip",
-        "compress",
-        "cumprod",
-        "cumsum",
-        "diagonal",
-        "dot",
-        "max",
-        "mean",
-        "min",
-        "prod",
-        "ptp",
-        "ravel",
-        "repeat",
-        "reshape",
-        "round",
-        "searchsorted",
-        "squeeze",
-        "std",
-        "sum",
-        "swapaxes",
-        "take",
-        "trace",
-        "transpose",
-        "var",
-    ]
-} | {"flatten": "ravel"}
+_NAMES = """all any argmax argmin argpartition argsort clip compress cumprod cumsum diagonal dot max mean min prod ptp ravel
+    repeat reshape round searchsorted squeeze std sum swapaxes take trace transpose var""".split()  # noqa: SIM905
+_METHODS = {name: name for name in _NAMES} | {"flatten": "ravel"}
 
 
 def _shape_argument(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:

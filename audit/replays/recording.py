@@ -25,15 +25,8 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 NUMBER, EVENT, SELECTION, CHOICE, DECLARED = "number", "event", "selection", "choice", "declared"
 _LIBRARIES = (
-    "numpy",
-    "scipy",
-    "random.py",
-    "audit/replays",
-    "audit\\replays",
-    "contextlib.py",
-    "pandas",
-    "packages/torch/",
-    "packages/opacus/",
+    *("numpy", "scipy", "random.py", "audit/replays", "audit\\replays", "contextlib.py", "pandas"),
+    *("packages/torch/", "packages/opacus/"),
 )
 _FARTHEST = 60.0  # tail that `spread` multiplies draws to, at most
 
@@ -97,15 +90,19 @@ class Recording:
         schedule: Schedule | None = None,
         spread: float = 1.0,
         chosen: dict[int, float] | None = None,
+        public_seeds: frozenset[str] | None = None,
     ) -> None:
         self.releases: list[ReleaseEntry] = []
         self.gaps: list[str] = []  # sources of randomness whose law is not known
         self.seeds: list[str] = []  # of generators that the program made
-        self.drawn_seeds: set[str] = set()  # numbers that it drew and may use as seeds
+        self.drawn_seeds: dict[str, str] = {}  # numbers that it drew and may use as seeds, with the gap that they are else
+        self.used_seeds: set[str] = set()
+        self.constants: dict[int, tuple[Any, Any]] = {}  # generators by id whose seed is no secret, with one of plain numbers
         self.seed, self.coins = seed, list[Any]()  # coins: draws that choose, of a library of tensors
         self.entropy = np.random.default_rng(seed)
         self.frozen, self.schedule, self.spread = frozen, schedule or Schedule.LATE, spread
         self.chosen = chosen or {}  # values of some draws, by index
+        self.public_seeds = public_seeds  # of a library of tensors; None if it has to be found out
         self.divergence: str | None = None
         self.at_return = False
         self.laws: list[str] = []  # of each base draw

@@ -19,39 +19,10 @@ from audit.replays.generators import FollowedGenerator, FollowedRandom, Followed
 from audit.replays.noisy import NoisyArray, holds_noise, lift
 
 _SYSTEM = ((os, "urandom"), (secrets, "randbits"), (secrets, "randbelow"), (secrets, "choice"), (secrets, "token_bytes"))
-_KEEP = (
-    "numpy",
-    "scipy",
-    "audit",
-    "random",
-    "secrets",
-    "tempfile",
-    "torch",
-    "sklearn",
-    "pandas",
-    "_pytest",
-    "pytest",
-    "hypothesis",
-)
+_SECRET_BITS = 24  # of a number of the system that may be a seed
+_KEEP = "numpy scipy audit random secrets tempfile torch sklearn pandas _pytest pytest hypothesis".split()  # noqa: SIM905
 _MAKERS = (np.array, np.asarray, np.asanyarray)
-_LISTS = [
-    "argmax",
-    "argmin",
-    "sum",
-    "mean",
-    "max",
-    "min",
-    "amax",
-    "amin",
-    "cumsum",
-    "dot",
-    "median",
-    "sort",
-    "argsort",
-    "clip",
-    "round",
-    "where",
-]
+_LISTS = "argmax argmin sum mean max min amax amin cumsum dot median sort argsort clip round where".split()  # noqa: SIM905
 _MATH = {
     "log": np.log, "exp": np.exp, "sqrt": np.sqrt, "cos": np.cos, "sin": np.sin, "tan": np.tan, "log1p": np.log1p, "expm1":
     np.expm1,
@@ -94,10 +65,14 @@ def _followed_rvs(rvs: Any) -> Any:
 
 def _unfollowed(plain: Any, name: str) -> Any:
     def function(*args: Any, **options: Any) -> Any:
-        recording = recordings.active()
+        recording, answer = recordings.active(), plain(*args, **options)
         if recording is not None:
-            recording.gaps.append(f"numbers of {name}")
-        return plain(*args, **options)
+            recording.gaps.append(gap := f"numbers of {name}")
+            if isinstance(answer, int | bytes):
+                orders: Any = ("big", "little")
+                whole = [answer] if isinstance(answer, int) else [int.from_bytes(answer, order) for order in orders]
+                recording.drawn_seeds |= {repr(seed): gap for seed in [answer, *whole] if whole[0].bit_length() > _SECRET_BITS}
+        return answer
 
     return function
 

@@ -31,7 +31,9 @@ _RAW_READERS = {
     torch.Tensor.data_ptr, torch.Tensor.untyped_storage, torch.Tensor.storage,
 }  # fmt: skip
 Coins = tuple[list[Tensor], Tensor]
-_OVERWRITES = ("zero", "fill", "set", "copy")
+_OVERWRITES = ("zero", "fill", "set", "copy", "normal", "")
+_SEED = 982_451_653  # added to the seed of a run: none that a program would give a generator itself
+_MOST_SEEDS = 8  # whole numbers that are drawn at once and may be seeds
 
 
 @dataclass(slots=True)
@@ -149,6 +151,8 @@ class TorchNoise(TorchDispatchMode):
 
     def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         by_name = {argument.name: item for argument, item in zip(func._schema.arguments, args, strict=False)} | kwargs
+        if not self._is_secret(by_name.get("generator")):
+            return self._follow("", func, args, kwargs)
         standard = "randn" in func._schema.name
         mean, std = (0.0, 1.0) if standard else (by_name.get("mean", 0.0), by_name.get("std", 1.0))
         if isinstance(std, Tensor):
@@ -171,18 +175,29 @@ class TorchNoise(TorchDispatchMode):
             self.release(answer)  # noise around a mean is a sum with data
         return answer
 
+    def _is_secret(self, generator: torch.Generator | None) -> bool:
+        """Note the seed that noise is drawn by; False if every run has it: then the numbers are constants."""
+        seed = (torch.default_generator if generator is None else generator).initial_seed()
+        if self.recording.seeds[-1:] != [f"torch {seed}"]:
+            self.recording.seeds.append(f"torch {seed}")
+        if self.recording.public_seeds is not None:
+            return f"torch {seed}" not in self.recording.public_seeds
+        return seed == _SEED + self.recording.seed or repr(seed) in self.recording.drawn_seeds
+
     def _toss(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Draw what chooses; in a replay, the recorded draws again, for the records that both data sets have."""
         targets = _targets(func, args, kwargs)
-        for item in _tensors((args, kwargs)):
-            if all(item is not target for target in targets):
-                self.release(item)
-        terms = [item.detach().clone() for item in _tensors((args, kwargs)) if all(item is not target for target in targets)]
+        inputs = [item for item in _tensors((args, kwargs)) if all(item is not target for target in targets)]
+        for item in inputs:
+            self.release(item)
+        terms = [item.detach().clone() for item in inputs]
         answer = func(*args, **kwargs)
         place = len(self.coins)
         if self.recorded is not None and place < len(self.recorded):
             self._repeat(func, answer, terms, self.recorded[place])
         self.coins.append((terms, answer.detach().clone()))
+        if not answer.dtype.is_floating_point and answer.numel() <= _MOST_SEEDS:
+            self.recording.drawn_seeds.update((repr(number), "") for number in answer.flatten().tolist())
         if self._key(answer) in self._shadows:
             self.attach(answer, lift(self.recording, _numbers(answer)))
         return answer
@@ -267,7 +282,7 @@ def follow(recording: Recording) -> Iterator[TorchNoise]:
     """Follow torch's noise inside of the context, from its generator seeded anew; compiled functions run as written."""
     mode = TorchNoise(recording)
     with torch.random.fork_rng(devices=[]), _uncompiled():
-        torch.default_generator.manual_seed(recording.seed)
+        torch.default_generator.manual_seed(_SEED + recording.seed)
         with mode, _RawReads(mode):
             yield mode
 

@@ -16,17 +16,18 @@ from scipy.sparse.csgraph import connected_components
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-_TOLERANCE = 1e-6
+_TOLERANCE = 1e-6  # of numbers in single precision
 _MOST_ROWS = 6000
 """Of one block: its pseudoinverse takes memory and time by the square and the cube."""
 
 
-def blockwise_mu(index: Integers, weight: Array, moved: Array) -> float:
-    """Return mu for a movement d; infinite if it is outside of the range of A.
+def blockwise_mu(index: Integers, weight: Array, moved: Array, size: Array | float = 0.0) -> float:
+    """Return mu for a movement d; infinite if it is outside of the range of A by more than rounding.
 
     Args:
         index, weight: `(m, w)`.
         moved: d, `(m,)`.
+        size: of the numbers v that move, `(m,)`: what is rounded.
 
     Raises:
         ValueError: one block of rows that share draws is too large.
@@ -34,7 +35,7 @@ def blockwise_mu(index: Integers, weight: Array, moved: Array) -> float:
     >>> round(blockwise_mu(np.array([[0], [0], [1]]), np.array([[2.0], [2.0], [1.0]]), np.array([1.0, 1.0, 0.0])), 9)
     0.5
     """
-    return math.sqrt(_squares(_matrix(index, weight), moved))
+    return math.sqrt(_squares(_matrix(index, weight), moved, np.maximum(np.abs(moved), size)))
 
 
 def find_change(first: tuple[Integers, Array], second: tuple[Integers, Array]) -> str:
@@ -59,7 +60,7 @@ def _matrix(index: Integers, weight: Array) -> coo_array:
     return coo_array((weight.ravel()[keep], (place, index.ravel()[keep])), shape=(size, int(index.max(initial=0)) + 1))
 
 
-def _squares(matrix: coo_array, movement: Array) -> float:
+def _squares(matrix: coo_array, movement: Array, rounded: Array) -> float:
     size = len(movement)
     if matrix.nnz == size == len(np.unique(matrix.row)) == len(np.unique(matrix.col)):  # each release has a draw of its own
         weights = np.zeros(size)
@@ -67,7 +68,7 @@ def _squares(matrix: coo_array, movement: Array) -> float:
         return float(np.square(movement / weights).sum())
     graph = coo_array((np.ones(matrix.nnz), (matrix.row, size + matrix.col)), shape=(size + matrix.shape[1],) * 2)
     _, labels = connected_components(graph, directed=False)
-    return sum(_block(matrix, movement, *block) for block in _blocks(matrix, labels[:size], labels[size:]))
+    return sum(_block(matrix, (movement, rounded), *block) for block in _blocks(matrix, labels[:size], labels[size:]))
 
 
 def _blocks(matrix: coo_array, row_labels: Integers, draw_labels: Integers) -> list[tuple[Integers, Integers]]:
@@ -88,7 +89,7 @@ def _blocks(matrix: coo_array, row_labels: Integers, draw_labels: Integers) -> l
     return blocks
 
 
-def _block(matrix: coo_array, movement: Array, rows: Integers, draws: Integers) -> float:
+def _block(matrix: coo_array, numbers: tuple[Array, Array], rows: Integers, draws: Integers) -> float:
     count, m = rows.shape
     if m > _MOST_ROWS:
         raise ValueError(f"{m} released numbers share draws of noise; at most {_MOST_ROWS} can be taken together")
@@ -98,12 +99,12 @@ def _block(matrix: coo_array, movement: Array, rows: Integers, draws: Integers) 
     inside = np.isin(matrix.row, rows)
     dense = np.zeros((count, m, draws.shape[1]))
     np.add.at(dense, (owner[matrix.row[inside]], place[matrix.row[inside]], column[matrix.col[inside]]), matrix.data[inside])
-    d = movement[rows]
+    d, rounded = (part[rows] for part in numbers)
     scale = np.abs(dense).max(axis=-1, initial=0.0)
     scale[scale == 0] = 1.0
     dense, d = dense / scale[..., None], d / scale  # rows in units of their own noise: Adam's are of different sizes
     c = (np.linalg.pinv(dense, rcond=1e-9) @ d[..., None])[..., 0]
     residual = np.abs((dense @ c[..., None])[..., 0] - d).max(initial=0.0)
-    if residual > _TOLERANCE * max(1.0, float(np.abs(d).max(initial=0.0))):
+    if residual > _TOLERANCE * max(1.0, float((rounded / scale).max(initial=0.0))):
         return math.inf
     return float(np.square(c).sum())

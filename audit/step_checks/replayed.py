@@ -22,6 +22,8 @@ from audit.step_checks.steps import FunctionStep, RescaledStep, Setting
 LOSS, STATE = "replay.loss", "replay.state"
 SLACK = 2e-3
 """Relative excess over 1/sigma that single precision may cause."""
+EMPTY = "empty"
+_LOOSE = 100.0  # times the claimed clip norm: few records are clipped at that
 MOST_RECORDS = 256
 MOST_LABELS = 4
 NO_LABEL = -100
@@ -96,10 +98,21 @@ def _pairs(bench: StepUnderTest, verdicts: list[_Verdict]) -> Iterator[_Pair]:
             yield _pair(bench, kinds[-1], base, setting, text)
         if setting is bench.claimed:
             yield from _lopsided_pairs(bench, size)
+            if isinstance(bench.step, FunctionStep) and not bench.empty_error:  # models remember an empty batch
+                record = bench.records["ordinary"]
+                yield _Pair(name="a record beside none", kind=EMPTY, base=bench.empty, neighbour=record, setting=setting)
+            if not bench.random:  # position moves no draw of the step
+                name, record = "a record (scaled) put before 8", bench.records[kinds[-1]]
+                yield _Pair(name=name, kind="first", base=eight, neighbour=join(record, eight), setting=setting)
         if not bench.adjusts("clip_norm") or not 0 < verdicts[0].mu < math.inf:
             return
+        if setting is not bench.claimed:
+            break
         setting = bench.at(clip=0.3 * verdicts[0].mu * bench.claimed.noise_multiplier * bench.claimed.clip_norm)
         text, kinds = f", clip norm {setting.clip_norm:.3g}", ("ordinary", "opposed")
+    loose = bench.at(clip=_LOOSE * bench.claimed.clip_norm)
+    name, record = "a record beside 8 that are not clipped", bench.records["opposed"]
+    yield _Pair(name=name, kind="not clipped", base=eight, neighbour=join(eight, record), setting=loose)
 
 
 def _lopsided_pairs(bench: StepUnderTest, count: int) -> Iterator[_Pair]:
@@ -135,14 +148,18 @@ def _pair(bench: StepUnderTest, kind: str, base: Batch, setting: Setting, text: 
 
 def _judge(runs: Any, pair: _Pair) -> _Verdict:
     first = runs.record(pair.base, pair.setting)
-    if first.repeats:
-        return _Verdict(pair=pair, mu=math.inf, reason="the noise is the same for another seed of the generators", fix="noise")
+    if pair.kind == EMPTY and first.recording.releases:  # a sum of 0 with noise is no other thing than noise
+        return _Verdict(pair=pair, mu=0.0)
     if first.hidden or first.recording.gaps:
         return _Verdict(pair=pair, mu=math.nan, reason=first.hidden or first.recording.gaps[0], followed=False)
     second = runs.replay(pair.neighbour, pair.setting, first)
     differing = first.differing(second)
+    if runs.seeds_by_records(pair.base, pair.setting, first, second):
+        reason = "the seed of the noise depends on the records"
+        return _Verdict(pair=pair, mu=math.inf, reason=reason, fix="noise", differing=differing)
     if not first.recording.releases and not second.recording.releases:
-        reason = f"no noise is added in a batch of {len(pair.base[0])}" if differing else ""
+        kind = "other than numbers of a constant seed " if runs.public_seeds else ""
+        reason = f"no noise {kind}is added in a batch of {len(pair.base[0])}" if differing else ""
         return _Verdict(pair=pair, mu=math.inf if differing else 0.0, reason=reason, fix="noise")
     if second.recording.divergence:
         reason = f"what is released depends on the records: {second.recording.divergence}"

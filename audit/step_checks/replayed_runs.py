@@ -20,7 +20,7 @@ from audit.step_checks.batches import Batch
 from audit.step_checks.optimizer_step import OptimizerStep
 from audit.step_checks.steps import FunctionStep, Setting
 
-_OTHER_SEED = 7919
+_SEED, _OTHER_SEED = 982_451_653, 7919  # none that a step would give a generator itself
 GENERATOR = "attribute state of the generator"
 _MODULE_ATTRIBUTES = frozenset(vars(nn.Module()))
 _DEEPEST = 3
@@ -34,13 +34,11 @@ class StepRun:
         recording: of its draws and releases.
         survivors: name to a copy of everything that outlives the step.
         hidden: why the result is not a function of the releases alone, or "".
-        repeats: True if another seed draws the same noise.
     """
 
     recording: Recording
     survivors: dict[str, Any]
     hidden: str = ""
-    repeats: bool = False
 
     def differing(self, other: StepRun, besides: str = "\0") -> tuple[str, ...]:
         """Return the names of survivors that differ, sorted, without those that start with `besides`."""
@@ -63,20 +61,24 @@ class StepRuns:
     Attributes:
         step: a function of torch or an optimiser's step.
         seed: of the recorded runs.
+        public_seeds: seeds of generators that the step gives itself: their noise is a constant.
     """
 
     step: Any
     seed: int
+    public_seeds: frozenset[str] = frozenset()
     _recorded: dict[tuple[int, Setting], StepRun] = field(default_factory=dict)
 
     def record(self, batch: Batch, setting: Setting) -> StepRun:
         """Return the recorded run of a batch, with what a second draw of everything but the releases shows."""
         key = (id(batch), setting)
         if key not in self._recorded:
-            run = self.run(batch, setting, Recording(seed=self.seed))
-            again = self.run(batch, setting, Recording(seed=self.seed + _OTHER_SEED, frozen=run.recording))
-            drawn, redrawn = run.recording.draws, again.recording.draws
-            run.repeats = bool(run.recording.releases) and drawn.shape == redrawn.shape and np.array_equal(drawn, redrawn)
+            shared = None
+            while shared is None or shared - self.public_seeds:  # numbers of a seed that every run has are constants
+                self.public_seeds |= shared or frozenset()
+                run = self.run(batch, setting, self._recording())
+                again = self.run(batch, setting, self._recording(run.recording, self.seed + _OTHER_SEED))
+                shared = frozenset(run.recording.seeds) & frozenset(again.recording.seeds)
             differences = run.differing(again, besides=GENERATOR)
             if again.recording.divergence or differences:
                 cause = again.recording.divergence or f"{', '.join(differences[:3])} changes"
@@ -86,7 +88,16 @@ class StepRuns:
 
     def replay(self, batch: Batch, setting: Setting, first: StepRun) -> StepRun:
         """Return the run of a neighbouring batch that is handed the releases of `first`."""
-        return self.run(batch, setting, Recording(seed=self.seed, frozen=first.recording))
+        return self.run(batch, setting, self._recording(first.recording))
+
+    def seeds_by_records(self, batch: Batch, setting: Setting, first: StepRun, second: StepRun) -> bool:
+        """True if the seeds of the noise differ for a neighbour, and are the same whenever the batch is."""
+        if first.recording.seeds == second.recording.seeds:
+            return False
+        return self.run(batch, setting, self._recording()).recording.seeds == first.recording.seeds
+
+    def _recording(self, frozen: Recording | None = None, seed: int | None = None) -> Recording:
+        return Recording(seed=_SEED + (self.seed if seed is None else seed), frozen=frozen, public_seeds=self.public_seeds)
 
     @staticmethod
     def loss(first: StepRun, second: StepRun) -> tuple[float, str]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import random
+import secrets
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from audit.replays.check import PairResult, ReplayVerdict, check_pair
 from audit.replays.claims import ReplayClaim
@@ -160,12 +163,73 @@ def seed_globally(data: Any) -> Any:
     return len(data) + np.random.laplace()  # noqa: NPY002
 
 
-@pytest.mark.parametrize("function", [seed_globally, lambda d: len(d) + np.random.default_rng(7).laplace()])
-def test_noise_of_a_known_seed_proves_nothing(function: Any) -> None:
+def seed_by_records(data: Any) -> Any:
+    random.seed(len(data))
+    return len(data) + random.expovariate(1) - random.expovariate(1)
+
+
+def torch_seed_by_records(data: Any) -> Any:
+    generator = torch.Generator().manual_seed(int(data.sum()))
+    return float(len(data)) + torch.randn(3, generator=generator)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [seed_globally, lambda d: len(d) + np.random.default_rng(7).laplace(), seed_by_records, torch_seed_by_records],
+)
+def test_noise_of_a_known_seed_is_a_constant(function: Any) -> None:
     result = replay(function)
-    assert result.verdict is ReplayVerdict.NOT_FOLLOWED and "seed 7" in result.reason
+    assert result.verdict is ReplayVerdict.REFUTED and "in every run on the neighbour" in result.reason
 
 
-def test_noise_of_a_seed_that_the_program_drew_is_followed() -> None:
-    result = replay(lambda d, rng: len(d) + np.random.RandomState(rng.integers(2**31)).laplace())
+def children(data: Any, rng: Any) -> Any:
+    seeds = np.random.SeedSequence(int(rng.integers(2**62))).spawn(2)
+    return [len(data) + np.random.default_rng(seed).laplace(0, 2) for seed in seeds]
+
+
+def torch_child(data: Any) -> Any:
+    generator = torch.Generator().manual_seed(int(torch.randint(0, 2**31, ())))
+    return float(len(data)) + 5 * torch.randn((), generator=generator)
+
+
+def sketch(data: Any, rng: Any) -> Any:
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=3)  # public
+    return len(data) * signs + rng.laplace(0, 3, 3)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda d, rng: len(d) + np.random.RandomState(rng.integers(2**31)).laplace(),
+        lambda d: len(d) + np.random.default_rng(secrets.randbits(128)).laplace(),
+        children,
+        torch_child,
+        sketch,
+    ],
+)
+def test_noise_of_a_seed_that_the_program_drew_is_followed(function: Any) -> None:
+    result = replay(function, delta=1e-2)
     assert result.verdict is ReplayVerdict.PROVED, result.reason
+
+
+def test_two_generators_of_one_seed_prove_nothing() -> None:
+    def program(data: Any, rng: Any) -> Any:
+        seed = int(rng.integers(2**31))
+        return [len(data) + np.random.default_rng(seed).laplace(0, 2) for _ in range(2)]
+
+    assert replay(program).verdict is ReplayVerdict.NOT_FOLLOWED
+
+
+def _turned_by_sign(data: Any, rng: Any) -> Any:
+    sums, z = np.histogram(clip(data), 4, (0, 10))[0], rng.laplace(0, 1, 4)
+    return sums + z * np.sign(sums @ z)
+
+
+def _turned_by_choice(data: Any, rng: Any) -> Any:
+    sums, z = np.histogram(clip(data), 4, (0, 10))[0], rng.normal(0, 1, 4)
+    return sums + (z if float(z @ sums) >= 0 else -z)
+
+
+@pytest.mark.parametrize("function", [_turned_by_sign, _turned_by_choice])
+def test_noise_that_is_turned_towards_the_sum_is_never_proved(function: Any) -> None:
+    assert replay(function, epsilon=9.0, delta=1e-3).verdict is not ReplayVerdict.PROVED
