@@ -20,6 +20,7 @@ from audit.accounting.regression.fuzzing.strata import STRATA
 from audit.accounting.regression.suite import CaseFinding
 from audit.accounting.resolve import FunctionAccountant
 from audit.core.adjacency import Adjacency
+from audit.core.amplified_events import Shuffled, Tuned
 from audit.core.claims import Claim
 from audit.core.deployed_events import DiscreteGaussian, MatrixFactorization, NoisyMax, Skellam, TreeAggregation
 from audit.core.deployed_procedures import AdaptiveClipping, CyclicPoisson, MixtureOfGaussians
@@ -110,6 +111,8 @@ MISREADINGS: dict[str, Callable[[Event], Event]] = {
     "Skellam noise below 1.5": _set(Skellam, noise_multiplier=lambda noise: max(noise, 1.5)),
     "a free count": _set(AdaptiveClipping, count_noise=lambda noise: noise * 1e6 if noise > 2 else noise),
     "Laplace sampled at a half": _half_laplace,
+    "few trials of a tuning": _set(Tuned, mean=lambda mean: min(mean, 10.0)),
+    "records of a shuffle doubled": _set(Shuffled, records=lambda count: 2 * count if count > 1000 else count),
 }
 
 

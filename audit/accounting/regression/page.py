@@ -110,7 +110,10 @@ def _head(cases: Sequence[Case], runs: Sequence[Run]) -> list[str]:
         f"To make it again: `{_INSTALL}`, then `{_COMMAND}`. Answers are kept in `docs/evidence/accountants/`, one file a "
         "subject; the command asks again only where the version of a subject or a case of the battery is new (`--fresh`: "
         "everything), and keeps the answers of subjects that are not installed where it runs. Without any library it renders "
-        "this page from them.",
+        "this page from them. "
+        "Asked again in another environment with the newest releases, every Renyi and GDP answer was the same; of 1,165 "
+        "answers by Fourier transforms (a share of the cases) 38 moved by more than 1e-6, most of them at deltas of 1e-8 or "
+        "less, where rounding decides: the most by 1.5 % at 1e-13.",
         "",
         "WRONG: below what is provably true, or a number for nonsense. LOOSE: safe, above the bracket by more than the case "
         "allows. EXACT: inside. CRASH: an exception, or no answer in time. A subject whose side is *lower* claims a lower "
