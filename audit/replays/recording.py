@@ -90,7 +90,6 @@ class Recording:
         schedule: Schedule | None = None,
         spread: float = 1.0,
         chosen: dict[int, float] | None = None,
-        public_seeds: frozenset[str] | None = None,
     ) -> None:
         self.releases: list[ReleaseEntry] = []
         self.gaps: list[str] = []  # sources of randomness whose law is not known
@@ -102,7 +101,7 @@ class Recording:
         self.entropy = np.random.default_rng(seed)
         self.frozen, self.schedule, self.spread = frozen, schedule or Schedule.LATE, spread
         self.chosen = chosen or {}  # values of some draws, by index
-        self.public_seeds = public_seeds  # of a library of tensors; None if it has to be found out
+        self.public_seeds: frozenset[str] | None = None  # of a library of tensors; None: all but its run's and drawn ones
         self.divergence: str | None = None
         self.at_return = False
         self.laws: list[str] = []  # of each base draw

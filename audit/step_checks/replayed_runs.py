@@ -97,7 +97,7 @@ class StepRuns:
         return self.run(batch, setting, self._recording()).recording.seeds == first.recording.seeds
 
     def _recording(self, frozen: Recording | None = None, seed: int | None = None) -> Recording:
-        return Recording(seed=_SEED + (self.seed if seed is None else seed), frozen=frozen, public_seeds=self.public_seeds)
+        return Recording(seed=_SEED + (self.seed if seed is None else seed), frozen=frozen)
 
     @staticmethod
     def loss(first: StepRun, second: StepRun) -> tuple[float, str]:
@@ -115,7 +115,7 @@ class StepRuns:
 
     def run(self, batch: Batch, setting: Setting, recording: Recording) -> StepRun:
         """Return one run of a batch, into a recording."""
-        step, seed = self.step, recording.seed
+        step, seed, recording.public_seeds = self.step, recording.seed, self.public_seeds
         if isinstance(step, FunctionStep):
             with follow(recording) as noise:
                 return StepRun(recording=recording, survivors=_copies(noise, _function(step, batch, setting, seed)))
