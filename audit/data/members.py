@@ -16,7 +16,7 @@ from audit.data import loaders
 from audit.data.archives import only_keys, read_npz
 from audit.data.model_records import FURTHER, find_numbers, split_side
 from audit.data.row_containers import RowContainer, concatenate, find_digests, read_numbers, read_rows
-from audit.data.source import array_sha256, as_whole, combined_sha256, finite_inputs, read_bytes
+from audit.data.source import array_sha256, as_whole, combined_sha256, finite_inputs, numbered, read_bytes
 
 _LARGEST = float(np.finfo(np.float32).max) / 1e4  # squares of columns are added up in float64
 
@@ -221,6 +221,8 @@ def read_truths(y: Any, location: str) -> Array:
         raise DataError(
             f"{location} holds records of several sizes; expected one array: pad them with -100, which is not predicted"
         ) from error
+    if labels.dtype.kind == "O":
+        _refuse_missing(labels, location)
     if labels.dtype.kind in "OUS":
         labels = as_whole(labels)
     if labels.dtype.kind in "US" and labels.ndim == 1 and labels.size:
@@ -231,6 +233,21 @@ def read_truths(y: Any, location: str) -> Array:
             "several, (n, k), or masks and images, (n, ...)"
         )
     return finite_inputs(labels, location) if labels.dtype.kind == "f" else labels
+
+
+def _refuse_missing(labels: Array, location: str) -> None:
+    """Raise `DataError` for None, NaN or pandas' NA among objects: as text they would be a class of their own."""
+    values = labels.ravel().tolist()
+    missing = [
+        place
+        for place, value in enumerate(values)
+        if value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and np.isnan(value))
+    ]
+    if missing:
+        raise DataError(
+            f"{location} has {len(missing)} missing values, the first in {numbered(missing[0] * len(labels) // labels.size)}; "
+            "remove or repair those records"
+        )
 
 
 def without_overlap(evidence: MemberEvidence, overlap: str, *, by_coins: bool) -> MemberEvidence:

@@ -49,6 +49,11 @@ def split_side(side: Any, name: str) -> dict[str, Any]:
             f"{name} are a {type(side).__name__} alone, so which column is y is not known; expected "
             f'({name}.drop({"columns=" * is_frame}"target"){end}, {name}["target"]{end})'
         )
+    if hasattr(side, "train_dataloader") and hasattr(side, "setup"):  # Lightning
+        loader = "train_dataloader" if name == "members" else "val_dataloader"
+        raise DataError(
+            f"{name} are a {type(side).__name__}, with loaders of both sides; expected data.{loader}(), after data.setup()"
+        )
     raise DataError(
         f"{name} are given as {type(side).__name__}; expected (x, y), a path of an npz file with x and y, a Dataset or a "
         f"DataLoader (of a generator of batches, its batches joined: (np.concatenate(xs), np.concatenate(ys)); of pairs in a "

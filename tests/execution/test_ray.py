@@ -172,6 +172,23 @@ def test_a_lost_node_changes_nothing(cluster: Any, config: Path, undisturbed: Pa
     same_findings(undisturbed, tmp_path / "run")
 
 
+def test_a_value_that_each_model_draws_is_its_own_on_any_machine(cluster: Any, config: Path, tmp_path: Path) -> None:
+    """Each model draws an attribute beside its weights; a model that holds it as a buffer gives the same scores."""
+    chosen = {}
+    for kind, on in (("attribute", ()), ("attribute", ON_RAY), ("buffer", ON_RAY)):
+        model = f"model={{factory: 'tests.engine.drawn_modules:make_for_digits', arguments: {{kind: {kind}}}}}"
+        folder = tmp_path / f"{kind}{len(on)}"
+        line = command(config, folder, "--set", model, "--set", "training.steps=60", *on)
+        done = subprocess.run(line, env=environment(cluster.address if on else ""), capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 3), done.stderr
+        chosen[kind, bool(on)] = folder
+    same_findings(chosen["attribute", False], chosen["attribute", True])
+    mechanisms = [json.loads((folder / "report.json").read_text())["mechanisms"] for folder in chosen.values()]
+    assert "kept' differs between models" in json.dumps(mechanisms[0])
+    bounds = [[bound["epsilon"] for item in found for bound in item["bounds"]] for found in mechanisms]
+    assert bounds[0] == bounds[1] == bounds[2]
+
+
 def test_a_killed_driver_goes_on_under_another_executor(cluster: Any, config: Path, undisturbed: Path, tmp_path: Path) -> None:
     process = start(command(config, tmp_path / "run", *ON_RAY), tmp_path / "run", cluster.address, jobs=2)
     process.send_signal(signal.SIGKILL)

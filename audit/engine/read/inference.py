@@ -171,6 +171,8 @@ class ModuleTarget:
                 raise DataError(
                     f"the model cannot be run on {describe(parts)}: {reason}; expected records exactly as the model takes "
                     "them, by position as (a, b), or by name as {'a': a, 'b': b}"
+                    + "; the last part of members is y: leave out weights"
+                    * isinstance(parts, tuple)
                 ) from error
         return read_logits(outputs).float().cpu().numpy()
 

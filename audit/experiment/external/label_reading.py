@@ -192,7 +192,13 @@ def _read_numbers(outputs: Array, labels: Array) -> Array:
 
 
 def _refuse_shares(outputs: Array, labels: Array) -> None:
-    """Raise `DataError` for rows of shares of classes, soft labels, which are neither classes nor numbers."""
+    """Raise `DataError` for rows of shares of classes, or one share of two, soft labels: neither classes nor numbers."""
+    ends = np.unique(labels)
+    if len(ends) == 2 and 0 < ends[0] < ends[1] < 1 and abs(ends.sum() - 1) < 1e-6:
+        raise DataError(
+            f"y holds {ends[0]:g} and {ends[1]:g} alone, as smoothed labels do; give the labels, y > 0.5, or the loss that "
+            "the model was trained by, audit.check(loss_of=...)"
+        )
     if labels.ndim == 2 and outputs.shape == labels.shape and labels.shape[1] > 1 and find_total(labels) == 1:
         raise DataError(
             f"y holds shares of {labels.shape[1]} classes that sum to 1 in each row (soft labels); give the class of each "

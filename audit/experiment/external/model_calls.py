@@ -75,8 +75,9 @@ def call_named(function: Callable[..., Any], batch: Any, name: str) -> Any:
         numbers = _frame_numbers(batch)
         if numbers is not None:
             return call_named(function, numbers, name)
-        table = "; where a model takes a table, give x as pd.DataFrame(x)" * isinstance(batch, Mapping)
-        raise _report(name, (batch,), error, f"logits, probabilities or numbers, one row a record{table}") from error
+        hint = "; where a model takes a table, give x as pd.DataFrame(x)" * isinstance(batch, Mapping)
+        hint += "; the last part of members is y: leave out weights" * isinstance(batch, tuple)
+        raise _report(name, (batch,), error, f"logits, probabilities or numbers, one row a record{hint}") from error
 
 
 def call_argument(function: Callable[..., Any], arguments: tuple[Any, ...], name: str, expectation: str) -> Any:

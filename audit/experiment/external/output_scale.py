@@ -29,7 +29,10 @@ def find_total(outputs: Array) -> float | None:
     total = next((full for full in (1.0, 100.0) if _are_near(values, sums, full)), float(np.median(sums)))
     if total in (1.0, 100.0):
         return total if _are_near(values, sums, total) else None
-    is_constant = np.abs(sums - total).max() <= 1e-6 * total and len(sums) > 1 and not (values == values[0]).all()
+    rounding = min(_TOLERANCE * total, values.shape[1] * _find_step(values) / 2)
+    is_constant = (
+        np.abs(sums - total).max() <= max(1e-6 * total, rounding) and len(sums) > 1 and not (values == values[0]).all()
+    )
     return total if is_constant else None
 
 
@@ -48,6 +51,10 @@ def _are_near(values: Array, sums: Array, total: float) -> bool:
         return True
     if misses > _MOST_ROUNDING or values.max() > total * (1 + _TOLERANCE):
         return False
+    return bool(misses <= _TOLERANCE + values.shape[1] * _find_step(values) / total / 2)
+
+
+def _find_step(values: Array) -> float:
+    """Return the least difference between two values that differ; 0 if all are equal."""
     steps = np.diff(np.unique(values))
-    step = float(steps.min()) / total if len(steps) else 0.0
-    return bool(misses <= _TOLERANCE + values.shape[1] * step / 2)
+    return float(steps.min()) if len(steps) else 0.0

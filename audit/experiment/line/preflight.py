@@ -14,7 +14,13 @@ import numpy as np
 from audit.core.data import Array
 from audit.core.preflight import Preflight, TriedReading
 from audit.core.views import Scores
-from audit.experiment.line.side_agreement import ReadRecords, are_beyond_chance, compare_classes, question_nonmembers
+from audit.experiment.line.side_agreement import (
+    ReadRecords,
+    are_beyond_chance,
+    compare_classes,
+    follow_ranks_alone,
+    question_nonmembers,
+)
 from audit.stats.bounds import roc
 from audit.stats.column_order import find_order, order_by_correlation
 from audit.stats.scoring.signals import cross_entropy
@@ -160,6 +166,11 @@ def _ask(records: ReadRecords, measure: str, figures: tuple[float | None, float 
             "it was trained with?"
         )
     fit, _, trivial = figures
+    if measure == "error" and fit is not None and trivial is not None and fit < trivial and follow_ranks_alone(records):
+        return (
+            "predictions follow the order of y on the members but not its size: are y and outputs in one unit (logarithms, "
+            "roots)?"
+        )
     if (
         fit is None
         or trivial is None

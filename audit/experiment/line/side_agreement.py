@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import rankdata
 
 from audit.core.data import Array
 from audit.stats.column_order import find_order
@@ -17,6 +18,7 @@ SURE = 3.0
 """Deviations over all orders of y: fewer than 1 of 500 shufflings agree with answers by more."""
 _FAR = 0.2
 _FITS, _CERTAIN, _FEWEST = 0.5, 6.0, 10
+_RANKS_ALONE = 0.4
 _MOST_NUMBERS, _MOST_CLASSES = 300, 1000
 
 
@@ -130,6 +132,16 @@ def are_beyond_chance(records: ReadRecords) -> bool:
     """
     agreement = _compare(records, records.included)
     return agreement is not None and agreement.is_beyond_chance
+
+
+def follow_ranks_alone(records: ReadRecords) -> bool:
+    """Return whether ranks of predictions explain far more of the members' y than the predictions themselves do."""
+    if records.errors is None or records.truths is None or records.truths.shape[1] > _MOST_NUMBERS:
+        return False
+    truths, errors = records.truths[records.included], records.errors[records.included]
+    ranks = compare_numbers(rankdata(errors + truths, axis=0), rankdata(truths, axis=0))
+    explained = 1 - (errors**2).sum() / max(((truths - truths.mean(axis=0)) ** 2).sum(), 1e-300)
+    return ranks is not None and ranks.is_beyond_chance and ranks.strength**2 - max(explained, 0.0) > _RANKS_ALONE
 
 
 def _compare_hits(records: ReadRecords, side: Array) -> Agreement:
