@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 from audit.core.data import Array
 from audit.stats.column_order import find_order
@@ -139,9 +138,14 @@ def follow_ranks_alone(records: ReadRecords) -> bool:
     if records.errors is None or records.truths is None or records.truths.shape[1] > _MOST_NUMBERS:
         return False
     truths, errors = records.truths[records.included], records.errors[records.included]
-    ranks = compare_numbers(rankdata(errors + truths, axis=0), rankdata(truths, axis=0))
+    ranks = compare_numbers(_rank(errors + truths), _rank(truths))
     explained = 1 - (errors**2).sum() / max(((truths - truths.mean(axis=0)) ** 2).sum(), 1e-300)
     return ranks is not None and ranks.is_beyond_chance and ranks.strength**2 - max(explained, 0.0) > _RANKS_ALONE
+
+
+def _rank(values: Array) -> Array:
+    """Return the rank of each value in its column `(n, d)`, equal values alike."""
+    return np.stack([np.unique(column, return_inverse=True)[1] for column in values.T], axis=1)
 
 
 def _compare_hits(records: ReadRecords, side: Array) -> Agreement:
