@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from audit.core import checks
 from audit.core.errors import ConfigError
@@ -72,6 +74,46 @@ def assert_private(
     if report.exit_code:
         raise AssertionError(f"{report}\n{_advice(report.exit_code, false_alarm)}")
     return report
+
+
+class Report(Protocol):
+    """What the gate reads of a report: of a replay, a mechanism, a step or a training."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 if the promise was kept, 1 if it is refuted, else it was not decided."""
+
+
+def assert_baseline(name: str, report: Report, baseline: str | Path) -> None:
+    """Fail if a report refutes a promise, unless a baseline of accepted defects has its name; then expect it to.
+
+    Args:
+        name: of the promise in the baseline.
+        report: of `audit.replay`, `audit.mechanism`, `audit.check_optimizer` or others with an `exit_code`.
+        baseline: a JSON file of an object `{name: reason}`; a file that is not there accepts nothing.
+
+    Raises:
+        AssertionError: a promise outside the baseline is refuted; or one inside it no longer is: the baseline shrinks.
+        ConfigError: a baseline that is not such an object.
+        pytest's outcome: "xfailed" for an accepted defect, "skipped" if the report decides nothing.
+    """
+    import pytest
+
+    path = Path(baseline)
+    try:
+        accepted = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except ValueError as error:
+        raise ConfigError(f"{path} is no JSON: {error}") from error
+    if not isinstance(accepted, dict) or not all(isinstance(reason, str) for reason in accepted.values()):
+        raise ConfigError(f'{path} must hold an object of names and reasons, such as {{"{name}": "issue 12"}}')
+    if report.exit_code == 1 and name in accepted:
+        pytest.xfail(accepted[name])
+    if report.exit_code == 1:
+        raise AssertionError(f'{report}\nTo accept it until it is mended, add "{name}" and the reason to {path}.')
+    if report.exit_code:
+        pytest.skip(f"not decided: {report}")
+    if name in accepted:
+        raise AssertionError(f"'{name}' is not refuted any more: take it out of {path}, so that it stays so.")
 
 
 def seconds(budget: str | float) -> float:

@@ -163,6 +163,11 @@ class StepReport:
         return tuple(finding for finding in self.findings if finding.status is PropertyStatus.FAILED)
 
     @property
+    def exit_code(self) -> int:
+        """1 if a check failed, else 0: weaknesses fail `audit step --strict` alone."""
+        return int(bool(self.failures))
+
+    @property
     def weaknesses(self) -> tuple[Finding, ...]:
         """Findings that fail only on inputs that a public bound on records excludes."""
         return tuple(finding for finding in self.findings if finding.status is PropertyStatus.WEAKNESS)
