@@ -188,7 +188,13 @@ class _Handler(BaseHTTPRequestHandler):
 @contextmanager
 def served(mode: str = "good", known: tuple[str, ...] = ()) -> Iterator[Stub]:
     """Return a running server."""
-    server = Stub(TinyModel(known), mode)
+    with serve(Stub(TinyModel(known), mode)) as server:
+        yield server
+
+
+@contextmanager
+def serve(server: Stub) -> Iterator[Stub]:
+    """Run a server in a thread."""
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
