@@ -21,7 +21,7 @@ from audit.step_checks.rounds.run import check_strategy  # noqa: E402
 from tests.step_checks import flower_stand_in as stand_in  # noqa: E402
 
 SERVER = {"clip.parameter", "clip.non_finite", "clip.zero", "clip.names", "clip.integer"}
-SUM = {"server.weights", "server.denominator", "server.metrics"}
+SUM = {"server.weights", "server.denominator", "server.metrics", "noise.influence"}
 ADAPTIVE = {"adaptive.direction", "adaptive.count", "noise.scale", "server.iterable"}
 
 

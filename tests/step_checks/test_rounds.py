@@ -32,31 +32,31 @@ def names(report: StepReport, status: PropertyStatus = PropertyStatus.FAILED) ->
 def test_a_correct_strategy_is_not_accused(strategy: Any) -> None:
     report = checked(strategy)
     assert names(report) == set() and report.open == ()
-    assert len(report.findings) == 15
+    assert len(report.findings) == 16
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("broken", "checks"),
     [
-        (stand_in.NotClipped, {"clip.update", "clip.parameter", "clip.non_finite"}),
+        (stand_in.NotClipped, {"clip.update", "clip.parameter", "clip.non_finite", "noise.influence"}),
         (stand_in.ScalarNotClipped, {"clip.parameter"}),
         (stand_in.NanPasses, {"clip.non_finite"}),
         (stand_in.ZeroRaises, {"clip.zero"}),
         (stand_in.ByPosition, {"clip.names"}),
         (stand_in.IntegersOut, {"clip.integer"}),
-        (stand_in.WeightedByRecords, {"server.weights", "server.denominator"}),
-        (stand_in.DividedByReplies, {"server.denominator"}),
-        (stand_in.SignOfMean, {"server.influence"}),
+        (stand_in.WeightedByRecords, {"server.weights", "server.denominator", "noise.influence"}),
+        (stand_in.DividedByReplies, {"server.denominator", "noise.influence"}),
+        (stand_in.SignOfMean, {"server.influence", "noise.influence"}),
         (stand_in.LossComesOut, {"server.metrics"}),
         (stand_in.ReadTwice, {"server.iterable"}),
-        (stand_in.NoNoise, {"noise.scale"}),
+        (stand_in.NoNoise, {"noise.scale", "noise.influence"}),
         *(
-            pytest.param(broken, {"noise.scale"}, marks=pytest.mark.slow)
+            pytest.param(broken, {"noise.scale", "noise.influence"}, marks=pytest.mark.slow)
             for broken in (stand_in.HalfNoise, stand_in.NoiseDividedTwice)
         ),
         (stand_in.UniformNoise, {"noise.law"}),
-        (stand_in.SameNoise, {"noise.scale", "noise.fresh"}),
+        (stand_in.SameNoise, {"noise.scale", "noise.fresh", "noise.influence"}),
     ],
 )
 def test_each_defect_is_refuted_by_the_check_that_names_it(broken: type[stand_in.Correct], checks: set[str]) -> None:
@@ -88,7 +88,7 @@ def test_an_adaptive_clip_norm(broken: type[stand_in.Adaptive], checks: set[str]
 
 @pytest.mark.slow
 def test_clipping_by_clients_rests_on_their_mod() -> None:
-    assert names(checked(stand_in.ClippedByClients())) == {"clip.update", "clip.parameter"}
+    assert names(checked(stand_in.ClippedByClients())) == {"clip.update", "clip.parameter", "noise.influence"}
     report = checked(stand_in.ClippedByClients(), mods=[stand_in.clipping_mod])
     assert names(report) == set()
     assert names(report, PropertyStatus.QUESTION) == {"clip.trust"}
@@ -118,6 +118,7 @@ def test_clients_with_equal_updates_send_records_of_their_own() -> None:
 
 def test_a_neighbouring_round_is_played_once() -> None:
     bench = bench_of(stand_in.Correct())
+    assert not bench.is_coarse
 
     def plays(size: float, **changes: Any) -> int:
         before = bench.rounds

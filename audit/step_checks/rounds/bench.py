@@ -7,16 +7,18 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from audit.core import checks
+from audit.core.data import Array
 from audit.core.errors import AuditError, ConfigError
+from audit.core.seeds import Seed
 from audit.step_checks.rounds import wire
-from audit.step_checks.rounds.global_generators import seeded
+from audit.step_checks.rounds.global_generators import reseed, seeded
 from audit.step_checks.rounds.replies import Replies, make_answers
 from audit.step_checks.tensors import Tensors, distance, spread, zeros
 
@@ -28,6 +30,7 @@ SLACK = 2e-3
 SHAPES: Mapping[str, tuple[int, ...]] = {"weight": (40, 30), "bias": (30,), "scale": ()}
 ROUNDS, FEWEST, REPLIES = 240, 40, 4000
 """Rounds with noise that are played for its law: as many as that many replies allow, within limits."""
+DITHERS, COARSE_SLACK = 24, 0.05  # noises under which the influence on a rounded model is averaged
 SMALL: Mapping[str, tuple[int, ...]] = {"weight": (12, 5), "bias": (5,), "scale": ()}
 
 
@@ -87,6 +90,8 @@ class RoundBench:
     records: Any
     seed: int = 0
     rounds: int = field(default=0, init=False)
+    sequence_ratios: Mapping[str, float] | None = field(default=None, init=False)
+    _silences: bool = field(default=True, init=False)
     _neighbours: dict[bytes, RoundRelease] = field(default_factory=dict, init=False)
 
     @property
@@ -128,7 +133,7 @@ class RoundBench:
         with wire.task_identity(self.records), np.errstate(all="ignore"), seeded(self.seed) if quiet else nullcontext():
             try:
                 messages = self._messages(live, replies, number)
-                if quiet:
+                if quiet and self._silences:
                     _silence(live)
                 weight_key = str(wire.read_setting(self.strategy, "weighted_by_key", "num-examples"))
                 answers = make_answers(messages, replies, self.mods, self.records, weight_key)
@@ -182,7 +187,28 @@ class RoundBench:
         first, right = self.play(replies), self._neighbour(Replies(updates=[faint, *base], start=start, **changes))
         if first.moved is None or right.moved is None:
             return math.inf, first if first.moved is None else right, replies
+        if self.is_coarse:
+            return self._mean_distance(replies, [faint, *base]) / self.unit, first, replies
         return distance(first.moved, right.moved) / self.unit, first, replies
+
+    def _mean_distance(self, replies: Replies, others: Sequence[Tensors]) -> float:
+        """Return how far two rounds are apart on average over noise that both have: noise undoes what rounding adds.
+
+        The square of a mean is taken without bias, from products of differences under different noise.
+        """
+        differences = []
+        for seed in range(DITHERS):
+            moves = []
+            for updates in (replies.updates, others):
+                live = self.copied()
+                reseed(live, Seed(seed))
+                with seeded(seed):
+                    moves.append(self.play(replace(replies, updates=updates), quiet=False, strategy=live).moved)
+            if moves[0] is None or moves[1] is None:
+                return math.inf
+            differences.append(np.concatenate([(moves[0][name] - moves[1][name]).ravel() for name in moves[0]]))
+        total = float(np.square(np.sum(differences, axis=0)).sum() - np.square(differences).sum())
+        return math.sqrt(max(0.0, total / (DITHERS * (DITHERS - 1)))) if math.isfinite(total) else math.inf
 
     def _neighbour(self, replies: Replies) -> RoundRelease:
         """Return the quiet round without a client's update, which many probes share, played once; see `repeatable`."""
@@ -197,14 +223,60 @@ class RoundBench:
         updates = [spread(SHAPES, 0.5 * self.claim.clip_norm), *self.background("alike")]
         return self.play(Replies(updates=updates, start=zeros(SHAPES)))
 
+    def demand_repeatable(self) -> None:
+        """Play quiet rounds with the noise that a copied generator repeats if the strategy is undefined without noise.
+
+        Raises:
+            ConfigError: equal quiet rounds release different models, or none that is finite.
+        """
+        if self.is_repeatable:
+            return
+        first = self.ordinary.moved or {}
+        broken = [name for name, value in first.items() if not np.isfinite(value).all()]
+        if broken:
+            self._silences = False
+            for name in ("ordinary", "is_repeatable"):
+                self.__dict__.pop(name, None)
+            if self.is_repeatable:
+                return
+            raise ConfigError(
+                f"a round of ordinary replies releases NaN or infinity in {', '.join(map(repr, broken))}, as 0/0 does; such a "
+                "model tells nothing of a client: mend the strategy first"
+            )
+        raise ConfigError(
+            "equal rounds release different models, so nothing can be laid to a client; give the strategy an attribute "
+            "noise_multiplier that is read in aggregate_train"
+        )
+
     @cached_property
-    def repeatable(self) -> bool:
+    def is_coarse(self) -> bool:
+        """True if a quiet release takes few values whatever clients send: the model is rounded, say."""
+        update = spread(SHAPES, 0.5 * self.claim.clip_norm)
+        random = np.random.default_rng(0)
+        uneven = {name: (value * random.uniform(0.1, 1.5, value.shape)).astype(np.float32) for name, value in update.items()}
+        moved = self.play(Replies(updates=[uneven, *self.background("alike")], start=zeros(SHAPES))).moved or {}
+        values = np.concatenate([np.ravel(value) for value in moved.values()]) if moved else np.zeros(0)
+        return bool(values.size) and len(np.unique(np.round(values / (1e-7 * self.unit)))) < values.size / 3
+
+    @cached_property
+    def is_repeatable(self) -> bool:
         """True if equal quiet rounds release equal models."""
         updates = [spread(SMALL, 0.5 * self.claim.clip_norm), *self.background("alike", SMALL)]
         first, second = (self.play(Replies(updates=updates, start=zeros(SMALL))) for _ in range(2))
         if first.moved is None or second.moved is None:
             return False
         return distance(first.moved, second.moved) <= SLACK * self.unit
+
+    @cached_property
+    def noise_samples(self) -> dict[str, Array]:
+        """The noise of consecutive rounds over its claimed deviation, by name, `(rounds, entries)`; empty for none."""
+        rounds = [outcome.moved for outcome in self.loud_rounds if outcome.moved is not None]
+        if len(rounds) < 2:
+            return {}
+        multiplier = self.strategy.noise_multiplier if self.adaptive else self.claim.noise_multiplier
+        noise = {name: np.stack([movement[name].ravel() for movement in rounds]) for name in SMALL}
+        scale = math.sqrt(len(rounds) / (len(rounds) - 1)) / (multiplier * self.unit)
+        return {name: (values - values.mean(0)) * scale for name, values in noise.items()}
 
     @cached_property
     def loud_rounds(self) -> tuple[RoundRelease, ...]:
@@ -224,17 +296,22 @@ class RoundBench:
                 outcomes.append(self.play(replies, quiet=False, strategy=live, number=number))
         return tuple(outcome for outcome in outcomes if outcome.moved is not None)
 
+    @property
+    def slack(self) -> float:
+        """Return the relative excess over a sensitivity that is no finding."""
+        return COARSE_SLACK if self.is_coarse else SLACK
+
     @cached_property
     def server_gain(self) -> float:
         """Largest influence of an update that needs no clipping, over what is allowed; 1 for a mean over all clients."""
         updates = [spread(SHAPES, sign * self.claim.clip_norm * (1 - SLACK)) for sign in (1, -1)]
         return max(
             self.influence(self.background(kind), update)[0] for kind in ("faint", "split", "alike") for update in updates
-        )
+        ) / (1 - SLACK)
 
     def within(self, influence: float) -> bool:
         """Return whether an influence is no larger than that of an update which needs no clipping."""
-        return influence <= max(1.0, self.server_gain) * (1 + SLACK)
+        return influence <= max(1.0, self.server_gain) * (1 + self.slack)
 
 
 def _root(update: Tensors) -> float:

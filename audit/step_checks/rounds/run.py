@@ -65,11 +65,7 @@ def check_strategy(
         bench = RoundBench(strategy=strategy, claim=claim, mods=tuple(mods), records=module, seed=seed)
         if bench.ordinary.moved is None:
             raise ConfigError(f"the strategy refused ordinary replies: {bench.ordinary.refusal}; do its clients need a mod?")
-        if not bench.repeatable:
-            raise ConfigError(
-                "equal rounds release different models, so nothing can be laid to a client; give the strategy an attribute "
-                "noise_multiplier that is read in aggregate_train"
-            )
+        bench.demand_repeatable()
         findings, seconds = all_findings(PROBES, bench)
     setting = Setting(noise_multiplier=claim.noise_multiplier, clip_norm=claim.clip_norm, divisor=float(claim.clients))
     name = " around ".join(type(layer).__name__ for layer in wire.chain(strategy) if not isinstance(layer, legacy.LegacyRounds))

@@ -7,10 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from audit.stats import noise_tests
 from audit.step_checks.findings import Finding, finding
 from audit.step_checks.rounds.bench import LOUD, SHAPES, SLACK, SMALL, RoundBench
 from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.tensors import distance, spread, zeros
+
+SIGNIFICANCE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +35,20 @@ def _server_step(bench: RoundBench) -> Finding:
     )
     fix = "add the noise to the mean of the clipped updates, before the server's optimiser, median or other step"
     size = gain * bench.unit
-    return finding("server.influence", gain <= 1 + 2 * SLACK, message, fix=fix, measurement=size, claim=bench.unit)
+    holds = gain <= 1 + bench.slack + SLACK or _noise_follows(bench, gain)
+    return finding("server.influence", holds, message, fix=fix, measurement=size, claim=bench.unit)
+
+
+def _noise_follows(bench: RoundBench, gain: float) -> bool:
+    """Return whether the noise of every parameter is as much larger than claimed as an update moves the model further."""
+    samples = list(bench.noise_samples.values())
+    if bench.adaptive or not samples or not math.isfinite(gain):
+        return False
+    if noise_tests.variance_tail(np.concatenate([values.ravel() for values in samples]), 1.0) >= SIGNIFICANCE:
+        return False
+    return all(
+        np.sqrt(np.mean(values**2)) >= gain or noise_tests.variance_tail(values, gain) >= SIGNIFICANCE for values in samples
+    )
 
 
 def _records(bench: RoundBench) -> Finding:

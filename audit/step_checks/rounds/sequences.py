@@ -1,0 +1,157 @@
+"""Several rounds of one live strategy, played again and again with fresh noise: the noise over what one client changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from audit.core.data import Array
+from audit.core.seeds import Seed
+from audit.step_checks.rounds.bench import FAINT, LOUD, SLACK, SMALL, RoundBench
+from audit.step_checks.rounds.global_generators import reseed, seeded
+from audit.step_checks.rounds.replies import Replies
+from audit.step_checks.tensors import Tensors, spread, zeros
+
+REPEATS, FEWEST_REPEATS, PLAYS = 24, 8, 8000
+"""Repetitions of a sequence: as many as that many replies allow, within limits."""
+Trajectory = Mapping[str, Array]
+_FLOOR = 1e-3  # least deviation of the noise that is told from none, over the claimed one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundSequence:
+    """Rounds in a row; one client sends an update in one of them, and next to nothing in the others.
+
+    Attributes:
+        name: in words.
+        numbers: of the rounds, as the server counts them.
+        place: of the client's round among them.
+        share: of the planned clients that reply.
+        size: of the client's update, over the clip norm.
+        outlier: length of one other client's updates, over the clip norm.
+        leaves: the client does not reply in the other rounds.
+    """
+
+    name: str
+    numbers: tuple[int, ...] = (1, 2, 3)
+    place: int = 0
+    share: float = 1.0
+    size: float = LOUD
+    outlier: float = 0.0
+    leaves: bool = False
+
+
+SEQUENCES = (
+    RoundSequence(name="three rounds"),
+    RoundSequence(name="three rounds with half of the replies", share=0.5),
+    RoundSequence(name="three rounds with one reply missing", share=0.999),
+    RoundSequence(name="three rounds beside an update of a million clip norms", outlier=1e6),
+    RoundSequence(name="three rounds with an update of 1e25 clip norms", size=1e25),
+    RoundSequence(name="three rounds, of which the client replies in the first alone", leaves=True),
+    RoundSequence(name="round 1 played twice before round 2", numbers=(1, 1, 2), place=1),
+    RoundSequence(name="rounds 1, 500 and 5000", numbers=(1, 500, 5000), place=1),
+)
+SIGNIFICANCE = 1e-9 / len(SEQUENCES)
+
+
+def compare_sequences(bench: RoundBench) -> Mapping[str, float]:
+    """Return `noise_over_influence` of every sequence that is released, by its name; kept by the bench."""
+    if bench.sequence_ratios is None:
+        ratios = {sequence.name: noise_over_influence(bench, sequence) for sequence in SEQUENCES}
+        bench.sequence_ratios = {name: ratio for name, ratio in ratios.items() if ratio is not None}
+    return bench.sequence_ratios
+
+
+def noise_over_influence(bench: RoundBench, sequence: RoundSequence) -> float | None:
+    """Return an upper confidence bound, at `SIGNIFICANCE`, on 1 / mu of the joint releases; None if nothing is released.
+
+    Noise of a tensor has one covariance S between rounds in all of its entries, estimated from repetitions; mu^2 sums
+    D' S^-1 D over entries, with the difference D that the client makes without noise. For normal noise D' S^-1 D by the
+    estimate, over that by the truth, is the degrees of freedom over a chi-square with one less per further round (Wishart).
+    """
+    limit = PLAYS // (bench.claim.clients * len(sequence.numbers))
+    repeats = max(FEWEST_REPEATS, min(REPEATS, limit))
+    seeds = range(bench.seed + 1000, bench.seed + 1000 + repeats)
+    noisy = [play_sequence(bench, sequence, takes_part=True, noise_seed=seed) for seed in seeds]
+    # what rounds a model hides small differences without noise, and shows them on average with it
+    without = [play_sequence(bench, sequence, takes_part=False, noise_seed=seed) for seed in seeds if bench.is_coarse]
+    pairs = (
+        list(zip(noisy, without, strict=True))
+        if bench.is_coarse
+        else [(play_sequence(bench, sequence, takes_part=True), play_sequence(bench, sequence, takes_part=False))]
+    )
+    if any(part is None for part in [*noisy, *(part for pair in pairs for part in pair)]):
+        return None
+    total = 0.0
+    for name in SMALL:
+        difference = np.mean([first[name] - second[name] for first, second in pairs if first and second], axis=0)
+        total += _mu_squared(difference, np.stack([part[name] for part in noisy if part]), bench)
+    return 1 / math.sqrt(total) if total else math.inf
+
+
+def _mu_squared(difference: Array, noisy: Array, bench: RoundBench) -> float:
+    """Return a lower confidence bound on the mu^2 of one tensor.
+
+    Args:
+        difference: that the client makes, `(rounds, entries)`; NaN in rounds that are refused.
+        noisy: releases, `(repetitions, rounds, entries)`.
+    """
+    released = np.isfinite(difference).all(axis=1) & np.isfinite(noisy).all(axis=(0, 2))
+    difference, noisy = difference[released], noisy[:, released]
+    rounds, freedom = len(difference), (len(noisy) - 1) * noisy.shape[2]
+    if freedom <= rounds or not np.abs(difference).max(initial=0.0) > SLACK * bench.unit / math.sqrt(difference.size or 1):
+        return 0.0
+    deviation = bench.claim.noise_multiplier * bench.unit
+    residuals = (noisy - noisy.mean(axis=0)) / deviation
+    values, vectors = np.linalg.eigh(np.einsum("rtd,rsd->ts", residuals, residuals) / freedom)
+    parts = vectors.T @ (difference / deviation)
+    estimate = float((np.square(parts).sum(axis=1) / np.maximum(values, _FLOOR**2)).sum())
+    return estimate * float(stats.chi2.ppf(SIGNIFICANCE, freedom - rounds + 1)) / freedom
+
+
+def play_sequence(
+    bench: RoundBench, sequence: RoundSequence, *, takes_part: bool, noise_seed: int | None = None
+) -> Trajectory | None:
+    """Return how far each round moved the released model, name to `(rounds, entries)`; a refused round moves it by NaN.
+
+    Args:
+        bench: with the strategy, of which a copy is played.
+        sequence: to play; each round begins at the model that the one before released.
+        takes_part: whether the client sends its update, else next to nothing.
+        noise_seed: of all generators of the copy; None plays without noise.
+
+    Returns:
+        None if no round was released.
+    """
+    strategy, start, rows = bench.copied(), zeros(SMALL), list[Tensors | None]()
+    if noise_seed is not None:
+        reseed(strategy, Seed(noise_seed))
+    with seeded(bench.seed if noise_seed is None else noise_seed):
+        for place, number in enumerate(sequence.numbers):
+            replies = Replies(updates=_updates(bench, sequence, place, takes_part=takes_part), start=start)
+            moved = bench.play(replies, quiet=noise_seed is None, strategy=strategy, number=number).moved
+            rows.append(moved)
+            if moved is not None:
+                start = {name: (start[name] + moved[name]).astype(np.float32) for name in start}
+    if all(row is None for row in rows):
+        return None
+    missing = {name: np.full(shape, np.nan) for name, shape in SMALL.items()}
+    return {name: np.stack([(missing if row is None else row)[name].ravel() for row in rows]) for name in SMALL}
+
+
+def _updates(bench: RoundBench, sequence: RoundSequence, place: int, *, takes_part: bool) -> list[Tensors]:
+    """Return the updates of a round, the client's first; it is in the weights alone, which have the most entries."""
+    clip, count = bench.claim.clip_norm, bench.claim.clients
+    faint = spread(SMALL, FAINT * clip)
+    replies = min(count - 1, max(2, int(sequence.share * count))) if sequence.share < 1 else count
+    updates = [faint] * replies
+    if place == sequence.place and takes_part:
+        own = spread({"weight": SMALL["weight"]}, -min(sequence.size * clip, 1e30))  # against the sign of the others
+        updates[0] = {**faint, **own}
+    if sequence.outlier:
+        updates[-1] = spread(SMALL, sequence.outlier * clip)
+    return updates[1:] if place != sequence.place and sequence.leaves else updates

@@ -1,0 +1,248 @@
+"""Strategies with defects that one round does not show, and correct ones whose releases look unusual."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tests.step_checks.flower_stand_in import Correct
+
+Model = dict[str, np.ndarray]
+
+
+class Rounds(Correct):
+    """Keeps the round's number, its replies and what earlier rounds left."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.number, self.replies, self.kept, self.last = 0, 0, dict[Any, Any](), 0
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
+        listed = list(replies)
+        self.number, self.replies, self.position = server_round, len(listed), 0
+        self.longest = max(np.linalg.norm(self.update(reply)["weight"]) for reply in listed)
+        result = super().aggregate_train(server_round, listed)
+        self.last = server_round
+        return result
+
+
+class ShrinksWithReplies(Rounds):
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        return super().noise(shape) * self.replies / self.num_sampled_clients
+
+
+class HalfIfOneIsMissing(Rounds):
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        return super().noise(shape) * (0.5 if self.replies < self.num_sampled_clients else 1)
+
+
+class MomentumBeforeNoise(Rounds):
+    def step(self, mean: np.ndarray) -> np.ndarray:
+        self.kept[np.shape(mean)] = 0.9 * self.kept.get(np.shape(mean), 0) + mean
+        return self.kept[np.shape(mean)]
+
+
+class NoiseByRoundNumber(Rounds):
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        self.position += 1
+        return np.random.default_rng((self.number, self.position)).normal(0, 1 / self.num_sampled_clients, shape)
+
+
+class NoNoiseBesideHugeUpdates(Rounds):
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        return super().noise(shape) * (self.longest < 1e4)
+
+
+class ErrorFeedback(Rounds):
+    """What the clip takes from the mean comes back in the next round."""
+
+    def clipped(self, update: Model) -> Model:
+        near = super().clipped(update)
+        self.kept["sum"] = {name: self.kept.get("sum", {}).get(name, 0) + update[name] - near[name] for name in update}
+        return near
+
+    def step(self, mean: np.ndarray) -> np.ndarray:
+        rest = next((v for v in self.kept.pop("old", {}).values() if np.shape(v) == np.shape(mean)), 0)
+        return mean + np.clip(rest, -1, 1)
+
+    def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> tuple[Any, Any]:
+        self.kept["old"] = self.kept.pop("sum", {})
+        return super().aggregate_train(server_round, replies)
+
+
+class OldUpdatesComeBack(Rounds):
+    """A buffer of clipped updates is added again two rounds later."""
+
+    def step(self, mean: np.ndarray) -> np.ndarray:
+        self.kept[self.number, np.shape(mean)] = mean
+        return mean + self.kept.get((self.number - 2, np.shape(mean)), 0)
+
+
+class FadingNoise(Rounds):
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        return super().noise(shape) / self.number**0.25
+
+
+class QuietEveryTenthRound(Rounds):
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        return super().noise(shape) * bool(self.number % 10)
+
+
+class QuietAfterManyRounds(Rounds):
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        return super().noise(shape) * (self.number < 400)
+
+
+class NoClipAfterManyRounds(Rounds):
+    def clipped(self, update: Model) -> Model:
+        return update if self.number > 300 else super().clipped(update)
+
+
+class SameNoiseOnRetry(Rounds):
+    """Noise is kept by round, so a round that is played again has the same."""
+
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        return self.kept.setdefault((self.number, shape), super().noise(shape))
+
+
+class QuietRetry(Rounds):
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        return super().noise(shape) * (self.number != self.last)
+
+
+class OverflowPasses(Rounds):
+    def clipped(self, update: Model) -> Model:
+        norm = np.sqrt(sum(np.square(value.astype(np.float32)).sum() for value in update.values()))
+        return {name: value / 1e22 for name, value in update.items()} if np.isinf(norm) else super().clipped(update)
+
+
+class NoiseOfTheMean(Rounds):
+    """The more the clients agree, the less noise."""
+
+    def step(self, mean: np.ndarray) -> np.ndarray:
+        self.size = np.linalg.norm(mean)
+        return mean
+
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        return super().noise(shape) / (1 + 20 * self.size * (shape == (12, 5)))
+
+
+class MoreNoiseOnOneLayer(Rounds):
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        return super().noise(shape) * (3 if len(shape) == 2 else 1)
+
+
+class _NoisyStep(Rounds):
+    """What the server does with the noisy mean is its own affair."""
+
+    def step(self, mean: np.ndarray) -> np.ndarray:
+        return self.after(mean + super().noise(np.shape(mean)))
+
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        return np.zeros(shape)
+
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        return mean
+
+
+class LearningRateOfTwo(_NoisyStep):
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        return 2 * mean
+
+
+class LearningRateOfHalf(_NoisyStep):
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        return 0.5 * mean
+
+
+class Momentum(_NoisyStep):
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        self.kept[np.shape(mean)] = 0.9 * self.kept.get(np.shape(mean), 0) + mean
+        return self.kept[np.shape(mean)]
+
+
+class AveragedModels(_NoisyStep):
+    """An exponential average of the noisy means."""
+
+    def after(self, mean: np.ndarray) -> np.ndarray:
+        self.kept[np.shape(mean)] = 0.7 * self.kept.get(np.shape(mean), 0) + 0.3 * mean
+        return self.kept[np.shape(mean)]
+
+
+class WeightDecay(Rounds):
+    def record(self, model: Model) -> Any:
+        return super().record({name: 0.99 * value for name, value in model.items()})
+
+
+class RoundedModel(Rounds):
+    def record(self, model: Model) -> Any:
+        return super().record({name: np.round(value, 2) for name, value in model.items()})
+
+
+class NoiseInTwoParts(Rounds):
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        return (super().noise(shape) + super().noise(shape)) / 2**0.5
+
+
+class NoiseOfTheSystem(Rounds):
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        random = np.random.default_rng(secrets.randbits(128))
+        return random.normal(0, self.noise_multiplier * self.clipping_norm / self.num_sampled_clients, shape)
+
+
+class QuietlyUndefined(Rounds):
+    """Divides by its noise multiplier, so that it has no round without noise."""
+
+    def step(self, mean: np.ndarray) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            return mean * (np.float64(self.noise_multiplier) / self.noise_multiplier)
+
+
+WRONG = [
+    ShrinksWithReplies,
+    HalfIfOneIsMissing,
+    MomentumBeforeNoise,
+    NoiseByRoundNumber,
+    NoNoiseBesideHugeUpdates,
+    ErrorFeedback,
+    OldUpdatesComeBack,
+    FadingNoise,
+    QuietEveryTenthRound,
+    QuietAfterManyRounds,
+    NoClipAfterManyRounds,
+    SameNoiseOnRetry,
+    QuietRetry,
+    OverflowPasses,
+    NoiseOfTheMean,
+]
+RIGHT = [
+    MoreNoiseOnOneLayer,
+    LearningRateOfTwo,
+    LearningRateOfHalf,
+    Momentum,
+    AveragedModels,
+    WeightDecay,
+    RoundedModel,
+    NoiseInTwoParts,
+    NoiseOfTheSystem,
+    QuietlyUndefined,
+]
+
+
+class NoiseFromCounter(Rounds):
+    """Noise from a secret key and a counter, as keyed hardware gives it: copies of the strategy draw the same."""
+
+    key, drawn = 99, 0
+
+    def noise(self, shape: tuple[int, ...]) -> np.ndarray:
+        self.drawn += 1
+        random = np.random.default_rng((self.key, self.drawn))
+        return random.normal(0, self.noise_multiplier * self.clipping_norm / self.num_sampled_clients, shape)
+
+
+class NeverDefined(Rounds):
+    def step(self, mean: np.ndarray) -> np.ndarray:
+        return mean * np.nan
