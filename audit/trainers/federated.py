@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from audit import plugins
 from audit.core import checks
 from audit.core.errors import ConfigError, UnsupportedMechanism
 from audit.core.event_reading import unit
 from audit.core.training import Progress, TrainingJob
 from audit.engine.federated.federated import Federations
 from audit.engine.federated.federated_plan import SPLITS, LocalTraining, RecordNoise, RoundPlan
+from audit.engine.federated.foreign_server import ForeignFederations
 from audit.engine.read.subject import Ensemble
 
 
@@ -39,6 +41,8 @@ class FederatedTrainer:
         slots: clients trained at once.
         record_rate: and record_noise, record_clip: of DP-SGD on each client's records; from the mechanism, like local_steps.
         hosts: clients among whose records canary examples are, dealt out in turn.
+        server: `package.module:maker` of servers that are audited in place of the mechanism's (`FederatedServer`), called with
+            the keywords clients (of a round, in expectation), noise_multiplier, clip_norm and seed; "" for none.
         compile: as for trainer `dpsgd`, for the clients' steps if these have no noise.
     """
 
@@ -57,6 +61,7 @@ class FederatedTrainer:
     example_cap: int | None = None
     slots: int = 64
     hosts: int = 1
+    server: str = ""
     record_rate: float | None = None
     record_noise: float = 0.0
     record_clip: float = 1.0
@@ -126,7 +131,23 @@ class FederatedTrainer:
                 f"trainer 'federated' about one example plants records, and canaries '{job.canaries.kind}' are clients; use "
                 "held_out, or change 'unit' of the mechanism"
             )
-        return Ensemble(job, Federations(job, self._plan(len(job.dataset.train))).run(progress))
+        plan = self._plan(len(job.dataset.train))
+        return Ensemble(job, (self._foreign(job, plan) if self.server else Federations(job, plan)).run(progress))
+
+    def _foreign(self, job: TrainingJob, plan: RoundPlan) -> Federations:
+        """Return federations with the servers of `server`."""
+        if job.noisy is None or self.noise != "central" or self.cohorts != 1:
+            raise UnsupportedMechanism(
+                "federated.server takes the place of a server with noise: use noise 'central', cohorts 1"
+            )
+        noisy = job.noisy
+        settings = {
+            "clients": job.sample_rate * self.clients,
+            "noise_multiplier": noisy.noise_multiplier,
+            "clip_norm": noisy.clip_norm,
+        }
+        make = plugins.foreign(self.server, "trainer.server")
+        return ForeignFederations(job, plan, lambda seed: make(**settings, seed=seed))
 
 
 PLUGIN = FederatedTrainer

@@ -8,7 +8,7 @@ import pytest
 
 from audit.config import parse
 from audit.core.claims import Outcome
-from audit.core.errors import ConfigError
+from audit.core.errors import ConfigError, ObservationError
 from audit.core.event_reading import phases
 from audit.core.events import dp_sgd
 from audit.core.lower_bounds import read_epsilon
@@ -391,3 +391,29 @@ def test_an_owner_s_claim_is_about_who_sees_least(tmp_path: Path) -> None:
         "released models",
         "final weights",
     ]
+
+
+SERVER = "mechanisms.fed.trainer={kind: federated, local_steps: 1, server: 'tests.federated_servers:%s'}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overrides", [MODELS, NOT_FINITE, COORDINATES])
+def test_a_server_of_somebody_else_s_is_audited_by_three_methods(overrides: tuple[str, ...], tmp_path: Path) -> None:
+    results = audited(tmp_path, *overrides, SERVER % "Averaging")
+    assert refuted(results) == set() and failed(results) == set()
+    assert proven(results["released models"]) > 0.3 or overrides != MODELS
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("server", "overrides"),
+    [("NoNoise", MODELS), ("Unclipped", MODELS), ("QuietLastRound", COORDINATES), ("HalfNoise", TENSORS)],
+)
+def test_a_wrong_server_of_somebody_else_s_is_refuted(server: str, overrides: tuple[str, ...], tmp_path: Path) -> None:
+    assert refuted(audited(tmp_path, *overrides, SERVER % server)) == {"released models"}
+
+
+@pytest.mark.slow
+def test_a_server_that_releases_no_model_of_its_size_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ObservationError, match=r"release\(\) has shape"):
+        audited(tmp_path / "shape", *MODELS, SERVER % "WrongShape")

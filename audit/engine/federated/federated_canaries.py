@@ -97,16 +97,24 @@ class CanaryClients:
 
     def send(self, clip: Clipping, client_weights: Callable[[Tensor], Tensor], most_records: int) -> None:
         """Make what each canary client adds to the sum `(m, width)`, unless it is one coordinate's index, added as it is."""
-        directions = self.planted.directions
-        if directions is None:
+        if self.planted.directions is None:
             return
-        worst = OVERSIZE if self.clip_norm is not None else 1.0
-        raw = torch.zeros(self.slots, self.width, device=directions.device)
-        raw[:, : directions.shape[1]] = directions * (self.scale * worst)
+        raw = self.raw_updates(torch.arange(self.slots), OVERSIZE if self.clip_norm is not None else 1.0)
+        records = torch.full((self.slots,), float(OVERWEIGHT * most_records), device=raw.device)
+        self.uploads = clip(raw, client_weights(records))[0]
+
+    def raw_updates(self, numbers: Tensor, size: float) -> Tensor:
+        """Return what canary clients send before a clip `(k, width)`, so many clip norms long."""
+        length, planted = self.scale * size, self.planted
+        like = planted.directions if planted.directions is not None else planted.norms
+        raw = torch.zeros(len(numbers), self.width, dtype=like.dtype, device=like.device)
+        if planted.directions is not None:
+            raw[:, : planted.directions.shape[1]] = planted.directions[numbers] * length
+        elif planted.coordinates is not None:
+            raw[torch.arange(len(numbers)), planted.coordinates[numbers]] = length
         if not self.behaviour.finite:
             raw[:, int(self.layout.columns()[0])] = torch.nan  # an update that is to count as zero
-        records = torch.full((self.slots,), float(OVERWEIGHT * most_records), device=directions.device)
-        self.uploads = clip(raw, client_weights(records))[0]
+        return raw
 
     def add_sum(self, present: Tensor, total: Tensor) -> Tensor | None:
         """Add the sum of the canary clients that take part and are in."""

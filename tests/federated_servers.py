@@ -1,0 +1,60 @@
+"""Servers as a framework of somebody else's has them, three methods each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from audit.core.data import Array
+
+
+class Averaging:
+    """Clips whole updates, adds noise, divides by the planned number of clients."""
+
+    def __init__(self, clients: float, noise_multiplier: float, clip_norm: float, seed: int) -> None:
+        self.clients, self.deviation, self.clip_norm = clients, noise_multiplier * clip_norm, clip_norm
+        self.random, self.round = np.random.default_rng(seed), 0
+
+    def begin(self, model: Array) -> None:
+        self.model, self.total = model.astype(np.float64), np.zeros(len(model))
+
+    def receive(self, updates: Array) -> None:
+        self.total += self.clip(updates.astype(np.float64)).sum(0)
+
+    def clip(self, updates: Array) -> Array:
+        updates = np.where(np.isfinite(updates).all(1, keepdims=True), updates, 0.0)
+        norms = np.linalg.norm(updates, axis=1, keepdims=True)
+        return np.asarray(updates * np.minimum(1, self.clip_norm / np.maximum(norms, 1e-12)))
+
+    def noise(self) -> Array:
+        return self.random.normal(0, self.deviation, len(self.model))
+
+    def release(self) -> Array:
+        self.round += 1
+        self.model += (self.total + self.noise()) / self.clients
+        self.total[:] = 0
+        return self.model
+
+
+class NoNoise(Averaging):
+    def noise(self) -> Array:
+        return np.zeros(len(self.model))
+
+
+class Unclipped(Averaging):
+    def clip(self, updates: Array) -> Array:
+        return np.nan_to_num(updates)
+
+
+class HalfNoise(Averaging):
+    def noise(self) -> Array:
+        return super().noise() / 2
+
+
+class QuietLastRound(Averaging):
+    def noise(self) -> Array:
+        return super().noise() * (self.round < 12)
+
+
+class WrongShape(Averaging):
+    def release(self) -> Array:
+        return super().release()[:-1]
