@@ -25,6 +25,17 @@ def variance_tail(noise: Array, deviation: float) -> float:
     return min(1.0, 2 * min(lower, upper))
 
 
+def estimate_quantile(freedom: int, dimensions: int, significance: float) -> float:
+    """Return the quantile of x' S^-1 x by a true covariance over that by an estimated one, of normal vectors (Wishart).
+
+    Args:
+        freedom: vectors behind the estimate, less one for a mean that was taken off.
+        dimensions: of a vector, at most `freedom`.
+        significance: chance of a smaller ratio.
+    """
+    return 2 * float(special.gammaincinv((freedom - dimensions + 1) / 2, significance)) / freedom
+
+
 def normal_tail(z: Array, slack: float = 0.0) -> float:
     """P-value of the Kolmogorov-Smirnov test that independent numbers are standard normal.
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from audit.core.data import Array
 from audit.core.seeds import Seed
+from audit.stats import noise_tests
 from audit.step_checks.rounds.bench import FAINT, LOUD, SLACK, SMALL, RoundBench
 from audit.step_checks.rounds.global_generators import reseed, seeded
 from audit.step_checks.rounds.replies import Replies
@@ -110,7 +110,7 @@ def _mu_squared(difference: Array, noisy: Array, bench: RoundBench) -> float:
     values, vectors = np.linalg.eigh(np.einsum("rtd,rsd->ts", residuals, residuals) / freedom)
     parts = vectors.T @ (difference / deviation)
     estimate = float((np.square(parts).sum(axis=1) / np.maximum(values, _FLOOR**2)).sum())
-    return estimate * float(stats.chi2.ppf(SIGNIFICANCE, freedom - rounds + 1)) / freedom
+    return estimate * noise_tests.estimate_quantile(freedom, rounds, SIGNIFICANCE)
 
 
 def play_sequence(
