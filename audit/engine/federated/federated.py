@@ -105,7 +105,7 @@ class Federations:
         """Return whole updates `(k, width)` as they enter the sum, and which were finite."""
         return clipped_updates(updates, self.clip_norm, weights)
 
-    def arrived(self, owners: Tensor) -> None:
+    def take_arrivals(self, owners: Tensor) -> None:
         """Note that the updates clipped last were those of clients of federations `owners`."""
 
     def _coins(self, seed: Seed) -> Array:
@@ -212,7 +212,7 @@ class Federations:
             blocks = (values.split(CACHE_CLIENTS) for values in (client_updates.moves, owner, read_number))
             for updates, owners, numbers in zip(*blocks, strict=True):  # few enough to stay in the cache meanwhile
                 products, finite = self.clipped(updates, self.weights[owners, numbers])
-                self.arrived(owners)
+                self.take_arrivals(owners)
                 self.canaries.arrive(owners, numbers, products)
                 total.index_add_(0, owners, products)
                 measures.note_updates(owners, products, finite)

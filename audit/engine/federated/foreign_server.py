@@ -58,7 +58,7 @@ class ForeignFederations(Federations):
         self._raw = updates.clone()
         return super().clipped(updates, weights)
 
-    def arrived(self, owners: Tensor) -> None:
+    def take_arrivals(self, owners: Tensor) -> None:
         """Hand the updates of honest clients of federations `owners` to their servers."""
         for index, server in enumerate(self.servers):
             own = owners == index
@@ -90,5 +90,5 @@ class ForeignFederations(Federations):
 
     def run(self, progress: Progress) -> TrainedModels:
         """Return all federations after all rounds; of what the servers did nothing is measured."""
-        trained = super().run(progress)
-        return replace(trained, executed=replace(trained.executed, measured=False))
+        models = super().run(progress)
+        return replace(models, executed=replace(models.executed, measured=False))

@@ -18,7 +18,7 @@ from audit.core.data import Array
 from audit.core.errors import AuditError, ConfigError
 from audit.core.seeds import Seed
 from audit.step_checks.rounds import wire
-from audit.step_checks.rounds.global_generators import reseed, seeded
+from audit.step_checks.rounds.global_generators import seeded, set_generators
 from audit.step_checks.rounds.replies import Replies, make_answers
 from audit.step_checks.tensors import Tensors, distance, spread, zeros
 
@@ -191,7 +191,7 @@ class RoundBench:
             return self._mean_distance(replies, [faint, *base]) / self.unit, first, replies
         return distance(first.moved, right.moved) / self.unit, first, replies
 
-    def _mean_distance(self, replies: Replies, others: Sequence[Tensors]) -> float:
+    def _mean_distance(self, replies: Replies, neighbours: Sequence[Tensors]) -> float:
         """Return how far two rounds are apart on average over noise that both have: noise undoes what rounding adds.
 
         The square of a mean is taken without bias, from products of differences under different noise.
@@ -199,9 +199,9 @@ class RoundBench:
         differences = []
         for seed in range(DITHERS):
             moves = []
-            for updates in (replies.updates, others):
+            for updates in (replies.updates, neighbours):
                 live = self.copied()
-                reseed(live, Seed(seed))
+                set_generators(live, Seed(seed))
                 with seeded(seed):
                     moves.append(self.play(replace(replies, updates=updates), quiet=False, strategy=live).moved)
             if moves[0] is None or moves[1] is None:
@@ -232,15 +232,15 @@ class RoundBench:
         if self.is_repeatable:
             return
         first = self.ordinary.moved or {}
-        broken = [name for name, value in first.items() if not np.isfinite(value).all()]
-        if broken:
+        unfit = [name for name, value in first.items() if not np.isfinite(value).all()]
+        if unfit:
             self._silences = False
             for name in ("ordinary", "is_repeatable"):
                 self.__dict__.pop(name, None)
             if self.is_repeatable:
                 return
             raise ConfigError(
-                f"a round of ordinary replies releases NaN or infinity in {', '.join(map(repr, broken))}, as 0/0 does; such a "
+                f"a round of ordinary replies releases NaN or infinity in {', '.join(map(repr, unfit))}, as 0/0 does; such a "
                 "model tells nothing of a client: mend the strategy first"
             )
         raise ConfigError(
@@ -254,8 +254,8 @@ class RoundBench:
         update = spread(SHAPES, 0.5 * self.claim.clip_norm)
         random = np.random.default_rng(0)
         uneven = {name: (value * random.uniform(0.1, 1.5, value.shape)).astype(np.float32) for name, value in update.items()}
-        moved = self.play(Replies(updates=[uneven, *self.background("alike")], start=zeros(SHAPES))).moved or {}
-        values = np.concatenate([np.ravel(value) for value in moved.values()]) if moved else np.zeros(0)
+        release = self.play(Replies(updates=[uneven, *self.background("alike")], start=zeros(SHAPES))).moved or {}
+        values = np.concatenate([np.ravel(value) for value in release.values()]) if release else np.zeros(0)
         return bool(values.size) and len(np.unique(np.round(values / (1e-7 * self.unit)))) < values.size / 3
 
     @cached_property

@@ -33,7 +33,7 @@ def seeded(seed: int) -> Iterator[None]:
             torch.set_rng_state(before[2])
 
 
-def reseed(strategy: Any, seed: Seed) -> None:
+def set_generators(strategy: Any, seed: Seed) -> None:
     """Give every generator in a strategy's attributes, and in theirs, a state of its own that follows from the seed."""
     torch = sys.modules.get("torch")
     for number, generator in enumerate(_generators(strategy)):
@@ -52,12 +52,12 @@ def _generators(value: Any) -> Iterator[Any]:
     """Yield the generators that an object holds, each once."""
     torch = sys.modules.get("torch")
     kinds = (np.random.Generator, np.random.RandomState, random.Random, *(() if torch is None else (torch.Generator,)))
-    seen, parts = set[int](), [(value, 0)]
+    numbers, parts = set[int](), [(value, 0)]
     while parts:
         part, depth = parts.pop()
-        if id(part) in seen or depth > _DEPTH:
+        if id(part) in numbers or depth > _DEPTH:
             continue
-        seen.add(id(part))
+        numbers.add(id(part))
         if isinstance(part, kinds):
             yield part
         elif isinstance(part, Mapping):

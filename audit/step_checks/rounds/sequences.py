@@ -12,7 +12,7 @@ from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.stats import noise_tests
 from audit.step_checks.rounds.bench import FAINT, LOUD, SLACK, SMALL, RoundBench
-from audit.step_checks.rounds.global_generators import reseed, seeded
+from audit.step_checks.rounds.global_generators import seeded, set_generators
 from audit.step_checks.rounds.replies import Replies
 from audit.step_checks.tensors import Tensors, spread, zeros
 
@@ -129,14 +129,14 @@ def play_sequence(
     """
     strategy, start, rows = bench.copied(), zeros(SMALL), list[Tensors | None]()
     if noise_seed is not None:
-        reseed(strategy, Seed(noise_seed))
+        set_generators(strategy, Seed(noise_seed))
     with seeded(bench.seed if noise_seed is None else noise_seed):
         for place, number in enumerate(sequence.numbers):
             replies = Replies(updates=_updates(bench, sequence, place, takes_part=takes_part), start=start)
-            moved = bench.play(replies, quiet=noise_seed is None, strategy=strategy, number=number).moved
-            rows.append(moved)
-            if moved is not None:
-                start = {name: (start[name] + moved[name]).astype(np.float32) for name in start}
+            movement = bench.play(replies, quiet=noise_seed is None, strategy=strategy, number=number).moved
+            rows.append(movement)
+            if movement is not None:
+                start = {name: (start[name] + movement[name]).astype(np.float32) for name in start}
     if all(row is None for row in rows):
         return None
     missing = {name: np.full(shape, np.nan) for name, shape in SMALL.items()}

@@ -35,22 +35,22 @@ def _scale(bench: RoundBench) -> Finding:
     samples, check = bench.noise_samples, "noise.scale"
     if not samples:
         return gap(check, "rounds with noise are not released, so the noise cannot be measured")
-    needed = {name: 1.0 if bench.adaptive else min(1.0, _gain(bench, name)) for name in samples}
-    samples = {name: values / needed[name] for name, values in samples.items() if needed[name] > _NEGLIGIBLE}
+    gains = {name: 1.0 if bench.adaptive else min(1.0, _gain(bench, name)) for name in samples}
+    samples = {name: values / gains[name] for name, values in samples.items() if gains[name] > _NEGLIGIBLE}
     if not samples:
-        return gap(check, "no update moves the released model, so no noise is needed")
+        return gap(check, "no update moves the released model, so no noise is necessary")
     ratios = {name: float(np.sqrt(np.mean(values**2))) for name, values in samples.items()}
     tails = {name: noise_tests.variance_tail(values, 1.0) for name, values in samples.items()}
-    less = [name for name in samples if tails[name] < SIGNIFICANCE and not ratios[name] > 1]
-    more = [name for name in samples if tails[name] < SIGNIFICANCE and ratios[name] > 1]
-    name = min(less or more or samples, key=lambda name: (tails[name], ratios[name]))
+    quiet_names = [name for name in samples if tails[name] < SIGNIFICANCE and not ratios[name] > 1]
+    loud_names = [name for name in samples if tails[name] < SIGNIFICANCE and ratios[name] > 1]
+    name = min(quiet_names or loud_names or samples, key=lambda name: (tails[name], ratios[name]))
     message = f"Noise of parameter '{name}' has {ratios[name]:.3g} times the deviation z C / n that is claimed"
     fix = "add N(0, (z C / n)^2) to every released entry once, with the clip norm C at which this round's updates were clipped"
-    if bench.adaptive and less:
+    if bench.adaptive and quiet_names:
         message += " at the clip norm of the round"
-    if more and not less:
+    if loud_names and not quiet_names:
         return note(check, message, ratios[name], 1.0)
-    return finding(check, not less, message, measurement=ratios[name], claim=1.0, fix=fix)
+    return finding(check, not quiet_names, message, measurement=ratios[name], claim=1.0, fix=fix)
 
 
 def _gain(bench: RoundBench, name: str) -> float:

@@ -10,7 +10,7 @@ from audit.step_checks.findings import Finding, finding, gap
 from audit.step_checks.rounds.bench import SLACK, RoundBench
 from audit.step_checks.rounds.sequences import SEQUENCES, RoundSequence, compare_sequences, play_sequence
 
-_NEARLY_NONE = 1e-2
+_SMALLEST_RATIO = 1e-2
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Sequences:
         if not ratios:
             return [gap(check, "no sequence of rounds with noise is released")]
         name = min(ratios, key=lambda name: ratios[name])
-        if ratios[name] < _NEARLY_NONE * claim and _hides_generator(bench):
+        if ratios[name] < _SMALLEST_RATIO * claim and _hides_generator(bench):
             message = "The noise comes from a state that copies of the strategy share, so no sequence of rounds can be repeated"
             return [
                 gap(check, f"{message}; let the strategy hold its generator (numpy's, torch's or Python's) as an attribute")
