@@ -38,6 +38,7 @@ from audit.experiment.games.spec import GameDesign
 from audit.experiment.line import game, judge, preflight
 from audit.experiment.line import report as reporting
 from audit.experiment.line.provenance import make_provenance
+from audit.experiment.line.side_agreement import ReadRecords
 from audit.stats.scoring.signals import cross_entropy, scaled_confidence
 
 SPLIT_NOTE = (
@@ -175,7 +176,7 @@ def _look(case: InspectedCase, settings: Settings, scores: Sequence[Scores], gam
     truths = None if answers.labels is None else answers.labels.reshape(len(everyone), -1)[rows].astype(np.float64)
     bound_attacks = {attack.name for attack in game_design.attacks if attack.estimators}
     included = np.asarray(case.included[0])[rows]
-    records = preflight.ReadRecords(
+    records = ReadRecords(
         losses=losses,
         included=included,
         reading=answers.reading,

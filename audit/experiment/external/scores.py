@@ -21,6 +21,7 @@ from audit.experiment.line import findings, judge, preflight
 from audit.experiment.line import report as reporting
 from audit.experiment.line.game import GameOutcome
 from audit.experiment.line.provenance import make_provenance
+from audit.experiment.line.side_agreement import ReadRecords
 
 DECLARATION = "scores given"
 
@@ -148,7 +149,7 @@ def judge_scores(columns: Mapping[str, Array], included: Array, origin: ScoreOri
 
 def _look(tables: Sequence[Scores], reading: str, *, by_coins: bool) -> Preflight:
     """The preflight of scores: whether those of members are lower than those of nonmembers, in any column."""
-    records = preflight.ReadRecords(losses=-tables[0].values, included=tables[0].included, reading=reading)
+    records = ReadRecords(losses=-tables[0].values, included=tables[0].included, reading=reading)
     return preflight.look(records, tables[1:], by_coins=by_coins)
 
 

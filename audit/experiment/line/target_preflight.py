@@ -11,6 +11,7 @@ from audit.core.preflight import Preflight
 from audit.core.views import Scores
 from audit.experiment.games.observed import GameModels
 from audit.experiment.line import preflight
+from audit.experiment.line.side_agreement import ReadRecords
 from audit.stats.scoring.signals import cross_entropy
 from audit.stats.sign_test import lower_tail
 
@@ -32,13 +33,13 @@ def look_at_targets(models: GameModels, scores: Sequence[Scores], *, games: int)
     if not score_tables:
         return None
     best = max(score_tables, key=lambda score: lower_tail(score.values, score.included))
-    records = _read_answers(models) or preflight.ReadRecords(
+    records = _read_answers(models) or ReadRecords(
         losses=-best.values, included=best.included, reading="scores of attacks, higher for members"
     )
     return preflight.look_at_signs(records, best, games=games)
 
 
-def _read_answers(models: GameModels) -> preflight.ReadRecords | None:
+def _read_answers(models: GameModels) -> ReadRecords | None:
     """Return the answers of targets, evenly chosen, for the canaries; None if these are not records of classes."""
     logits, labels, assignment = models.observed.signals.get(Logits.key), models.labels, models.prepared_game.assignment
     if logits is None or labels is None or labels.dtype.kind not in "iu" or not models.are_classified:
@@ -52,7 +53,7 @@ def _read_answers(models: GameModels) -> preflight.ReadRecords | None:
     included = np.concatenate([np.asarray(assignment.included[target : target + 1])[0] for target in targets]).astype(bool)
     if answers.ndim != 2 or answers.shape[1] < 2 or not 0 < included.sum() < len(included):
         return None
-    return preflight.ReadRecords(
+    return ReadRecords(
         losses=cross_entropy(answers, truths),
         included=included,
         reading=f"outputs are logits of {answers.shape[1]} classes, y holds classes",
