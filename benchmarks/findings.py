@@ -6,7 +6,7 @@
     python benchmarks/findings.py --write                       # docs/evidence/findings.md and the rows beside it
     python benchmarks/findings.py --reports FOLDER              # a draft to each maintainer, and a witness of each finding
 
-A library is a page in docs/evidence/findings, named by library and version. Under its title: `Install:` (what pip is given),
+A library is a page in docs/evidence/findings (or in a folder of yours: --pages), named by library and version. Under its title: `Install:` (what pip is given),
 perhaps `Alone:` (what is installed without its requirements) and `Python:`, and `Promise:`. A section `## N. title` is a
 finding: `Instrument:`, `Class:`, `Source:` (file and a fragment of it), perhaps `Mend:`, a block of Python and what it prints.
 A page also counts where a fragment stands in the installed file, so that a finding is read in the source and not believed
@@ -160,8 +160,9 @@ def _run_sections(page: Page) -> list[dict[str, Any]]:
                 state = f"prints {printed.getvalue().strip()[:120]!r}"
         line = 0
         if section.file:
-            package = importlib.util.find_spec(section.file.split("/")[0])
-            folders = [Path(folder).parent for folder in (package.submodule_search_locations or [])] if package else []
+            package = importlib.util.find_spec(section.file.split("/")[0].removesuffix(".py"))
+            places = package and (package.submodule_search_locations or [package.origin])
+            folders = [Path(place).parent for place in places or []]
             files = [folder / section.file for folder in folders if (folder / section.file).is_file()]
             lines = files[0].read_text(encoding="utf-8").splitlines() if files else []
             line = next((place for place, text in enumerate(lines, 1) if section.fragment in text), 0)
@@ -220,6 +221,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--libraries", nargs="+", default=[], help="these alone")
     parser.add_argument("--release", nargs="+", help="other releases of the libraries than their pages are about")
+    parser.add_argument("--pages", type=Path, default=PAGES, help="a folder of other pages; their answers stand beside them")
     parser.add_argument("--fresh", action="store_true", help="ask again what has an answer")
     parser.add_argument("--here", action="store_true", help="in this environment, without making one")
     parser.add_argument("--environments", type=Path, default=Path.home() / ".cache" / "epsilon-audit" / "findings")
@@ -230,16 +232,16 @@ def main() -> None:
     if options.page:
         print(json.dumps(run_sections(read_page(options.page))))
         return
-    paths = sorted(PAGES.glob("*-*.md"))
+    paths = sorted(options.pages.glob("*-*.md"))
     chosen = [path for path in paths if not options.libraries or path.stem.rpartition("-")[0] in options.libraries]
     if unknown := set(options.libraries) - {path.stem.rpartition("-")[0] for path in chosen}:
         sys.exit(f"no page of {', '.join(sorted(unknown))}; there are {', '.join(path.stem for path in paths)}")
     if options.write or options.reports:
         import findings_tables
 
-        answers = _read_answers()
+        answers = _read_answers(options.pages / "answers.json")
         if options.write:
-            findings_tables.write_tables([read_page(path) for path in paths], answers, PAGES)
+            findings_tables.write_tables([read_page(path) for path in paths], answers, options.pages)
         if options.reports:
             findings_tables.write_reports([read_page(path) for path in chosen], answers, options.reports)
         return
@@ -251,7 +253,8 @@ def main() -> None:
 def ask_again(path: Path, release: str | None, folder: Path | None, is_fresh: bool) -> None:
     """Ask a page about a release if it has no answer yet, or anyway; keep the answer, and print what came otherwise."""
     name = f"{path.stem.rpartition('-')[0]}@{release}" if release else path.stem
-    if not is_fresh and _read_answers().get(name, {}).get("page") == read_page(path).digest:
+    kept = path.with_name("answers.json")
+    if not is_fresh and _read_answers(kept).get(name, {}).get("page") == read_page(path).digest:
         return
     try:
         answer = ask(path, folder, release)
@@ -259,13 +262,13 @@ def ask_again(path: Path, release: str | None, folder: Path | None, is_fresh: bo
         print(f"{name}: not run: {error}", flush=True)
         return
     # read again: another run may have kept its own answers meanwhile
-    ANSWERS.write_text(json.dumps(_read_answers() | {name: answer}, indent=1) + "\n", encoding="utf-8")
+    kept.write_text(json.dumps(_read_answers(kept) | {name: answer}, indent=1) + "\n", encoding="utf-8")
     bad = [f"{row['number']} {row['state']}" for row in answer["rows"] if row["state"] not in ("shown", "holds")]
     print(f"{name}: {len(answer['rows']) - len(bad)} of {len(answer['rows'])} again", *bad, sep="\n  ", flush=True)
 
 
-def _read_answers() -> dict[str, Any]:
-    return json.loads(ANSWERS.read_text(encoding="utf-8")) if ANSWERS.exists() else {}
+def _read_answers(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 if __name__ == "__main__":
