@@ -6,11 +6,12 @@
     python benchmarks/findings.py --write                       # docs/evidence/findings.md and the rows beside it
     python benchmarks/findings.py --reports FOLDER              # a draft to each maintainer, and a witness of each finding
 
-A library is a page in docs/evidence/findings (or in a folder of yours: --pages), named by library and version. Under its title: `Install:` (what pip is given),
-perhaps `Alone:` (what is installed without its requirements) and `Python:`, and `Promise:`. A section `## N. title` is a
-finding: `Instrument:`, `Class:`, `Source:` (file and a fragment of it), perhaps `Mend:`, a block of Python and what it prints.
-A page also counts where a fragment stands in the installed file, so that a finding is read in the source and not believed
-for its output alone. Sections under `## What holds` begin with `### ` and are run the same way.
+A library is a page in docs/evidence/findings (or in a folder of yours: --pages), named by library and version. Under its
+title: `Install:` (what pip is given), perhaps `Alone:` (what is installed without its requirements) and `Python:`, and
+`Promise:`. A section `## N. title` is a finding: `Instrument:`, `Class:`, `Source:` (file and a fragment of it), perhaps
+`Mend:`, a block of Python and what it prints. A page also counts where a fragment stands in the installed file, so that a
+finding is read in the source and not believed for its output alone. Sections under `## What holds` begin with `### ` and are
+run the same way.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def _course(page: Page, answers: dict[str, Any]) -> list[str]:
 def write_reports(pages: list[Page], answers: dict[str, Any], folder: Path) -> None:
     """Write `LIBRARY.md`, a draft to its maintainers, and `LIBRARY_N.py`, a witness of each finding, into a folder.
 
-    A witness ends with exit code 1 as long as its finding is there, 0 once its lines print something else.
+    A witness ends with exit code 1 as long as its finding is there, 0 once its lines print something else, 2 if they fail.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for page in pages:
@@ -165,24 +165,28 @@ def render_report(page: Page, answers: dict[str, Any]) -> str:
 
 
 def render_witness(page: Page, section: Section) -> str:
-    """Return a program that fails as long as a finding is there: the lines of the page up to it, and their output."""
+    """Return a program that ends with 1 as long as a finding is there, 0 once it is not, 2 if its lines end in an error.
+
+    The lines are those of the page up to the finding, because blocks share names.
+    """
     earlier = [block for other in page.sections[: page.sections.index(section)] for block in other.blocks]
-    blocks = [code for code, _ in (*page.preamble, *earlier, *section.blocks[:-1])]
-    code, expected = section.blocks[-1]
-    return "\n".join(
-        [
-            f'"""{page.library} {page.version}, finding {section.number}: {section.title}."""',
-            "",
-            "import contextlib as _contextlib",
-            "import io as _io",
-            "import sys as _sys",
-            "",
-            "with _contextlib.redirect_stdout(_io.StringIO()):",
-            *(f"    exec({block!r})" for block in blocks),
-            "    pass",
-            "with _contextlib.redirect_stdout(_io.StringIO()) as _printed:",
-            f"    exec({code!r})",
-            f"_sys.exit(int(_printed.getvalue() == {expected!r}))",
-            "",
-        ]
-    )
+    blocks = [code for code, _ in (*page.preamble, *earlier, *section.blocks)]
+    return f'''"""{page.library} {page.version}, finding {section.number}: {section.title}."""
+
+import contextlib
+import io
+import sys
+import traceback
+
+BLOCKS = {blocks!r}
+EXPECTED = {section.blocks[-1][1]!r}
+NAMES = {{"__name__": "witness"}}
+try:
+    for block in BLOCKS:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(block, NAMES)
+except Exception:
+    traceback.print_exc()
+    sys.exit(2)
+sys.exit(int(printed.getvalue() == EXPECTED))
+'''

@@ -82,6 +82,8 @@ def test_a_report_and_its_witnesses_follow_from_the_page(tmp_path: Path) -> None
     assert subprocess.run([sys.executable, witness], check=False).returncode == 1  # the finding is there
     witness.write_text(witness.read_text(encoding="utf-8").replace("n + n", "n"), encoding="utf-8")
     assert subprocess.run([sys.executable, witness], check=False).returncode == 0
+    witness.write_text(witness.read_text(encoding="utf-8").replace("print(n)", "print(m)"), encoding="utf-8")
+    assert subprocess.run([sys.executable, witness], capture_output=True, check=False).returncode == 2  # an error is no finding
 
 
 def test_a_release_that_was_asked_is_a_column(tmp_path: Path) -> None:
