@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from audit.replays.claims import ReplayClaim
 from audit.replays.comparison import ReplayComparison, transcript_loss
 from audit.replays.part_losses import outcome_ratios
-from audit.replays.recording import CHOICE, EVENT, NUMBER, Recording
+from audit.replays.recording import CHOICE, EVENT, NUMBER, SELECTION, Recording
 from audit.replays.run import Program, ProgramRun
 from audit.replays.transcripts import cut
 
@@ -20,6 +21,7 @@ SIGNIFICANCE = 1e-6
 _STRUCTURAL_RUNS = 24  # of a part that differs although all releases are equal
 _SECONDS = 15.0
 _SPREAD = 25.0
+_WORDS = 200  # of a text, or parts of a list, that are looked at one by one
 _FRESH = 1_000_003  # first seed of runs that are not reference
 
 
@@ -39,7 +41,7 @@ def exceeded_law(
     first, second = (run.recording for run in runs)
     if second.divergence is not None or first.gaps or second.gaps or len(first.releases) != len(second.releases):
         return None
-    leaving = _leaving(runs[0])
+    leaving, outputs = _leaving(runs[0]), list[dict[int, str]]()
     outcomes = claim.mu is None and claim.delta == 0 and _outcomes_leave(runs[0]) and _outcomes_leave(runs[1])
     for data, reference in zip(pair, runs, strict=True):
         schedule = reference.recording.schedule
@@ -49,11 +51,13 @@ def exceeded_law(
         if any(run.error is not None for run in side):
             return None
         leaving = [i for i in leaving if all(i in _leaving(run) and _same_law(run, reference, i) for run in side)]
+        outputs += [{i: repr(run.recording.releases[i].output) for i in leaving} for run in side]
         places = range(len(reference.recording.releases))
         outcomes = outcomes and all(_outcomes_leave(run) and all(_same_law(run, reference, i) for i in places) for run in side)
     if outcomes and (size := _outcome_loss(*runs)) > claim.epsilon * (1 + 1e-5) + 1e-7:
         reason = f"the decisions that are returned cost epsilon {size:.4g}; claimed {claim}"
         return Accusation(reason=f"{first.releases[0].site}: {reason}", loss=size, method="exact law of what is returned")
+    leaving = [i for i in leaving if len({side[i] for side in outputs}) > 1]  # what is always the same is so by chance
     loss = transcript_loss(*runs, leaving)
     if isinstance(loss, str) or not loss.exceeds(claim.epsilon, claim.delta, claim.mu):
         return None
@@ -61,7 +65,7 @@ def exceeded_law(
     reason = loss.reasons[0] if loss.reasons else f"{site}: the loss of what is returned is {loss}"
     return Accusation(
         reason=f"{reason}; claimed {claim}",
-        loss=_size(loss.epsilon(claim.delta), loss.mu, claim),
+        loss=math.inf if loss.divergences is not None else loss.mu if claim.mu is not None else loss.epsilon(claim.delta),
         method="exact law of what is returned",
     )
 
@@ -69,7 +73,7 @@ def exceeded_law(
 def _outcomes_leave(run: ProgramRun) -> bool:
     """True if the program returns the outcomes of its comparisons and choices one by one, and releases nothing more."""
     releases = run.recording.releases
-    if not releases or any(release.kind not in (EVENT, CHOICE) for release in releases):
+    if not releases or any(release.kind not in (EVENT, CHOICE, SELECTION) for release in releases):
         return False
     outputs = [int(output) for release in releases for output in np.ravel(release.output).tolist()]
     atoms = [atom[1] for path, atom in run.atoms if path.startswith("returned") and isinstance(atom, tuple)]
@@ -93,19 +97,20 @@ def _outcome_loss(first: ProgramRun, second: ProgramRun) -> float:
     return max(math.fsum(max(ratio) for ratio in finite), math.fsum(max(-part for part in ratio) for ratio in finite))
 
 
-def _size(epsilon: float, mu: float, claim: ReplayClaim) -> float:
-    return mu if claim.mu is not None else epsilon
-
-
 def _leaving(run: ProgramRun) -> list[int]:
     """Return which releases are numbers of which each is in what leaves the program."""
-    numbers = {atom for path, atom in run.atoms if isinstance(atom, float) and path.startswith(("returned", "written"))}
+    atoms = [atom for path, atom in run.atoms if path.startswith(("returned", "written"))]
+    numbers = {float(atom[1]) if isinstance(atom, tuple) else atom for atom in atoms if _is_number(atom)}
     return [
         i
         for i, release in enumerate(run.recording.releases)
         if release.kind == NUMBER
         and (release.at_return or all(value in numbers for value in np.ravel(release.output).tolist()))
     ]
+
+
+def _is_number(atom: Any) -> bool:
+    return isinstance(atom, float) or (isinstance(atom, tuple) and atom[0] == "int")
 
 
 def _same_law(first: ProgramRun, second: ProgramRun, place: int) -> bool:
@@ -174,10 +179,23 @@ def _table(run: ProgramRun) -> dict[str, Any]:
         if isinstance(atom, float):
             table[f"{path} (finite)"] = "NaN" if math.isnan(atom) else "finite" if math.isfinite(atom) else "infinite"
             table[f"{path} (whole)"] = _ends(atom)
+        elif isinstance(atom, tuple) and atom[0] == "str":
+            table |= {f"{path} (word {i})": word for i, word in enumerate(atom[1].split()[:_WORDS])}
+    for name, parts in _collections(run.atoms).items():
+        table[f"{name} (in any order)"] = repr(sorted(parts))
     for text in ("written['printed']", "written['logged']"):
         if text in table:
             table.setdefault(f"{text} (empty)", not table[text])
     return table
+
+
+def _collections(atoms: Sequence[tuple[str, Any]]) -> dict[str, list[str]]:
+    """Return what each list or array in the result holds."""
+    found: dict[str, list[str]] = {}
+    for path, atom in atoms:
+        if path.startswith("returned") and path.endswith("]"):
+            found.setdefault(path.rpartition("[")[0], []).append(repr(atom))
+    return {name: parts for name, parts in found.items() if len(parts) <= _WORDS}
 
 
 def _ends(atom: float) -> str:

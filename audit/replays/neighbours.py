@@ -15,6 +15,7 @@ from audit.replays.surviving import leaves
 
 MOST_PAIRS = 40
 _REMOVALS = 3  # of each data set: first, last, and one between
+_SHARES = (0.45, 0.15, 0.15)  # of the pairs that each data set gets; the walk has the others
 NamedPair = tuple[str, Any, Any]
 
 
@@ -58,9 +59,25 @@ def make_pairs(
     streams = [_one_base(name, base, adjacency, (low, high), data) for name, base in bases]
     first = list(_user_pairs(records, unit)) if unit is not None else []
     rounds: list[NamedPair] = []
-    for stream, share in zip(streams, (0.6, 0.2, 0.2), strict=False):
+    for stream, share in zip(streams, _SHARES, strict=False):
         rounds += [pair for pair, _ in zip(stream, range(max(1, int(most * share))), strict=False)]
-    return (first + rounds)[:most]
+    steps = _walk(records, adjacency, (low, high))
+    return [*(first + rounds)[:most], *(pair for pair, _ in zip(steps, range(most - len(first + rounds)), strict=False))]
+
+
+def _walk(records: RecordList, adjacency: Adjacency, ends: tuple[float | None, float | None]) -> Iterator[NamedPair]:
+    """Yield the steps of a walk from the data to none, or to one of equal records: what a decision flips on is on the way."""
+    stranger = next((record for _, record in _strangers(records, ends)), None)
+    data = records.data
+    for i in range(records.count - 1, -1, -1):
+        if adjacency is Adjacency.ADD_REMOVE:
+            name, fewer = f"the last of {i + 1} records removed", records.take(range(i))
+        elif stranger is None:
+            return
+        else:
+            name, fewer = f"record {i} became a high record, as those behind it", RecordList(data).replace(i, stranger)
+        yield name, data, fewer
+        data = fewer
 
 
 def _one_base(

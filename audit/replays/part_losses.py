@@ -126,6 +126,8 @@ def _changed_noise(part: TranscriptPart, rows: np.ndarray[tuple[int], np.dtype[n
     reasons = (f"{site}: the scale of the noise depends on the data",)
     first, second = part.first_weights[rows], part.second_weights[rows]
     if set(part.laws) == {"normal"}:
+        if np.allclose(first @ first.T, second @ second.T, rtol=_ROUNDING, atol=0):  # the same law, made of other draws
+            return Loss(mu=linear_noise.gaussian_mu(first, movement))
         divergences = linear_noise.covariance_divergence(movement, first, second)
         return Loss(divergences=divergences, exact=False, reasons=reasons)
     single = first.shape == second.shape == (1, 1) and set(part.laws) <= {"laplace", "logistic"}
@@ -161,7 +163,9 @@ def _event_loss(part: TranscriptPart) -> Loss | None:
 
 
 def outcome_ratios(part: TranscriptPart) -> list[float] | None:
-    """Return the log ratio of both outcomes of a part that is one comparison, or None if it is something else."""
+    """Return the log ratio of each outcome of a part that is one comparison or one selection, None if it is something else."""
+    if SELECTION in part.kinds and part.first_weights.shape == part.second_weights.shape:
+        return _selection_ratios(part)
     star = _star(part) if len(part.first) == 1 and part.first_weights.shape == part.second_weights.shape else None
     if star is None or part.kinds != (EVENT,) or not all(unit_laws.is_known(law) for law in part.laws):
         return None
@@ -210,6 +214,11 @@ def _log_event(
 
 def _selection_loss(part: TranscriptPart) -> Loss | None:
     """Return the loss of one selection among numbers with a draw each, the largest over what may be selected."""
+    ratios = _selection_ratios(part)
+    return None if ratios is None else Loss(pure=_denoise(max(map(abs, ratios), default=0.0)), one_sided=1)
+
+
+def _selection_ratios(part: TranscriptPart) -> list[float] | None:
     support = (part.first_weights != 0) | (part.second_weights != 0)
     if len(set(part.releases.tolist())) > 1 or not np.all(support.sum(axis=1) == 1) or not np.all(support.sum(axis=0) == 1):
         return None
@@ -221,5 +230,5 @@ def _selection_loss(part: TranscriptPart) -> Loss | None:
             return None
         logs.append(event_probability.log_largest(value, np.abs(scale), [part.laws[j] for j in column]))
     with np.errstate(invalid="ignore"):
-        difference = np.abs(logs[0] - logs[1])
-    return Loss(pure=_denoise(float(np.nanmax(difference))), one_sided=1)
+        difference = logs[0] - logs[1]
+    return [ratio for ratio in difference.tolist() if not math.isnan(ratio)]

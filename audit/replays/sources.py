@@ -66,7 +66,8 @@ def _followed_rvs(rvs: Any) -> Any:
 def _unfollowed(plain: Any, name: str) -> Any:
     def function(*args: Any, **options: Any) -> Any:
         recording, answer = recordings.active(), plain(*args, **options)
-        if recording is not None:
+        caller = str(sys._getframe(1).f_globals.get("__name__", "")).partition(".")[0]
+        if recording is not None and caller not in sys.stdlib_module_names and caller not in _KEEP:
             recording.gaps.append(gap := f"numbers of {name}")
             if isinstance(answer, int | bytes):
                 orders: Any = ("big", "little")

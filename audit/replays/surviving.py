@@ -25,6 +25,8 @@ _SKIP = (
     types.MethodType,
     np.random.Generator,
     np.random.RandomState,
+    logging.Logger,  # its records are watched; it leads to the loggers and handlers of the whole process
+    logging.Handler,
 )
 _DEEPEST = 12
 _files: list[dict[str, int]] = []  # of each run that is under way: written files and their size before

@@ -44,7 +44,8 @@ def shift_loss(weights: Array, rates: Array, movement: Array) -> tuple[float, bo
     """Return the least `sum rates |c|` with `A c = d`, an upper bound on the log ratio of densities, and whether it is their
     supremum.
 
-    Draws with an infinite rate may not be moved. The bound is the supremum if A has independent columns: then c is unique.
+    Draws with an infinite rate may not be moved. The bound is the supremum if A has independent columns, since c is unique
+    then, and for a single row, with the tail of its slowest draw.
 
     >>> shift_loss(np.array([[2.0]]), np.array([1.0]), np.array([1.0]))
     (0.5, True)
@@ -56,14 +57,13 @@ def shift_loss(weights: Array, rates: Array, movement: Array) -> tuple[float, bo
     columns = weights[:, movable]
     if np.linalg.matrix_rank(columns) == columns.shape[1]:
         return float(np.dot(rates[movable], np.abs(shift))), bool(movable.all())
-    count = columns.shape[1]
     scale = np.abs(columns).max(axis=1, initial=0.0)
     scale[scale == 0] = 1.0
     answer = linprog(
         np.tile(rates[movable], 2), A_eq=np.hstack([columns, -columns]) / scale[:, None], b_eq=movement / scale, method="highs"
     )
     bound = float(answer.fun) if answer.status == 0 else float(np.dot(rates[movable], np.abs(shift)))
-    return bound, count == 1
+    return bound, len(columns) == 1 and bool(movable.all())
 
 
 def covariance_divergence(movement: Array, first: Array, second: Array) -> Array:

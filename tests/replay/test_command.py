@@ -74,6 +74,24 @@ def test_a_witness_shrinks_to_the_records_that_matter() -> None:
     assert data.tolist() == [9.0] and neighbour.tolist() == [9.0, 7.0]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda d, rng: len(d) + (rng.laplace() if len(d) > 4 else 0.0),
+        lambda d, rng: [len(d) + rng.laplace() for _ in range(2 if clip(d).sum() > 12 else 1)],
+        lambda d, rng: {k: rng.laplace() + np.sum(clip(d) // 5 == k) for k in np.unique(clip(d) // 5)},
+    ],
+)
+def test_a_walk_from_the_data_to_none_meets_what_a_decision_flips_on(program: Any) -> None:
+    data = np.concatenate([ARRAY, [3.0, 0.5, 2.5]])
+    assert audit.replay(program, data, epsilon=1.0, high=10.0, sampling_seconds=0).worst.verdict.value != "proved"
+
+
+def clip(data: Any) -> Any:
+    return np.clip(np.nan_to_num(data), 0, 10)
+
+
 def noisy_sum(data: Any, rng: Any) -> Any:
     return np.clip(np.nan_to_num(data), 0, 10).sum() + rng.laplace(0, 5)
 

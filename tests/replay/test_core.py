@@ -109,6 +109,37 @@ def test_gaussian_noise_costs_its_exact_mu() -> None:
     assert shares.verdict is ReplayVerdict.PROVED and shares.loss == pytest.approx(1.0)
 
 
+def test_normal_noise_of_another_deviation_keeps_no_mu() -> None:
+    by_count = replay(lambda d, rng: (clip(d).sum() + rng.normal(0, 40)) / len(d), mu=1.0)
+    assert by_count.verdict is ReplayVerdict.REFUTED and by_count.loss == math.inf
+    shares = replay(lambda d, rng: clip(d).sum() + rng.normal(0, 10 / math.sqrt(len(d)), len(d)).sum(), mu=1.0)
+    assert shares.verdict is ReplayVerdict.PROVED or "drawn" in shares.reason  # one law, made of more draws
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda d, rng: int(np.argmax(clip(d).sum() * np.eye(3)[0] + rng.laplace(0, 2, 3))),
+        lambda d, rng: int(len(d) + rng.geometric(0.9) - rng.geometric(0.9)),
+        lambda d, rng: len(d) + rng.laplace(0, 0.5, 6).sum(),
+        lambda d, rng: f"{len(d)} records, about {len(d) + rng.laplace():.1f}",
+        lambda d, rng: rng.permutation(d).tolist(),
+    ],
+)
+def test_what_is_returned_in_another_form_is_refuted(function: Any) -> None:
+    result = replay(function)
+    assert result.verdict is ReplayVerdict.REFUTED and result.loss > 1, result.reason
+
+
+def test_each_path_of_comparisons_has_its_own_loss() -> None:
+    def program(data: Any, rng: Any) -> Any:
+        threshold = 2 + rng.laplace(0, 2)
+        return next((t for t in (9, 6, 3) if np.sum(clip(data) >= t) + rng.laplace(0, 0.2) >= threshold), None)
+
+    pair = DATA, np.append(DATA, 7.0)  # the first count stays, the second moves
+    assert check_pair(Program(program), pair, ReplayClaim(epsilon=1.0)).verdict is not ReplayVerdict.PROVED
+
+
 def test_a_stability_histogram_is_not_refuted() -> None:
     def program(data: Any, rng: Any) -> Any:
         noisy = {key: np.sum(data == key) + rng.laplace() for key in np.unique(data).tolist()}

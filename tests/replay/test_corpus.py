@@ -11,16 +11,18 @@ from audit.core.adjacency import Adjacency
 from audit.replays import check, claims, neighbours, run, search
 from audit.replays.check import ReplayVerdict
 from tests.replay import (
+    fresh_programs,
     right_programs_learning,
     right_programs_releases,
     right_programs_selections,
     torch_programs,
     wrong_programs,
 )
-from tests.replay.corpus import FOUND, PROVED, REFUTED, UNREFUTED, Program, make_pairs
+from tests.replay.corpus import FOUND, MAKERS, PROVED, REFUTED, UNREFUTED, Program, make_pairs
 
-MODULES = (right_programs_learning, right_programs_releases, right_programs_selections, torch_programs, wrong_programs)
-EVERY = [program for module in MODULES for program in module.PROGRAMS]
+RIGHT_MODULES = (right_programs_learning, right_programs_releases, right_programs_selections)
+MODULES = (*RIGHT_MODULES, torch_programs, wrong_programs)
+EVERY = [*fresh_programs.RIGHT, *(program for module in MODULES for program in module.PROGRAMS)]
 QUICK = {program.name for program in EVERY if program.expect == PROVED and program.name.startswith(("tree", "noisy max"))}
 MOST_PAIRS = {PROVED: 4, UNREFUTED: 2, REFUTED: 60, FOUND: 60}
 
@@ -55,6 +57,21 @@ def test_the_verdict_is_the_one_that_the_program_deserves(program: Program) -> N
         assert ReplayVerdict.REFUTED not in found
     elif program.name != HIDDEN:  # refuted, or left open for sampling
         assert set(found) != {ReplayVerdict.PROVED}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("program", fresh_programs.WRONG, ids=lambda program: program.name)
+def test_the_pairs_that_a_replay_makes_prove_no_wrong_program(program: Program) -> None:
+    stream, kind = np.random.default_rng(5), program.data
+    data = next(data for data in (MAKERS[kind][0](stream) for _ in range(99)) if len(data) > 4)
+    low, high = {"numbers": (0.0, 10.0), "bits": (0.0, 1.0)}.get(kind, (None, None))
+    pairs = neighbours.make_pairs(data, Adjacency.by_name(program.adjacency), low=low, high=high)
+    claim = claims.ReplayClaim(epsilon=program.epsilon or 1.0, delta=program.delta, mu=program.mu)
+    replayed = run.Program(program.run)
+    assert any(
+        check.check_pair(replayed, (first, second), claim).verdict is not ReplayVerdict.PROVED for _, first, second in pairs
+    )
 
 
 @pytest.mark.slow
