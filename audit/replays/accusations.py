@@ -191,11 +191,11 @@ def _table(run: ProgramRun) -> dict[str, Any]:
 
 def _collections(atoms: Sequence[tuple[str, Any]]) -> dict[str, list[str]]:
     """Return what each list or array in the result holds."""
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for path, atom in atoms:
         if path.startswith("returned") and path.endswith("]"):
-            found.setdefault(path.rpartition("[")[0], []).append(repr(atom))
-    return {name: parts for name, parts in found.items() if len(parts) <= _WORDS}
+            groups.setdefault(path.rpartition("[")[0], []).append(repr(atom))
+    return {name: parts for name, parts in groups.items() if len(parts) <= _WORDS}
 
 
 def _ends(atom: float) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from audit.replays.recording import EVENT, NUMBER, NoiseRows, Recording
 
 _RANGES = {"normal": (-30.0, 30.0), "laplace": (-30.0, 30.0), "uniform": (0.0, 1.0), "exponential": (0.0, 30.0)}
-_MOST = 3  # paths of a pair
+_MOST_PATHS = 3  # paths of a pair
 
 
 Runs = tuple[Recording, Recording]
@@ -26,7 +26,7 @@ def find_flips(late: Runs, early: Runs) -> list[dict[int, float]]:
         late: recordings of the data and the neighbour with noise kept to the end, which shows what is compared.
         early: of the same draws with noise released at the first sum: the neighbour is handed those sums.
     """
-    found: list[dict[int, float]] = []
+    paths: list[dict[int, float]] = []
     for left, right in zip(late[0].releases, late[1].releases, strict=False):
         if left.kind != EVENT or right.kind != EVENT or left.rows.value.shape != right.rows.value.shape:
             continue
@@ -38,10 +38,10 @@ def find_flips(late: Runs, early: Runs) -> list[dict[int, float]]:
             thresholds = np.sort([flips[0][1], flips[1][1] + _shift(early, draw)])
             low, high = np.clip(thresholds, *_RANGES[late[0].laws[draw]])
             if high - low > 1e-9 * (1 + abs(low)):
-                found.append({draw: float((low + high) / 2)})
-    if not found:
+                paths.append({draw: float((low + high) / 2)})
+    if not paths:
         return []
-    return [found[i] for i in np.unique(np.linspace(0, len(found) - 1, min(_MOST, len(found))).astype(int))]
+    return [paths[i] for i in np.unique(np.linspace(0, len(paths) - 1, min(_MOST_PATHS, len(paths))).astype(int))]
 
 
 def _shift(early: Runs, draw: int) -> float:

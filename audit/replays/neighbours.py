@@ -71,13 +71,13 @@ def _walk(records: RecordList, adjacency: Adjacency, ends: tuple[float | None, f
     data = records.data
     for i in range(records.count - 1, -1, -1):
         if adjacency is Adjacency.ADD_REMOVE:
-            name, fewer = f"the last of {i + 1} records removed", records.take(range(i))
+            name, successor = f"the last of {i + 1} records removed", records.take(range(i))
         elif stranger is None:
             return
         else:
-            name, fewer = f"record {i} became a high record, as those behind it", RecordList(data).replace(i, stranger)
-        yield name, data, fewer
-        data = fewer
+            name, successor = f"record {i} became a high record, as those behind it", RecordList(data).replace(i, stranger)
+        yield name, data, successor
+        data = successor
 
 
 def _one_base(

@@ -18,7 +18,7 @@ from audit.replays.neighbours import NamedPair, shrink, vary
 from audit.replays.run import Program
 
 _SHRINKING_SECONDS = 10.0
-_STARTS, _STUCK, _VARYING_SECONDS = 4, 60, 2.0  # of the processor; ten times as long by the clock
+_STARTS, _PATIENCE, _VARYING_SECONDS = 4, 60, 2.0  # of the processor; ten times as long by the clock
 Decide = Callable[[Program, tuple[Any, Any], ReplayClaim], str | None]
 
 
@@ -84,7 +84,7 @@ def _climb(program: Program, results: Sequence[PairResult], claim: ReplayClaim) 
     end, latest = time.process_time() + _VARYING_SECONDS, time.perf_counter() + 10 * _VARYING_SECONDS
     for start in ranked[:_STARTS]:
         current, tries = start, 0
-        while tries < _STUCK:  # changes since the loss grew
+        while tries < _PATIENCE:  # changes since the loss grew
             pair = vary((current.data, current.neighbour), stream)
             if pair is None or time.process_time() > end or time.perf_counter() > latest:
                 break
