@@ -28,7 +28,7 @@ def check_executed(event: Event, execution: Executed, execution_checks: Sequence
         value = "nothing was measured: models were trained by the user's own function"
         return (Check(code="execution", item="What was run", value=value, status=Status.GAP),)
     rows = tuple(row for check in (*_own(), *execution_checks) for row in check.check(event, execution))
-    return (*rows, *_frozen_part(execution), *own_modules(execution))
+    return (*rows, *_frozen_part(execution), *_compiled(execution), *own_modules(execution))
 
 
 def _frozen_part(execution: Executed) -> tuple[Check, ...]:
@@ -39,6 +39,16 @@ def _frozen_part(execution: Executed) -> tuple[Check, ...]:
     models = f"all {total} models" if count == total else f"{count} of {total} models, in every step for the rest"
     value = f"computed once for each record, for {models}"
     return (Check(code="frozen-part", item="Frozen part", value=value, status=Status.CHECKED),)
+
+
+def _compiled(execution: Executed) -> tuple[Check, ...]:
+    """Return that compiled code made the sums of gradients, if it did: the same as torch's to rounding alone."""
+    count, total = int(np.sum(execution.compiled)), len(execution.compiled)
+    if not count:
+        return ()
+    models = f"all {total} models" if count == total else f"{count} of {total} models, by torch for the rest"
+    value = f"made by code that was compiled on the machine, for {models}; the same as torch's but for rounding"
+    return (Check(code="compiled", item="Sums of gradients", value=value, status=Status.CHECKED),)
 
 
 def own_modules(execution: Executed) -> tuple[Check, ...]:

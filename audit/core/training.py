@@ -121,6 +121,7 @@ class Executed:
         population_digest: `(N,)` the same of all records that each model could sample; empty likewise.
         features: `(N,)` true if what is frozen in a model was computed once for each record, not in every step; empty if
             the trainer does not say.
+        compiled: `(N,)` true if compiled code made the sums of gradients; empty if the trainer does not say.
         own_modules: `(N, 240)` bytes of UTF-8, zeros after the text (`text_rows`): in what models differ in addition to their
             weights, so that each was trained and read by its own module; zeros if one module serves all, no rows if the trainer
             does not say.
@@ -142,6 +143,7 @@ class Executed:
     batch_digests: Array = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     population_digest: Array = field(default_factory=lambda: np.empty(0, dtype=np.uint64))
     features: Array = field(default_factory=lambda: np.empty(0, dtype=bool))
+    compiled: Array = field(default_factory=lambda: np.empty(0, dtype=bool))
     own_modules: Array = field(default_factory=lambda: text_rows("", 0))
     measured: bool = True
 

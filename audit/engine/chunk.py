@@ -281,6 +281,7 @@ class Chunk:
             batch_digests=np.empty(0, dtype=np.uint64) if self.digests is None else self.digests.batches,
             population_digest=np.empty(0, dtype=np.uint64) if self.digests is None else self.digests.population,
             features=np.full(len(self.seeds), self.records is not None),
+            compiled=np.full(len(self.seeds), isinstance(self.models, CompiledGradients)),
             own_modules=text_rows(self.apart or "", len(self.seeds)),
         )
         if self.average is not None:

@@ -15,7 +15,7 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 _FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno", "-shared", "-fPIC")
-_COMPILERS = ("cc", "gcc", "clang", "g++")
+COMPILERS = ("cc", "gcc", "clang", "g++")
 _SECONDS = 60
 
 
@@ -23,12 +23,13 @@ _SECONDS = 60
 def library(source: str) -> ctypes.CDLL | None:
     """Return the functions of `source`, a C file in the folder `compiled`; None if it cannot be compiled, which is logged once.
 
+    That there is no compiler is not logged: it is what most machines of users are like, and costs speed alone.
+
     It is compiled once a process, for its processor, into a folder that is gone when this returns: nothing is kept
     that another program could change. `CC` in the environment names the compiler.
     """
     compiler_command = compiler()
     if compiler_command is None:
-        log.warning("no C compiler was found (looked for %s); going on with torch's kernels", ", ".join(_COMPILERS))
         return None
     file = Path(__file__).parent / "compiled" / source
     with tempfile.TemporaryDirectory(prefix="epsilon-audit-") as folder:
@@ -50,5 +51,5 @@ def compiler() -> list[str] | None:
     variable = os.environ.get("CC")
     if variable:
         return shlex.split(variable)
-    path = next((path for path in map(shutil.which, _COMPILERS) if path), None)
+    path = next((path for path in map(shutil.which, COMPILERS) if path), None)
     return None if path is None else [path]

@@ -209,6 +209,7 @@ def join(parts: Sequence[TrainedModels]) -> TrainedModels:
         batch_digests=np.concatenate([part.batch_digests for part in executions]),
         population_digest=np.concatenate([part.population_digest for part in executions]),
         features=np.concatenate([part.features for part in executions]),
+        compiled=np.concatenate([part.compiled for part in executions]),
         own_modules=np.concatenate([part.own_modules for part in executions]),
     )
     first = parts[0]

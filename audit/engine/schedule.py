@@ -21,12 +21,12 @@ from audit.core.data import Array
 from audit.core.seeds import Seed
 from audit.core.training import TrainingJob
 from audit.engine.alignment import ALIGNMENT, align_up
-from audit.engine.compile_c import library
 from audit.engine.compiled.compiled_cnn import Network
-from audit.engine.compiled.compiled_gradients import COMPILE, COVERED, compilable, worth_compiling
+from audit.engine.compiled.compiled_gradients import COMPILE, ROUNDING, choose, compilable, distance_from_torch
 from audit.engine.compiled.compiled_mlp import Chain
 from audit.engine.device import find_device
 from audit.engine.dp_options import Technique
+from audit.engine.gradients.clipping import Clip
 from audit.engine.losses import USUAL, find_loss, input_tensor, label_tensor
 from audit.engine.microbatches import planned_rows
 from audit.engine.parameter_layout import Layout
@@ -65,8 +65,9 @@ class ScheduleSettings:
         sequential: the path for modules that no ensemble layer covers, for any module.
         rows: of one pass; None derives them from the batch law and the size of the activations.
         compile: "on" computes small networks (float32, CPU; `compiled_gradients.COVERED`) by code that is compiled on this
-            machine, "auto" if the training is long enough to repay the compiler; "off" leaves all to torch. Compiled sums
-            are as exact but not the same to the last bit, so one audit keeps to one choice.
+            machine, "auto" if the training is long enough to repay the compiler; "off" leaves all to torch, and so does a
+            machine without a compiler, or code that does not agree with torch on a few records. Compiled sums are as exact
+            but not the same to the last bit.
         precision: "bfloat16" multiplies in it on the way forward and back; norms, clip factors, clipped sums, noise and
             parameters stay as they are, and so does the bound on what one example adds.
         counters: batches, noise, flips, shifts and dropout are drawn where the models are, as functions of step and place; None
@@ -238,12 +239,11 @@ def _trial(job: TrainingJob, settings: ScheduleSettings, module: nn.Module, *, c
 
 
 def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique, module: nn.Module) -> Chain | Network | None:
-    """Return what the models are if compiled code makes their sums; what speaks against it is logged if it was asked for."""
+    """Return what the models are if compiled code makes their sums, as torch does for a few records; why not is logged."""
     if settings.compile == "off":
         return None
     architecture = compilable(module, job.dataset.train.inputs.shape[1:])
     reasons = {
-        f"the model is not {COVERED}": architecture is None,
         "the device is not a CPU": find_device(job.device).type != "cpu",
         "numbers are not float32": settings.dtype != torch.float32 or PRECISIONS[settings.precision] is not None,
         "the loss is a user's own, or of several labels": bool(job.loss) or not _is_column(job.dataset.train.labels),
@@ -251,15 +251,17 @@ def _compiled(job: TrainingJob, settings: ScheduleSettings, technique: Technique
         "each example has several views": technique.copies > 1 or technique.augments,
         "the path for one model after another was asked for": settings.sequential,
     }
-    against = [reason for reason, holds in reasons.items() if holds]
-    if against or architecture is None:
-        if settings.compile == "on":
-            log.warning("compile: on has no effect: %s", "; ".join(against))
-        return None
     examples = job.steps * job.sample_rate * (len(job.dataset.train) + len(job.canaries))
-    if settings.compile == "auto" and not worth_compiling(architecture, examples):
+    if choose(architecture, settings.compile, reasons, examples) is None or architecture is None:
         return None
-    return architecture if library(architecture.source) is not None else None
+    probe, private = _probe(job), job.noisy
+    clip = None if private is None else Clip(norm=private.clip_norm, per_layer=technique.clipping == "per_layer")
+    distance = distance_from_torch(architecture, module, (probe.inputs, probe.labels), clip)
+    if not distance <= ROUNDING:
+        log.warning("going on with torch's kernels: sums of compiled code differ by %.2g of their size", distance)
+        return None
+    log.info("sums are made by compiled code, which differs from torch's by %.1g of their size on a few records", distance)
+    return architecture
 
 
 def _is_column(labels: Array) -> bool:

@@ -43,7 +43,7 @@ class MatrixFactorizationTrainer:
     model_chunk: int | None = None
     clipping: str = "flat"
     averaging: float = 0.0
-    compile: str = "off"
+    compile: str = "auto"
 
     def __post_init__(self) -> None:
         self._technique(None)

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from audit.checks.execution import check_executed
 from audit.core.canaries import Canaries, CoordinateGradients
 from audit.core.errors import ConfigError, DataError
 from audit.core.event_reading import noisy_steps
@@ -31,6 +33,7 @@ from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.schedule import ScheduleSettings, arrange
 from audit.models.build import build, initialise_model
 from audit.trainers.dpsgd import DpSgdTrainer
+from audit.trainers.matrix_factorization import MatrixFactorizationTrainer
 from audit.trainers.sgd import SgdTrainer
 from tests.engine import cases
 from tests.engine.compiled_trainings import ON, same, train_both_ways
@@ -325,12 +328,41 @@ def test_a_compiler_that_fails_is_logged_once_and_done_without(
     assert same(first, train(cases.job(NOISY), cases.silent)) and same(first, second)
 
 
-def test_no_compiler_is_logged(fresh: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("setting", "level"), [("on", logging.WARNING), ("auto", logging.INFO)])
+def test_no_compiler_warns_who_asked_for_it(
+    fresh: None, setting: str, level: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", "")
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         assert compile_c.library(SOURCE) is None
-    assert "no C compiler was found" in caplog.text
+        assert arrange(long(cases.job(NOISY)), ScheduleSettings(compile=setting)).architecture is None
+    (record,) = (entry for entry in caplog.records if "no C compiler was found" in entry.getMessage())
+    assert record.levelno == level
+
+
+def test_code_that_disagrees_with_torch_is_left(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    honest = CompiledGradients.add_rows
+
+    def wrong(self: CompiledGradients, data: Any, indices: Any, mask: Any, into: tuple[Any, Any]) -> Any:
+        clipping = honest(self, data, indices, mask, into)
+        into[1][:, :5] *= 1.5
+        return clipping
+
+    job = cases.job(NOISY)
+    assert arrange(job, ON).architecture is not None
+    monkeypatch.setattr(CompiledGradients, "add_rows", wrong)
+    assert arrange(job, ON).architecture is None
+    assert "going on with torch's kernels: sums of compiled code differ by" in caplog.text
+
+
+def test_the_default_is_auto_and_the_report_says_what_was_compiled() -> None:
+    assert {trainer().compile for trainer in (DpSgdTrainer, SgdTrainer, MatrixFactorizationTrainer)} == {"auto"}
+    job = cases.job(NOISY)
+    compiled, plain = train(job, cases.silent, ON).executed, train(job, cases.silent).executed
+    (row,) = (row for row in check_executed(job.mechanism, compiled) if row.code == "compiled")
+    assert row.value.startswith("made by code that was compiled on the machine, for all ")
+    assert "compiled" not in {row.code for row in check_executed(job.mechanism, plain)}
 
 
 def test_doctor_names_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:

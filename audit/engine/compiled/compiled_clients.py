@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import logging
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from audit.engine.compile_c import library
 from audit.engine.compiled.compiled_cnn import Network
-from audit.engine.compiled.compiled_gradients import COVERED, check_records, compilable, worth_compiling
+from audit.engine.compiled.compiled_gradients import check_records, choose, compilable
 from audit.engine.compiled.compiled_mlp import Chain
 from audit.engine.record_rows import RecordRows
-
-log = logging.getLogger(__name__)
 
 _WHOLE, _MEMORY = ctypes.c_int64, ctypes.c_void_p
 _ARGUMENTS: tuple[Any, ...] = (_MEMORY, _WHOLE, *[_MEMORY] * 5, _WHOLE, _WHOLE, ctypes.c_float, _MEMORY)
@@ -76,18 +72,12 @@ def client_steps(
     inputs, labels = records
     architecture = compilable(module, tuple(inputs.shape[1:]))
     reasons = {
-        f"the model is not {COVERED}": architecture is None,
         "the device is not a CPU": inputs.device.type != "cpu",
         "records are read where they lie": isinstance(inputs, RecordRows),
         "records are not float32": isinstance(inputs, Tensor) and inputs.dtype != torch.float32,
         "there are several labels a record": labels.dim() != 1 or labels.dtype == torch.bool,
     }
-    against = [reason for reason, holds in reasons.items() if holds]
-    if against or architecture is None or isinstance(inputs, RecordRows):
-        if setting == "on":
-            log.warning("compile: on has no effect: %s", "; ".join(against))
+    code = choose(architecture, setting, reasons, examples)
+    if code is None or architecture is None or isinstance(inputs, RecordRows):
         return None
-    if setting == "auto" and not worth_compiling(architecture, examples):
-        return None
-    code = library(architecture.source)
-    return None if code is None else ClientSteps(architecture, code, (inputs, labels))
+    return ClientSteps(architecture, code, (inputs, labels))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -10,17 +11,21 @@ import torch
 from torch import Tensor, nn
 
 from audit.core.errors import DataError
-from audit.engine.compile_c import library
+from audit.engine.compile_c import COMPILERS, compiler, library
 from audit.engine.compiled.compiled_cnn import Network, find_network
 from audit.engine.compiled.compiled_mlp import Chain, find_chain
-from audit.engine.gradients.clipping import Clip, Clipping, Rows, all_finite
+from audit.engine.gradients.clipping import Clip, Clipping, Rows, all_finite, stacked_state
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.trial.module_parts import refuse_no_shape
+
+log = logging.getLogger(__name__)
 
 COMPILE = ("off", "auto", "on")
 COVERED = "a chain of linear layers with ReLU or Tanh between, or one behind convolutions, GroupNorm, ReLU, Tanh and pooling"
 # operations of one model that repay compiling (one to three seconds) if some thirty models are trained
 _WORTH_COMPILING = 1e9
+# of the size of a sum, between compiled code and torch: a unit at its kink moves a sum of some records by less
+ROUNDING = 1e-2
 _WHOLE, _MEMORY = ctypes.c_int64, ctypes.c_void_p
 _ARGUMENTS: tuple[Any, ...] = (_MEMORY, _WHOLE, *[_MEMORY] * 6, _WHOLE, _MEMORY, _WHOLE, *[_MEMORY] * 3)
 
@@ -51,6 +56,51 @@ def compilable(module: nn.Module, shape: tuple[int, ...]) -> Chain | Network | N
     """
     refuse_no_shape(module)
     return find_chain(module) or find_network(module, shape)
+
+
+def choose(
+    architecture: Chain | Network | None, setting: str, reasons: Mapping[str, bool], examples: float
+) -> ctypes.CDLL | None:
+    """Return the compiled code for models of this architecture; None if torch computes them, and why is logged.
+
+    Args:
+        architecture: of the models, or None if compiled code does not cover it.
+        setting: of `COMPILE`; "on" warns of what speaks against it, "auto" leaves a training that is too short to torch.
+        reasons: other reasons against it, and whether they hold.
+        examples: that each model is trained on.
+    """
+    if setting == "off":
+        return None
+    known = {
+        f"the model is not {COVERED}": architecture is None,
+        f"no C compiler was found (looked for {', '.join(COMPILERS)})": compiler() is None,
+    }
+    against = [reason for reason, holds in {**known, **reasons}.items() if holds]
+    if architecture is None or against:
+        level = logging.WARNING if setting == "on" else logging.INFO
+        log.log(level, "compile: %s has no effect: %s", setting, "; ".join(against))
+        return None
+    if setting == "auto" and not worth_compiling(architecture, examples):
+        log.info("compile: auto leaves all to torch: the training is too short to repay the compiler")
+        return None
+    return library(architecture.source)
+
+
+def distance_from_torch(
+    architecture: Chain | Network, module: nn.Module, records: tuple[Tensor, Tensor], clip: Clip | None
+) -> float:
+    """Return how far compiled code's sum over some records is from torch's, in units of the latter's norm."""
+    inputs, labels = records
+    state = stacked_state([module], torch.float32, inputs.device)
+    rows = Rows(inputs=inputs, labels=labels, mask=torch.ones(1, len(labels), dtype=torch.bool))
+    code = compiled_gradients(architecture, module, state)
+    if code is None:
+        return 0.0
+    sums = []
+    for models in (code, TapeGradients(module, state)):
+        sums.append(torch.zeros_like(models.flat))
+        models.add_sum(rows, clip, sums[-1])
+    return float((sums[0] - sums[1]).norm() / sums[1].norm().clamp_min(1e-30))
 
 
 def worth_compiling(architecture: Compilable, examples: float) -> bool:
