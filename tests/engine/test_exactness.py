@@ -60,6 +60,17 @@ def test_models_of_users_train_like_the_slow_loop(name: str, clip_norm: float | 
             np.testing.assert_allclose(done.weights[parameter][model], value, rtol=1e-6, atol=1e-9, err_msg=parameter)
 
 
+@pytest.mark.parametrize("name", ["tokens", "rows", "sequence_convolutions"])
+@pytest.mark.parametrize("rows", [None, 16])
+def test_parameters_outside_of_layers_take_the_fast_path(name: str, rows: int | None, caplog: pytest.LogCaptureFixture) -> None:
+    job = make_job(name, QUIET)
+    job = replace(job, seeds=job.seeds[:1], included=job.included[:1])
+    done = train(job, cases.silent, replace(DOUBLE, rows=rows))
+    assert "one after another" not in caplog.text
+    for parameter, value in slow_training(job, 0).items():
+        np.testing.assert_allclose(done.weights[parameter][0], value, rtol=1e-6, atol=1e-9, err_msg=parameter)
+
+
 @pytest.mark.parametrize("name", sorted(users.REFUSED))
 def test_what_cannot_be_private_is_refused_by_a_sentence(name: str) -> None:
     with pytest.raises(AuditError, match=users.REFUSED[name][1]) as caught:

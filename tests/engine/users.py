@@ -382,6 +382,58 @@ def hooked(kind: str) -> nn.Module:
     return built
 
 
+class OwnNorm(nn.Module):
+    """A scale of a class of one's own, and a gate of one number."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.gate = nn.Parameter(torch.linspace(0.5, 1.5, 4)), nn.Parameter(torch.tensor(0.7))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        return self.gate * hidden * self.scale / (hidden.square().mean(-1, keepdim=True) + 0.1).sqrt()
+
+
+class Tokens(nn.Module):
+    """A class token, positions, a relative bias and an own normalisation, as in a vision transformer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.norm, self.last = nn.Linear(2, 4), OwnNorm(), nn.Linear(4, 3)
+        self.token, self.place = nn.Parameter(torch.full((1, 1, 4), 0.2)), nn.Parameter(0.3 * torch.ones(1, 4, 4))
+        self.relative = nn.Parameter(torch.linspace(-1, 1, 16).view(1, 4, 4))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = self.embed(inputs.unflatten(1, (3, 2)))
+        hidden = torch.cat([self.token.expand(len(hidden), -1, -1), hidden], 1) + self.place
+        mixed = torch.softmax(hidden @ hidden.transpose(1, 2) + self.relative, -1) @ self.norm(hidden)
+        return self.last(self.norm(mixed)[:, 0])
+
+
+class Rows(nn.Module):
+    """Positions looked up once for all records, as many as a pass of one model has rows, and RMSNorm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place, self.norm, self.last = nn.Embedding(16, 4), nn.RMSNorm(4), nn.Linear(4, 3)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = inputs[:, :4].unsqueeze(1) + self.place(torch.arange(16))
+        return self.last(self.norm(hidden).tanh().mean(1))
+
+
+def sequence_convolutions() -> nn.Module:
+    return nn.Sequential(
+        nn.Unflatten(1, (2, 3)),
+        nn.Conv1d(2, 4, 3, padding="same"),
+        nn.PReLU(4),
+        nn.InstanceNorm1d(4, affine=True),
+        nn.Conv1d(4, 4, 2, stride=2, padding=1, groups=2),
+        nn.PReLU(),
+        nn.Flatten(),
+        nn.Linear(8, 3),
+    )
+
+
 VECTOR, IMAGE = (6,), (2, 6, 6)
 Factory = Callable[[], nn.Module]
 EXACT: Mapping[str, tuple[Factory, tuple[int, ...]]] = {
@@ -399,6 +451,9 @@ EXACT: Mapping[str, tuple[Factory, tuple[int, ...]]] = {
     "straight_through": (StraightThrough, VECTOR),
     "shared_across_kinds": (SharedAcrossKinds, VECTOR),
     "noisy_in_evaluation": (NoisyInEvaluation, VECTOR),
+    "tokens": (Tokens, VECTOR),
+    "rows": (Rows, VECTOR),
+    "sequence_convolutions": (sequence_convolutions, VECTOR),
 }
 REFUSED: Mapping[str, tuple[Factory, str]] = {
     "capacity": (Capacity, "changes with the other records of the batch"),

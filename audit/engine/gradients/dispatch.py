@@ -15,6 +15,7 @@ from audit.engine.gradients.dropout_draws import kept_factors, of_rows, with_fac
 from audit.engine.gradients.ghost_clipping import TapeGradients
 from audit.engine.gradients.per_model_loop import LoopGradients
 from audit.engine.gradients.trials import CODE_ERRORS, agree, failure, layer_title, step_off, without_dropout
+from audit.engine.layers.bare_parameters import holds_bare_parameters
 from audit.engine.layers.layer_map import DROPOUTS, has_hooks, has_rule, is_dropout
 from audit.engine.layers.row_selection import RowSelection
 
@@ -81,7 +82,7 @@ def unlogged_reason(module: nn.Module, state: Mapping[str, Tensor], records: Ten
 def layers_without_rule(module: nn.Module, state: Mapping[str, Tensor]) -> str | None:
     """Return why the tape cannot run this module, or None if it can."""
     for path, layer in module.named_modules():
-        if any(True for _ in layer.parameters(recurse=False)) and not has_rule(layer):
+        if any(True for _ in layer.parameters(recurse=False)) and not has_rule(layer) and not holds_bare_parameters(layer):
             return f"{layer_title(path, layer)} holds parameters that only torch.func covers"
         if has_hooks(layer):
             return f"{layer_title(path, layer)} has hooks"
@@ -244,7 +245,7 @@ def _unlike_sums(fast: TapeGradients, rows: Rows, gradients: Mapping[str, Tensor
     share = _TOLERANCE.get(fast.flat.dtype, _COARSE)
     squares: dict[str, Tensor] = {}
     for name, value in gradients.items():
-        accumulate(squares, owner(name), value.flatten(2).square().sum(2))
+        accumulate(squares, owner(name), value.reshape(*value.shape[:2], -1).square().sum(2))
     norms = torch.stack(list(squares.values())).sum(0).sqrt()
     for clip in _clips(squares, norms):
         total = torch.zeros_like(fast.flat)

@@ -13,8 +13,10 @@ from torch import Tensor, nn
 
 from audit.core.seeds import Seed
 from audit.engine.gradients.clipping import Clip, Clipping, Gradients, Rows, accumulate, clip_layers, flat_storage, owner
+from audit.engine.layers.bare_parameters import BareLayer, holds_bare_parameters, replace_parameters
 from audit.engine.layers.layer_map import dropout_layer, ensemble_layer, has_random_layers
 from audit.engine.layers.layers import EnsembleLayer, Tape, Use
+from audit.engine.layers.layers_elementwise import LookupLayer
 from audit.engine.layers.modes import Modes
 from audit.engine.parameter_layout import Layout
 from audit.engine.random.counter_streams import CounterStreams
@@ -72,22 +74,29 @@ class TapeGradients:
         names = {id(parameter): name for name, parameter in module.named_parameters()}
         self.module = self._module_copies(module, names)
         self._modes = Modes(self.module)
+        self._unseen_lookups = [layer for layer in self.module.modules() if isinstance(layer, LookupLayer)]
 
     def _module_copies(self, module: nn.Module, names: Mapping[int, str]) -> nn.Module:
         trainable = {slot.name: slot for slot in self.layout.slots}
         memo: dict[int, nn.Module] = {}
+        bare: dict[int, dict[str, BareLayer]] = {}
         for layer in module.modules():
             dropout = dropout_layer(layer, self.tape)
             if dropout is not None:
                 memo[id(layer)] = dropout
             full = type(layer) is nn.MultiheadAttention  # replaced together with the linear layer inside it
             own = {role: names[id(parameter)] for role, parameter in layer.named_parameters(recurse=full)}
-            if own:
-                values = {role: self._state[name] for role, name in own.items()}
-                slots = {role: trainable[name] for role, name in own.items() if name in trainable}
+            values = {role: self._state[name] for role, name in own.items()}
+            slots = {role: trainable[name] for role, name in own.items() if name in trainable}
+            if own and holds_bare_parameters(layer):
+                bare[id(layer)] = {role: BareLayer(self.tape, values[role], slots.get(role)) for role in own}
+            elif own:
                 memo[id(layer)] = ensemble_layer(layer, self.tape, values, slots)
         # deep copy with a memo: wherever the module refers to a replaced layer, the copy refers to its replacement
-        model_copy = copy.deepcopy(module, dict(memo))
+        copies: dict[int, Any] = dict(memo)
+        model_copy = copy.deepcopy(module, copies)
+        for original, layers in bare.items():
+            replace_parameters(copies[original], layers)
         reference = next(iter(self._state.values()))
         for buffer in model_copy.buffers():
             if buffer.is_floating_point():
@@ -118,6 +127,7 @@ class TapeGradients:
             self._modes.train()
         else:
             self._modes.evaluate()
+        self._find_shared_lookups(inputs)
         self.tape.batch = len(inputs)
         with torch.no_grad():
             out: Tensor = self.module(inputs)
@@ -154,11 +164,13 @@ class TapeGradients:
         for slot in self.layout.slots:
             if slot.name in full:
                 weights = factors[owner(slot.name)]
-                slot.view(total).add_(torch.einsum("nr,nr...->n...", weights, full[slot.name]))
+                place = slot.view(total)
+                place.add_(torch.einsum("nr,nr...->n...", weights, full[slot.name]).view_as(place))
         return clipping
 
     def _signals(self, rows: Rows, *, use_mask: bool) -> tuple[list[Use], list[Tensor]]:
         """Uses of the layers and the derivatives of the rows' losses by their outputs; those of padding are 0 if `use_mask`."""
+        self._find_shared_lookups(rows.inputs)
         self._modes.train()
         self.tape.active, self.tape.uses, self.tape.batch = True, [], len(rows.inputs)
         try:
@@ -185,6 +197,23 @@ class TapeGradients:
                     self.flat.dtype
                 )  # norms and sums are of what the products saw, but not in their type
         return [use for use, _ in used_signals], [signal for _, signal in used_signals]
+
+    def _find_shared_lookups(self, inputs: Tensor) -> None:
+        """Find out, once, which embeddings are looked up in the same places however many records there are, as positions are.
+
+        A pass may by chance have as many rows as there are positions, whose signals would then count for other records.
+        """
+        lookups, self._unseen_lookups = self._unseen_lookups, []
+        if not lookups or not len(inputs):
+            return
+        parts, lengths = inputs.unflatten(0, (self.models, -1))[:, :1], []
+        for count in (2, 3):
+            for layer in lookups:
+                layer.lengths = []
+            self.forward(parts.repeat_interleave(count, dim=1).flatten(0, 1))
+            lengths.append([layer.lengths for layer in lookups])
+        for layer, few, more in zip(lookups, *lengths, strict=True):
+            layer.shared, layer.lengths = few == more, None
 
     def _shared_uses(self, uses: list[Use]) -> set[int]:
         """Numbers of the uses with parameters that take part more than once: norms of parts are not those of their sum."""

@@ -98,18 +98,20 @@ class LoopGradients:
         labels = rows.labels.unflatten(0, (*rows.mask.shape, rows.copies))
         results = []
         self._pass += 1
-        for model in range(self.models):
+        places = [mask.nonzero().flatten() for mask in rows.mask]  # padding is as dear as a record here
+        for model, real in enumerate(places):
+            model_rows = _part(rows, inputs[model, real], labels[model, real], rows.mask[model, real])
             with self._stream(model):
                 if clip is None:
-                    real = rows.mask[model].nonzero().flatten()
-                    self._add_plain(model, _part(rows, inputs[model, real], labels[model, real], rows.mask[model, real]), total)
-                else:
-                    model_rows = _part(rows, inputs[model], labels[model], rows.mask[model])
-                    results.append(self._add_clipped(model, model_rows, clip.of_model(model), total))
+                    self._add_plain(model, model_rows, total)
+                elif len(real):
+                    results.append((model, self._add_clipped(model, model_rows, clip.of_model(model), total)))
         if clip is None:
             return None
-        norms, clipped_norms = (torch.stack([getattr(result, name) for result in results]) for name in ("norms", "left"))
-        return Clipping(norms=norms, left=clipped_norms, finite=all(result.finite for result in results))
+        norms, clipped_norms = self.flat.new_zeros(2, *rows.mask.shape)
+        for model, result in results:
+            norms[model, places[model]], clipped_norms[model, places[model]] = result.norms, result.left
+        return Clipping(norms=norms, left=clipped_norms, finite=all(result.finite for _, result in results))
 
     def example_gradients(self, rows: Rows, *, plain: bool = False) -> list[dict[str, Tensor]]:
         """For each model, name to `(rows, ...)`: the gradient of each example.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from audit.engine.layers.convolution_direct import DirectConvLayer
 from audit.engine.layers.convolution_patches import ImageProducts, PatchRows, read_geometry
-from audit.engine.layers.layers import EnsembleLayer, MatrixLayer, Tape, Use
+from audit.engine.layers.layers import MatrixLayer, Tape, Use
 from audit.engine.parameter_layout import Slot
 
 _MANY_CHANNELS = 16  # in and out, from which the library is faster (measured: docs/evidence/speed.md)
@@ -117,7 +118,42 @@ class ConvLayer(MatrixLayer):
         super().add_weighted(use, signal, factors, total)
 
 
-def convolution_layer(plain: nn.Conv2d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> EnsembleLayer:
+class SequenceConvolution(nn.Module):
+    """`nn.Conv1d` of N models: a convolution of images that are one number high."""
+
+    def __init__(self, plain: nn.Conv1d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__()
+        (size,), (stride,), (dilation,) = plain.kernel_size, plain.stride, plain.dilation
+        image = nn.Conv2d(
+            plain.in_channels,
+            plain.out_channels,
+            (1, size),
+            stride=(1, stride),
+            padding=plain.padding if isinstance(plain.padding, str) else (0, plain.padding[0]),
+            dilation=(1, dilation),
+            groups=plain.groups,
+            bias=plain.bias is not None,
+            device="meta",
+        )
+        slots = {role: replace(slot, shape=_as_image(slot.shape)) for role, slot in slots.items()}
+        values = {role: value.view(len(value), *_as_image(value.shape[1:])) for role, value in values.items()}
+        self.layer = convolution_layer(image, tape, values, slots)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs: Tensor = self.layer(inputs.unsqueeze(-2)).squeeze(-2)
+        return outputs
+
+
+def _as_image(shape: torch.Size) -> torch.Size:
+    """Return the shape of a weight or bias of a convolution of sequences as that of one of images."""
+    return torch.Size((*shape[:2], 1, *shape[2:])) if len(shape) == 3 else shape
+
+
+def convolution_layer(
+    plain: nn.Conv1d | nn.Conv2d, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]
+) -> nn.Module:
     """The faster of the two ways for the channels of `plain`."""
+    if isinstance(plain, nn.Conv1d):
+        return SequenceConvolution(plain, tape, values, slots)
     wide = min(plain.in_channels, plain.out_channels) >= _MANY_CHANNELS and plain.groups == 1
     return (DirectConvLayer if wide else ConvLayer)(plain, tape, values, slots)

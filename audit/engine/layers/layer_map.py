@@ -11,15 +11,17 @@ from torch.nn import functional as F
 from audit.engine.layers import attention
 from audit.engine.layers.convolution import convolution_layer
 from audit.engine.layers.layers import LinearLayer, Tape
-from audit.engine.layers.layers_elementwise import DropoutLayer, LookupLayer, ScaleLayer
+from audit.engine.layers.layers_elementwise import DropoutLayer, LookupLayer, ScaleLayer, SlopeLayer
 from audit.engine.parameter_layout import Slot
 
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
+INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+_PLAIN = (nn.Linear, nn.modules.linear.NonDynamicallyQuantizableLinear, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.PReLU)
 
 
 def has_rule(module: nn.Module) -> bool:
     """True if `ensemble_layer` has an exact replacement for this one layer (its type, not a subclass of it)."""
-    if type(module) is nn.Conv2d:
+    if isinstance(module, nn.Conv1d | nn.Conv2d) and type(module) in (nn.Conv1d, nn.Conv2d):
         even_same_padding = module.padding == "same" and any(size % 2 == 0 for size in module.kernel_size)
         return module.padding_mode == "zeros" and not even_same_padding
     if type(module) is nn.Embedding:
@@ -28,7 +30,9 @@ def has_rule(module: nn.Module) -> bool:
         return attention.covers(module)
     if type(module) in BATCH_NORMS:
         return not module.training and module.running_mean is not None
-    return type(module) in (nn.Linear, nn.modules.linear.NonDynamicallyQuantizableLinear, nn.GroupNorm, nn.LayerNorm)
+    if type(module) in INSTANCE_NORMS:
+        return module.running_mean is None
+    return type(module) in _PLAIN
 
 
 def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> nn.Module:
@@ -38,12 +42,15 @@ def ensemble_layer(plain: nn.Module, tape: Tape, values: Mapping[str, Tensor], s
             return LinearLayer(plain.out_features, tape, values, slots)
         case nn.MultiheadAttention():
             return attention.AttentionLayer(plain, tape, values, slots)
-        case nn.Conv2d():
+        case nn.Conv1d() | nn.Conv2d():
             return convolution_layer(plain, tape, values, slots)
         case nn.Embedding():
             return LookupLayer(plain, tape, values, slots)
-        case nn.GroupNorm() | nn.LayerNorm() | nn.BatchNorm1d() | nn.BatchNorm2d():
-            return ScaleLayer(_normalisation(plain, values), type(plain) is not nn.LayerNorm, tape, values, slots)
+        case nn.PReLU():
+            return SlopeLayer(tape, values, slots)
+    if type(plain) in (nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, *BATCH_NORMS, *INSTANCE_NORMS):
+        channels_first = type(plain) not in (nn.LayerNorm, nn.RMSNorm)
+        return ScaleLayer(_normalisation(plain, values), channels_first, tape, values, slots)
     raise TypeError(f"no ensemble layer for {type(plain).__name__}; ask covered() first")
 
 
@@ -54,6 +61,10 @@ def _normalisation(plain: nn.Module, values: Mapping[str, Tensor]) -> Callable[[
             return functools.partial(F.group_norm, num_groups=plain.num_groups, eps=plain.eps)
         case nn.LayerNorm():
             return functools.partial(F.layer_norm, normalized_shape=list(plain.normalized_shape), eps=plain.eps)
+        case nn.RMSNorm():
+            return functools.partial(F.rms_norm, normalized_shape=list(plain.normalized_shape), eps=plain.eps)
+        case nn.InstanceNorm1d() | nn.InstanceNorm2d() | nn.InstanceNorm3d():
+            return functools.partial(F.instance_norm, eps=plain.eps)
         case nn.BatchNorm1d(running_mean=Tensor() as mean, running_var=Tensor() as variance):  # in evaluation mode
             pass
         case nn.BatchNorm2d(running_mean=Tensor() as mean, running_var=Tensor() as variance):

@@ -58,15 +58,50 @@ class ScaleLayer(EnsembleLayer):
         return gradients
 
 
+class SlopeLayer(ScaleLayer):
+    """`nn.PReLU` of N models: a slope for negative numbers, one or one a channel."""
+
+    def __init__(self, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
+        super().__init__(lambda inputs: inputs, True, tape, values, slots)
+
+    def spread(self, values: Tensor, dimensions: int) -> Tensor:
+        whole = dimensions == 2 or values.shape[1] == 1  # records without a channel axis have one slope
+        return values.view(values.shape[0], *(1,) * (dimensions - 1)) if whole else super().spread(values, dimensions)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        folded = inputs.unflatten(0, (self.tape.models, -1))
+        negative = folded.clamp(max=0.0)
+        output = folded.clamp(min=0.0) + negative * self.spread(self.values["weight"], folded.dim())
+        return (self.tape.record(self, negative, output) if self.slots else output).flatten(0, 1)
+
+    def example_gradients(self, use: Use, signal: Tensor, rows: int) -> dict[str, Tensor]:
+        slot = self.slots["weight"]
+        if slot.shape[0] > 1:
+            return super().example_gradients(use, signal, rows)
+        return {"weight": (signal * use.inputs).reshape(signal.shape[0], rows, -1).sum(2, keepdim=True)}
+
+
 class LookupLayer(EnsembleLayer):
-    """`nn.Embedding` of N models. Two tokens of one example that are equal add their signals before the norm."""
+    """`nn.Embedding` of N models. Two tokens of one example that are equal add their signals before the norm.
+
+    Attributes:
+        shared: one lookup serves all records, as of positions `(positions,)`.
+        lengths: those of the lookups so far, while it is found out whether they are shared; None from then on.
+    """
 
     def __init__(self, plain: nn.Embedding, tape: Tape, values: Mapping[str, Tensor], slots: Mapping[str, Slot]) -> None:
         super().__init__(tape, values, slots)
         self.padding = plain.padding_idx
+        self.shared = False
+        self.lengths: list[int] | None = None
 
     def forward(self, inputs: Tensor) -> Tensor:
         table = self.values["weight"]
+        if self.lengths is not None:
+            self.lengths.append(len(inputs) if inputs.dim() else 0)
+            return table[0][inputs]
+        if inputs.dim() == 0 or (self.shared and len(inputs) != 1):
+            inputs = inputs.unsqueeze(0)
         if len(inputs) == 1 < self.tape.batch:  # one lookup for all records, as of positions
             inputs = inputs.expand(self.tape.batch, *inputs.shape[1:])
         tokens = inputs.reshape(table.shape[0], -1)
