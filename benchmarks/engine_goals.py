@@ -1,6 +1,6 @@
 """Every row of the table of speeds in docs/evidence/speed.md, in one run: ours beside Opacus and beside `vmap(vmap(grad))`.
 
-    python benchmarks/engine_goals.py [--rows mlp,cnn64,cnn256,wrn,vit,batch,head,lora] [--repeats 3] [--threads 1]
+    python benchmarks/engine_goals.py [--rows mlp,cnn64,cnn256,wrn,vit,batch,head,lora,mingpt,llama] [--repeats 3] [--threads 1]
 
 Under ten minutes on two quiet cores; `--quick` is a look at whether all rows run. CPU seconds of this process for a step of
 one model, without the set-up of a training (one of no steps is taken off ours); medians of repeats in which all sides take
@@ -158,6 +158,14 @@ def rows(quick: bool) -> dict[str, Row]:
             title="16 LoRAs on a transformer, batch 32", job=made({"factory": f"{own}:Adapted"}, True, 16, 32, 48),
             loop_models=1, goals={"Opacus": 1.5},
         ),
+        **{
+            kind.lower(): Row(
+                title=f"4 {kind}s on rows of an image, batch 32",
+                job=made({"factory": f"sequence_models:{kind}"}, True, 4, 32, 24),
+                loop_models=1, goals={"Opacus": 1.5, "vmap": 1.1}, anchors=(4,),
+            )
+            for kind in ("MinGpt", "Llama")
+        },
     }  # fmt: skip
 
 
@@ -202,7 +210,7 @@ def measured(row: Row, repeats: int) -> dict[str, float]:
 
 def show(row: Row, cpu: Mapping[str, float]) -> None:
     """Prints one row: goal, what was measured, and the share of the peak."""
-    best = min(value for name, value in cpu.items() if "Opacus" in name)
+    best = min((value for name, value in cpu.items() if "Opacus" in name), default=float("nan"))
     anchor = min((value for name, value in cpu.items() if "vmap" in name), default=float("nan"))
     figures = {"Opacus": best / cpu["ours"], "vmap": anchor / cpu["ours"], "privacy": cpu["ours"] / cpu["plain"]}
     if "ours, compiled" in cpu:
@@ -239,7 +247,7 @@ def cliff(repeats: int, quick: bool) -> None:
 def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", default="mlp,cnn64,cnn256,wrn,vit,batch,head,lora")
+    parser.add_argument("--rows", default="mlp,cnn64,cnn256,wrn,vit,batch,head,lora,mingpt,llama")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--quick", action="store_true")

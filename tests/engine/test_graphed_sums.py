@@ -22,7 +22,7 @@ from audit.engine.dp_options import Technique
 from audit.engine.ensemble import train
 from audit.engine.gradients import clipping
 from audit.engine.schedule import ScheduleSettings
-from tests.engine import cases
+from tests.engine import cases, users
 from tests.marks import slow
 
 NOISY = dp_sgd(noise_multiplier=1.5, clip_norm=0.4, sample_rate=0.3, steps=12)
@@ -257,10 +257,10 @@ def test_a_capture_that_fails_says_so_and_memory_that_ran_out_stays_what_it_is(m
         (Technique(clipping="adaptive"), {"kind": "mlp"}, "clip norms move"),
         (Technique(flip=True), {"kind": "cnn"}, "views are drawn"),
         (Technique(), {"factory": "tests.engine.cases:dropping", "arguments": {"raw": False}}, "the forward pass draws"),
-        (Technique(), {"factory": "tests.engine.cases:dropping", "arguments": {"raw": True}}, "not trained together"),
+        (Technique(), users.spec("sequence_first"), "not trained together"),
     ],
 )
 def test_what_a_graph_cannot_repeat_is_refused(technique: Technique, model: dict[str, Any], message: str) -> None:
-    shape = (1, 8, 8) if model.get("kind") == "cnn" else (5,)
+    shape = (1, 8, 8) if model.get("kind") == "cnn" else (6,) if model == users.spec("sequence_first") else (5,)
     with pytest.raises(ConfigError, match=message):
         train(cases.job(NOISY, model=model, data=cases.dataset(shape)), cases.silent, GRAPHS, technique)

@@ -1,0 +1,76 @@
+"""Models as users write them, on the 28 rows of an image: a small GPT with looked-up positions, blocks of LLaMA, a GRU."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class Attention(nn.Module):
+    """Causal attention with one linear layer for queries, keys and values."""
+
+    def __init__(self, width: int, heads: int, bias: bool) -> None:
+        super().__init__()
+        self.heads = heads
+        self.inwards, self.out = nn.Linear(width, 3 * width, bias=bias), nn.Linear(width, width, bias=bias)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        parts = self.inwards(hidden).chunk(3, -1)
+        query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
+        mask = torch.full((hidden.shape[1],) * 2, float("-inf"), device=hidden.device).triu(1)
+        shares = torch.softmax(query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5 + mask, -1)
+        mixed: Tensor = self.out((shares @ value).transpose(1, 2).flatten(2))
+        return mixed
+
+
+class MinGpt(nn.Module):
+    """Two blocks with LayerNorm and GELU; `nn.Embedding` of `torch.arange(28)` are the positions."""
+
+    def __init__(self, width: int = 64, heads: int = 4) -> None:
+        super().__init__()
+        self.embed, self.place, self.head = nn.Linear(28, width), nn.Embedding(28, width), nn.Linear(width, 10)
+        self.attention = nn.ModuleList(Attention(width, heads, True) for _ in range(2))
+        self.wide = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)) for _ in range(2)
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(5))
+
+    def forward(self, images: Tensor) -> Tensor:
+        hidden = self.embed(images.squeeze(1)) + self.place(torch.arange(28, device=images.device))
+        for number, (attention, wide) in enumerate(zip(self.attention, self.wide, strict=True)):
+            hidden = hidden + attention(self.norms[2 * number](hidden))
+            hidden = hidden + wide(self.norms[2 * number + 1](hidden))
+        scores: Tensor = self.head(self.norms[4](hidden)[:, -1])
+        return scores
+
+
+class SwiGlu(nn.Module):
+    """LLaMA's wide layers."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gate, self.up, self.down = (nn.Linear(*sizes, bias=False) for sizes in [(width, 172), (width, 172), (172, width)])
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        narrowed: Tensor = self.down(F.silu(self.gate(hidden)) * self.up(hidden))
+        return narrowed
+
+
+class Llama(nn.Module):
+    """Two blocks with RMSNorm and SwiGLU, without biases."""
+
+    def __init__(self, width: int = 64, heads: int = 4) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Linear(28, width, bias=False), nn.Linear(width, 10, bias=False)
+        self.attention = nn.ModuleList(Attention(width, heads, False) for _ in range(2))
+        self.wide = nn.ModuleList(SwiGlu(width) for _ in range(2))
+        self.norms = nn.ModuleList(nn.RMSNorm(width) for _ in range(5))
+
+    def forward(self, images: Tensor) -> Tensor:
+        hidden = self.embed(images.squeeze(1))
+        for number, (attention, wide) in enumerate(zip(self.attention, self.wide, strict=True)):
+            hidden = hidden + attention(self.norms[2 * number](hidden))
+            hidden = hidden + wide(self.norms[2 * number + 1](hidden))
+        scores: Tensor = self.head(self.norms[4](hidden).mean(1))
+        return scores
