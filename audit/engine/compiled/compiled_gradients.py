@@ -71,11 +71,11 @@ def choose(
     """
     if setting == "off":
         return None
-    known = {
+    own_reasons = {
         f"the model is not {COVERED}": architecture is None,
         f"no C compiler was found (looked for {', '.join(COMPILERS)})": compiler() is None,
     }
-    against = [reason for reason, holds in {**known, **reasons}.items() if holds]
+    against = [reason for reason, holds in {**own_reasons, **reasons}.items() if holds]
     if architecture is None or against:
         level = logging.WARNING if setting == "on" else logging.INFO
         log.log(level, "compile: %s has no effect: %s", setting, "; ".join(against))

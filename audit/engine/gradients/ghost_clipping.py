@@ -212,8 +212,8 @@ class TapeGradients:
                 layer.lengths = []
             self.forward(parts.repeat_interleave(count, dim=1).flatten(0, 1))
             lengths.append([layer.lengths for layer in lookups])
-        for layer, few, more in zip(lookups, *lengths, strict=True):
-            layer.shared, layer.lengths = few == more, None
+        for layer, two_rows, three_rows in zip(lookups, *lengths, strict=True):
+            layer.shared, layer.lengths = two_rows == three_rows, None
 
     def _shared_uses(self, uses: list[Use]) -> set[int]:
         """Numbers of the uses with parameters that take part more than once: norms of parts are not those of their sum."""
