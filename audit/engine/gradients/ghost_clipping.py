@@ -85,12 +85,12 @@ class TapeGradients:
             if dropout is not None:
                 memo[id(layer)] = dropout
             full = type(layer) is nn.MultiheadAttention  # replaced together with the linear layer inside it
-            own = {role: names[id(parameter)] for role, parameter in layer.named_parameters(recurse=full)}
-            values = {role: self._state[name] for role, name in own.items()}
-            slots = {role: trainable[name] for role, name in own.items() if name in trainable}
-            if own and holds_bare_parameters(layer):
-                bare[id(layer)] = {role: BareLayer(self.tape, values[role], slots.get(role)) for role in own}
-            elif own:
+            own_names = {role: names[id(parameter)] for role, parameter in layer.named_parameters(recurse=full)}
+            values = {role: self._state[name] for role, name in own_names.items()}
+            slots = {role: trainable[name] for role, name in own_names.items() if name in trainable}
+            if own_names and holds_bare_parameters(layer):
+                bare[id(layer)] = {role: BareLayer(self.tape, values[role], slots.get(role)) for role in own_names}
+            elif own_names:
                 memo[id(layer)] = ensemble_layer(layer, self.tape, values, slots)
         # deep copy with a memo: wherever the module refers to a replaced layer, the copy refers to its replacement
         copies: dict[int, Any] = dict(memo)
