@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.accounting.accountants.reference import Reference
 from audit.accounting.accountants.renyi import divergences
 from audit.accounting.regression.suite import ClaimQuestion
 from audit.core.adjacency import Adjacency
@@ -205,6 +204,8 @@ def _numerical(method: Method, question: ClaimQuestion, truth: Interval, claimed
     delta, count, parts = question.delta, count_steps(question.event), kinds(question.event)
     error = _ROUND_OFF + 2.0**-52 * count
     is_sharp = parts <= _WITH_PAIRS and error + 2.0**-52 * count * math.sqrt(truth[1] / grid) < _HARMLESS * delta
+    from audit.accounting.accountants.reference import Reference  # here and below: Renyi accountants do without it
+
     try:
         if method.name == "prv":
             return _beside_the_estimate(method, question, truth, error) if is_sharp and Laplace not in parts else (low, high)
@@ -229,6 +230,8 @@ def _beside_the_estimate(method: Method, question: ClaimQuestion, truth: Interva
     References:
         Gopi, Lee, Wutschitz 2021, arXiv 2106.02848, Theorem 5.5 and Algorithm 1.
     """
+    from audit.accounting.accountants.reference import Reference
+
     delta, count, size = question.delta, count_steps(question.event), method.delta_error * question.delta
     tail = math.sqrt(-2 * math.log(delta))
     spread = (math.sqrt(tail**2 + 2 * truth[1]) - tail) / math.sqrt(count)  # of one step's loss

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 Array = NDArray[np.float64]
 MOST_STEPS = 3000
@@ -87,6 +86,8 @@ def fixed_epsilon(epsilon: float, count: int, delta: float) -> float:
 
     References: Dong, Durfee, Rogers 2020, arXiv 1909.13830, Lemma 3.2 (the composition of equal pairs is binomial).
     """
+    from scipy.stats import binom  # here, because it takes a second that most accountants' tests do not need
+
     top = epsilon * (0.5 + 0.5 * np.linspace(-1, 1, 161) / math.sqrt(min(count, 400)))  # the loss t, near the middle for many
     if count < 400:
         top = np.union1d(top, epsilon * np.linspace(0.005, 0.995, 199))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
-from scipy.stats import binom
 
 Array = NDArray[np.float64]
 _COUNTS = 60
@@ -18,6 +17,8 @@ def log_normal_tail(x: Array) -> Array:
 
 def counted_epsilon(member: Array, nonmember: Array, count: int, delta: float) -> float:
     """The best `log((P - delta) / Q)` over thresholds and counts, Q's binomial tail being bounded by Chernoff."""
+    from scipy.stats import binom  # here, because it takes a second that most accountants' tests do not need
+
     if count == 0:
         return 0.0
     chance = np.exp(member)[:, None]
