@@ -435,7 +435,8 @@ PEERS = """## Beside other packages, on the same gradients
 computed here. The project moves all targets at once, the others one after the other, by their own code (LeakPro c47752f,
 breaching 8bd99d5) in their own coordinates, which are standardised pixels. LeakPro would return the best by similarity to the
 truth; the one of least distance of gradients is taken. Their default numbers of iterations, 8,000 and 24,000, were not run.
-CPU seconds are of a busy machine, one thread. The project is far ahead of breaching, and level with LeakPro within the standard
+CPU seconds are of a busy machine, one thread. On this fresh network the project is far ahead of breaching (on trained
+networks it is behind, below), and level with LeakPro within the standard
 error, at a third of its processor time; on the first four targets it is a decibel ahead, which the others do not bear out.
 """
 
