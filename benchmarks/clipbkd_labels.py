@@ -52,6 +52,7 @@ class LeastLikely(ClipBkd):
         weights = linear_probe.fit(flat, dataset.pool.labels, dataset.classes)
         payload: Any = canaries.payload
         values = payload.records.inputs.reshape(count, -1) @ weights[:-1] + weights[-1]
+        # inputs, coins and noise stay as they were, so that a seed's two audits differ in labels alone
         records = replace(payload.records, labels=np.argmin(values, axis=1).astype(np.int64))
         return replace(canaries, payload=replace(payload, records=records))
 

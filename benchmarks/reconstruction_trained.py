@@ -33,6 +33,7 @@ def read_images(spec: dict[str, object]) -> tuple[Tensor, Tensor]:
     data = load.load({**spec, "train": 4000, "pool": 100}, Seed(1)).train
     pixels = torch.from_numpy(np.array(data.inputs)).float()
     pixels = (pixels - pixels.min()) / (pixels.max() - pixels.min())
+    # breaching's total variation is written for three channels
     return pixels.expand(-1, 3, -1, -1), torch.from_numpy(np.array(data.labels)).long()
 
 
@@ -56,6 +57,7 @@ def train(model: nn.Module, pixels: Tensor, labels: Tensor) -> float:
         optimiser.zero_grad()
         nn.functional.cross_entropy(model(pixels[rows]), labels[rows]).backward()
         optimiser.step()
+    # in training mode a gradient would depend on the other records of the batch
     model.eval()
     return float((model(pixels[TARGETS:1000]).argmax(1) == labels[TARGETS:1000]).float().mean())
 
@@ -73,6 +75,7 @@ def attack_all(name: str, pixels: Tensor, labels: Tensor, *, normalises: bool, s
         "the project": InvertingGradients(iterations=ITERATIONS),
         "the project, variation 0.5 throughout": InvertingGradients(iterations=ITERATIONS, variation=0.5, variation_end=0.5),
     }
+    # who guesses the mean pixel has seen no gradient: an attack that is no better shows nothing of a record
     results["grey"] = images.psnr(np.full(truth.shape, float(truth.mean()), np.float32), truth.numpy(), 1.0)
     for key, attack in settings.items():
         began = time.process_time()
@@ -80,6 +83,7 @@ def attack_all(name: str, pixels: Tensor, labels: Tensor, *, normalises: bool, s
         results[f"{key} seconds"] = np.array([time.process_time() - began])
         results[key] = images.psnr(records.numpy(), truth.numpy(), 1.0)
     if sources is not None:
+        # it moves pixels that are normalised by each data set's own mean and deviation
         gradient_peers.MEAN, gradient_peers.DEVIATION = (
             tuple(float(value) for value in part)
             for part in (
