@@ -25,6 +25,9 @@ Output = Annotated[
     Path | None,
     typer.Option("-o", "--output", help="Folder for replay.json, replay.sarif and test_witness.py, a failing test."),
 ]
+Transcripts = Annotated[
+    int, typer.Option(min=0, help="Transcripts of the worst pair with losses that bound epsilon at delta; kept in -o FOLDER.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 
 
@@ -39,6 +42,7 @@ def replay(
     low: Low = None,
     high: High = None,
     output: Output = None,
+    transcripts: Transcripts = 0,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> int:
@@ -63,8 +67,18 @@ def replay(
         )
     if output is not None:
         report.save(output)
+    lines, table = str(report).splitlines(), report.to_dict()
+    if transcripts:
+        from audit.replays.run import Program
+        from audit.replays.transcript_bound import bound_epsilon
+
+        pair, path = (report.worst.data, report.worst.neighbour), None if output is None else output / "transcripts.json"
+        program = Program(own_code.find(function, "function"))
+        interval = bound_epsilon(program, pair, runs=transcripts, delta=delta, path=path)
+        lines.append(f"  losses   {interval}")
+        table["transcripts"] = interval.to_dict()
     if as_json:
-        print_json(report.to_dict())
+        print_json(table)
     else:
-        print_plain(*str(report).splitlines())
+        print_plain(*lines)
     return report.exit_code

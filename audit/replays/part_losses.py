@@ -174,6 +174,22 @@ def outcome_ratios(part: TranscriptPart) -> list[float] | None:
     return [first - second for first, second in logs if math.isfinite(first) and math.isfinite(second)]
 
 
+def log_outcome(part: TranscriptPart) -> tuple[float, float] | None:
+    """Return the log probabilities on both sides of the outcomes of a part of events, or None if their law is not known."""
+    if part.first_weights.shape != part.second_weights.shape or not all(unit_laws.is_known(law) for law in part.laws):
+        return None
+    sides = ((part.first, part.first_weights), (part.second, part.second_weights))
+    if set(part.kinds) == {SELECTION}:
+        logs = _selection_logs(part)
+        return None if logs is None else (float(logs[0][int(part.outputs[0])]), float(logs[1][int(part.outputs[0])]))
+    star = _star(part) if set(part.kinds) == {EVENT} else None
+    if star is None:
+        return None
+    signs = np.where(part.outputs > 0, 1.0, -1.0)
+    first, second = (_log_event(part, value, weights, star, signs) for value, weights in sides)
+    return first, second
+
+
 def _denoise(loss: float) -> float:
     return 0.0 if loss < 1e-9 else loss
 
@@ -219,6 +235,15 @@ def _selection_loss(part: TranscriptPart) -> Loss | None:
 
 
 def _selection_ratios(part: TranscriptPart) -> list[float] | None:
+    logs = _selection_logs(part)
+    if logs is None:
+        return None
+    with np.errstate(invalid="ignore"):
+        difference = logs[0] - logs[1]
+    return [ratio for ratio in difference.tolist() if not math.isnan(ratio)]
+
+
+def _selection_logs(part: TranscriptPart) -> tuple[Array, Array] | None:
     support = (part.first_weights != 0) | (part.second_weights != 0)
     if len(set(part.releases.tolist())) > 1 or not np.all(support.sum(axis=1) == 1) or not np.all(support.sum(axis=0) == 1):
         return None
@@ -229,6 +254,4 @@ def _selection_ratios(part: TranscriptPart) -> list[float] | None:
         if np.any(scale < 0) and not all(part.laws[j] in ("laplace", "normal", "logistic") for j in column):
             return None
         logs.append(event_probability.log_largest(value, np.abs(scale), [part.laws[j] for j in column]))
-    with np.errstate(invalid="ignore"):
-        difference = logs[0] - logs[1]
-    return [ratio for ratio in difference.tolist() if not math.isnan(ratio)]
+    return logs[0], logs[1]

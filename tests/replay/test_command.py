@@ -159,3 +159,12 @@ def test_the_command_prints_one_object_and_answers_with_the_verdict(capsys: Any)
             main([*arguments, "--epsilon", epsilon])
         assert end.value.code == code
         assert json.loads(capsys.readouterr().out)["verdict"] == verdict
+
+
+@pytest.mark.slow
+def test_losses_of_transcripts_bound_epsilon_and_are_kept(tmp_path: Path, capsys: Any) -> None:
+    arguments = ["replay", f"{__name__}:noisy_sum", "--data", f"{__name__}:data_set", "--high", "10", "--quiet", "--json"]
+    with pytest.raises(SystemExit):
+        main([*arguments, "--epsilon", "2", "--transcripts", "40", "-o", str(tmp_path)])
+    table = json.loads(capsys.readouterr().out)["transcripts"]
+    assert 1 < table["lower"] <= 2 and len(json.loads((tmp_path / "transcripts.json").read_text())["losses"][1]) == 40

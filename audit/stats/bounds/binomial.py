@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
+from scipy import special, stats
 
 from audit.stats.bounds.validation import Array
 
@@ -35,6 +35,17 @@ def rate_lower(count: ArrayLike, trials: ArrayLike, significance: float) -> Arra
     0.970487
     """
     return np.asarray(1 - rate_upper(np.asarray(trials) - np.asarray(count), trials, significance))
+
+
+def exceedance_counts(trials: int, rate: float, significance: float) -> tuple[int, int]:
+    """Return how many of `trials` events of a rate happen at most, and at least, each but with probability `significance`.
+
+    >>> exceedance_counts(1000, 0.05, 0.025), exceedance_counts(1000, 0.0, 0.025)
+    ((64, 37), (0, 0))
+    """
+    if not rate:
+        return 0, 0
+    return int(stats.binom.isf(significance, trials, rate)), int(stats.binom.ppf(significance, trials, rate))
 
 
 def rates_epsilon(fpr_upper: ArrayLike, fnr_upper: ArrayLike, delta: float) -> Array:
