@@ -178,18 +178,25 @@ def _certificate(path: Path, law: KnownLaw, attacks: Sequence[Sequence[Estimator
 
 
 @functools.lru_cache(maxsize=512)
-def detectable(path: Path, claims: tuple[Claim, ...] = (), power: float = planning.POWER) -> tuple[Detectable, ...]:
+def detectable(
+    path: Path, claims: tuple[Claim, ...] = (), power: float = planning.POWER, *, patient: bool = False
+) -> tuple[Detectable, ...]:
     """For each estimator the least true epsilon that this audit would have caught with chance `power`.
 
     Caught means a bound above the smallest claim that the estimator can refute; above 0 if nothing is claimed that it could.
     Scores are those of the best attack on a Gaussian mechanism of that epsilon. Estimators for which even twenty simulated
     audits at each epsilon would take long are left out, and those inside a family that copies of a canary leave.
+
+    Args:
+        patient: simulate up to 1,000 audits, as long as `planning.PATIENCE` allows, for a plan that somebody waits for.
     """
     if path.game.inclusion is not Inclusion.COINS:
         return ()
+    choices, limit = ((*planning.DRAW_CHOICES, *DRAWS), planning.PATIENCE) if patient else (DRAWS, simulation_costs.BUDGET)
     detectables = []
     for estimator in path.estimators:
-        draws = simulation_costs.affordable(DRAWS[0], LOOKS * simulation_costs.claim_seconds(estimator, path.scores), DRAWS)
+        seconds = LOOKS * simulation_costs.claim_seconds(estimator, path.scores)
+        draws = simulation_costs.affordable(choices[0], seconds, choices, limit)
         if not draws or not _speaks(estimator, path):
             continue
         probe = claim_test.probe(estimator, path.game, path.mechanism, path.delta)

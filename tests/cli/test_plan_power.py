@@ -65,6 +65,7 @@ def test_scores_and_hours_needed_follow_from_the_violation(tiny: Path) -> None:
     assert (slight.mechanism, slight.game, slight.claim, slight.ceiling) == ("dp", "outside", 0.3, 5.0)
     assert slight.violation == pytest.approx(3.0) and gross.violation == pytest.approx(18.0)
     assert gross.needed is not None and slight.needed is not None and gross.needed < slight.needed
+    assert slight.draws == 1000, "the printed chance is known to 1.3 % at one standard error"
     assert slight.needed_runs == 2 and slight.hours == pytest.approx(2.0)
     assert slight.needed_hours == pytest.approx(2.0), "more canaries in the same runs cost nothing"
     (unknown,) = replace(study, seconds={}).rows(game)

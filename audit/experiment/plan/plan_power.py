@@ -43,7 +43,7 @@ class PowerStudy:
         rows = []
         for estimator in path.estimators:
             alone = replace(path, attacks=((estimator,),))
-            for detectable in simulation.detectable(alone, claims):
+            for detectable in simulation.detectable(alone, claims, patient=True):
                 row = PowerRow(
                     mechanism=training_design.name,
                     game=game_design.name,
