@@ -111,8 +111,8 @@ MISREADINGS: dict[str, Callable[[Event], Event]] = {
     "Skellam noise below 1.5": _set(Skellam, noise_multiplier=lambda noise: max(noise, 1.5)),
     "a free count": _set(AdaptiveClipping, count_noise=lambda noise: noise * 1e6 if noise > 2 else noise),
     "Laplace sampled at a half": _half_laplace,
-    "few trials of a tuning": _set(Tuned, mean=lambda mean: min(mean, 10.0)),
     "records of a shuffle doubled": _set(Shuffled, records=lambda count: 2 * count if count > 1000 else count),
+    "few trials of a tuning": _set(Tuned, mean=lambda mean: min(mean, 10.0)),
 }
 
 

@@ -224,7 +224,7 @@ def tuned_example(event: Tuned, neighbour: Callable[[Array, int], Array], limit:
         delta = math.exp(log_tail + pld.RESOLUTION_LIMIT)
         with np.errstate(divide="ignore"):
             place = int(np.argmax(np.max(np.log(np.maximum(first - delta, 0)) - np.log(second), axis=0)))
-        losses = np.log(first[:, place]) - np.log(second[:, place])
+            losses = np.log(first[:, place]) - np.log(second[:, place])  # infinite if one of the chances underflows
         return finite_pair(tuple(losses.tolist()), tuple(first[:, place].tolist()))
 
     return maker
