@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import audit
+from audit.core.rounding import down
 
 RECORDS = np.array([0.0, 0.3, 0.7, 1.0, 1.0])
 """A data set of numbers between 0 and 1; its neighbour has another last record."""
@@ -149,7 +150,7 @@ def main(samples: int) -> None:
         report, bits = check(known, samples), check(known, samples, floating_point=True).floating_point
         claim = f"{known.epsilon:.4g}" + (f", {known.delta:g}" if known.delta else "")
         proof = f"epsilon {report.epsilon.epsilon:.3f}, delta {report.delta.delta:.3g}"
-        bit_text = "not told apart" if bits is None or bits.delta <= known.delta else f"delta {bits.delta:.2f}"
+        bit_text = "not told apart" if bits is None or bits.delta <= known.delta else f"delta {down(bits.delta)}"
         print(f"| {known.name} | {claim} | {proof} | {report.verdict.outcome.value} | {bit_text} |", flush=True)
 
 
