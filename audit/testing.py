@@ -103,7 +103,7 @@ def assert_baseline(name: str, report: Report, baseline: str | Path) -> None:
     try:
         accepted = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     except ValueError as error:
-        raise ConfigError(f"{path} is no JSON: {error}") from error
+        raise ConfigError(f"{path} cannot be read as JSON: {error}") from error
     if not isinstance(accepted, dict) or not all(isinstance(reason, str) for reason in accepted.values()):
         raise ConfigError(f'{path} must hold an object of names and reasons, such as {{"{name}": "issue 12"}}')
     if report.exit_code == 1 and name in accepted:

@@ -70,7 +70,7 @@ class ForeignFederations(Federations):
         present = torch.from_numpy(self.arriving[:, number, self.plan.clients :]).to(self.served.device)
         crowd = self.canaries
         if not isinstance(crowd, CanaryClients):
-            raise ObservationError("a server of one's own is audited by canary clients: use canaries such as signed_cosine")
+            raise ObservationError("a foreign server is audited by canary clients: use canaries such as signed_cosine")
         for server, mask in zip(self.servers, present & crowd.included, strict=True):
             for part in mask.nonzero().flatten().split(64):
                 server.receive(-self._flat(crowd.raw_updates(part, OVERSIZE)))
