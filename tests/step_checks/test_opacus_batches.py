@@ -126,8 +126,9 @@ def test_right_walks_fail_by_nothing(walk: Any) -> None:
 @pytest.mark.slow
 def test_a_loop_that_adds_no_noise_without_records_fails_by_it() -> None:
     report = check_step(private_step(no_loop_over_empty), PARAMS, SAMPLE, **CLAIM)
-    assert [finding.check for finding in report.failures] == ["noise.missing"]
-    assert "the empty batch" in report.failures[0].message
+    # the replay sees it too: beside none, one record alone is released with noise
+    assert {finding.check for finding in report.failures} == {"replay.loss", "replay.state", "noise.missing"}
+    assert "the empty batch" in report.failures[-1].message
 
 
 @pytest.mark.sampled(2)
