@@ -74,7 +74,7 @@ def job(way: str, mechanism: Repeated) -> Any:
 def test_models_with_dropout_are_recomputed(way: str, mechanism: Repeated, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         executed = train(job(way, mechanism), cases.silent).executed
-    slow = way in ("positions first", "function", "bare", "lstm")
+    slow = way in ("positions first", "function", "lstm")
     assert ("one after another, which is slower:" in caplog.text) == slow
     assert (executed.recomputed >= 0).all() and (executed.recomputed < 1e-4).all()
 
