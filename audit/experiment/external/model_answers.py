@@ -25,6 +25,7 @@ _NEVER_NEGATIVE = (
     "distances or rounded probabilities, the figures are not those of the model's loss."
 )
 _FROM_ODDS = "The target gives odds, p / (1 - p) of each class; they were turned into probabilities."
+_OTHER_BASE = "The target gives logarithms of probabilities to the base {}; they were turned into natural ones."
 _TWICE = (
     "The target's outputs look like softmax of probabilities, that is, softmax taken twice: give logits, or take it once; the "
     "figures are those of the outputs as they are."
@@ -37,7 +38,12 @@ _TOO_FAR = (
     "The target's logits are up to {} apart: losses of confident records are 0 in double precision and equal each other. Are "
     "they multiplied by a constant?"
 )
+_NEVER_POSITIVE = (
+    "The target's outputs are never positive: as logits they answer no for every record. If they are logarithms of "
+    "probabilities, give probabilities; the figures are not those of the model's loss."
+)
 _ODDS_ERROR = 1e-3
+_BASES, _BASE_ERROR = (2.0, 10.0), 0.04  # logarithms rounded to one digit
 _SHARE, _FEW_VALUES = 0.05, 20
 _FARTHEST = 700.0  # exp of its negative is 0 in double precision
 _ONE_OUTPUT = "The target gives one number a record; it was taken for the {} of class 1 against class 0."
@@ -199,22 +205,32 @@ def _classes(outputs: Array, labels: Array) -> Answers:
             f"logits nor probabilities of one class each. Give logits; or, of a probability for each class on its own "
             f"(sigmoid), y of shape {outputs.shape} with zeros and ones"
         )
-    is_strange = outputs.min() >= 0 and not (outputs == outputs[0]).all()
-    return Answers(logits=outputs, remarks=((_NEVER_NEGATIVE,) if is_strange else ()) + _find_ends(outputs))
+    is_strange = shares.min() >= 0 and not (shares == shares[0]).all()
+    return Answers(logits=shares, remarks=further_remarks + ((_NEVER_NEGATIVE,) if is_strange else ()) + _find_ends(shares))
 
 
 def _find_shares(outputs: Array) -> tuple[Array, tuple[str, ...]]:
-    """Return what was given as logarithms with minus infinity, or as odds, as probabilities, with a remark; else outputs."""
-    if np.isneginf(outputs).any() and outputs.max() <= 0:
-        probabilities = np.exp(outputs).round(12)  # equal shares stay equal
-        if find_total(probabilities) == 1:
+    """Return odds, and logarithms with minus infinity, as probabilities, logarithms of a base as natural ones; or outputs."""
+    if outputs.max() <= 0 and not np.isnan(outputs).any():
+        values = outputs.astype(np.float64)
+        probabilities = np.exp(values).round(12)  # equal shares stay equal
+        is_natural = find_total(probabilities) == 1
+        if is_natural and np.isneginf(outputs).any():
             return probabilities, ()
+        for base in () if is_natural or (values == values[0]).all() else _BASES:
+            if np.abs((base**values).sum(axis=1) - 1).max() < _BASE_ERROR:
+                return values * np.log(base), (_OTHER_BASE.format(f"{base:g}"),)
     if outputs.min() >= 0 and np.isfinite(outputs).all() and find_total(outputs) is None:
         values = outputs.astype(np.float64)
         odds_shares = values / (1 + values)
         if np.abs(odds_shares.sum(axis=1) - 1).max() < _ODDS_ERROR:
             return odds_shares, (_FROM_ODDS,)
     return outputs, ()
+
+
+def _find_no(logits: Array, labels: Array) -> tuple[str, ...]:
+    """Return a remark on logits that answer no everywhere although y holds both answers."""
+    return (_NEVER_POSITIVE,) if logits.max() <= 0 and labels.any() and not (logits == logits[0]).all() else ()
 
 
 def _find_ends(logits: Array) -> tuple[str, ...]:
@@ -265,7 +281,7 @@ def _single(outputs: Array, labels: Array) -> Answers:
         )
     if positive.min() < 0 or positive.max() > 1:
         logits = np.stack([np.zeros_like(positive), positive], axis=1)
-        return Answers(logits=logits, remarks=(_ONE_OUTPUT.format("logit"), *_find_ends(positive)))
+        return Answers(logits=logits, remarks=(_ONE_OUTPUT.format("logit"), *_find_no(positive, labels), *_find_ends(positive)))
     pair = np.stack([1 - positive, positive], axis=1)
     return Answers(logits=_logarithms(pair), remarks=(_ONE_OUTPUT.format("probability"), _FROM_PROBABILITIES))
 
@@ -305,6 +321,8 @@ def _several_labels(outputs: Array, labels: Array) -> Answers:
     if values.min() >= 0 and values.max() <= 1:
         values = _logarithms(values) - _logarithms(1 - values)
         remarks.append(_FROM_PROBABILITIES)
+    else:
+        remarks += _find_no(values, labels)
     choices = values > 0
     hits = (choices == (labels == 1)).mean(axis=1)
     losses = signals.binary_cross_entropy(values, labels)

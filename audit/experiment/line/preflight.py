@@ -15,11 +15,13 @@ from audit.core.data import Array
 from audit.core.preflight import Preflight, TriedReading
 from audit.core.views import Scores
 from audit.experiment.line.side_agreement import (
+    CANARIES,
+    SERIES,
     ReadRecords,
     are_beyond_chance,
     compare_classes,
     follow_ranks_alone,
-    question_nonmembers,
+    question_sides,
 )
 from audit.stats.bounds import roc
 from audit.stats.column_order import find_order, order_by_correlation
@@ -32,6 +34,8 @@ LEVEL = 1e-5
 _QUESTION_LEVEL = 0.01
 _FAR = 0.2
 _STRANGE = 0.05
+_WHOLLY = 0.8
+"""Canaries whose wrong labels are those of the record before, moved before coins drew the sides, agree with 0.5."""
 _MOST_CLASSES = 1000
 _MOST_NUMBERS = 300
 _LOWER_SCORES = (
@@ -94,13 +98,13 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
     exchanged = _exchange_labels(records, figures)
     if exchanged is not None and not doubt and not by_coins:
         doubt, alternatives = f"another reading fits far better: '{exchanged.name}'", [exchanged]
-    side_reading, side_question = (None, "") if doubt else question_nonmembers(records)
-    if side_reading is not None and side_reading.is_sure and not by_coins:
-        losses = records.losses.copy()
-        losses[~included] = cross_entropy(np.asarray(records.logits)[~included], side_reading.labels)
-        doubt = f"another reading fits far better: '{side_reading.name}'"
-        alternatives = [TriedReading(name=side_reading.name, fit=None, auc=area(losses, included))]
-    question = "" if doubt else _ask(records, measure, figures, min(chance, smallest_tail)) or side_question
+    reading, asked = (None, "") if doubt else question_sides(records)
+    if reading is not None and reading.is_sure and (not by_coins or (reading.columns is None and reading.strength > _WHOLLY)):
+        doubt = f"another reading fits far better: '{reading.name}' ({SERIES if reading.columns is None else CANARIES})"
+        tried = TriedReading(name=reading.name, fit=None, auc=area(np.asarray(reading.losses), included))
+        alternatives = [tried, *(known for known in alternatives if known.auc != tried.auc)]
+    question = asked if reading is not None else _ask(records, measure, figures, min(chance, smallest_tail)) or asked
+    question = "" if doubt else question
     return Preflight(
         reading=records.reading,
         measure=measure,
