@@ -42,7 +42,7 @@ class LowerBound(CommonTerms):
 
     Attributes:
         epsilon: the bound, 0 if nothing is proved; never above `ceiling`.
-        ceiling: the largest epsilon that scores could have proved in this game; perfect ones with a gap between the sides do.
+        ceiling: the largest epsilon that scores could prove in this game; perfect ones with a wide gap between the sides do.
         family: None if the bound holds for any mechanism, as it does in every report; else, as an estimator returns it, the
             trade-off family ("gdp", "dp_sgd") inside which it holds. A report holds such a bound as a `FamilyBound`.
     """

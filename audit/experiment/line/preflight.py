@@ -98,12 +98,14 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
     exchanged = _exchange_labels(records, figures)
     if exchanged is not None and not doubt and not by_coins:
         doubt, alternatives = f"another reading fits far better: '{exchanged.name}'", [exchanged]
-    reading, asked = (None, "") if doubt else question_sides(records)
+    reading, side_question = (None, "") if doubt else question_sides(records)
     if reading is not None and reading.is_sure and (not by_coins or (reading.columns is None and reading.strength > _WHOLLY)):
         doubt = f"another reading fits far better: '{reading.name}' ({SERIES if reading.columns is None else CANARIES})"
-        tried = TriedReading(name=reading.name, fit=None, auc=area(np.asarray(reading.losses), included))
-        alternatives = [tried, *(known for known in alternatives if known.auc != tried.auc)]
-    question = asked if reading is not None else _ask(records, measure, figures, min(chance, smallest_tail)) or asked
+        best_reading = TriedReading(name=reading.name, fit=None, auc=area(np.asarray(reading.losses), included))
+        alternatives = [best_reading, *(other for other in alternatives if other.auc != best_reading.auc)]
+    question = (
+        side_question if reading is not None else _ask(records, measure, figures, min(chance, smallest_tail)) or side_question
+    )
     question = "" if doubt else question
     return Preflight(
         reading=records.reading,

@@ -232,9 +232,9 @@ def _find_losses(records: ReadRecords, reading: SideReading, sides: list[Array])
     for rows in sides:
         places[rows] = reading.move(rows)
     if records.logits is not None and records.labels is not None:
-        labels, changed = records.labels[places], np.concatenate(sides)
+        labels, both = records.labels[places], np.concatenate(sides)
         if reading.columns is not None:
-            labels[changed] = reading.columns[labels[changed]]
+            labels[both] = reading.columns[labels[both]]
         return np.asarray(cross_entropy(records.logits, labels))
     answers, truths = _read_pairs(records) or (np.zeros((len(places), 1)), np.zeros((len(places), 1)))
     return np.asarray(((answers - truths[places]) ** 2).sum(axis=1))
@@ -254,10 +254,10 @@ def _find_side_reading(records: ReadRecords, rows: Array, named: str) -> SideRea
     fits = []
     places = np.arange(len(rows))
     for way, move, judged in _MOVES:
-        moved = truths[move(places)][judged]
-        agreement = _find_fit(answers[judged], moved)
+        other_truths = truths[move(places)][judged]
+        agreement = _find_fit(answers[judged], other_truths)
         if agreement is not None:
-            alike = _compare_values(truths[judged], moved)
+            alike = _compare_values(truths[judged], other_truths)
             is_sure = alike is not None and abs(alike.strength) <= _TELLING * alike.deviation
             fits.append(SideReading(name=f"{named} {way}", strength=agreement.strength, is_sure=is_sure, move=move))
     if records.logits is not None and records.logits.shape[1] <= _MOST_CLASSES:
