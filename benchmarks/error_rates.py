@@ -210,7 +210,7 @@ PATHS = {
     "secret_lower_bound": PublicPath(wrong=by_secrets, coins=True),
     "reconstruction_bound": PublicPath(wrong=by_answers, coins=True),
     "audit scores, two attacks": PublicPath(wrong=by_report, coins=True),
-    "audit.check, with coins": PublicPath(wrong=by_check, coins=True, audits=(100, 60)),
+    "audit.check, with coins": PublicPath(wrong=by_check, coins=True, audits=(300, 150)),
 }
 
 
