@@ -25,17 +25,23 @@ CHANGES: tuple[tuple[Quantity, str], ...] = (
 )
 
 
-def with_costs(report: AuditReport) -> AuditReport:
+def with_costs(report: AuditReport, *, course_only: bool = False) -> AuditReport:
     """Return the report with a sheet for each mechanism that a user claims an epsilon for; equal ones share theirs.
 
-    It takes the time of some fifteen computations of each accountant for a mechanism: seconds to a minute.
+    It takes the time of some fifteen computations of each accountant for a mechanism: seconds to a minute. The claims and
+    their course over the steps alone (`course_only`) take seven brackets, less than a second for a usual training.
     """
     trainings: dict[tuple[Event, Adjacency], list[str]] = {}
     for result in report.mechanisms:
         if result.mechanism is not None and result.claims and not is_non_private(result.mechanism):
             trainings.setdefault((result.mechanism, result.claims[0].adjacency), []).append(result.name)
-    sheets = (_sheet(*key, report.delta, tuple(names)) for key, names in trainings.items())
-    return replace(report, costs=tuple(sheets))
+    make = _course_sheet if course_only else _sheet
+    return replace(report, costs=tuple(make(*key, report.delta, tuple(names)) for key, names in trainings.items()))
+
+
+def _course_sheet(event: Event, adjacency: Adjacency, delta: float, trainings: tuple[str, ...]) -> CostSheet:
+    subjects = list(named([name for name in usual(event) if name != "reference"]))  # the bracket has its figures
+    return costs.sheet(event, delta=delta, adjacency=adjacency, subjects=subjects, deltas=(), trainings=trainings)
 
 
 def _sheet(event: Event, adjacency: Adjacency, delta: float, trainings: tuple[str, ...]) -> CostSheet:

@@ -177,9 +177,9 @@ class Launch:
             results, outcomes = line.run(experiment, store, watcher)
         LOG.info("all games played after %.0f s", time.monotonic() - start)
         report = summary.report(results, _frame(self.resolved, experiment, store.created))
-        if self.resolved.config.output.costs:
+        if pages := self.resolved.config.output.costs:
             LOG.info("computing what the claimed mechanisms cost by several accountants")
-            report = with_costs(report)
+            report = with_costs(report, course_only=pages == "course")
         return self.entry.settled(report, design), outcomes, time.monotonic() - start
 
     def _write(

@@ -47,8 +47,8 @@ def check(
     """Test accountants: each case ends as WRONG, LOOSE, EXACT, UNSUPPORTED or CRASH.
 
     Exit code 1: a claim is on the wrong side of the true epsilon, is not what the accountant's method gives, or is another than
-    in the file of --against. 5: no such claim, but numbers for meaningless arguments (only asked with --nonsense). 6: fewer
-    answers than --require. 0 otherwise.
+    in the file of --against. 6: no such claim, but fewer answers than --require. 5: neither, but numbers for meaningless
+    arguments (only asked with --nonsense). 0 otherwise.
     """
     from audit.accounting import resolve
     from audit.accounting.regression import conclusion, files, methods, recognition, records, suite

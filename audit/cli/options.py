@@ -226,6 +226,6 @@ WriteStepBaseline = Annotated[
 Strict = Annotated[bool, typer.Option("--strict", help="End with exit code 5 if a weakness is left that is not accepted.")]
 WriteBaseline = Annotated[Path | None, typer.Option(help="Write the WRONG findings of this run to this file.")]
 Seconds = Annotated[float, typer.Option(help="CPU seconds after which a case counts as CRASH.")]
-AllCases = Annotated[bool, typer.Option("--all", help="Also show cases that are EXACT or UNSUPPORTED.")]
+AllCases = Annotated[bool, typer.Option("--all", help="Also list cases that are LOOSE, EXACT or UNSUPPORTED.")]
 Junit = Annotated[Path | None, typer.Option(help="Write the results to this JUnit file.")]
 Plot = Annotated[Path | None, typer.Option(help="Draw claims against brackets to this SVG or PNG file (one accountant).")]

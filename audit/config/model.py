@@ -142,11 +142,11 @@ class ExecutionSection(ConfigSection):
 
 
 class Output(ConfigSection):
-    """Where results go and in which forms, and whether the report has pages on what its mechanisms cost."""
+    """Where results go and in which forms, and whether the report has pages on what its mechanisms cost, or their course alone."""
 
     directory: str = "runs"
     formats: list[Format] = Field(default=list(USUAL_FORMATS))
-    costs: bool = False
+    costs: bool | Literal["course"] = False
 
 
 Words = Annotated[str, Field(max_length=300)]

@@ -8,7 +8,7 @@ from typing import Any
 from audit.core.costs import CostLine, CostSheet
 from reports.figures import _plots
 from reports.figures._plots import Plan
-from reports.figures.accountants import paint_course, paint_privacy_curve
+from reports.figures.accountants import Costs, paint_course, paint_privacy_curve
 from reports.words.language import say
 from reports.words.numbers import count, power
 from reports.words.phrases import join_words
@@ -21,33 +21,54 @@ def name(sheet: CostSheet) -> str:
     return _plots.file_name("costs", *sheet.trainings)
 
 
+def is_drawn(sheet: CostSheet) -> bool:
+    """True if there is more than one point to draw of a sheet."""
+    return bool(sheet.curve) or len(sheet.course) > 1
+
+
 def plan(sheet: CostSheet) -> Plan:
-    """The figure with its words."""
-    ends = {"low": power(min(sheet.deltas)), "high": power(max(sheet.deltas))}
-    has_course = len(sheet.course) > 1
-    lines = {"lines": count(len(sheet.accountants)), "names": join_words(sheet.accountants)}
+    """The figure with its words: the privacy curve, below it the course over the steps; one alone if it is all there is."""
+    has_curve, has_course = bool(sheet.curve), len(sheet.course) > 1
+    names = [name for place, name in enumerate(sheet.accountants) if not _is_band(sheet, place)]
+    keys = {
+        (True, True): ("costs.curve_and_course", "costs.curve_and_course_alt"),
+        (True, False): ("costs.curve", "costs.curve_alt"),
+        (False, True): ("costs.course", "costs.course_alt"),
+    }
+    caption, alt = keys[has_curve, has_course]
+    values = {"lines": count(len(names)), "names": join_words(names)}
+    if has_curve:
+        values |= {"low": power(min(sheet.deltas)), "high": power(max(sheet.deltas))}
 
     def paint(figure: Any) -> None:
-        paint_privacy_curve(figure, _claims(sheet, sheet.curve), sheet.deltas, _bracket(sheet.curve), lower=0.5 * has_course)
+        if has_curve:
+            paint_privacy_curve(figure, _costs(sheet, sheet.curve, sheet.deltas), lower=0.5 * has_course)
         if has_course:
             orders = [line.label for line in sheet.course]
-            paint_course(figure, _claims(sheet, sheet.course), sheet.course_steps, _bracket(sheet.course), orders)
+            paint_course(figure, _costs(sheet, sheet.course, sheet.course_steps), orders, share=1 - 0.5 * has_curve)
 
     return Plan(
         name=name(sheet),
-        caption=say("costs.curve_and_course") if has_course else say("costs.curve"),
-        alt=say("costs.curve_and_course_alt", **lines, **ends) if has_course else say("costs.curve_alt", **lines, **ends),
-        height_mm=HEIGHT_MM * (2 if has_course else 1),
+        caption=say(caption),
+        alt=say(alt, **values),
+        height_mm=HEIGHT_MM * (has_curve + has_course),
         paint=paint,
     )
 
 
-def _claims(sheet: CostSheet, lines: Sequence[CostLine]) -> dict[str, list[float | None]]:
-    return {accountant: [line.claims[place] for line in lines] for place, accountant in enumerate(sheet.accountants)}
+def _is_band(sheet: CostSheet, place: int) -> bool:
+    """True for the accountant whose claims are the bracket's own upper ends, which the band shows."""
+    lines = (*sheet.curve, *sheet.course)
+    return all(line.claims[place] == line.upper for line in lines)
 
 
-def _bracket(lines: Sequence[CostLine]) -> tuple[list[float], list[float]]:
-    return [line.lower for line in lines], [line.upper for line in lines]
+def _costs(sheet: CostSheet, lines: Sequence[CostLine], places: Sequence[float]) -> Costs:
+    claims = {
+        name: [line.claims[place] for line in lines]
+        for place, name in enumerate(sheet.accountants)
+        if not _is_band(sheet, place)
+    }
+    return Costs(claims=claims, places=places, bracket=([line.lower for line in lines], [line.upper for line in lines]))
 
 
 def drawing(sheet: CostSheet) -> tuple[bytes, bytes]:

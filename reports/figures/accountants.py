@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,17 @@ from reports.words.numbers import power
 
 LARGEST_FACTOR = 30.0
 BAND_POINTS = 5.0  # a bracket is narrower than a line; its rim shows beside the lines that run in it
+_DASHES = (*_plots.DASHES, (0, (9, 2)), (0, (6, 2, 1, 2, 1, 2)))  # five accountants are usual
 _MARKS = {"EXACT": (Tone.PLAIN, "o"), "LOOSE": (Tone.CLAIM, "^"), "WRONG": (Tone.MEASURED, "X")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Claims by accountant at each of some places on an axis, and the bracket on the truth there."""
+
+    claims: Mapping[str, Sequence[float | None]]
+    places: Sequence[float]
+    bracket: tuple[Sequence[float], Sequence[float]]
 
 
 def epsilon_over_steps(curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], delta: float) -> tuple[bytes, bytes]:
@@ -38,66 +50,49 @@ def epsilon_over_steps(curves: Mapping[str, tuple[Sequence[float], Sequence[floa
     return _plots.draw(80.0, paint)
 
 
-def paint_privacy_curve(
-    figure: Any,
-    curves: Mapping[str, Sequence[float | None]],
-    deltas: Sequence[float],
-    bracket: tuple[Sequence[float], Sequence[float]],
-    *,
-    lower: float = 0.0,
-) -> None:
-    """Draw the bracket on epsilon at each delta as a band, and a line an accountant; what is not finite has no place.
-
-    `lower`: where the drawing begins, as a share of the figure's height.
-    """
-    share = 1 - lower
-    axes = figure.add_axes((0.075, lower + 0.14 * share, 0.70, 0.82 * share))
-    _paint_claims(axes, curves, deltas, bracket)
-    axes.set(xscale="log", xlabel="δ", ylabel="ε", xlim=(min(deltas), max(deltas)))
+def paint_privacy_curve(figure: Any, costs: Costs, *, lower: float = 0.0) -> None:
+    """Draw epsilon over delta on what lies above `lower`, a share of the figure's height."""
+    axes = _frame(figure, lower, 1 - lower)
+    axes.set(xscale="log", xlabel="δ", ylabel="ε", xlim=(min(costs.places), max(costs.places)))
     axes.xaxis.set_major_formatter(lambda value, _: power(value))
     axes.xaxis.set_minor_formatter(lambda value, _: "")
+    _paint_claims(axes, costs)
 
 
-def paint_course(
-    figure: Any,
-    curves: Mapping[str, Sequence[float | None]],
-    steps: Sequence[int],
-    bracket: tuple[Sequence[float], Sequence[float]],
-    orders: Sequence[str],
-) -> None:
-    """Draw the same after each number of steps on the lower half of a figure, with the Renyi order that decides at each."""
-    axes = figure.add_axes((0.075, 0.07, 0.70, 0.41))
-    _paint_claims(axes, curves, steps, bracket)
-    axes.set(xlabel=say("costs.steps"), ylabel="ε", xlim=(0, max(steps)))
-    for step, order in zip(steps, orders, strict=True):
-        if order:
-            place = {"xycoords": axes.get_xaxis_transform(), "xytext": (0, 3), "textcoords": "offset points"}
-            axes.annotate(
-                f"α {order}",
-                (step, 0.0),
-                fontsize=6,
-                color=_plots.SOFT,
-                ha="right" if step > max(steps) / 20 else "left",
-                **place,
-            )
+def paint_course(figure: Any, costs: Costs, orders: Sequence[str], *, share: float = 1.0) -> None:
+    """Draw epsilon over the steps on the lower `share` of a figure, with the Renyi order that decides at each.
+
+    Names are followed by the last claim over the upper end of the bracket: how much of it is looseness.
+    """
+    axes = _frame(figure, 0.0, share)
+    last = max(costs.places)
+    axes.set(xlabel=say("costs.steps"), ylabel="ε", xlim=(0, last))
+    end = costs.bracket[1][-1]
+    _paint_claims(axes, costs, {name: f"\u2002×{row[-1] / end:.2f}" for name, row in costs.claims.items() if row[-1] and end})
+    for step, order in zip(costs.places, orders, strict=True):
+        if order:  # beside its step on the right, where no other begins; the last has its room on the left
+            where = {"xycoords": axes.get_xaxis_transform(), "xytext": (0, 3), "textcoords": "offset points"}
+            side = "right" if step == last else "left"
+            axes.annotate(f"α {order}", (step, 0.0), fontsize=6, color=_plots.SOFT, ha=side, **where)
 
 
-def _paint_claims(
-    axes: Any,
-    curves: Mapping[str, Sequence[float | None]],
-    places: Sequence[float],
-    bracket: tuple[Sequence[float], Sequence[float]],
-) -> None:
-    """Draw band and lines over what the axis counts, each with its name at its end."""
-    low, high = (np.where(np.isfinite(end), end, np.nan) for end in bracket)
-    axes.fill_between(places, low, high, color=_plots.COLOURS[Tone.CHANCE], alpha=0.4, linewidth=BAND_POINTS)
-    labels = _ends(say("costs.band"), places, high, Tone.CHANCE)
-    for place, (name, epsilons) in enumerate(curves.items()):
+def _frame(figure: Any, lower: float, share: float) -> Any:
+    return figure.add_axes((0.075, lower + 0.14 * share, 0.70, 0.82 * share))
+
+
+def _paint_claims(axes: Any, costs: Costs, remarks: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Draw band and lines over what the axis counts, each with its name and remark at its end; what is not finite is left out.
+
+    The ends are known once the axis has its limits.
+    """
+    low, high = (np.where(np.isfinite(end), end, np.nan) for end in costs.bracket)
+    axes.fill_between(costs.places, low, high, color=_plots.COLOURS[Tone.CHANCE], alpha=0.4, linewidth=BAND_POINTS)
+    labels = _ends(say("costs.band"), costs.places, high, Tone.CHANCE)
+    for dash, (name, epsilons) in zip(_DASHES * len(costs.claims), costs.claims.items(), strict=False):
         values = np.array([math.nan if value is None else value for value in epsilons])
-        dash = _plots.DASHES[place % len(_plots.DASHES)]
         finite = np.where(np.isfinite(values), values, np.nan)
-        axes.plot(places, finite, color=_plots.COLOURS[Tone.CLAIM], linestyle=dash, linewidth=1.1)
-        labels += _ends(name, places, finite, Tone.CLAIM)
+        axes.plot(costs.places, finite, color=_plots.COLOURS[Tone.CLAIM], linestyle=dash, linewidth=1.1)
+        labels += _ends(name + remarks.get(name, ""), costs.places, finite, Tone.CLAIM)
     axes.set_ylim(bottom=0)
     _plots.grid(axes)
     _labels.label_ends(axes, labels)

@@ -76,8 +76,7 @@ def plans(report: AuditReport) -> Iterator[Plan]:
                 yield _scores.scores(mechanism, game)
     if any(mechanism.utility for mechanism in report.mechanisms):
         yield _utility.utility(report)
-    for sheet in report.costs:
-        yield _costs.plan(sheet)
+    yield from (_costs.plan(sheet) for sheet in report.costs if _costs.is_drawn(sheet))
     if report.ledger is not None:
         yield _ledger.plan(report.ledger)
 

@@ -26,14 +26,14 @@ def section(report: AuditReport) -> tuple[Section, ...]:
     return tuple(
         Section(
             title=say("costs.of", names=join_words(sheet.trainings)),
-            blocks=blocks(sheet, figure_block(drawings[_costs.name(sheet)])),
+            blocks=blocks(sheet, figure_block(drawings[_costs.name(sheet)]) if _costs.is_drawn(sheet) else None),
         )
         for sheet in report.costs
     )
 
 
-def blocks(sheet: CostSheet, curve: Block) -> tuple[Block, ...]:
-    """The mechanism with the truth in words, claims beside it, the privacy curve, what other settings would cost."""
+def blocks(sheet: CostSheet, drawing: Block | None) -> tuple[Block, ...]:
+    """The mechanism with the truth in words, claims beside it, the drawing, and as far as the sheet has it what else costs."""
     group = say("costs.group", size=sheet.group_size) if sheet.group_size > 1 else ""
     about = say(
         "costs.about",
@@ -44,14 +44,17 @@ def blocks(sheet: CostSheet, curve: Block) -> tuple[Block, ...]:
         truth=truth(sheet),
     )
     changes = [recorded(line.label).replace(" x", f"{SPACE}×") for line in sheet.what_if]
-    variants = (_lines(sheet, say("costs.what_if"), say("costs.changes"), sheet.what_if, changes),) if changes else ()
+    deltas = [power(delta) for delta in sheet.deltas]
+    tables = (
+        (say("costs.what_if"), say("costs.changes"), sheet.what_if, changes),
+        (say("costs.other_deltas"), "δ", sheet.curve, deltas),
+    )
     return (
         Paragraph(text=about),
         Paragraph(text=say("costs.bracket")),
         _claims(sheet),
-        curve,
-        *variants,
-        _lines(sheet, say("costs.other_deltas"), "δ", sheet.curve, [power(delta) for delta in sheet.deltas]),
+        *((drawing,) if drawing is not None else ()),
+        *(_lines(sheet, *table) for table in tables if table[2]),
     )
 
 

@@ -23,7 +23,7 @@ from reports.figures import _costs
 from reports.figures._plots import draw_figure, write_screen
 from reports.formats.json import from_json, to_json
 from reports.pages import costs as pages
-from reports.pages.blocks import Table
+from reports.pages.blocks import Paragraph, Table
 from reports.pages.document import sections
 from reports.words.language import speaking
 from reports.words.numbers import down, power, up
@@ -119,10 +119,24 @@ def test_the_curve_names_its_lines_at_their_ends_and_its_ticks_in_powers_of_ten(
     plan = _costs.plan(priced().costs[0])
     svg = write_screen(draw_figure(plan.height_mm, plan.paint)).decode()
     assert "mathdefault" not in svg and ">10⁻⁴<" in svg.replace("</text>", "<").replace(" ", "")
-    for name in (*priced().costs[0].accountants, "true ε"):
-        assert svg.count(f">{name}<") == 2  # over delta and over the steps
+    *drawn, band = priced().costs[0].accountants
+    for name in (*drawn, "true ε"):
+        assert svg.count(f">{name}<") + svg.count(f">{name}\u2002×") == 2  # over delta and over the steps
+    assert band == "reference" and f">{band}" not in svg
+    *_, last = priced().costs[0].course
+    assert last.claims[0] is not None and f">{drawn[0]}\u2002×{last.claims[0] / last.upper:.2f}<" in svg
     orders = [line.label for line in priced().costs[0].course]
     assert len(orders) > 1 and all(orders) and all(f">α {order}<" in svg for order in orders)
+
+
+def test_the_course_alone_has_a_drawing_and_no_table_of_other_settings() -> None:
+    (sheet,) = with_costs(audited(CHEAP), course_only=True).costs
+    assert sheet.course[-1].upper == priced().costs[0].upper and not sheet.curve and not sheet.what_if
+    svg = write_screen(draw_figure(_costs.plan(sheet).height_mm, _costs.plan(sheet).paint)).decode()
+    assert ">true ε<" in svg and ">α " in svg and ">10⁻⁴<" not in svg
+    single = with_costs(audited(Gaussian(noise_multiplier=3.0)), course_only=True)
+    (section,) = pages.section(single)
+    assert [type(block) for block in section.blocks] == [Paragraph, Paragraph, Table]
 
 
 def test_tables_of_costs_name_changes_and_deltas_in_the_language_of_the_page() -> None:

@@ -121,9 +121,9 @@ def _head(cases: Sequence[Case], runs: Sequence[Run]) -> list[str]:
         "at all; it is judged like an upper bound, because people use it as one, and its WRONG is by design. A library that "
         "is WRONG on an edge may be right for your setting: `audit accountant epsilon` sets it beside the bracket.",
         "",
-        "`audit accountant check` answers with an exit code: 1 where a claim lies on the wrong side of the truth, 5 where only "
-        "nonsense was given a number (missing input checks), 6 where fewer brackets than `--require` (1) were answered by "
-        "something else than 0 or infinity, else 0. `--skip ID` leaves a case out; `--write-baseline FILE` keeps today's "
+        "`audit accountant check` answers with an exit code: 1 if a claim lies on the wrong side of the truth, or is not what "
+        "its method gives; 6 if fewer brackets than `--require` (1) were answered by something else than 0 or infinity; 5 if "
+        "only nonsense was given a number (missing input checks, `--nonsense`); else 0. `--skip ID` leaves a case out; `--write-baseline FILE` keeps today's "
         "findings and `--baseline FILE` accepts them, so that CI fails on new ones only.",
         "",
         "A bracket is held against bounds that share nothing with it: from below the count of outputs beyond a threshold (one "
