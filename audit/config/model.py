@@ -142,7 +142,7 @@ class ExecutionSection(ConfigSection):
 
 
 class Output(ConfigSection):
-    """Where results go and in which forms, and whether the report has pages on what its mechanisms cost, or their course alone."""
+    """Where results go and in which forms, and whether the report says what its mechanisms cost, or their course alone."""
 
     directory: str = "runs"
     formats: list[Format] = Field(default=list(USUAL_FORMATS))

@@ -123,8 +123,8 @@ def _head(cases: Sequence[Case], runs: Sequence[Run]) -> list[str]:
         "",
         "`audit accountant check` answers with an exit code: 1 if a claim lies on the wrong side of the truth, or is not what "
         "its method gives; 6 if fewer brackets than `--require` (1) were answered by something else than 0 or infinity; 5 if "
-        "only nonsense was given a number (missing input checks, `--nonsense`); else 0. `--skip ID` leaves a case out; `--write-baseline FILE` keeps today's "
-        "findings and `--baseline FILE` accepts them, so that CI fails on new ones only.",
+        "only nonsense was given a number (missing input checks, `--nonsense`); else 0. `--skip ID` leaves a case out; "
+        "`--write-baseline FILE` keeps today's findings and `--baseline FILE` accepts them, so that CI fails on new ones only.",
         "",
         "A bracket is held against bounds that share nothing with it: from below the count of outputs beyond a threshold (one "
         "event, exact tails), from above Renyi divergences by formula and sums of largest losses. Where they contradict it, or "
