@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -88,7 +89,7 @@ def _paint_claims(axes: Any, costs: Costs, remarks: Mapping[str, str] = MappingP
     low, high = (np.where(np.isfinite(end), end, np.nan) for end in costs.bracket)
     axes.fill_between(costs.places, low, high, color=_plots.COLOURS[Tone.CHANCE], alpha=0.4, linewidth=BAND_POINTS)
     labels = _ends(say("costs.band"), costs.places, high, Tone.CHANCE)
-    for dash, (name, epsilons) in zip(_DASHES * len(costs.claims), costs.claims.items(), strict=False):
+    for dash, (name, epsilons) in zip(itertools.cycle(_DASHES), costs.claims.items(), strict=False):
         values = np.array([math.nan if value is None else value for value in epsilons])
         finite = np.where(np.isfinite(values), values, np.nan)
         axes.plot(costs.places, finite, color=_plots.COLOURS[Tone.CLAIM], linestyle=dash, linewidth=1.1)

@@ -81,8 +81,6 @@ class Conclusion:
 def conclude(results: Sequence[Result], *, minimum: int = 1, baseline: Mapping[str, str] | None = None) -> Conclusion:
     """Return the conclusion from one accountant's results; `baseline` is the finding of each case that is let pass."""
     baselines = baseline or {}
-    if minimum == 1 and all(result.case.kind == "refusal" for result in results):
-        minimum = 0  # no bracket was asked
     wrong = [result for result in results if result.finding is CaseFinding.WRONG]
     fresh = tuple(result for result in wrong if baselines.get(result.case.id) != result.finding)
     defects = tuple(result for result in fresh if result.case.kind not in ("refusal", "method"))

@@ -16,6 +16,9 @@ from audit.core.preflight import Preflight, TriedReading
 from audit.core.views import Scores
 from audit.experiment.line.side_agreement import (
     CANARIES,
+    FAR,
+    MOST_CLASSES,
+    MOST_NUMBERS,
     SERIES,
     ReadRecords,
     are_beyond_chance,
@@ -32,12 +35,9 @@ LEVEL = 1e-5
 """Of each kind of test: of the loss, of scores with bounds, of other readings. Together a right audit is refused in fewer than
 1 of 10,000 (docs/theory/reading.md)."""
 _QUESTION_LEVEL = 0.01
-_FAR = 0.2
 _STRANGE = 0.05
 _WHOLLY = 0.8
 """Canaries whose wrong labels are those of the record before, moved before coins drew the sides, agree with 0.5."""
-_MOST_CLASSES = 1000
-_MOST_NUMBERS = 300
 _LOWER_SCORES = (
     "the scores that the verdict rests on are lower for members than for nonmembers, which chance gives in fewer than 1 of "
     "100,000 audits"
@@ -88,7 +88,7 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
         clear = (
             [] if by_coins else [reading for reading in candidates if _is_shifted(reading, records, float(agreement or 0.0))]
         )
-        if numbers is not None and numbers.agreement - max(float(agreement or 0.0), 0.0) > _FAR / 2:
+        if numbers is not None and numbers.agreement - max(float(agreement or 0.0), 0.0) > FAR / 2:
             clear.append(numbers)
         if better or clear:
             best = max(better or clear, key=lambda reading: reading.agreement)
@@ -103,10 +103,12 @@ def look(records: ReadRecords, verdict_scores: Sequence[Scores] = (), *, by_coin
         doubt = f"another reading fits far better: '{reading.name}' ({SERIES if reading.columns is None else CANARIES})"
         best_reading = TriedReading(name=reading.name, fit=None, auc=area(np.asarray(reading.losses), included))
         alternatives = [best_reading, *(other for other in alternatives if other.auc != best_reading.auc)]
-    question = (
-        side_question if reading is not None else _ask(records, measure, figures, min(chance, smallest_tail)) or side_question
-    )
-    question = "" if doubt else question
+    if doubt:
+        question = ""
+    elif reading is not None:
+        question = side_question
+    else:
+        question = _ask(records, measure, figures, min(chance, smallest_tail)) or side_question
     return Preflight(
         reading=records.reading,
         measure=measure,
@@ -145,7 +147,7 @@ def look_at_signs(records: ReadRecords, scores: Scores, *, games: int) -> Prefli
 def _exchange_labels(records: ReadRecords, figures: tuple[float | None, float | None, float | None]) -> TriedReading | None:
     """Return several labels with yes and no exchanged, if answers go against y by more than naming the commonest explains."""
     fit, _, trivial = figures
-    if records.hits is None or records.labels_are_tokens or fit is None or trivial is None or fit > 1 - trivial - _FAR / 2:
+    if records.hits is None or records.labels_are_tokens or fit is None or trivial is None or fit > 1 - trivial - FAR / 2:
         return None
     return TriedReading(name="y with yes and no exchanged", fit=1 - fit, auc=area(records.hits, records.included))
 
@@ -247,7 +249,7 @@ def _candidates(records: ReadRecords) -> Iterator[_Candidate]:
         if records.truths.shape[1] > 1:
             yield _rescale("columns of y in another order", records, _reorder(records.truths, records.errors))
         return
-    if records.logits is None or records.labels is None or records.logits.shape[1] > _MOST_CLASSES:
+    if records.logits is None or records.labels is None or records.logits.shape[1] > MOST_CLASSES:
         return
     logits, labels, classes = records.logits, records.labels, records.logits.shape[1]
     answers = logits.argmax(axis=1)
@@ -294,7 +296,7 @@ def _classes(name: str, logits: Array, labels: Array, included: Array) -> _Candi
 
 def _reorder(truths: Array, errors: Array) -> Array:
     """Return the columns of y in the order in which they go with predictions best, by correlation of either sign."""
-    if truths.shape[1] > _MOST_NUMBERS:
+    if truths.shape[1] > MOST_NUMBERS:
         return truths
     return np.asarray(truths[:, order_by_correlation(truths, errors + truths)])
 
@@ -314,7 +316,7 @@ def _rescale(name: str, records: ReadRecords, truths: Array) -> _Candidate:
 
 def _is_better(reading: _Candidate, agreement: float, count: int) -> bool:
     """True if the reading agrees far better, and members fit it better than nonmembers by more than chance."""
-    is_far = agreement < 0.1 if reading.name == _OWN_ANSWER else reading.agreement - max(agreement, 0.0) > _FAR
+    is_far = agreement < 0.1 if reading.name == _OWN_ANSWER else reading.agreement - max(agreement, 0.0) > FAR
     return is_far and lower_tail(reading.losses, reading.included) < LEVEL / count
 
 

@@ -18,10 +18,11 @@ from audit.stats.scoring.signals import cross_entropy
 
 SURE = 3.0
 """Deviations over all orders of y: fewer than 1 of 500 shufflings agree with answers by more."""
-_FAR = 0.2
+FAR = 0.2
+"""Of agreement, by which another reading has to fit better."""
 _FITS, _CERTAIN, _TELLING, _FEWEST = 0.5, 6.0, 5.0, 10
 _RANKS_ALONE = 0.4
-_MOST_NUMBERS, _MOST_CLASSES = 300, 1000
+MOST_NUMBERS, MOST_CLASSES = 300, 1000
 _ENOUGH_CLASSES = 10
 """In y: a model of noise that tells all of them apart gives each a column of its own in fewer than 1 of 2,000 cases."""
 SERIES = "a series whose model repeats the last value gives this as well: give its loss by loss_of"
@@ -78,7 +79,7 @@ class Agreement:
 
     def is_far_above(self, other: Agreement) -> bool:
         """Return whether it is above chance and further above another side's than orders of y there spread."""
-        return self.is_beyond_chance and self.strength - other.strength > max(_FAR, SURE * other.deviation)
+        return self.is_beyond_chance and self.strength - other.strength > max(FAR, SURE * other.deviation)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -124,7 +125,7 @@ def compare_classes(answers: Array, labels: Array) -> Agreement:
 
 def compare_numbers(predictions: Array, truths: Array) -> Agreement | None:
     """Return the correlation of rows `(n, d)`, each column of unit variance; None of more columns than are compared."""
-    if truths.shape[1] > _MOST_NUMBERS or len(truths) < 2:
+    if truths.shape[1] > MOST_NUMBERS or len(truths) < 2:
         return None
     first, second = (_standardise(values) for values in (predictions, truths))
     size = float(np.sqrt((first**2).sum() * (second**2).sum()))
@@ -151,7 +152,7 @@ def are_beyond_chance(records: ReadRecords) -> bool:
 
 def follow_ranks_alone(records: ReadRecords) -> bool:
     """Return whether ranks of predictions explain far more of the members' y than the predictions themselves do."""
-    if records.errors is None or records.truths is None or records.truths.shape[1] > _MOST_NUMBERS:
+    if records.errors is None or records.truths is None or records.truths.shape[1] > MOST_NUMBERS:
         return False
     truths, errors = records.truths[records.included], records.errors[records.included]
     ranks = compare_numbers(_rank(errors + truths), _rank(truths))
@@ -201,7 +202,7 @@ def question_sides(records: ReadRecords) -> tuple[SideReading | None, str]:
     if members is None or nonmembers is None:
         return None, ""
     reading = _find_side_reading(records, rows[0], "y")
-    if reading is not None and reading.strength - max(members.strength, 0.0) > _FAR:
+    if reading is not None and reading.strength - max(members.strength, 0.0) > FAR:
         is_sure = reading.is_sure and _tells_classes(records, reading, rows[0]) and not members.is_beyond_chance
         reading = replace(reading, is_sure=is_sure, losses=_find_losses(records, reading, rows))
         return reading, f"'{reading.name}' fits the model's answers far better: is each record beside its own y ({CANARIES})?"
@@ -236,7 +237,10 @@ def _find_losses(records: ReadRecords, reading: SideReading, sides: list[Array])
         if reading.columns is not None:
             labels[both] = reading.columns[labels[both]]
         return np.asarray(cross_entropy(records.logits, labels))
-    answers, truths = _read_pairs(records) or (np.zeros((len(places), 1)), np.zeros((len(places), 1)))
+    pairs = _read_pairs(records)
+    if pairs is None:
+        return records.losses
+    answers, truths = pairs
     return np.asarray(((answers - truths[places]) ** 2).sum(axis=1))
 
 
@@ -260,7 +264,7 @@ def _find_side_reading(records: ReadRecords, rows: Array, named: str) -> SideRea
             alike = _compare_values(truths[judged], other_truths)
             is_sure = alike is not None and abs(alike.strength) <= _TELLING * alike.deviation
             fits.append(SideReading(name=f"{named} {way}", strength=agreement.strength, is_sure=is_sure, move=move))
-    if records.logits is not None and records.logits.shape[1] <= _MOST_CLASSES:
+    if records.logits is not None and records.logits.shape[1] <= MOST_CLASSES:
         columns = find_order(truths[::2], answers[::2], records.logits.shape[1])  # found on one half, judged on the other
         agreement = _find_fit(answers[1::2], columns[truths][1::2])
         if agreement is not None:
